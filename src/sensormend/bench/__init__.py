@@ -1,0 +1,1 @@
+"""Experiments: one file each, and the scores they share."""

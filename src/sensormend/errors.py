@@ -1,0 +1,39 @@
+"""What can go wrong, drawn once.
+
+::
+
+    SensormendError              everything sensormend raises on purpose
+    ├── InputError (ValueError)    the readings are not what a method can take
+    │   ├── ShapeError               wrong axes, or a sensor axis that changed without labels
+    │   └── ValueRangeError          text, complex numbers, infinities, a circular quantity
+    ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
+    └── StateError (ValueError)    a state file that is not ours, broken, or of a later version
+
+After any of them a model's state is what it was before the call.
+"""
+
+__all__ = ["ConfigError", "InputError", "SensormendError", "ShapeError", "StateError", "ValueRangeError"]
+
+
+class SensormendError(Exception):
+    """Everything sensormend raises on purpose; its text is one line for a person."""
+
+
+class InputError(SensormendError, ValueError):
+    """The readings are not what a method can take."""
+
+
+class ShapeError(InputError):
+    """Wrong number of axes, or a sensor axis that changed without labels."""
+
+
+class ValueRangeError(InputError):
+    """Text, complex numbers, infinities or a circular quantity where plain readings are needed."""
+
+
+class ConfigError(SensormendError, ValueError):
+    """A wrong or missing setting."""
+
+
+class StateError(SensormendError, ValueError):
+    """A state file that is not ours, is broken, or comes from a later version."""

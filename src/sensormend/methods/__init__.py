@@ -1,0 +1,1 @@
+"""The methods, one per file."""
