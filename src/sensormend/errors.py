@@ -7,12 +7,21 @@
     │   ├── ShapeError               wrong axes, or a sensor axis that changed without labels
     │   └── ValueRangeError          text, complex numbers, infinities, a circular quantity
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
-    └── StateError (ValueError)    a state file that is not ours, broken, or of a later version
+    ├── StateError (ValueError)    a state file that is not ours, broken, or of a later version
+    └── DivergenceError (ArithmeticError)   a method ran off to infinity, as published ones can
 
 After any of them a model's state is what it was before the call.
 """
 
-__all__ = ["ConfigError", "InputError", "SensormendError", "ShapeError", "StateError", "ValueRangeError"]
+__all__ = [
+    "ConfigError",
+    "DivergenceError",
+    "InputError",
+    "SensormendError",
+    "ShapeError",
+    "StateError",
+    "ValueRangeError",
+]
 
 
 class SensormendError(Exception):
@@ -37,3 +46,7 @@ class ConfigError(SensormendError, ValueError):
 
 class StateError(SensormendError, ValueError):
     """A state file that is not ours, is broken, or comes from a later version."""
+
+
+class DivergenceError(SensormendError, ArithmeticError):
+    """A method ran off to infinity on this minibatch."""

@@ -20,7 +20,7 @@ class Recovery:
     """One minibatch, split into what the network agrees on and what it does not.
 
     Arrays with the shape of the input: `low_rank`, `outliers`, `spikes`, `cleaned`, `lower`, `upper`.
-    Arrays with the shape of the input less its slot axis: `faulty`, `suspect`, `evaluated`, `score`, `reason`.
+    With the shape of the input less its slot axis: `faulty`, `suspect`, `evaluated`, `score`, `reason`.
 
     Attributes
     ----------
@@ -68,6 +68,10 @@ class Recovery:
     def concatenate(parts: Sequence[Recovery]) -> Recovery:
         """Join the recoveries of consecutive minibatches along their last axis, the periods."""
         return _join(parts, lambda arrays: np.concatenate(arrays, axis=-1))
+
+    def first(self, periods: int) -> Recovery:
+        """Keep the first `periods` along the last axis."""
+        return _join([self], lambda arrays: arrays[0][..., :periods])
 
 
 def _join(parts: Sequence[Recovery], join: Callable[[list[Any]], Any]) -> Recovery:
