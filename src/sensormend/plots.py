@@ -1,0 +1,294 @@
+"""Pictures of a network: one sensor over time, and the health of all of them. Needs the extra `plot`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import SensormendError
+from sensormend.recovery import BoolArray, FloatArray, Recovery
+
+__all__ = ["HEALTH", "PLAIN_REASONS", "draw_health", "draw_sensor", "health", "picture", "worst"]
+
+HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
+
+# Okabe and Ito's palette, which stays apart for every kind of colour blindness; the lightness differs as
+# well, so that the matrix survives a grey print.
+HEALTH_COLOURS = ("#edf3ef", "#c3dff2", "#f0c419", "#d55e00", "#3b4252", "#cfcfcf")
+RAW, CLEANED, TRUTH, INK = "#d55e00", "#0072b2", "#1f2933", "#3b4252"
+
+PLAIN_REASONS = {
+    "stuck": "stuck",
+    "noisy": "too noisy",
+    "drifting": "drifting",
+    "offset": "offset",
+    "gain": "wrong gain",
+    "implausible": "implausible",
+}
+MOST_LABELS = 30
+
+
+def health(readings: FloatArray, recovery: Recovery) -> NDArray[np.int8]:
+    """Return one index into `HEALTH` per (sensor, day) of readings (sensor, slot, day)."""
+    there = np.isfinite(readings)
+    state = np.zeros((readings.shape[0], readings.shape[2]), dtype=np.int8)
+    state[(~there).any(axis=1) | recovery.spikes.any(axis=1)] = HEALTH.index("filled")
+    state[recovery.suspect] = HEALTH.index("suspect")
+    state[recovery.faulty] = HEALTH.index("faulty")
+    state[~recovery.evaluated] = HEALTH.index("not evaluated")
+    state[~there.any(axis=1)] = HEALTH.index("silent")
+    return state
+
+
+def worst(readings: FloatArray, recovery: Recovery, days: int = 28) -> tuple[int, slice]:
+    """Choose what to look at: among the sensors flagged most, the stretch that shows most of what went wrong.
+
+    Of a stretch that is faulty throughout nothing can be learned, so half and half is best; each further
+    reason counts as much as a fifth of that.
+    """
+    total = readings.shape[2]
+    days = min(days, total)
+    best, choice = -1.0, (0, slice(0, days))
+    for sensor in np.argsort(-recovery.faulty.sum(axis=1), kind="stable")[:8]:
+        for first in range(total - days + 1):
+            window = slice(first, first + days)
+            share = float(recovery.faulty[sensor, window].mean())
+            reasons = set(recovery.reason[sensor, window][recovery.faulty[sensor, window]].tolist())
+            silent = np.isnan(readings[sensor, :, window]).all(axis=0).any()
+            merit = 4 * share * (1 - share) + 0.2 * len(reasons) + 0.2 * bool(silent)
+            if merit > best:
+                best, choice = merit, (int(sensor), window)
+    return choice
+
+
+def picture(
+    path: Path | str,
+    *,
+    readings: FloatArray,
+    recovery: Recovery,
+    times: NDArray[np.datetime64],
+    sensors: tuple[str, ...],
+    truth: FloatArray | None = None,
+    quantity: str = "value",
+    unit: str = "",
+    look_at: tuple[int, slice] | None = None,
+    title: str = "",
+) -> Path:
+    """Write one picture: the worst sensor (or the one to `look_at`) above the health of the network.
+
+    Parameters
+    ----------
+    path
+        Where to; the ending says which format.
+    readings, recovery, truth
+        Axes (sensor, slot, day).
+    times
+        Start of every slot, (slot, day).
+    sensors
+        Labels.
+    quantity, unit
+        For the axis.
+    look_at
+        Sensor and days of the upper panel.
+    title
+        Above it all.
+    """
+    pyplot = _pyplot()
+    sensor, days = look_at or worst(readings, recovery)
+    figure = pyplot.figure(figsize=(11, 7.6), dpi=160, layout="constrained", facecolor="white")
+    grid = figure.add_gridspec(2, 1, height_ratios=(1.15, 1), hspace=0.06)
+    above, below = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
+    if title:
+        figure.suptitle(title, x=0.008, ha="left", fontsize=13, fontweight="bold", color=INK)
+    draw_sensor(above, readings, recovery, times, sensor, days, truth=truth, quantity=quantity, unit=unit)
+    above.set_title(f"Sensor {sensors[sensor]}", loc="left", fontsize=11, color=INK, pad=30)
+    draw_health(below, health(readings, recovery), times, sensors, mark=(sensor, days))
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target)
+    pyplot.close(figure)
+    return target
+
+
+def draw_sensor(
+    axes: Any,
+    readings: FloatArray,
+    recovery: Recovery,
+    times: NDArray[np.datetime64],
+    sensor: int,
+    days: slice,
+    *,
+    truth: FloatArray | None = None,
+    quantity: str = "value",
+    unit: str = "",
+) -> None:
+    """Draw one sensor over time: raw, cleaned with its interval, the truth where known, faults shaded."""
+    clock = times[:, days].T.reshape(-1)
+    raw, cleaned = (_line(values, sensor, days) for values in (readings, recovery.cleaned))
+    lower = None if recovery.lower is None else _line(recovery.lower, sensor, days)
+    upper = None if recovery.upper is None else _line(recovery.upper, sensor, days)
+    faulty = recovery.faulty[sensor, days]
+    spikes = _line(recovery.spikes, sensor, days).astype(bool)
+    known = None if truth is None else _line(truth, sensor, days)
+    bottom, top = _limits([line for line in (cleaned, lower, upper, known) if line is not None], raw)
+    axes.set_ylim(bottom, top)
+    axes.set_xlim(clock[0], clock[-1])
+    words = np.array([PLAIN_REASONS.get(word, word) for word in recovery.reason[sensor, days].tolist()])
+    silent = np.isnan(readings[sensor, :, days]).all(axis=0)
+    _shade(axes, times[0, days], np.where(silent, "silent", np.where(faulty, words, "")))
+
+    axes.plot(clock, raw, color=RAW, lw=1.0, alpha=0.9, label="raw", zorder=3, marker=".", ms=1.8)
+    _mark_outside(axes, clock, raw, bottom, top)
+    if spikes.any():
+        axes.plot(
+            clock[spikes], np.clip(raw[spikes], bottom, top), "o", ms=7, mfc="none", mec=RAW, mew=1.4,
+            zorder=6, label="single wrong reading",
+        )  # fmt: skip
+    if lower is not None and upper is not None:
+        axes.fill_between(
+            clock, lower, upper, color=CLEANED, alpha=0.25, lw=0, zorder=2, label="its interval"
+        )
+    axes.plot(clock, cleaned, color=CLEANED, lw=1.6, label="cleaned", zorder=5, solid_capstyle="round")
+    if known is not None:
+        axes.plot(clock, known, color=TRUTH, lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
+    axes.set_ylabel(f"{quantity}, {unit}" if unit else quantity, color=INK)
+    _dates(axes)
+    _bare(axes)
+    axes.grid(axis="y", color="#e3e7ea", lw=0.6, zorder=0)
+    axes.legend(
+        loc="lower right", bbox_to_anchor=(1.0, 1.09), ncols=5, frameon=False, fontsize=9, handlelength=1.8,
+        columnspacing=1.4, borderaxespad=0, labelcolor=INK,
+    )  # fmt: skip
+
+
+def draw_health(
+    axes: Any,
+    state: NDArray[np.int8],
+    times: NDArray[np.datetime64],
+    sensors: tuple[str, ...],
+    *,
+    mark: tuple[int, slice] | None = None,
+) -> None:
+    """Draw the health matrix, sensors by days, those with most trouble on top; `mark` frames one stretch."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch, Rectangle
+
+    trouble = 2 * (state == HEALTH.index("faulty")).sum(axis=1) + (state == HEALTH.index("silent")).sum(
+        axis=1
+    )
+    order = np.argsort(-trouble, kind="stable")
+    # Matplotlib counts dates in days since 1970, as numpy does.
+    first, last = (float(day.astype("datetime64[m]").astype(int)) / (24 * 60) for day in times[0, [0, -1]])
+    last += 1
+    axes.imshow(
+        state[order], cmap=ListedColormap(HEALTH_COLOURS), vmin=-0.5, vmax=len(HEALTH) - 0.5, aspect="auto",
+        interpolation="nearest", extent=(first, last, len(sensors) - 0.5, -0.5), zorder=1,
+    )  # fmt: skip
+    axes.xaxis_date()
+    if len(sensors) <= MOST_LABELS:
+        for edge in np.arange(0.5, len(sensors) - 1):
+            axes.axhline(edge, color="white", lw=0.8, zorder=2)
+        axes.set_yticks(range(len(sensors)), [sensors[index] for index in order], fontsize=7)
+    else:
+        axes.set_yticks([])
+        axes.set_ylabel(f"{len(sensors):,} sensors, most trouble on top", color=INK)
+    if mark is not None:
+        sensor, days = mark
+        row = int(np.flatnonzero(order == sensor)[0])
+        left, wide = first + (days.start or 0), len(range(*days.indices(state.shape[1])))
+        frame = Rectangle((left, row - 0.5), wide, 1, fill=False, ec=INK, lw=1.6, zorder=4, clip_on=False)
+        axes.add_patch(frame)
+        if len(sensors) > MOST_LABELS:
+            axes.set_yticks([row], [sensors[sensor]], fontsize=8)
+    axes.set_title("Health of every sensor, day by day", loc="left", fontsize=11, color=INK, pad=8)
+    present = [index for index in range(len(HEALTH)) if (state == index).any()]
+    boxes = [Patch(fc=HEALTH_COLOURS[index], ec="#b8c0c8", lw=0.5, label=HEALTH[index]) for index in present]
+    axes.legend(
+        handles=boxes, loc="lower right", bbox_to_anchor=(1.0, 1.015), ncols=len(boxes), frameon=False,
+        fontsize=9, handlelength=1.1, handleheight=1.1, columnspacing=1.3, borderaxespad=0, labelcolor=INK,
+    )  # fmt: skip
+    _dates(axes)
+    _bare(axes)
+    axes.tick_params(axis="y", length=0)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError:
+        raise SensormendError("pictures need matplotlib: pip install 'sensormend[plot]'") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def _line(values: FloatArray | BoolArray, sensor: int, days: slice) -> FloatArray:
+    return np.asarray(values[sensor, :, days].T.reshape(-1), dtype=float)
+
+
+def _limits(lines: list[FloatArray], raw: FloatArray) -> tuple[float, float]:
+    """Leave room for wrong readings, but not so much that the right ones become a line."""
+    told = np.concatenate(lines)
+    told, came = told[np.isfinite(told)], raw[np.isfinite(raw)]
+    if not told.size:
+        told = came if came.size else np.zeros(1)
+    low, high = float(told.min()), float(told.max())
+    spread = max(high - low, 1e-9)
+    bottom = max(low - 0.6 * spread, float(came.min()) if came.size else low)
+    top = min(high + 0.6 * spread, float(came.max()) if came.size else high)
+    margin = 0.05 * spread
+    return min(low, bottom) - margin, max(high, top) + margin
+
+
+def _shade(axes: Any, starts: NDArray[np.datetime64], words: NDArray[np.str_]) -> None:
+    """Shade the days that have a word, and say it above each run of them."""
+    day = np.timedelta64(24 * 60, "m")
+    silent = words == "silent"
+    state = np.where(silent, 2, (words != "").astype(int))
+    edges = np.flatnonzero(np.diff(state, prepend=-1, append=-1))
+    last_end, raised = starts[0] - 99 * day, False
+    for first, stop in pairwise(edges):
+        if not state[first]:
+            continue
+        left, right = starts[first], starts[stop - 1] + day
+        colour, alpha, ink = ("#8a94a0", 0.16, "#56606b") if silent[first] else (RAW, 0.10, "#a04000")
+        axes.axvspan(left, right, color=colour, alpha=alpha, lw=0, zorder=0)
+        said = list(dict.fromkeys(words[first:stop].tolist()))
+        # Labels of short runs close to each other would collide: every second one is a line higher.
+        raised = bool((left - last_end) / day < 0.09 * starts.size and stop - first < 4 and not raised)
+        axes.annotate(
+            ", ".join(said[:2]), (left + (right - left) / 2, 1.0), xycoords=("data", "axes fraction"),
+            xytext=(0, 14 if raised else 4), textcoords="offset points", ha="center", va="bottom",
+            fontsize=8.5, color=ink, annotation_clip=False,
+        )  # fmt: skip
+        last_end = right
+
+
+def _mark_outside(
+    axes: Any, clock: NDArray[np.datetime64], raw: FloatArray, bottom: float, top: float
+) -> None:
+    """Point a small arrow at readings past the edge, so that none disappears unseen."""
+    for beyond, edge, arrow in ((raw > top, top, "^"), (raw < bottom, bottom, "v")):
+        if beyond.any():
+            axes.plot(
+                clock[beyond], np.full(beyond.sum(), edge), arrow, ms=4, color=RAW, clip_on=False, zorder=7
+            )
+
+
+def _dates(axes: Any) -> None:
+    dates: Any = import_module("matplotlib.dates")
+    axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=9))
+    axes.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
+
+
+def _bare(axes: Any) -> None:
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color("#b8c0c8")
+    axes.tick_params(colors=INK, labelsize=9, width=0.6)
