@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Annotated
 
 import cyclopts
+import numpy as np
 from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -95,6 +96,12 @@ def demo(
     started = perf_counter()
     screen = _screen()
     network = city(sensors, days, seed=seed, climate=climate)
+    screen.print(
+        f"{sensors} sensors, {days} days of {network.climate.quantity}; "
+        f"{np.isnan(network.readings).mean():.1%} of the readings lost, {len(network.faults)} faults and "
+        f"{network.spikes.sum()} single wrong readings put in."
+    )
+    sys.stdout.flush()
     with _progress() as progress:
         task = progress.add_task("cleaning, day by day", total=days)
         recovery = show.clean_by_day(network, each_day=lambda: progress.advance(task))

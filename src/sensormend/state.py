@@ -56,7 +56,7 @@ def read_state(
     """
     name = Path(path).name
     try:
-        with np.load(Path(path), allow_pickle=False) as archive:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
         header = json.loads(str(arrays.pop("header")))
         found, written, settings = header["method"], header["version"], header["settings"]

@@ -9,6 +9,8 @@ import numpy as np
 from sensormend.bench.contestants import CONTESTANTS
 from sensormend.bench.data import load_network, load_reference
 from sensormend.bench.tables import Bar, Figures
+from sensormend.methods.base import Method
+from sensormend.methods.olrtr import OLRTR
 from sensormend.recovery import FloatArray
 
 __all__ = ["correlation", "figures", "run"]
@@ -41,13 +43,19 @@ def run(method: str, seed: int = 0) -> list[Row]:
     """Run one method over the year in one pass; for both of its outputs correlation, range and seconds."""
     readings, reference = load_network("aot"), load_reference()
     started = perf_counter()
-    recovery = CONTESTANTS[method](seed).recover(readings)
+    recovery = _contestant(method, seed).recover(readings)
     seconds = perf_counter() - started
     rows: list[Row] = []
     for name, values in (("low_rank", recovery.low_rank), ("cleaned", recovery.cleaned)):
         ends = [float(np.nanmin(values)), float(np.nanmax(values))]
         rows.append(((method, name), [correlation(values, reference), *ends, seconds]))
     return rows
+
+
+def _contestant(method: str, seed: int) -> Method:
+    if method == "OLRTR r3":  # its authors tuned it anew for this network
+        return OLRTR(3, 370, tol=1e-3, max_iter=50, seed=seed)
+    return CONTESTANTS[method](seed)
 
 
 def figures(raw: list[Row], rows: list[Row]) -> Figures:

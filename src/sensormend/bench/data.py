@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.io import loadmat
+from scipy.io.matlab import MatReadError
 
 from sensormend.errors import SensormendError
 from sensormend.recovery import FloatArray
@@ -63,7 +64,7 @@ def _beside_project() -> Path:
 def _mat(path: Path, variable: str) -> FloatArray:
     try:
         content = loadmat(path, variable_names=[variable])
-    except (ValueError, NotImplementedError) as error:
+    except (MatReadError, ValueError, NotImplementedError) as error:
         raise SensormendError(f"{path} cannot be read as a MATLAB file: {error}") from error
     if variable not in content:
         raise SensormendError(f"{path} has no variable {variable!r}")

@@ -100,6 +100,8 @@ def run_job(job: Job) -> dict[str, float]:
     recovery = CONTESTANTS[job.method](job.seed).recover(spoilt.readings)
     seconds = perf_counter() - started
     scores = asdict(score(recovery, spoilt))
+    if not spoilt.faulty.any():
+        scores |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
     return {**scores, "false_alarms": 100 * scores["false_alarms"], "seconds": seconds}
 
 

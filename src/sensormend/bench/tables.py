@@ -28,7 +28,7 @@ class Bar:
 
     def __str__(self) -> str:
         if np.isfinite(self.low) and np.isfinite(self.high):
-            return f"{self.low:g}-{self.high:g}"
+            return f"{self.low:.4g} to {self.high:.4g}"
         return f">= {self.low:g}" if np.isfinite(self.low) else f"<= {self.high:g}"
 
 
@@ -52,7 +52,7 @@ class Figures:
     cells: list[list[tuple[float, float, Bar | None]]]
 
     def screen(self) -> Table:
-        """Lay it out for a terminal: below each figure its spread and its bar; those that miss it are bold."""
+        """Lay it out for a terminal: below each figure its spread and its bar; a miss is bold."""
         table = Table(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
         for label in self.labels:
             table.add_column(label)

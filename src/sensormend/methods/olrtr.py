@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend.errors import ConfigError, DivergenceError, ShapeError, StateError
+from sensormend.errors import ConfigError, DivergenceError, ShapeError, StateError, ValueRangeError
 from sensormend.methods._olrtr import Statistics, learn, solve_sample
 from sensormend.methods.base import published_recovery
 from sensormend.methods.settings import check_choice, check_count, check_positive, check_seed
@@ -22,6 +22,8 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 __all__ = ["OLRTR"]
 
 STATE_VERSION = 1
+LARGEST = 1e100
+"""Readings beyond this would overflow in the squares that the dictionaries are learned from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +147,9 @@ class OLRTR:
         X, E, iterations = recovery
         if rows is not None:
             X, E = X[rows], E[rows]
-        if modes is None and self._learned is None and np.isnan(readings).all():
+        if self._learned is None and np.isnan(readings).all():
             X = np.full(X.shape, np.nan)
-        if modes is not None or self._learned is not None:
+        else:
             self._learned = _Learned(learned.shape, modes or learned.modes, labels)
         return published_recovery(
             readings, X, E, fiber_axis=self.fiber_axis, threshold=self.threshold, iterations=iterations
@@ -199,7 +201,7 @@ class OLRTR:
             initial = [arrays[f"initial{i}"] for i in range(sum(key.startswith("initial") for key in arrays))]
             model = cls(**state["settings"], dictionaries=initial or None)
             modes = [
-                Statistics(*(_part(arrays[f"{part}{i}"], part, model.rank) for part in "LAD"))
+                _mode(*(arrays[f"{part}{i}"] for part in "LAD"), rank=model.rank)
                 for i in range(sum(key.startswith("L") for key in arrays))
             ]
             if modes:
@@ -244,6 +246,8 @@ class OLRTR:
         B = np.array(np.moveaxis(readings, self.fiber_axis, -1), order="C")
         missing = np.flatnonzero(np.isnan(B))
         B.reshape(-1)[missing] = 0.0
+        if np.abs(B).max() > LARGEST:
+            raise ValueRangeError(f"readings must not exceed {LARGEST:g}, so that their squares are numbers; use another unit")
         if not B.any():
             return (np.zeros(readings.shape), np.zeros(readings.shape), 0), None
         jacobi = self.dictionary_update == "jacobi"
@@ -310,8 +314,9 @@ class OLRTR:
         return checked
 
 
-def _part(array: NDArray[Any], part: str, rank: int) -> FloatArray:
-    """Check one array of a state file."""
-    if array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != rank or not np.isfinite(array).all():
-        raise StateError(f"{part} is broken")
-    return array
+def _mode(L: NDArray[Any], A: NDArray[Any], D: NDArray[Any], *, rank: int) -> Statistics:
+    """Check one mode of a state file."""
+    fits = L.shape == D.shape == (len(L), rank) and A.shape == (rank, rank)
+    if not fits or not all(part.dtype == np.float64 and np.isfinite(part).all() for part in (L, A, D)):
+        raise ValueError("not the statistics of a mode")
+    return Statistics(L, A, D)

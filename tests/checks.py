@@ -1,0 +1,525 @@
+"""What must hold of every method, run over all of them by introspection.
+
+A check takes a function that makes a fresh model, and an empty folder. `EXEMPT` says which checks do not apply to a
+method, and why. A new method is picked up as soon as `sensormend.__all__` names it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import sensormend
+from sensormend.errors import SensormendError, StateError
+from sensormend.recovery import Recovery
+
+__all__ = ["all_checks", "all_methods", "exempt", "maker"]
+
+Make = Callable[[], Any]
+Check = Callable[[Make, Path], None]
+Floats = NDArray[np.float64]
+
+FACTORIES: dict[str, Callable[[type], Any]] = {
+    # Rank and alpha have no default: these fit the network below.
+    "OLRTR": lambda cls: cls(rank=3, alpha=100, seed=0),
+}
+DRAWN_ROWS = "its dictionaries are drawn row by row; test_olrtr.py permutes them too"
+ABSOLUTE = "its lambda1 and lambda2 are in the unit of the data"
+EXEMPT: dict[str, dict[str, str]] = {
+    "OLRTR": {
+        "check_a_sensor_joins": "its dictionaries have a row per sensor",
+        "check_a_sensor_leaves_and_comes_back": "its dictionaries have a row per sensor",
+        "check_permuted_sensors": DRAWN_ROWS,
+        "check_scaled": ABSOLUTE,
+        "check_shifted": "a shift changes the rank of the data",
+        "check_many_periods_are_many_calls": "to it the periods of a minibatch are a mode",
+    },
+    "RTR": {"check_shifted": "a shift changes the rank of the data"},
+}
+
+SENSORS, SLOTS = 8, 24
+SLOTTED = ("faulty", "suspect", "evaluated", "score", "reason")
+"""Fields without the slot axis."""
+
+
+def all_methods() -> list[type]:
+    """Return every public class that recovers tensors."""
+    public = (getattr(sensormend, name) for name in sensormend.__all__)
+    return [thing for thing in public if inspect.isclass(thing) and hasattr(thing, "recover")]
+
+
+def all_checks() -> list[Check]:
+    module = sys.modules[__name__]
+    return [
+        check for name, check in inspect.getmembers(module, inspect.isfunction) if name.startswith("check_")
+    ]
+
+
+def maker(method: type) -> Make:
+    factory = FACTORIES.get(method.__name__, lambda cls: cls())
+    return lambda: factory(method)
+
+
+def exempt(method: type, check: Check) -> str | None:
+    """Why a check does not apply to a method; None where it does."""
+    parameters = list(inspect.signature(check).parameters)
+    needs = getattr(check, "needs", ())
+    lacking = [name for name in needs if not hasattr(method, name)]
+    assert parameters == ["make", "folder"], check
+    if lacking:
+        return f"{method.__name__} has no {', '.join(lacking)}"
+    return EXEMPT.get(method.__name__, {}).get(check.__name__)
+
+
+def needs(*names: str) -> Callable[[Check], Check]:
+    """Mark a check for methods that have `names`."""
+
+    def mark(check: Check) -> Check:
+        check.needs = names  # type: ignore[attr-defined]
+        return check
+
+    return mark
+
+
+def network(days: int, sensors: int = SENSORS, seed: int = 0) -> Floats:
+    """Weather as a small network sees it, (sensor, slot, day): a daily cycle, fronts, levels and a little noise."""
+    random = np.random.default_rng(seed)
+    hours = np.arange(days * SLOTS)
+    front = np.convolve(random.normal(0, 1, hours.size + 47), np.hanning(48) / 4, mode="valid")
+    cycle = np.sin(2 * np.pi * (hours - 9) / SLOTS)
+    level, swing = random.uniform(10, 20, (sensors, 1)), random.uniform(2, 4, (sensors, 1))
+    line = level + swing * cycle + random.uniform(0.8, 1.2, (sensors, 1)) * front
+    line = line + random.normal(0, 0.2, line.shape)
+    return np.moveaxis(line.reshape(sensors, days, SLOTS), 1, 2).copy()
+
+
+def with_gaps(readings: Floats, share: float = 0.1, seed: int = 1) -> Floats:
+    return np.where(np.random.default_rng(seed).random(readings.shape) < share, np.nan, readings)
+
+
+def learn(model: Any, readings: Floats, **settings: Any) -> list[Recovery]:
+    return [model.update(readings[..., day], **settings) for day in range(readings.shape[-1])]
+
+
+def same(one: Recovery, other: Recovery) -> None:
+    """Assert that two recoveries are equal to the bit."""
+    for field in fields(Recovery):
+        np.testing.assert_array_equal(
+            getattr(one, field.name), getattr(other, field.name), err_msg=field.name
+        )
+
+
+def state(model: Any, folder: Path) -> dict[str, Any]:
+    """Return everything a model knows, by way of its state file."""
+    model.save(folder / "compare.npz")
+    with np.load(folder / "compare.npz", allow_pickle=False) as archive:
+        return {key: archive[key] for key in archive.files}
+
+
+def same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, other[key], err_msg=key)
+
+
+def complete(recovery: Recovery) -> None:
+    """Assert that every cell has a value, now that the network is known."""
+    assert np.isfinite(recovery.cleaned).all()
+    assert np.isfinite(recovery.low_rank).all()
+
+
+def check_the_result_has_the_promised_shapes(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(6))
+    model = make()
+    results = [(readings, model.recover(readings))]
+    if hasattr(model, "update"):
+        results.append((readings[..., 0], model.update(readings[..., 0])))
+    for given_in, result in results:
+        assert isinstance(result, Recovery)
+        per_fiber = tuple(length for axis, length in enumerate(given_in.shape) if axis != 1)
+        kinds = {"spikes": "b", "faulty": "b", "suspect": "b", "evaluated": "b", "reason": "U"}
+        for field in fields(Recovery):
+            value = getattr(result, field.name)
+            if field.name == "iterations":
+                assert isinstance(value, int)
+            elif value is None:
+                assert field.name in ("lower", "upper")
+            else:
+                assert value.shape == (per_fiber if field.name in SLOTTED else given_in.shape), field.name
+                assert value.dtype.kind == kinds.get(field.name, "f"), field.name
+        assert (result.lower is None) == (result.upper is None)
+
+
+def check_trusted_readings_are_untouched(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(8))
+    result = make().recover(readings)
+    trusted = np.isfinite(readings) & ~result.faulty[:, None, :] & ~result.spikes
+    np.testing.assert_array_equal(result.cleaned[trusted], readings[trusted])
+    if result.lower is not None and result.upper is not None:
+        np.testing.assert_array_equal(result.lower[trusted], readings[trusted])
+        np.testing.assert_array_equal(result.upper[trusted], readings[trusted])
+        known = np.isfinite(result.cleaned)
+        assert (result.lower[known] <= result.cleaned[known]).all()
+        assert (result.cleaned[known] <= result.upper[known]).all()
+
+
+def check_the_input_is_not_written_to(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(5))
+    before = readings.copy()
+    readings.flags.writeable = False
+    model = make()
+    result = model.recover(readings)
+    if hasattr(model, "update"):
+        model.update(readings[..., -1])
+    np.testing.assert_array_equal(readings, before)
+    assert not np.shares_memory(result.cleaned, readings)
+
+
+def check_the_result_stays_as_it_was(make: Make, folder: Path) -> None:
+    """Buffers that a model uses again must not be those it handed out."""
+    readings = with_gaps(network(5))
+    model = make()
+    first = model.recover(readings)
+    copies = {field.name: np.copy(getattr(first, field.name)) for field in fields(Recovery)
+              if getattr(first, field.name) is not None}  # fmt: skip
+    model.recover(readings[:, :, ::-1])
+    for name, copy in copies.items():
+        np.testing.assert_array_equal(getattr(first, name), copy, err_msg=name)
+
+
+def check_the_same_seed_gives_the_same_bits(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(8))
+    same(make().recover(readings), make().recover(readings))
+
+
+@needs("update")
+def check_batch_equals_stream(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(8))
+    same(make().recover(readings), Recovery.stack(learn(make(), readings)))
+
+
+@needs("update")
+def check_many_periods_are_many_calls(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(8))
+    together, apart = make(), make()
+    joined = Recovery.concatenate([together.update(readings[..., :3]), together.update(readings[..., 3:])])
+    same(joined, Recovery.stack(learn(apart, readings)))
+
+
+@needs("update", "save", "load")
+def check_resume_equals_no_resume(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(12))
+    straight, broken = make(), make()
+    for day in range(readings.shape[-1]):
+        if day in (0, 1, 7):
+            broken.save(folder / "state.npz")
+            broken = type(broken).load(folder / "state.npz")
+        same(straight.update(readings[..., day]), broken.update(readings[..., day]))
+    same_state(state(straight, folder), state(broken, folder))
+
+
+@needs("update", "save", "load")
+def check_resume_keeps_the_labels(make: Make, folder: Path) -> None:
+    readings, labels = with_gaps(network(6)), [f"s{number}" for number in range(SENSORS)]
+    straight = make()
+    learn(straight, readings[..., :4], sensors=labels)
+    straight.save(folder / "state.npz")
+    resumed = type(straight).load(folder / "state.npz")
+    turned = labels[::-1]
+    same(
+        straight.update(readings[::-1, :, 4], sensors=turned),
+        resumed.update(readings[::-1, :, 4], sensors=turned),
+    )
+
+
+@needs("save", "load")
+def check_only_its_own_state_is_loaded(make: Make, folder: Path) -> None:
+    method = type(make())
+    text, half = folder / "text.npz", folder / "half.npz"
+    text.write_text("not a state")
+    np.savez(folder / "other.npz", values=np.ones(3))
+    np.savez(folder / "pickled.npz", header=np.array([{"format": 1}], dtype=object))
+    model = make()
+    model.recover(network(3))
+    model.save(half)
+    half.write_bytes(half.read_bytes()[:-200])
+    for name in ("text.npz", "other.npz", "pickled.npz", "half.npz", "absent.npz"):
+        with pytest.raises(StateError) as caught:
+            method.load(folder / name)
+        assert "\n" not in str(caught.value)
+
+
+@needs("update", "save")
+def check_memory_is_flat(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(120))
+    model = make()
+    learn(model, readings[..., :60])
+    early = sum(value.nbytes for value in state(model, folder).values())
+    learn(model, readings[..., 60:])
+    late = sum(value.nbytes for value in state(model, folder).values())
+    assert late <= 1.05 * early
+
+
+@needs("update", "save")
+def check_bad_input_is_refused_and_changes_nothing(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(6))
+    model, twin = make(), make()
+    learn(model, readings[..., :4])
+    learn(twin, readings[..., :4])
+    before = state(model, folder)
+    day = readings[..., 4]
+    infinite = day.copy()
+    infinite[0, 0] = np.inf
+    bad: list[tuple[Any, Any]] = [
+        (day[0], None),
+        (day + 0j, None),
+        (day.astype(str), None),
+        (day.astype(object), None),
+        (infinite, None),
+        (day[:0], None),
+        (day[:, :0], None),
+        (day[:-1], None),
+        (day[:, :-1], None),
+        ([[1.0, 2.0], [3.0]], None),
+        (day, ["a"]),
+        (day, ["a"] * SENSORS),
+    ]
+    for minibatch, labels in bad:
+        with pytest.raises(SensormendError) as caught:
+            model.update(minibatch, sensors=labels)
+        assert str(caught.value)
+        assert "\n" not in str(caught.value)
+        same_state(before, state(model, folder))
+    same(model.update(day), twin.update(day))
+
+
+def check_bad_tensors_are_refused(make: Make, folder: Path) -> None:
+    readings = network(3)
+    infinite = readings.copy()
+    infinite[0, 0, 0] = -np.inf
+    bad: list[Any] = [
+        readings[0, 0],
+        readings * 1j,
+        readings.astype(str),
+        infinite,
+        readings[:0],
+        readings[:, :0],
+    ]
+    for tensor in bad:
+        with pytest.raises(SensormendError) as caught:
+            make().recover(tensor)
+        assert "\n" not in str(caught.value)
+
+
+@needs("update")
+def check_a_sensor_joins(make: Make, folder: Path) -> None:
+    readings = network(12)
+    labels = [f"s{number}" for number in range(SENSORS)]
+    model = make()
+    learn(model, readings[:6, :, :8], sensors=labels[:6])
+    for result in learn(model, readings[..., 8:], sensors=labels):
+        assert result.cleaned.shape == (SENSORS, SLOTS)
+        complete(result)
+        assert not result.faulty[:6].any()
+
+
+@needs("update")
+def check_a_sensor_leaves_and_comes_back(make: Make, folder: Path) -> None:
+    readings = network(14)
+    labels = [f"s{number}" for number in range(SENSORS)]
+    model = make()
+    learn(model, readings[..., :8], sensors=labels)
+    for result in learn(model, readings[2:, :, 8:11], sensors=labels[2:]):
+        assert result.cleaned.shape == (SENSORS - 2, SLOTS)
+        complete(result)
+    complete(learn(model, readings[..., 11:], sensors=labels)[-1])
+
+
+def check_a_sensor_is_silent_for_a_day(make: Make, folder: Path) -> None:
+    readings = network(10)
+    readings[3, :, 7] = np.nan
+    result = make().recover(readings)
+    assert np.isfinite(result.cleaned[..., 7:]).all()
+    assert not result.faulty[3, 7] or not hasattr(make(), "estimate")
+
+
+def check_a_sensor_never_speaks(make: Make, folder: Path) -> None:
+    readings = network(8)
+    readings[3] = np.nan
+    result = make().recover(readings)
+    others = np.arange(SENSORS) != 3
+    assert np.isfinite(result.cleaned[others]).all()
+    assert not np.isinf(result.cleaned).any()
+
+
+def check_a_sensor_is_constant(make: Make, folder: Path) -> None:
+    readings = network(10)
+    readings[3] = 12.5
+    result = make().recover(readings)
+    assert np.isfinite(result.cleaned).all()
+
+
+def check_the_network_is_constant(make: Make, folder: Path) -> None:
+    readings = np.full((SENSORS, SLOTS, 6), 7.0)
+    readings[2, 3, 5] = np.nan
+    assert np.isfinite(make().recover(readings).cleaned[..., 5]).all()
+
+
+def check_all_zero(make: Make, folder: Path) -> None:
+    result = make().recover(np.zeros((SENSORS, SLOTS, 4)))
+    np.testing.assert_array_equal(result.cleaned, np.zeros((SENSORS, SLOTS, 4)))
+    assert not result.faulty.any()
+
+
+def check_a_day_without_readings(make: Make, folder: Path) -> None:
+    readings = network(9)
+    readings[..., 7] = np.nan
+    result = make().recover(readings)
+    assert np.isfinite(result.cleaned).all()
+    assert not result.faulty[:, 7].any()
+
+
+def check_nothing_is_known_before_anything_was_read(make: Make, folder: Path) -> None:
+    readings = network(5)
+    readings[..., 0] = np.nan
+    model = make()
+    if hasattr(model, "update"):
+        first = model.update(readings[..., 0])
+        assert np.isnan(first.cleaned).all()
+        assert not first.faulty.any()
+        last = learn(model, readings[..., 1:])[-1]
+        assert np.isfinite(last.cleaned).all()
+    else:
+        empty = make().recover(np.full((SENSORS, SLOTS, 3), np.nan))
+        assert np.isnan(empty.cleaned).all()
+        assert not empty.faulty.any()
+
+
+def check_a_day_with_one_reading(make: Make, folder: Path) -> None:
+    readings = network(9)
+    lone = readings[4, 10, 7]
+    readings[..., 7] = np.nan
+    readings[4, 10, 7] = lone
+    assert np.isfinite(make().recover(readings).cleaned).all()
+
+
+def check_one_reading_is_all_there_ever_was(make: Make, folder: Path) -> None:
+    readings = np.full((SENSORS, SLOTS, 2), np.nan)
+    readings[4, 10, 0] = 3.0
+    result = make().recover(readings)
+    assert not np.isinf(result.cleaned).any()
+    assert result.cleaned[4, 10, 0] == 3.0 or result.faulty[4, 0]
+
+
+def check_a_single_sensor(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(10, sensors=1))
+    assert np.isfinite(make().recover(readings).cleaned[..., 5:]).all()
+
+
+def check_a_single_day(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(1))
+    result = make().recover(readings)
+    assert result.cleaned.shape == readings.shape
+    assert not np.isinf(result.cleaned).any()
+
+
+def check_a_tensor_of_one_period_needs_no_period_axis(make: Make, folder: Path) -> None:
+    day = with_gaps(network(1))[..., 0]
+    result = make().recover(day)
+    assert result.cleaned.shape == day.shape
+    assert result.faulty.shape == (SENSORS,)
+
+
+def check_any_pattern_of_gaps(make: Make, folder: Path) -> None:
+    truth = network(6, sensors=4)
+
+    @settings(max_examples=8)
+    @given(st.integers(0, 2**32 - 1), st.sampled_from([0.3, 0.6, 0.95]))
+    def property_(seed: int, share: float) -> None:
+        readings = with_gaps(truth, share, seed)
+        result = make().recover(readings)
+        assert not np.isinf(result.cleaned).any()
+        # Whoever was read once can be estimated ever after.
+        seen = np.maximum.accumulate(np.isfinite(readings).any(axis=1), axis=1)
+        assert not np.isnan(result.cleaned[np.broadcast_to(seen[:, None, :], readings.shape)]).any()
+
+    property_()
+
+
+def agree(one: Recovery, other: Recovery, scale: float = 1.0, shift: float = 0.0) -> None:
+    """Assert that `other` is `one` scaled and shifted, away from the threshold."""
+    size = float(np.nanstd(one.cleaned)) * scale
+    clear = np.abs(one.score - 1) > 0.02
+    np.testing.assert_array_equal(one.faulty[clear], other.faulty[clear])
+    if clear.all():
+        np.testing.assert_allclose(other.cleaned, one.cleaned * scale + shift, rtol=0, atol=1e-6 * size)
+
+
+def broken_network(days: int) -> Floats:
+    """A network with a bias and a noisy fiber that no method can overlook, late enough to be judged."""
+    readings = with_gaps(network(days), 0.05)
+    readings[2, :, days - 3] += 40
+    readings[5, :, days - 2] = np.random.default_rng(5).uniform(-60, 90, SLOTS)
+    return readings
+
+
+def check_permuted_sensors(make: Make, folder: Path) -> None:
+    readings = broken_network(16)
+    before = make().recover(readings)
+
+    @settings(max_examples=4)
+    @given(st.permutations(range(SENSORS)))
+    def property_(order: list[int]) -> None:
+        permuted = make().recover(readings[order])
+        whole = {field.name: getattr(before, field.name) for field in fields(Recovery)}
+        moved = {
+            name: value[order] if isinstance(value, np.ndarray) else value for name, value in whole.items()
+        }
+        agree(Recovery(**moved), permuted)
+
+    property_()
+
+
+def check_scaled(make: Make, folder: Path) -> None:
+    readings = broken_network(16)
+    before = make().recover(readings)
+
+    @settings(max_examples=4)
+    @given(st.floats(0.05, 40))
+    def property_(scale: float) -> None:
+        agree(before, make().recover(readings * scale), scale=scale)
+
+    property_()
+
+
+def check_shifted(make: Make, folder: Path) -> None:
+    readings = broken_network(16)
+    before = make().recover(readings)
+
+    @settings(max_examples=4)
+    @given(st.floats(-300, 300))
+    def property_(shift: float) -> None:
+        agree(before, make().recover(readings + shift), shift=shift)
+
+    property_()
+
+
+@needs("update", "estimate", "save")
+def check_estimate_answers_like_update_and_learns_nothing(make: Make, folder: Path) -> None:
+    readings = with_gaps(network(9))
+    model = make()
+    learn(model, readings[..., :8])
+    before = state(model, folder)
+    peek = model.estimate(readings[..., 8])
+    same_state(before, state(model, folder))
+    same(peek, model.update(readings[..., 8]))

@@ -1,0 +1,32 @@
+"""Every check over every method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checks import EXEMPT, Check, all_checks, all_methods, exempt, maker
+
+from sensormend.methods.base import Method
+
+METHODS, CHECKS = all_methods(), all_checks()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
+def test_check(method: type, check: Check, tmp_path: Path) -> None:
+    reason = exempt(method, check)
+    if reason:
+        pytest.skip(reason)
+    check(maker(method), tmp_path)
+
+
+def test_methods_keep_the_protocol() -> None:
+    assert len(METHODS) >= 2
+    assert all(isinstance(maker(method)(), Method) for method in METHODS)
+
+
+def test_exemptions_name_real_methods_and_checks() -> None:
+    names = {check.__name__ for check in CHECKS}
+    assert set(EXEMPT) <= {method.__name__ for method in METHODS}
+    assert all(set(checks) <= names for checks in EXEMPT.values())

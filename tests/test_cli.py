@@ -1,0 +1,145 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sensormend import cli, demo
+from sensormend.cli import main
+from sensormend.errors import SensormendError
+from sensormend.simulate import city
+
+TINY = ["demo", "--sensors", "12", "--days", "30", "--seed", "1"]
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *arguments],
+        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path: Path) -> None:
+    ended = run(*TINY, "--out", "shown", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "shown" / "demo.png").stat().st_size > 50_000
+    assert "shown/demo.png" in ended.stdout.replace("\\", "/")
+    for word in (
+        "put in",
+        "found",
+        "missed",
+        "false alarms",
+        "missing",
+        "repaired",
+        "trusted",
+        "straight line",
+    ):
+        assert word in ended.stdout
+    assert "30/30" in ended.stderr, "progress goes to stderr"
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["demo", "--days", "3"], 2, "--days"),
+        (["demo", "--days", "many"], 2, "many"),
+        (["demo", "--nonsense"], 2, "nonsense"),
+        (["demo", "--climate", "mars"], 2, "mars"),
+        (["demo", "--sensors", "0"], 2, "at least one sensor"),
+        (["mend"], 2, "mend"),
+        (["bench", "faults", "--cases", "gremlins"], 2, "gremlins"),
+        (["bench", "faults", "--methods", "Magic"], 2, "Magic"),
+        (["bench", "faults", "--seeds", "0"], 2, "--seeds"),
+        (["bench", "faults", "--data", "nowhere.npy"], 1, "nowhere.npy"),
+    ],
+)
+def test_a_failure_is_one_line_on_stderr_and_a_code(
+    arguments: list[str], code: int, said: str, tmp_path: Path
+) -> None:
+    ended = run(*arguments, cwd=tmp_path)
+    assert ended.returncode == code
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("sensormend: ")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert "Traceback" not in ended.stderr
+
+
+def test_data_that_is_not_here_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SENSORMEND_DATA", str(tmp_path))
+    assert main(["bench", "aot"]) == 1
+    assert "set SENSORMEND_DATA" in capsys.readouterr().err
+
+
+def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "demo" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert "0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (SensormendError("give it\nmore"), "sensormend: give it more\n"),
+        (OSError(28, "No space left on device", "demo/demo.png"), "No space left on device"),
+        (KeyboardInterrupt(), "stopped"),
+        (RuntimeError("odd"), "SENSORMEND_DEBUG"),
+    ],
+)
+def test_whatever_goes_wrong_inside_becomes_one_line(
+    raised: BaseException, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.delenv("SENSORMEND_DEBUG", raising=False)
+    monkeypatch.setattr("sensormend.simulate.city", fail)
+    assert cli.main(["demo", "--days", "12"]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+    command = "import sys; from sensormend.cli import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "demo", "--sensors", "60", "--days", "3000"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert "3000 days" in said
+    assert process.returncode == 1
+    assert error.splitlines()[-1].startswith("sensormend: stopped")
+    assert "Traceback" not in error
+
+
+def test_faults_are_counted_once_each_and_spikes_apart() -> None:
+    network = city(20, 60, seed=2)
+    recovery = demo.clean_by_day(network)
+    rows = {row.kind: row for row in demo.faults_found(network, recovery, dropped=0)}
+    assert sum(row.put_in for kind, row in rows.items() if kind != "spike") <= len(network.faults)
+    assert rows["spike"].put_in == network.spikes.sum()
+    for row in rows.values():
+        assert 0 <= row.found <= row.put_in
+        assert 0 <= row.days_found <= row.days
+        assert row.missed == row.put_in - row.found
+
+
+def test_a_straight_line_joins_what_is_left() -> None:
+    network = city(3, 4, seed=0)
+    told = network.kind != ""
+    told[0, 1] = True
+    line = demo.straight_line(network.readings, told)
+    kept = ~told[:, None, :] & (network.readings == network.readings)
+    assert (line[kept] == network.readings[kept]).all()
+    hours = line[0, :, 1]
+    assert abs(hours[2:] - 2 * hours[1:-1] + hours[:-2]).max() < 1e-9

@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.io import loadmat
+
+from sensormend import OLRTR, ConfigError, DivergenceError, Recovery, ShapeError, StateError, ValueRangeError
+
+Floats = NDArray[np.float64]
+
+
+def low_rank_tensor(shape: tuple[int, ...], seed: int, missing: float = 0.15, faulty: float = 0.1) -> Floats:
+    """Rank two, a tenth of the fibers along axis 1 (0 if there is only one) spoilt, some entries missing."""
+    random = np.random.default_rng(seed)
+    tensor: Floats = random.normal(1, 1, (2,) * len(shape))
+    for length in shape:
+        tensor = np.tensordot(tensor, random.normal(0, 1, (2, length)), axes=([0], [0]))
+    spoilt = random.random((shape[0], 1, *shape[2:])) < faulty
+    tensor = np.where(spoilt, random.uniform(-9, 9, shape), tensor)
+    tensor[random.random(shape) < missing] = np.nan
+    return tensor
+
+
+def against_the_oracle(minibatches: list[Floats], **settings: Any) -> None:
+    """Run OLRTR and the oracle side by side and assert that they agree, iterations included."""
+    rank, shape = 3, minibatches[0].shape
+    random = np.random.default_rng(7)
+    start = [random.random((length, rank)) for length in shape]
+    oracle = naive.OnlineState(start)
+    chosen = {"tol": 1e-4, "max_iter": 60, "fiber_axis": 1, "dictionary_update": "column", **settings}
+    model = OLRTR(rank, alpha=2.0, dictionaries=start, **chosen)
+    for minibatch in minibatches:
+        X, E, iterations = naive.olrtr_minibatch(
+            oracle, minibatch, lambda1=0.01, lambda2=naive.olrtr_lambda2(2.0, shape), **chosen
+        )
+        result = model.update(minibatch)
+        np.testing.assert_allclose(result.low_rank, X, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(result.outliers, E, rtol=0, atol=1e-9)
+        assert result.iterations == iterations
+    assert model.dictionaries is not None
+    for mine, theirs in zip(model.dictionaries, oracle.L, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("update", ["column", "jacobi"])
+@pytest.mark.parametrize(
+    ("shape", "fiber_axis"),
+    [((9, 7), axis) for axis in range(2)]
+    + [((6, 5, 4), axis) for axis in range(3)]
+    + [((4, 3, 5, 2), axis) for axis in range(4)],
+)
+@pytest.mark.parametrize("missing", [0.0, 0.15])
+def test_equals_the_oracle(shape: tuple[int, ...], fiber_axis: int, update: str, missing: float) -> None:
+    minibatches = [low_rank_tensor(shape, seed, missing) for seed in range(3)]
+    against_the_oracle(minibatches, fiber_axis=fiber_axis, dictionary_update=update)
+
+
+@settings(max_examples=15)
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=4), st.integers(0, 10**6), st.data())
+def test_equals_the_oracle_on_any_shape(lengths: list[int], seed: int, data: st.DataObject) -> None:
+    lengths[0] = max(2, lengths[0])
+    fiber_axis = data.draw(st.integers(0, len(lengths) - 1))
+    minibatches = [low_rank_tensor(tuple(lengths), seed + day, 0.2) for day in range(2)]
+    against_the_oracle(minibatches, fiber_axis=fiber_axis)
+
+
+def test_equals_the_oracle_with_more_columns_than_rows() -> None:
+    against_the_oracle([low_rank_tensor((4, 2), seed) for seed in range(4)])
+
+
+def test_a_minibatch_without_readings_teaches_what_it_teaches_the_oracle() -> None:
+    empty, zeros = np.full((6, 5), np.nan), np.zeros((6, 5))
+    against_the_oracle([zeros, empty, low_rank_tensor((6, 5), 0), empty, zeros, low_rank_tensor((6, 5), 1)])
+
+
+def test_equals_the_authors_on_noaa(data: Path) -> None:
+    with np.load(data / "reference" / "olrtr_noaa_tem.npz") as archive:
+        reference = dict(archive)
+    model = OLRTR(
+        int(reference["rank"]),
+        lambda1=float(reference["lambda1"]),
+        lambda2=float(reference["lambda2"]),
+        tol=float(reference["tol"]),
+        max_iter=int(reference["max_iter"]),
+        dictionary_update="jacobi",
+        dictionaries=[reference["dictionary1"], reference["dictionary2"]],
+    )
+    days = [model.update(reference["observed"][..., day]) for day in range(364)]
+    result = Recovery.stack(days)
+    np.testing.assert_allclose(result.low_rank, reference["low_rank"], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.outliers, reference["outliers"], rtol=0, atol=1e-9)
+    np.testing.assert_array_equal([day.iterations for day in days], reference["iterations"])
+
+
+def test_equals_the_authors_on_simulated_tensors(data: Path) -> None:
+    with np.load(data / "reference" / "olrtr_simulated.npz") as archive:
+        reference = dict(archive)
+    model = OLRTR(
+        int(reference["rank"]),
+        alpha=3,
+        dictionary_update="jacobi",
+        dictionaries=[reference[f"dictionary{mode}"] for mode in (1, 2, 3)],
+    )
+    parts = [model.update(part) for part in np.split(reference["observed"], 3, axis=2)]
+    result = Recovery.concatenate(parts)
+    np.testing.assert_allclose(result.low_rank, reference["low_rank"], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(result.outliers, reference["outliers"], rtol=0, atol=1e-9)
+    assert [part.iterations for part in parts] == list(reference["iterations"])
+
+
+def test_equals_the_authors_stored_result_on_aot(data: Path, aot: Floats) -> None:
+    stored = loadmat(data / "reference" / "aot_olrtr.mat")["Xhat_mat"]
+    random = np.random.RandomState(15)  # noqa: NPY002, the authors' generator
+    start = [random.rand(3, length).T for length in (52, 24)]
+    model = OLRTR(3, alpha=370, tol=1e-3, max_iter=50, dictionary_update="jacobi", dictionaries=start)
+    model.recover(aot)
+    model.recover(aot[:, ::-1, ::-1])
+    result = model.recover(aot)
+    lines = np.moveaxis(result.low_rank, 2, 1).reshape(52, -1).T
+    np.testing.assert_allclose(lines, stored, rtol=0, atol=1e-9)
+
+
+def test_jacobi_reports_its_divergence_with_the_papers_noaa_settings(noaa: Floats) -> None:
+    model = OLRTR(20, alpha=70, dictionary_update="jacobi", max_iter=30, seed=0)
+    with pytest.raises(DivergenceError, match="infinity"):
+        model.recover(noaa, passes=3)
+    assert model.dictionaries is None
+
+
+def test_in_place_is_stable_where_jacobi_is_not(noaa: Floats) -> None:
+    result = OLRTR(20, alpha=70, max_iter=30, seed=0).recover(noaa[..., :120])
+    assert np.abs(result.low_rank).max() < 100
+
+
+def test_minibatches_of_several_periods_are_those_of_update() -> None:
+    tensor = low_rank_tensor((6, 5, 11), 3)
+    walked = OLRTR(2, alpha=2, seed=1).recover(tensor, periods=4)
+    model = OLRTR(2, alpha=2, seed=1)
+    padded = np.concatenate([tensor, np.full((6, 5, 1), np.nan)], axis=2)
+    parts = [model.update(padded[..., first : first + 4]) for first in (0, 4, 8)]
+    np.testing.assert_array_equal(walked.low_rank, Recovery.concatenate(parts).low_rank[..., :11])
+    assert walked.faulty.shape == (6, 11)
+
+
+def test_passes_go_on_learning() -> None:
+    tensor = low_rank_tensor((6, 5, 9), 3)
+    twice = OLRTR(2, alpha=2, seed=1).recover(tensor, passes=2)
+    model = OLRTR(2, alpha=2, seed=1)
+    model.recover(tensor)
+    np.testing.assert_array_equal(twice.low_rank, model.recover(tensor).low_rank)
+
+
+def test_a_fiber_is_faulty_when_any_outlier_exceeds_the_threshold() -> None:
+    tensor = low_rank_tensor((6, 5), 3)
+    for threshold in (0.01, 3.0):
+        result = OLRTR(2, alpha=2, seed=1, threshold=threshold).update(tensor)
+        np.testing.assert_array_equal(result.faulty, np.abs(result.outliers).max(axis=1) > threshold)
+        np.testing.assert_array_equal(result.score > 1, result.faulty)
+
+
+def test_sensors_may_change_their_order_but_not_their_names() -> None:
+    days = [low_rank_tensor((5, 4), seed) for seed in range(3)]
+    names, turned = ["a", "b", "c", "d", "e"], ["c", "e", "a", "d", "b"]
+    order = [names.index(name) for name in turned]
+    plain, labelled = OLRTR(2, alpha=2, seed=0), OLRTR(2, alpha=2, seed=0)
+    plain.update(days[0])
+    labelled.update(days[0], sensors=names)
+    expected = plain.update(days[1])
+    result = labelled.update(days[1][order], sensors=turned)
+    np.testing.assert_array_equal(result.cleaned, expected.cleaned[order])
+    np.testing.assert_array_equal(result.faulty, expected.faulty[order])
+    with pytest.raises(ShapeError, match="other sensors"):
+        labelled.update(days[2], sensors=["a", "b", "c", "d", "x"])
+    np.testing.assert_array_equal(labelled.update(days[2]).cleaned, plain.update(days[2]).cleaned)
+
+
+def test_permuting_sensors_and_their_dictionary_permutes_the_result() -> None:
+    days = [low_rank_tensor((5, 4), seed) for seed in range(3)]
+    random = np.random.default_rng(0)
+    rows, columns = random.random((5, 2)), random.random((4, 2))
+    order = [3, 0, 4, 1, 2]
+    straight = OLRTR(2, alpha=2, dictionaries=[rows, columns])
+    permuted = OLRTR(2, alpha=2, dictionaries=[rows[order], columns])
+    for day in days:
+        np.testing.assert_allclose(
+            permuted.update(day[order]).low_rank, straight.update(day).low_rank[order], rtol=0, atol=1e-9
+        )
+
+
+def test_labels_need_a_sensor_axis() -> None:
+    with pytest.raises(ShapeError, match="fiber_axis=0"):
+        OLRTR(2, alpha=2, fiber_axis=0).update(np.ones((2, 2)), sensors=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"rank": -1, "alpha": 1}, "rank"),
+        ({"rank": 0, "alpha": 1}, "rank"),
+        ({"rank": 2.0, "alpha": 1}, "rank"),
+        ({"rank": True, "alpha": 1}, "rank"),
+        ({"rank": 2}, "either alpha or lambda2"),
+        ({"rank": 2, "alpha": 1, "lambda2": 1}, "not both"),
+        ({"rank": 2, "alpha": -1}, "alpha"),
+        ({"rank": 2, "alpha": np.nan}, "alpha"),
+        ({"rank": 2, "alpha": "much"}, "alpha"),
+        ({"rank": 2, "lambda2": 0}, "lambda2"),
+        ({"rank": 2, "alpha": 1, "lambda1": 0}, "lambda1"),
+        ({"rank": 2, "alpha": 1, "fiber_axis": -1}, "fiber_axis"),
+        ({"rank": 2, "alpha": 1, "tol": 0}, "tol"),
+        ({"rank": 2, "alpha": 1, "max_iter": 0}, "max_iter"),
+        ({"rank": 2, "alpha": 1, "dictionary_update": "gauss"}, "column, jacobi"),
+        ({"rank": 2, "alpha": 1, "threshold": 0}, "threshold"),
+        ({"rank": 2, "alpha": 1, "seed": -3}, "seed"),
+        ({"rank": 2, "alpha": 1, "dictionaries": [np.ones((3, 3))]}, "shape"),
+        ({"rank": 2, "alpha": 1, "dictionaries": [np.full((3, 2), np.nan)]}, "finite"),
+        ({"rank": 2, "alpha": 1, "dictionaries": [["x"]]}, "real numbers"),
+    ],
+)
+def test_wrong_settings_get_one_clear_line(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says) as caught:
+        OLRTR(**settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_dictionaries_must_fit_the_minibatch() -> None:
+    model = OLRTR(2, alpha=1, dictionaries=[np.ones((3, 2)), np.ones((4, 2))])
+    with pytest.raises(ConfigError, match=r"\[3, 4\] rows"):
+        model.update(np.ones((3, 5)))
+    assert model.update(np.ones((3, 4))).iterations > 0
+
+
+@pytest.mark.parametrize("settings", [{"passes": 0}, {"periods": 0}, {"passes": 1.5}])
+def test_wrong_walks_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        OLRTR(2, alpha=1).recover(np.ones((2, 3, 4)), **settings)
+
+
+def test_handed_in_dictionaries_are_not_written_to() -> None:
+    start = [np.random.default_rng(0).random((length, 2)) for length in (6, 5)]
+    copies = [L.copy() for L in start]
+    OLRTR(2, alpha=2, dictionaries=start).update(low_rank_tensor((6, 5), 0))
+    for L, copy in zip(start, copies, strict=True):
+        np.testing.assert_array_equal(L, copy)
+
+
+def test_readings_too_large_for_squares_are_reported_and_not_learned() -> None:
+    model = OLRTR(2, alpha=2, seed=0)
+    with pytest.raises(ValueRangeError, match="must not exceed"):
+        model.update(np.full((3, 4), 1e200))
+    assert model.dictionaries is None
+    assert np.isfinite(model.update(np.ones((3, 4))).low_rank).all()
+
+
+def test_a_state_file_of_a_later_version_or_another_method_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    model = OLRTR(2, alpha=2, seed=0)
+    model.update(np.ones((3, 4)))
+    model.save(path)
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(str(arrays.pop("header")))
+    for change, says in (
+        ({"version": 99}, "later sensormend"),
+        ({"method": "GRASTA"}, "GRASTA, not of OLRTR"),
+    ):
+        np.savez(path, header=np.array(json.dumps(header | change)), **arrays)
+        with pytest.raises(StateError, match=says):
+            OLRTR.load(path)
+    for broken in ({"A0": np.ones((3, 3))}, {"D1": np.ones((9, 2))}, {"L0": np.full((3, 2), np.nan)}):
+        np.savez(path, header=np.array(json.dumps(header)), **(arrays | broken))
+        with pytest.raises(StateError, match="not a whole"):
+            OLRTR.load(path)
+
+
+def test_saving_leaves_one_file_and_a_failed_save_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.npz"
+    model = OLRTR(2, alpha=2, seed=0)
+    model.update(np.ones((3, 4)))
+    model.save(path)
+    before = path.read_bytes()
+    model.update(np.full((3, 4), 2.0))
+
+    def fail(descriptor: int) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(OSError, match="full"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state.npz"]
