@@ -1,7 +1,7 @@
 """What must hold of every method, run over all of them by introspection.
 
-A check takes a function that makes a fresh model, and an empty folder. `EXEMPT` says which checks do not apply to a
-method, and why. A new method is picked up as soon as `sensormend.__all__` names it.
+A check takes a function that makes a fresh model, and an empty folder. `EXEMPT` says which checks do not
+apply to a method, and why. A new method is picked up as soon as `sensormend.__all__` names it.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def all_checks() -> list[Check]:
 
 
 def maker(method: type) -> Make:
-    factory = FACTORIES.get(method.__name__, lambda cls: cls())
-    return lambda: factory(method)
+    factory = FACTORIES.get(method.__name__)
+    return method if factory is None else lambda: factory(method)
 
 
 def exempt(method: type, check: Check) -> str | None:
@@ -92,7 +92,7 @@ def needs(*names: str) -> Callable[[Check], Check]:
 
 
 def network(days: int, sensors: int = SENSORS, seed: int = 0) -> Floats:
-    """Weather as a small network sees it, (sensor, slot, day): a daily cycle, fronts, levels and a little noise."""
+    """Weather as a small network sees it, (sensor, slot, day): a daily cycle, fronts, levels, some noise."""
     random = np.random.default_rng(seed)
     hours = np.arange(days * SLOTS)
     front = np.convolve(random.normal(0, 1, hours.size + 47), np.hanning(48) / 4, mode="valid")
@@ -481,10 +481,9 @@ def check_permuted_sensors(make: Make, folder: Path) -> None:
     @given(st.permutations(range(SENSORS)))
     def property_(order: list[int]) -> None:
         permuted = make().recover(readings[order])
-        whole = {field.name: getattr(before, field.name) for field in fields(Recovery)}
-        moved = {
-            name: value[order] if isinstance(value, np.ndarray) else value for name, value in whole.items()
-        }
+        moved: dict[str, Any] = vars(before).copy()
+        for name, value in moved.items():
+            moved[name] = value[order] if isinstance(value, np.ndarray) else value
         agree(Recovery(**moved), permuted)
 
     property_()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from checks import EXEMPT, Check, all_checks, all_methods, exempt, maker
 
+from checks import EXEMPT, Check, all_checks, all_methods, exempt, maker
 from sensormend.methods.base import Method
 
 METHODS, CHECKS = all_methods(), all_checks()

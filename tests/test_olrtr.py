@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
+import naive
 from sensormend import OLRTR, ConfigError, DivergenceError, Recovery, ShapeError, StateError, ValueRangeError
 
 Floats = NDArray[np.float64]
@@ -118,7 +118,7 @@ def test_equals_the_authors_on_simulated_tensors(data: Path) -> None:
 
 def test_equals_the_authors_stored_result_on_aot(data: Path, aot: Floats) -> None:
     stored = loadmat(data / "reference" / "aot_olrtr.mat")["Xhat_mat"]
-    random = np.random.RandomState(15)  # noqa: NPY002, the authors' generator
+    random = np.random.RandomState(15)
     start = [random.rand(3, length).T for length in (52, 24)]
     model = OLRTR(3, alpha=370, tol=1e-3, max_iter=50, dictionary_update="jacobi", dictionaries=start)
     model.recover(aot)

@@ -53,7 +53,7 @@ def test_scores_by_hand() -> None:
     assert result.recall == pytest.approx(1 / 2)
     assert result.f1 == pytest.approx(1 / 2)
     assert result.false_alarms == pytest.approx(1 / 3)
-    # Missing in sound fibers: off by 2, 0 and 0. Found fiber: off by 1 and 3. Sound readings: off by 1 once in 5.
+    # Missing in sound fibers: off by 2, 0, 0. Found fiber: by 1 and 3. Sound readings: off by 1 once in 5.
     assert result.missing == pytest.approx(np.sqrt(4 / 3))
     assert result.repaired == pytest.approx(np.sqrt(5))
     assert result.trusted == pytest.approx(np.sqrt(1 / 5))

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive
 from sensormend.errors import ConfigError, ShapeError, ValueRangeError
 from sensormend.tensor import as_labels, as_readings, check_fiber_axis, fiber_norms, fold, unfold
 
@@ -52,6 +52,7 @@ def test_masked_entries_are_missing_and_the_input_keeps_its_values() -> None:
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), ValueRangeError, "datetime64"),
         (np.array([[1.0, np.inf]]), ValueRangeError, "inf"),
         (np.array([[1.0, -np.inf]]), ValueRangeError, "inf"),
+        (np.array([[1.0, -1e200]]), ValueRangeError, "exceed"),
         (np.ones(3), ShapeError, "2 axes"),
         (1.0, ShapeError, "2 axes"),
         (np.ones((0, 3)), ShapeError, "at least one cell"),

@@ -12,6 +12,9 @@ from sensormend.recovery import FloatArray
 
 __all__ = ["as_labels", "as_readings", "check_fiber_axis", "fiber_norms", "fold", "unfold"]
 
+LARGEST = 1e100
+"""Readings beyond this would overflow in the squares that every method learns from."""
+
 
 def unfold(tensor: FloatArray, mode: int) -> FloatArray:
     """Lay a tensor out as a matrix whose rows run along `mode` and whose columns are its fibers.
@@ -81,7 +84,7 @@ def as_readings(
     ShapeError
         Ragged readings, the wrong number of axes, or an axis of length 0.
     ValueRangeError
-        Text, complex numbers, dates, objects, booleans or infinities.
+        Text, complex numbers, dates, objects, booleans, infinities or numbers too large to be squared.
 
     Examples
     --------
@@ -112,6 +115,8 @@ def as_readings(
         values[mask] = np.nan
     if np.isinf(values).any():
         raise ValueRangeError("readings must be finite, with NaN where missing; got inf")
+    if (np.abs(values) > LARGEST).any():
+        raise ValueRangeError(f"readings must not exceed {LARGEST:g}; use another unit")
     return values
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend.errors import ConfigError, DivergenceError, ShapeError, StateError, ValueRangeError
+from sensormend.errors import ConfigError, DivergenceError, ShapeError, StateError
 from sensormend.methods._olrtr import Statistics, learn, solve_sample
 from sensormend.methods.base import published_recovery
 from sensormend.methods.settings import check_choice, check_count, check_positive, check_seed
@@ -22,8 +22,6 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 __all__ = ["OLRTR"]
 
 STATE_VERSION = 1
-LARGEST = 1e100
-"""Readings beyond this would overflow in the squares that the dictionaries are learned from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +244,6 @@ class OLRTR:
         B = np.array(np.moveaxis(readings, self.fiber_axis, -1), order="C")
         missing = np.flatnonzero(np.isnan(B))
         B.reshape(-1)[missing] = 0.0
-        if np.abs(B).max() > LARGEST:
-            raise ValueRangeError(f"readings must not exceed {LARGEST:g}, so that their squares are numbers; use another unit")
         if not B.any():
             return (np.zeros(readings.shape), np.zeros(readings.shape), 0), None
         jacobi = self.dictionary_update == "jacobi"
