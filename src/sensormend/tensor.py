@@ -113,9 +113,9 @@ def as_readings(
         values = array.astype(np.float64, copy=mask is not None)
     if mask is not None:
         values[mask] = np.nan
-    if np.isinf(values).any():
-        raise ValueRangeError("readings must be finite, with NaN where missing; got inf")
     if (np.abs(values) > LARGEST).any():
+        if np.isinf(values).any():
+            raise ValueRangeError("readings must be finite, with NaN where missing; got inf")
         raise ValueRangeError(f"readings must not exceed {LARGEST:g}; use another unit")
     return values
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,14 +38,18 @@ class Sample:
 class _Mode:
     """Products along one mode of a C-ordered tensor, without laying out its unfolding.
 
-    The tensor is seen as (before, I, after). Coefficients are kept as (before, r, after), and as (before, r)
-    for the last mode, where `after` is 1 and a stack of matrix-vector products would be slow.
+    The tensor is seen as (before, I, after), without `before` in the first mode and without `after` in the
+    last, where they are 1. Coefficients have r in the place of I.
     """
 
     def __init__(self, shape: tuple[int, ...], mode: int) -> None:
-        before = int(np.prod(shape[:mode], dtype=int))
         self.last = mode == len(shape) - 1
-        self.seen = (before, shape[mode]) if self.last else (before, shape[mode], -1)
+        self.seen: tuple[int, ...]
+        if mode == 0:
+            self.seen = (shape[0], -1)
+        else:
+            before = math.prod(shape[:mode])
+            self.seen = (before, shape[mode]) if self.last else (before, shape[mode], -1)
 
     def apply(self, matrix: FloatArray, tensor: FloatArray, out: FloatArray | None = None) -> FloatArray:
         product: FloatArray
@@ -56,8 +61,8 @@ class _Mode:
         product: FloatArray
         if self.last:
             product = left.T @ right
-        elif len(left) == 1:
-            product = left[0] @ right[0].T
+        elif left.ndim == 2:
+            product = left @ right.T
         else:
             product = np.matmul(left, right.swapaxes(1, 2)).sum(axis=0)
         return product
@@ -90,31 +95,32 @@ def solve_sample(
     modes = [_Mode(B.shape, i) for i in range(B.ndim)]
     solvers = [_solver(L, lambda1) for L in dictionaries]
     shares = [L / B.ndim for L in dictionaries]
-    R = [np.zeros(1)] * B.ndim
+    R: list[FloatArray] = []
     # W is B - O. Where readings are missing, O is chosen so that W = E + X there; elsewhere O is 0.
     W = B if missing is None else B.copy()
     X, E, E_before, Z, scratch = (np.zeros(B.shape) for _ in range(5))
-    limit = tol * float(np.linalg.norm(B))
+    Z_seen, X_seen = [Z.reshape(mode.seen) for mode in modes], X.reshape(modes[0].seen)
+    scratch_seen, change = [scratch.reshape(mode.seen) for mode in modes], scratch.reshape(-1)
+    W_flat, X_flat = W.reshape(-1), X.reshape(-1)
+    limit = (tol * float(np.linalg.norm(B))) ** 2
     iterations = 0
     while iterations < max_iter:
         iterations += 1
         E, E_before = E_before, E
         C = np.subtract(W, X, out=scratch)
-        norms = np.sqrt(np.einsum("...j,...j->...", C, C))
+        norms = np.sqrt(np.vecdot(C, C))
+        # This is max(0, 1 - threshold / norm), without a 0 / 0 where a fiber of C is 0.
         np.multiply(C, (1 - threshold / np.maximum(norms, threshold))[..., None], out=E)
         np.subtract(W, E, out=Z)
-        R_before, R = R, [m.apply(G, Z.reshape(m.seen)) for m, G in zip(modes, solvers, strict=True)]
-        for i, (mode, share) in enumerate(zip(modes, shares, strict=True)):
-            mode.apply(share, R[i], out=(scratch if i else X).reshape(mode.seen))
-            if i:
-                X += scratch
+        R_before, R = R, [m.apply(G, seen) for m, G, seen in zip(modes, solvers, Z_seen, strict=True)]
+        modes[0].apply(shares[0], R[0], out=X_seen)
+        for i in range(1, B.ndim):
+            modes[i].apply(shares[i], R[i], out=scratch_seen[i])
+            X += scratch
         if missing is not None:
-            W.reshape(-1)[missing] = E.reshape(-1)[missing] + X.reshape(-1)[missing]
-        change = np.subtract(E, E_before, out=scratch).reshape(-1)
-        if change @ change < limit**2 and all(
-            _small(mode, r - r_before, limit, spectral)
-            for mode, r, r_before in zip(modes, R, R_before, strict=True)
-        ):
+            W_flat[missing] = E.reshape(-1)[missing] + X_flat[missing]
+        np.subtract(E, E_before, out=scratch)
+        if change @ change < limit and _settled(modes, R, R_before, limit, spectral):
             break
     return Sample(X, E, R, iterations)
 
@@ -124,19 +130,18 @@ def learn(
 ) -> list[Statistics]:
     """Add a solved minibatch to A and D, and sweep once over the columns of L (algorithm 3)."""
     sound = B - sample.E
+    ridge = lambda1 * np.eye(len(statistics[0].A))
     learned = []
     for i, (old, R) in enumerate(zip(statistics, sample.R, strict=True)):
         mode = _Mode(B.shape, i)
         A = old.A + mode.contract(R, R)
         D = old.D + mode.contract(sound.reshape(mode.seen), R)
-        A_tilde = A + lambda1 * np.eye(len(A))
-        if jacobi:
-            L = old.L + (D - old.L @ A_tilde) / np.diag(A_tilde)
-        else:
-            # Columns updated one by one in place read new columns on their left and old ones on their right:
-            # that is one triangular system, L triu(A~) = D - L_old tril(A~, -1).
-            L = blas.dtrsm(1.0, np.triu(A_tilde), D - old.L @ np.tril(A_tilde, -1), side=1)
-        learned.append(Statistics(np.ascontiguousarray(L), A, D))
+        A_tilde = A + ridge
+        residual = D - old.L @ A_tilde
+        # A sweep in place reads new columns on the left and old ones on the right of the one it updates:
+        # that is one triangular system, step triu(A~) = residual. dtrsm reads the upper triangle only.
+        step = residual / np.diag(A_tilde) if jacobi else blas.dtrsm(1.0, A_tilde, residual, side=1)
+        learned.append(Statistics(old.L + step, A, D))
     return learned
 
 
@@ -148,11 +153,17 @@ def _solver(L: FloatArray, lambda1: float) -> FloatArray:
     return np.ascontiguousarray(solved)
 
 
-def _small(mode: _Mode, change: FloatArray, limit: float, spectral: bool) -> bool:
-    """Whether the norm of a change in R is below `limit`."""
-    flat = change.reshape(-1)
-    frobenius = float(flat @ flat)
-    # The spectral norm is at most the Frobenius norm: most minibatches are decided without it.
-    if frobenius < limit**2 or not spectral:
-        return frobenius < limit**2
-    return bool(np.linalg.eigvalsh(mode.contract(change, change))[-1] < limit**2)
+def _settled(
+    modes: list[_Mode], R: list[FloatArray], R_before: list[FloatArray], limit: float, spectral: bool
+) -> bool:
+    """Whether the squared norm of the change in every R is below `limit`."""
+    for i, mode in enumerate(modes):
+        change = R[i] - R_before[i] if R_before else R[i]
+        flat = change.reshape(-1)
+        large = bool(flat @ flat >= limit)
+        # The spectral norm is at most the Frobenius norm, so that most minibatches are decided without it.
+        if large and spectral:
+            large = bool(np.linalg.eigvalsh(mode.contract(change, change))[-1] >= limit)
+        if large:
+            return False
+    return True
