@@ -66,7 +66,9 @@ def degrade(truth: FloatArray, case: Case, seed: int) -> Degraded:
 
 
 def _uniform(
-    readings: FloatArray, kind: np.ndarray[tuple[int, ...], np.dtype[np.str_]], share: float,
+    readings: FloatArray,
+    kind: np.ndarray[tuple[int, ...], np.dtype[np.str_]],
+    share: float,
     random: np.random.Generator,
 ) -> None:
     """Spoil as the paper does: every reading of the fiber is drawn anew, far and wide."""
@@ -77,10 +79,8 @@ def _uniform(
     kind[chosen] = "uniform"
 
 
-def _runs(
-    sensors: int, days: int, share: float, random: np.random.Generator
-) -> list[tuple[int, int, int]]:
-    """Runs of 1 to 7 days, disjoint, until `share` of the sensor-days are taken."""
+def _runs(sensors: int, days: int, share: float, random: np.random.Generator) -> list[tuple[int, int, int]]:
+    """Draw runs of 1 to 7 days, disjoint, until `share` of the sensor-days are taken."""
     taken = np.zeros((sensors, days), dtype=bool)
     runs = []
     while taken.sum() < share * taken.size:
@@ -98,7 +98,7 @@ def _runs(
 def _broken(
     span: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator
 ) -> FloatArray:
-    """What a sensor with this fault reports in place of `span` (slot, day)."""
+    """Return what a sensor with this fault reports in place of `span` (slot, day)."""
     line = span.T.reshape(-1)
     sign = random.choice((-1.0, 1.0))
     if kind == "stuck":
