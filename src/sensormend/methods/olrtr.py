@@ -173,7 +173,7 @@ class OLRTR:
         try:
             for _ in range(passes):
                 recovery = self._walk(readings, periods)
-        except Exception:
+        except BaseException:
             self._learned = before
             raise
         return recovery

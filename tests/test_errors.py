@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pytest
+
+from sensormend import errors
+
+
+@pytest.mark.parametrize("name", errors.__all__)
+def test_every_error_is_in_the_tree_and_in_its_drawing(name: str) -> None:
+    error = getattr(errors, name)
+    assert issubclass(error, errors.SensormendError)
+    assert errors.__doc__ is not None
+    line = next(line for line in errors.__doc__.splitlines() if f"{name} " in line)
+    for base in error.__bases__:
+        if base.__module__ == "builtins" and base is not Exception:
+            assert f"({base.__name__})" in line
+
+
+def test_bad_input_can_be_caught_as_a_value_error() -> None:
+    for error in (errors.ShapeError, errors.ValueRangeError, errors.ConfigError, errors.StateError):
+        assert issubclass(error, ValueError)
