@@ -223,6 +223,9 @@ def test_labels_need_a_sensor_axis() -> None:
         ({"rank": 2, "alpha": 1, "dictionaries": [np.ones((3, 3))]}, "shape"),
         ({"rank": 2, "alpha": 1, "dictionaries": [np.full((3, 2), np.nan)]}, "finite"),
         ({"rank": 2, "alpha": 1, "dictionaries": [["x"]]}, "real numbers"),
+        ({"rank": 2, "alpha": 1, "dictionaries": [np.ones((3, 2), dtype=complex)]}, "real numbers"),
+        ({"rank": 2, "alpha": 1, "dictionaries": [[[1.0], [1.0, 2.0]]]}, "real numbers"),
+        ({"rank": 2, "alpha": 1, "dictionaries": 3}, "real numbers"),
     ],
 )
 def test_wrong_settings_get_one_clear_line(settings: dict[str, Any], says: str) -> None:

@@ -13,7 +13,9 @@ from scipy.linalg import blas, lapack
 from sensormend.errors import DivergenceError
 from sensormend.recovery import FloatArray
 
-__all__ = ["Sample", "Statistics", "learn", "solve_sample"]
+__all__ = ["RAN_OFF", "Sample", "Statistics", "learn", "solve_sample"]
+
+RAN_OFF = 'the dictionaries ran off to infinity; use dictionary_update="column" or a lower rank'
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +152,7 @@ def _solver(L: FloatArray, lambda1: float) -> FloatArray:
     """(L'L + lambda1 I)^-1 L'."""
     _, solved, info = lapack.dposv(L.T @ L + lambda1 * np.eye(L.shape[1]), L.T)
     if info != 0 or not np.isfinite(solved).all():
-        raise DivergenceError("the dictionaries ran off to infinity; use a lower rank or smaller readings")
+        raise DivergenceError(RAN_OFF)
     return np.ascontiguousarray(solved)
 
 

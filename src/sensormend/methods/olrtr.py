@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sensormend.errors import ConfigError, DivergenceError, ShapeError, StateError
-from sensormend.methods._olrtr import Statistics, learn, solve_sample
+from sensormend.methods._olrtr import RAN_OFF, Statistics, learn, solve_sample
 from sensormend.methods.base import published_recovery
 from sensormend.methods.settings import check_choice, check_count, check_positive, check_seed
 from sensormend.recovery import FloatArray, Recovery
@@ -133,12 +133,7 @@ class OLRTR:
         learned = self._learned or self._begin(readings.shape)
         if readings.shape != learned.shape:
             raise ShapeError(
-                f"this model learns minibatches of shape {learned.shape}; got {readings.shape}"
-                + (
-                    ", and OLRTR cannot add or drop sensors"
-                    if readings.shape[1:] == learned.shape[1:]
-                    else ""
-                )
+                f"OLRTR cannot add sensors or change shape, {learned.shape} so far; got {readings.shape}"
             )
         rows, labels = self._rows(sensors, learned)
         recovery, modes = self._solve(readings if rows is None else readings[np.argsort(rows)], learned.modes)
@@ -261,9 +256,7 @@ class OLRTR:
             learned = learn(modes, B, sample, lambda1=self.lambda1, jacobi=jacobi)
         finite = (np.isfinite(part).all() for mode in learned for part in (mode.L, mode.A, mode.D))
         if not (np.isfinite(sample.X).all() and all(finite)):
-            raise DivergenceError(
-                "the dictionaries ran off to infinity; use a lower rank or smaller readings"
-            )
+            raise DivergenceError(RAN_OFF)
         X, E = (np.moveaxis(part, -1, self.fiber_axis) for part in (sample.X, sample.E))
         return (X, E, sample.iterations), learned
 
@@ -289,21 +282,26 @@ class OLRTR:
             raise ShapeError(
                 "the labels name other sensors than before, and OLRTR cannot add or drop sensors"
             )
-        return [learned.labels.index(label) for label in labels], learned.labels
+        position = {label: row for row, label in enumerate(learned.labels)}
+        return [position[label] for label in labels], learned.labels
 
     def _in_order(self, modes: Sequence[Statistics], *, back: bool = False) -> list[Statistics]:
         """Put the slots' mode last, where the kernel wants it, or back where the caller has it."""
         ordered = list(modes)
-        ordered.insert(
-            self.fiber_axis if back else len(ordered), ordered.pop(-1 if back else self.fiber_axis)
-        )
+        if back:
+            ordered.insert(self.fiber_axis, ordered.pop())
+        else:
+            ordered.append(ordered.pop(self.fiber_axis))
         return ordered
 
     def _check_dictionaries(self, dictionaries: Sequence[ArrayLike]) -> list[FloatArray]:
         try:
-            checked = [np.array(L, dtype=np.float64) for L in dictionaries]
+            given = [np.asarray(L) for L in dictionaries]
         except (TypeError, ValueError):
-            raise ConfigError("dictionaries must be arrays of real numbers, one per mode") from None
+            given = [np.array("ragged")]
+        if any(L.dtype.kind not in "iuf" for L in given):
+            raise ConfigError("dictionaries must be arrays of real numbers, one per mode")
+        checked = [np.array(L, dtype=np.float64) for L in given]
         for L in checked:
             if L.ndim != 2 or L.shape[1] != self.rank or not np.isfinite(L).all():
                 raise ConfigError(f"a dictionary must be finite, (length, {self.rank}); got shape {L.shape}")
