@@ -106,7 +106,7 @@ def picture(
     if title:
         figure.suptitle(title, x=0.008, ha="left", fontsize=13, fontweight="bold", color=INK)
     draw_sensor(above, readings, recovery, times, sensor, days, truth=truth, quantity=quantity, unit=unit)
-    above.set_title(f"Sensor {sensors[sensor]}", loc="left", fontsize=11, color=INK, pad=30)
+    above.set_title(f"Sensor {sensors[sensor]}", loc="left", fontsize=11, color=INK, pad=38)
     draw_health(below, health(readings, recovery), times, sensors, mark=(sensor, days))
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -149,11 +149,11 @@ def draw_sensor(
             clock[spikes], np.clip(raw[spikes], bottom, top), "o", ms=7, mfc="none", mec=RAW, mew=1.4,
             zorder=6, label="single wrong reading",
         )  # fmt: skip
+    axes.plot(clock, cleaned, color=CLEANED, lw=1.6, label="cleaned", zorder=5, solid_capstyle="round")
     if lower is not None and upper is not None:
         axes.fill_between(
             clock, lower, upper, color=CLEANED, alpha=0.25, lw=0, zorder=2, label="its interval"
         )
-    axes.plot(clock, cleaned, color=CLEANED, lw=1.6, label="cleaned", zorder=5, solid_capstyle="round")
     if known is not None:
         axes.plot(clock, known, color=TRUTH, lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
     axes.set_ylabel(f"{quantity}, {unit}" if unit else quantity, color=INK)
@@ -161,7 +161,7 @@ def draw_sensor(
     _bare(axes)
     axes.grid(axis="y", color="#e3e7ea", lw=0.6, zorder=0)
     axes.legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.09), ncols=5, frameon=False, fontsize=9, handlelength=1.8,
+        loc="lower right", bbox_to_anchor=(1.0, 1.125), ncols=5, frameon=False, fontsize=9, handlelength=1.8,
         columnspacing=1.4, borderaxespad=0, labelcolor=INK,
     )  # fmt: skip
 
