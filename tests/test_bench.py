@@ -71,7 +71,8 @@ def test_bars_stand_beside_the_figures_they_are_for() -> None:
 
 
 def test_a_mean_leaves_out_what_does_not_exist() -> None:
-    assert mean_and_spread([1.0, 3.0, float("nan")]) == (2.0, 1.0)
+    assert mean_and_spread([1.0, 3.0, float("nan")]) == pytest.approx((2.0, 2**0.5))
+    assert np.isnan(mean_and_spread([1.0])[1]), "one run has no spread"
     assert all(np.isnan(mean_and_spread([float("nan")])))
 
 

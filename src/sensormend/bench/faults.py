@@ -130,7 +130,7 @@ def figures(results: list[tuple[Job, dict[str, float]]]) -> Figures:
     return Figures(
         title=f"Fault bench on {data}",
         note=(
-            f"Mean ± standard deviation over {seeds} seeds, first {DROPPED_DAYS} days dropped. missing, "
+            f"Mean ± standard deviation over seeds ({seeds}), first {DROPPED_DAYS} days dropped. missing, "
             "repaired, trusted: RMSE of the cleaned values in the unit of the data. RE: relative error of "
             "the cleaned values on sound fibers, Frobenius."
         ),

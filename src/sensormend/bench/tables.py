@@ -33,11 +33,11 @@ class Bar:
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and standard deviation of the finite values; NaN where there are none."""
+    """Return mean and sample standard deviation of the finite values; NaN where too few say."""
     finite = np.array([value for value in values if np.isfinite(value)])
     if not finite.size:
         return float("nan"), float("nan")
-    return float(finite.mean()), float(finite.std())
+    return float(finite.mean()), float(finite.std(ddof=1)) if finite.size > 1 else float("nan")
 
 
 @dataclass(frozen=True)
