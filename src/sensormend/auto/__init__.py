@@ -1,0 +1,1 @@
+"""The rooms behind AutoOLRTR: scales, neighbourhoods, the timeline and the judge."""

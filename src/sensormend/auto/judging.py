@@ -1,0 +1,189 @@
+"""Who is wrong today: fibers are set aside, the worst first, until the rest agrees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sensormend.auto import judge, network
+from sensormend.auto.conditioning import condition
+from sensormend.auto.memory import Hood, Model
+from sensormend.auto.neighbourhoods import IntArray
+from sensormend.recovery import BoolArray, FloatArray
+
+__all__ = ["WARM", "Today", "Verdict", "judge_period"]
+
+WARM = 5
+"""Periods a channel is learned before it is judged."""
+
+EASE = 0.7
+"""How much lower the limits are for a sensor that was wrong the period before, if wrong fibers always came in runs."""
+
+ROUNDS = 12
+
+
+@dataclass(eq=False)
+class Today:
+    """One period as the model sees it: deviations from the usual on the variables' scales, and the yardsticks."""
+
+    observed: BoolArray
+    deviation: FloatArray
+    known: BoolArray
+    floor: FloatArray
+    middle: FloatArray
+    limit: FloatArray
+    ripple: FloatArray
+
+    @classmethod
+    def of(cls, model: Model, readings: FloatArray) -> Today:
+        """Look at readings (channel, slot) with a model's eyes."""
+        channels, variable = model.channels, model.variable
+        observed = np.isfinite(readings)
+        known = channels.days > 0
+        deviation = model.scales.forward(readings, variable)
+        for hood in model.hoods:
+            core = hood.members[: hood.core]
+            core = core[known[core]]
+            deviation[core] -= model.usual_values(core)
+        deviation[~observed] = 0.0
+        spread = np.zeros(known.size)
+        for hood in model.hoods:
+            spread[hood.members[: hood.core]] = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 0))
+        step = np.where(np.isfinite(channels.step), channels.step, 0.0)
+        widths = np.clip(model.pooled(channels.high - channels.median, 0.5), *judge.SPREAD)
+        stay = model.pools.stay[0] / model.pools.stay.sum()
+        return cls(
+            observed=observed,
+            deviation=deviation,
+            known=known,
+            # A hundredth of a sensor's own variation is nothing that its neighbours could vouch for.
+            floor=np.maximum(0.5 * step, 0.01 * spread),
+            middle=judge.usual(channels, model.pooled(channels.median, 0.0)),
+            limit=judge.limits(channels, widths, np.where(channels.flagged > 0, EASE * stay, 0.0)),
+            ripple=model.ripple(),
+        )
+
+
+@dataclass(eq=False)
+class Verdict:
+    """Who is flagged and what that rests on, per channel."""
+
+    flagged: BoolArray
+    score: FloatArray
+    found: FloatArray
+    event: FloatArray
+    excess: FloatArray
+    stuck: FloatArray
+    length: IntArray
+    inside: BoolArray
+    rounds: int = 0
+
+
+def judge_period(model: Model, readings: FloatArray, today: Today) -> Verdict:
+    """Flag fibers until nobody else is past the threshold; whoever is no longer past it comes back once."""
+    count = today.known.size
+    length, inside = judge.longest_run(readings, today.observed)
+    verdict = Verdict(
+        flagged=np.zeros(count, dtype=bool),
+        score=np.zeros(count),
+        found=np.full((count, 3), np.nan),
+        event=np.zeros((count, 3)),
+        excess=np.zeros((count, 3)),
+        stuck=np.zeros(count),
+        length=length,
+        inside=inside,
+    )
+    judged = today.known & today.observed.any(axis=1)
+    if not judged.any():
+        return verdict
+    for hood in model.hoods:
+        _screen(hood, today, verdict)
+    bar = np.where(model.channels.days < WARM, 2.0, 1.0)
+    returned = np.zeros(count, dtype=bool)
+    homes = _homes(model.hoods)
+    stale = set(range(len(model.hoods)))
+    while verdict.rounds < ROUNDS:
+        verdict.rounds += 1
+        for index in sorted(stale):
+            _assess(model, model.hoods[index], today, verdict)
+        verdict.score[~judged] = 0.0
+        over = judged & ~verdict.flagged & (verdict.score > bar)
+        if over.any():
+            # The worst first: what they did to their neighbours goes with them.
+            changed = over & (verdict.score >= np.sqrt(_worst(model.hoods, verdict.score, over)))
+            verdict.flagged |= changed
+        else:
+            changed = verdict.flagged & (verdict.score <= bar) & ~returned
+            if not changed.any():
+                break
+            returned |= changed
+            verdict.flagged &= ~changed
+        stale = {index for member in np.flatnonzero(changed).tolist() for index in homes[member]}
+    return verdict
+
+
+def _homes(hoods: list[Hood]) -> dict[int, list[int]]:
+    """Return the neighbourhoods that each channel is a member of."""
+    homes: dict[int, list[int]] = {}
+    for index, hood in enumerate(hoods):
+        for member in hood.members.tolist():
+            homes.setdefault(member, []).append(index)
+    return homes
+
+
+def _worst(hoods: list[Hood], score: FloatArray, over: BoolArray) -> FloatArray:
+    """Return for every candidate the worst score among the candidates of its neighbourhood."""
+    worst = np.ones_like(score)
+    for hood in hoods:
+        rows = hood.members[over[hood.members]]
+        if rows.size:
+            worst[hood.members[: hood.core]] = score[rows].max()
+    return worst
+
+
+def _screen(hood: Hood, today: Today, verdict: Verdict) -> None:
+    """Set aside what is far from everyone before anyone is predicted from it; it may come back later."""
+    core = hood.members[: hood.core]
+    there = today.observed[core] & today.known[core, None]
+    rows = there.any(axis=1)
+    if rows.sum() < 4:
+        return
+    spread = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 1e-24))
+    scaled = np.where(there, today.deviation[core] / spread[:, None], np.nan)[rows]
+    scaled = scaled[:, np.isfinite(scaled).any(axis=0)]
+    typical = np.nanmedian(np.abs(scaled - np.nanmedian(scaled, axis=0)), axis=1)
+    far = (typical > 5 * np.median(typical)) & (typical > 1.5)
+    if far.mean() <= 0.6:
+        verdict.flagged[core[rows][far]] = True
+
+
+def _assess(model: Model, hood: Hood, today: Today, verdict: Verdict) -> None:
+    """Score the fibers of a neighbourhood, given who is flagged so far."""
+    members, core = hood.members, hood.members[: hood.core]
+    there = today.observed[members] & today.known[members, None]
+    trusted = there & ~verdict.flagged[members, None]
+    prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
+    view = condition(prior, today.deviation[members], trusted)
+    expected = judge.smoothed(view.expected, today.ripple[members, None])[: hood.core]
+    residual = np.where(there[: hood.core], today.deviation[core] - expected, 0.0)
+    found = judge.features(residual, there[: hood.core], today.floor[core])
+    spread = np.sqrt(prior.diagonal())
+    event = judge.events(
+        view,
+        trusted,
+        prior / spread[:, None] / spread,
+        today.middle[members],
+        today.floor[members],
+        trusted.any(axis=1) & (model.channels.judged[members] > 2),
+        hood.core,
+        today.ripple[members],
+    )
+    count = there[: hood.core].sum(axis=1)
+    excess = judge.scores(found, today.middle[core], event, today.limit[core], count)
+    size = np.maximum(np.exp(today.middle[core, 0]), 2 * today.floor[core])
+    stuck = judge.stuck_scores(
+        expected + model.usual_values(core), verdict.inside[core], verdict.length[core], model.channels.run[core], size
+    )
+    verdict.found[core], verdict.event[core], verdict.excess[core], verdict.stuck[core] = found, event, excess, stuck
+    verdict.score[core] = np.maximum(excess.max(axis=1), stuck)

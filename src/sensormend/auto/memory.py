@@ -1,0 +1,203 @@
+"""Everything AutoOLRTR remembers, as plain arrays: per channel, per variable, and for the network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
+from sensormend.auto.scales import Scales
+from sensormend.recovery import FloatArray
+
+__all__ = ["Channels", "Hood", "Model", "Pools"]
+
+FEATURES = 3
+
+
+@dataclass(eq=False)
+class Channels:
+    """What is known of each channel (a sensor's variable); every array has the channels first.
+
+    Attributes
+    ----------
+    days, away
+        Periods learned from, and periods since the last reading.
+    mean
+        Usual value per slot.
+    activity
+        How lively the network was while this channel was learned, against its whole memory.
+    residual, sharpness
+        Variance of the distance from the network: as seen, and as the model says.
+    median, high, judged
+        Running log quantiles (50 %, 90 %) of the features of its fibers, and how many went into them.
+    last, age
+        The two newest trusted residuals, and how many slots ago they were.
+    daily
+        Mean residual of the last period over its usual size; NaN where it was not judged sound.
+    flagged, held, held_level
+        Whether the last fiber was wrong, for how many periods that lasts, and at what distance.
+    run, step
+        Usual longest stretch of equal readings, and the resolution on the variable's scale.
+    """
+
+    days: FloatArray
+    away: FloatArray
+    mean: FloatArray
+    activity: FloatArray
+    residual: FloatArray
+    sharpness: FloatArray
+    median: FloatArray
+    high: FloatArray
+    judged: FloatArray
+    last: FloatArray
+    age: FloatArray
+    daily: FloatArray
+    flagged: FloatArray
+    held: FloatArray
+    held_level: FloatArray
+    run: FloatArray
+    step: FloatArray
+
+    @classmethod
+    def new(cls, count: int, slots: int) -> Channels:
+        """Return `count` channels that nothing is known of."""
+        shapes = {"mean": (slots,), "median": (FEATURES,), "high": (FEATURES,), "last": (2,), "age": (2,)}
+        fill = {"activity": 1.0, "age": np.inf, "daily": np.nan, "run": 2.0, "step": np.inf}
+        return cls(
+            **{
+                field.name: np.full((count, *shapes.get(field.name, ())), fill.get(field.name, 0.0))
+                for field in fields(cls)
+            }
+        )
+
+    def grown(self, count: int) -> Channels:
+        """Return these channels with `count` unknown ones behind them."""
+        more = Channels.new(count, self.mean.shape[1])
+        return self._map(lambda name, array: np.concatenate([array, getattr(more, name)]))
+
+    def taken(self, rows: IntArray) -> Channels:
+        """Return a copy of these rows."""
+        return self._map(lambda _, array: array[rows])
+
+    def _map(self, change: Any) -> Channels:
+        return Channels(**{field.name: change(field.name, getattr(self, field.name)) for field in fields(self)})
+
+
+@dataclass(eq=False)
+class Pools:
+    """What all channels of a variable share (variable first), and what the network shares.
+
+    Attributes
+    ----------
+    products, pairs, daily
+        Mean products of residuals at each lag within a period, and from one period to the next.
+    ripple
+        How much of the network's quick movement a channel does not share (numerator, denominator).
+    width, calibrated
+        Width of the interval in model standard deviations, for gaps and for whole fibers.
+    rank, shrinkage
+        Which rung of their ladders is in use.
+    trials
+        How much better the neighbouring rungs predicted hidden readings lately.
+    stay
+        Wrong fibers that were followed by a wrong one, and by a sound one.
+    period
+        Periods seen.
+    """
+
+    products: FloatArray
+    pairs: FloatArray
+    daily: FloatArray
+    ripple: FloatArray
+    width: FloatArray
+    calibrated: FloatArray
+    trials: FloatArray
+    stay: FloatArray
+    rank: int = 0
+    shrinkage: int = 5
+    period: int = 0
+
+    @classmethod
+    def new(cls, variables: int, slots: int) -> Pools:
+        """Return empty pools."""
+        return cls(
+            products=np.zeros((variables, slots)),
+            pairs=np.zeros((variables, slots)),
+            daily=np.zeros((variables, 2)),
+            ripple=np.zeros((variables, 2)),
+            width=np.full((variables, 2), 1.645),
+            calibrated=np.zeros(variables),
+            trials=np.zeros(4),
+            stay=np.array([2.0, 4.0]),
+        )
+
+
+@dataclass(eq=False)
+class Hood:
+    """A neighbourhood: its members (those it judges first), their second moments and their dictionary."""
+
+    members: IntArray
+    core: int
+    moments: FloatArray
+    dictionary: FloatArray
+
+
+@dataclass(eq=False)
+class Model:
+    """All that is remembered, and the shape of what it is about.
+
+    Attributes
+    ----------
+    channels, pools, hoods, scales
+        What is remembered.
+    variables, slots
+        The shape of a sensor's part of a minibatch.
+    interval
+        Nominal coverage of the interval.
+    core, halo
+        How many channels a neighbourhood judges, and how many more it listens to.
+    """
+
+    channels: Channels
+    pools: Pools
+    hoods: list[Hood]
+    scales: Scales
+    variables: int
+    slots: int
+    interval: float
+    core: int = CORE
+    halo: int = HALO
+
+    @classmethod
+    def new(cls, variables: int, slots: int, interval: float, core: int, halo: int) -> Model:
+        """Return a model that has seen nothing."""
+        channels, pools = Channels.new(0, slots), Pools.new(variables, slots)
+        return cls(channels, pools, [], Scales.unknown(variables), variables, slots, interval, core, halo)
+
+    @property
+    def variable(self) -> IntArray:
+        """The variable of every channel."""
+        return np.arange(self.channels.days.size) % self.variables
+
+    def usual_values(self, rows: IntArray) -> FloatArray:
+        """Return the usual value of each slot of these channels; a young channel's leans on its level."""
+        mean, days = self.channels.mean[rows], self.channels.days[rows, None]
+        level = mean.mean(axis=1, keepdims=True)
+        return np.asarray(level + days / (days + 5) * (mean - level))
+
+    def ripple(self) -> FloatArray:
+        """Return for every channel how much of the network's quick movement it does not share."""
+        part, whole = self.pools.ripple.T
+        return np.asarray(np.clip(part / np.where(whole > 0, whole, 1.0), 0.0, 1.0)[self.variable])
+
+    def pooled(self, values: FloatArray, otherwise: float) -> FloatArray:
+        """Return for every channel the median over the judged channels of its variable."""
+        pooled = np.full((self.variables, values.shape[1]), otherwise)
+        variable, judged = self.variable, self.channels.judged > 0
+        for which in range(self.variables):
+            rows = judged & (variable == which)
+            if rows.any():
+                pooled[which] = np.median(values[rows], axis=0)
+        return np.asarray(pooled[variable])

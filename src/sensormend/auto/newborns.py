@@ -1,0 +1,100 @@
+"""Channels that are seen for the first time: what can be said of them before anything was learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sensormend.auto.neighbourhoods import IntArray
+from sensormend.recovery import BoolArray, FloatArray
+
+__all__ = ["Newborns", "first_look"]
+
+FAR = 5.0
+"""How many times the usual distance from the common course makes a first day too odd to start from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Newborns:
+    """A neighbourhood with its new members put in their place.
+
+    Attributes
+    ----------
+    born, odd
+        New members with readings to start from, and those whose first readings are too odd for that.
+    deviation, usual, expected, size
+        As for the others: the rows of the new members are filled in.
+    """
+
+    born: BoolArray
+    odd: BoolArray
+    deviation: FloatArray
+    usual: FloatArray
+    expected: FloatArray
+    size: FloatArray
+
+    @classmethod
+    def none(cls, count: int) -> Newborns:
+        """Return that nobody is new."""
+        nobody, empty = np.zeros(count, dtype=bool), np.empty((0, 0))
+        return cls(nobody, nobody, empty, empty, empty, np.empty(0))
+
+
+def first_look(
+    deviation: FloatArray,
+    observed: BoolArray,
+    known: BoolArray,
+    expected: FloatArray,
+    usual: FloatArray,
+    size: FloatArray,
+    variable: IntArray,
+) -> Newborns:
+    """Place new members: at their own level, with the daily course and today's movement of the others.
+
+    The rows of new members in `deviation` are readings on the variable's scale, since they have no usual yet. One
+    without any reading is placed at the middle of its variable's levels, NaN where that has none.
+    """
+    deviation, usual, expected, size = deviation.copy(), usual.copy(), expected.copy(), size.copy()
+    odd = np.zeros(known.size, dtype=bool)
+    for which in np.unique(variable[~known]):
+        mine = variable == which
+        new, old = mine & ~known, mine & known
+        seen = new & observed.any(axis=1)
+        if old.any():
+            course = (usual[old] - usual[old].mean(axis=1, keepdims=True)).mean(axis=0)
+        else:
+            course = np.zeros(usual.shape[1])
+            expected[new] = _common(deviation[seen], observed[seen])
+        placed = np.where(observed, deviation - expected - course, np.nan)
+        level = np.full(known.size, np.nan)
+        if seen.any():
+            level[seen] = np.nanmedian(placed[seen], axis=1)
+        levels = np.concatenate([usual[old].mean(axis=1), level[seen]])
+        middle = np.median(levels) if levels.size else np.nan
+        level = np.where(new & ~seen, middle, level)
+        distance = placed[seen] - level[seen, None]
+        rms = np.sqrt(np.nanmean(distance**2, axis=1)) if seen.any() else np.empty(0)
+        typical = float(np.median(np.concatenate([size[old], rms]))) if levels.size else 1.0
+        off = np.abs(level[seen] - middle)
+        usual_off = np.median(np.abs(levels - middle)) if levels.size else 0.0
+        if levels.size >= 4:
+            odd[seen] = (rms > FAR * typical) | (off > 12 * usual_off + FAR * typical)
+        size[seen] = np.maximum(rms, 1e-12)
+        size[new & ~seen] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)
+        usual[new] = course + level[new, None]
+        deviation[new] = np.where(observed[new], deviation[new] - usual[new], 0.0)
+    born = ~known & observed.any(axis=1) & ~odd
+    return Newborns(born, odd, deviation, usual, expected, size)
+
+
+def _common(values: FloatArray, there: BoolArray) -> FloatArray:
+    """Return the movement that most fibers share, zero where nobody was seen."""
+    if values.shape[0] == 0:
+        return np.zeros(values.shape[1])
+    seen = np.where(there, values, np.nan)
+    centred = seen - np.nanmedian(seen, axis=1, keepdims=True)
+    anyone = there.any(axis=0)
+    common = np.zeros(values.shape[1])
+    common[anyone] = np.nanmedian(centred[:, anyone], axis=0)
+    return common

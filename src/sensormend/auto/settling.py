@@ -1,0 +1,273 @@
+"""After the verdict: what every cell of a neighbourhood is taken to be, and how sure that is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.auto import judge, network, timeline
+from sensormend.auto.conditioning import Conditioned, condition
+from sensormend.auto.judging import WARM, Today, Verdict
+from sensormend.auto.memory import Hood, Model
+from sensormend.auto.newborns import Newborns, first_look
+from sensormend.auto.reasons import reasons
+from sensormend.recovery import BoolArray, FloatArray
+
+__all__ = ["Period", "Settled", "settle"]
+
+SUSPECT = 0.75
+"""Score from which a fiber is called suspect."""
+
+UNRELATED = 0.2
+"""Share of a channel's variance that the others must explain before they may judge it."""
+
+COMPANY = 2
+"""Other channels with readings that it takes to judge one."""
+
+ACCEPT = (3.0, 10.0)
+"""Periods after which a sensor that keeps its new distance from the network has a new level: a third of the periods
+known, within these."""
+
+SPIKE = 7.0
+"""Standard deviations from the network and from its own neighbours in time that make a single reading a spike."""
+
+
+@dataclass(frozen=True, eq=False)
+class Period:
+    """What one period gave, on the scale of the readings: (channel, slot), and (channel) for the fibers."""
+
+    low_rank: FloatArray
+    cleaned: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    outliers: FloatArray
+    spikes: BoolArray
+    faulty: BoolArray
+    suspect: BoolArray
+    evaluated: BoolArray
+    score: FloatArray
+    reason: NDArray[np.str_]
+    rounds: int
+
+    @classmethod
+    def blank(cls, channels: int, slots: int, rounds: int) -> Period:
+        """Return a period to be filled in, neighbourhood by neighbourhood."""
+        low_rank, cleaned, lower, upper = (np.full((channels, slots), np.nan) for _ in range(4))
+        return cls(
+            low_rank,
+            cleaned,
+            lower,
+            upper,
+            np.zeros((channels, slots)),
+            np.zeros((channels, slots), dtype=bool),
+            np.zeros(channels, dtype=bool),
+            np.zeros(channels, dtype=bool),
+            np.zeros(channels, dtype=bool),
+            np.zeros(channels),
+            np.full(channels, "", dtype="<U11"),
+            rounds,
+        )
+
+
+@dataclass(eq=False)
+class Settled:
+    """A neighbourhood after its period; arrays are over its members, those it judges first."""
+
+    observed: BoolArray
+    known: BoolArray
+    flagged: BoolArray
+    deviation: FloatArray
+    usual: FloatArray
+    trusted: BoolArray
+    view: Conditioned
+    expected: FloatArray
+    residual: FloatArray
+    size: FloatArray
+    event: FloatArray
+    newborns: Newborns
+    shift: FloatArray
+    score: FloatArray
+    carried: timeline.Carried
+
+
+def settle(
+    model: Model, hood: Hood, readings: FloatArray, today: Today, verdict: Verdict, result: Period, tables: FloatArray
+) -> Settled:
+    """Fill in the result for the channels that this neighbourhood judges."""
+    members, core, n = hood.members, hood.members[: hood.core], hood.core
+    prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
+    state = _open(model, hood, today, verdict, prior)
+    _accept_levels(model, hood, today, verdict, state, prior)
+    spikes = _spikes(model, hood, state, prior, tables)[:n]
+    evaluated = _evaluated(model, hood, state, prior)[:n]
+    faulty = state.flagged[:n] & evaluated
+    good = state.observed[:n] & ~faulty[:, None] & ~spikes
+
+    fill = ~state.trusted[:n]
+    state.carried = _carry(model, hood, state, tables, fill)
+    network_says = state.expected[:n] + state.usual[:n]
+    estimate = network_says + state.carried.residual
+    whole = ~state.trusted[:n].any(axis=1)
+    width = model.pools.width[model.variable[core]][np.arange(n), whole.astype(np.intp)]
+    reach = (width * state.size[:n] * np.exp(state.event[:n]))[:, None] * np.sqrt(state.carried.open)
+    reach *= np.sqrt(_doubt(model, hood, state)[:n])
+
+    variable = model.variable[core]
+    back = lambda scaled: model.scales.backward(scaled, variable)  # noqa: E731
+    raw = readings[core]
+    filled = back(estimate)
+    result.low_rank[core] = np.where(state.trusted[:n], back(network_says), filled)
+    result.cleaned[core] = np.where(good, raw, filled)
+    result.lower[core] = np.where(good, raw, back(estimate - reach))
+    result.upper[core] = np.where(good, raw, back(estimate + reach))
+    result.outliers[core] = np.where(state.observed[:n] & ~good, raw - filled, 0.0)
+    result.spikes[core] = spikes & ~faulty[:, None]
+    result.faulty[core] = faulty
+    result.evaluated[core] = evaluated
+    result.score[core] = np.where(evaluated, state.score[:n], 0.0)
+    result.suspect[core] = evaluated & ~faulty & (state.score[:n] > SUSPECT)
+    named = reasons(
+        state.residual[:n],
+        state.expected[:n],
+        state.observed[:n],
+        verdict.excess[core],
+        verdict.stuck[core],
+        np.sqrt(prior.diagonal()[:n]),
+    )
+    alone = ~evaluated & state.observed[:n].any(axis=1) & (model.channels.days[core] >= WARM)
+    result.reason[core] = np.where(faulty | result.suspect[core], named, np.where(alone, "alone", ""))
+    return state
+
+
+def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: FloatArray) -> Settled:
+    members = hood.members
+    known, observed = today.known[members], today.observed[members]
+    flagged = verdict.flagged[members]
+    trusted = observed & (known & ~flagged)[:, None]
+    deviation, usual = today.deviation[members], model.usual_values(members)
+    view = condition(prior, deviation, trusted)
+    expected = judge.smoothed(view.expected, today.ripple[members, None])
+    size = np.sqrt(model.channels.residual[members])
+    newborns = Newborns.none(members.size)
+    if not known.all():
+        newborns = first_look(deviation, observed, known, expected, usual, size, model.variable[members])
+        deviation, usual, expected, size = newborns.deviation, newborns.usual, newborns.expected, newborns.size
+        trusted = trusted | (observed & newborns.born[:, None])
+    residual = np.where(observed, deviation - expected, 0.0)
+    return Settled(
+        observed=observed,
+        known=known,
+        flagged=flagged,
+        deviation=deviation,
+        usual=usual,
+        trusted=trusted,
+        view=view,
+        expected=expected,
+        residual=residual,
+        size=size,
+        event=np.minimum(verdict.event[members, 0], 1.5),
+        newborns=newborns,
+        shift=np.zeros(members.size),
+        score=verdict.score[members],
+        carried=timeline.Carried(residual, residual),
+    )
+
+
+def _accept_levels(
+    model: Model, hood: Hood, today: Today, verdict: Verdict, state: Settled, prior: FloatArray
+) -> None:
+    """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it."""
+    channels, core, n = model.channels, hood.members[: hood.core], hood.core
+    lasting = np.clip(channels.days[core] / 3, *ACCEPT)
+    rows = np.flatnonzero(state.flagged[:n] & state.known[:n] & (channels.held[core] >= lasting))
+    if rows.size == 0:
+        return
+    level = channels.held_level[core[rows]]
+    there = state.observed[rows]
+    found = judge.features(state.residual[rows] - level[:, None], there, today.floor[core[rows]])
+    excess = judge.scores(
+        found, today.middle[core[rows]], verdict.event[core[rows]], today.limit[core[rows]], there.sum(axis=1)
+    ).max(axis=1)
+    accepted = (excess < 1) & (verdict.stuck[core[rows]] < 1)
+    rows, level = rows[accepted], level[accepted]
+    if rows.size == 0:
+        return
+    state.shift[rows] = level
+    state.deviation[rows] -= np.where(state.observed[rows], level[:, None], 0.0)
+    state.usual[rows] += level[:, None]
+    state.flagged[rows] = False
+    verdict.flagged[core[rows]] = False
+    state.score[rows] = excess[accepted]
+    verdict.found[core[rows]] = found[accepted]
+    state.trusted[rows] = state.observed[rows]
+    _recondition(model, hood, state, prior)
+
+
+def _recondition(model: Model, hood: Hood, state: Settled, prior: FloatArray) -> None:
+    state.view = condition(prior, state.deviation, state.trusted & state.known[:, None])
+    expected = judge.smoothed(state.view.expected, model.ripple()[hood.members, None])
+    state.expected = np.where(state.known[:, None], expected, state.expected)
+    state.residual = np.where(state.observed, state.deviation - state.expected, 0.0)
+
+
+def _spikes(model: Model, hood: Hood, state: Settled, prior: FloatArray, tables: FloatArray) -> BoolArray:
+    """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
+    spikes = np.zeros(state.observed.shape, dtype=bool)
+    settled = (state.known & ~state.flagged & (model.channels.days[hood.members] >= WARM))[:, None]
+    unit = (state.size * np.exp(state.event))[:, None]
+    for _ in range(3):
+        large = state.trusted & settled & (np.abs(state.residual) > SPIKE * unit)
+        if not large.any():
+            break
+        carried = _carry(model, hood, state, tables, large)
+        over = np.where(large, np.abs(state.residual - carried.residual) / (unit * np.sqrt(carried.open)), 0.0)
+        worst = (over > SPIKE) & (over == over.max(axis=0))
+        if not worst.any():
+            break
+        spikes |= worst
+        state.trusted &= ~worst
+        _recondition(model, hood, state, prior)
+    return spikes
+
+
+def _evaluated(model: Model, hood: Hood, state: Settled, prior: FloatArray) -> BoolArray:
+    """Say whose fibers the others can judge."""
+    channels = model.channels
+    skill = 1 - channels.residual[hood.members] / np.maximum(prior.diagonal(), 1e-300)
+    present = state.trusted.any(axis=1)
+    company = present.sum() - present >= COMPANY
+    seasoned = channels.days[hood.members] >= WARM
+    return np.asarray(seasoned & (skill >= UNRELATED) & company & state.observed.any(axis=1))
+
+
+def _carry(
+    model: Model, hood: Hood, state: Settled, tables: FloatArray, cells: BoolArray
+) -> timeline.Carried:
+    """Carry residuals over in time, for the first rows of the neighbourhood that `cells` has."""
+    rows = hood.members[: cells.shape[0]]
+    count = rows.size
+    estimate, remaining = np.zeros(cells.shape), np.ones(cells.shape)
+    for which in range(model.variables):
+        mine = np.flatnonzero(model.variable[rows] == which)
+        if not cells[mine].any():
+            continue
+        channels = rows[mine]
+        part = timeline.carry(
+            state.residual[:count][mine],
+            state.trusted[:count][mine],
+            model.channels.last[channels],
+            model.channels.age[channels],
+            tables[which],
+            cells[mine],
+        )
+        estimate[mine], remaining[mine] = part.residual, part.open
+    return timeline.Carried(estimate, remaining)
+
+
+def _doubt(model: Model, hood: Hood, state: Settled) -> FloatArray:
+    """Return how much less is known in a cell than usual, as a ratio of variances."""
+    usual = model.channels.sharpness[hood.members][:, None]
+    ratio = np.where(usual > 0, state.view.variance / np.where(usual > 0, usual, 1.0), 1.0)
+    return np.where(state.known[:, None], np.clip(ratio, 0.5, 4.0), 1.0)
