@@ -92,8 +92,7 @@ def learn(
     weight = np.where(state.known, np.minimum(1.0, (DOUBTFUL / np.maximum(state.score, 1e-9)) ** 2), 1.0)
     full = _completed(state, weight)
     doubt = (1 - weight) * channels.residual[hood.members] * state.trusted.mean(axis=1) * state.known
-    _learn_activity(model, hood, full, born)
-    network.learn_moments(hood, channels, full, state.view.uncertainty + np.diag(doubt), born)
+    network.learn_moments(hood, channels, full, state.view.uncertainty + np.diag(doubt), born, state.prior)
     network.refresh(hood, channels, born)
 
     seen = state.observed[:n].any(axis=1)
@@ -127,21 +126,6 @@ def _completed(state: Settled, weight: FloatArray) -> FloatArray:
     if born.any():
         full[born] = np.where(state.observed[born], state.deviation[born], state.expected[born])
     return full
-
-
-def _learn_activity(model: Model, hood: Hood, full: FloatArray, born: BoolArray) -> None:
-    """Note how lively the network is while young channels are learned, against the oldest ones' memory."""
-    channels, members = model.channels, hood.members
-    days = channels.days[members]
-    if not (days > 0).any():
-        return
-    oldest = days == days.max()
-    lively = np.median((full[oldest] ** 2).mean(axis=1) / np.maximum(hood.moments.diagonal()[oldest], 1e-300))
-    young = (born | (days > 0)) & ~oldest
-    young[hood.core :] = False
-    rate = np.where(born, 1.0, np.maximum(1 / (days + 1), 1 - network.MEMORY))
-    moved = channels.activity[members] + rate * (lively - channels.activity[members])
-    channels.activity[members[young]] = np.clip(moved[young], 0.05, 20.0)
 
 
 def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray, lessons: Lessons) -> None:

@@ -26,8 +26,6 @@ class Channels:
         Periods learned from, and periods since the last reading.
     mean
         Usual value per slot.
-    activity
-        How lively the network was while this channel was learned, against its whole memory.
     residual, sharpness
         Variance of the distance from the network: as seen, and as the model says.
     median, high, judged
@@ -45,7 +43,6 @@ class Channels:
     days: FloatArray
     away: FloatArray
     mean: FloatArray
-    activity: FloatArray
     residual: FloatArray
     sharpness: FloatArray
     median: FloatArray
@@ -64,7 +61,7 @@ class Channels:
     def new(cls, count: int, slots: int) -> Channels:
         """Return `count` channels that nothing is known of."""
         shapes = {"mean": (slots,), "median": (FEATURES,), "high": (FEATURES,), "last": (2,), "age": (2,)}
-        fill = {"activity": 1.0, "age": np.inf, "daily": np.nan, "run": 2.0, "step": np.inf}
+        fill = {"age": np.inf, "daily": np.nan, "run": 2.0, "step": np.inf}
         return cls(
             **{
                 field.name: np.full((count, *shapes.get(field.name, ())), fill.get(field.name, 0.0))

@@ -24,6 +24,12 @@ SHRINKAGES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 PATIENCE = 0.9
 """Memory of the trials; a rung is taken when it gained 2 % over about ten periods."""
 
+KIN_DAYS = 3.0
+"""What the others' ways count for, in days, when a sensor joins them."""
+
+HASTE = 4.0
+"""How much faster than the rest a young channel may learn."""
+
 KINSHIP = 0.9
 """A sensor never seen before is taken to follow the others nearly as well as they follow each other."""
 
@@ -34,7 +40,7 @@ def covariance(hood: Hood, channels: Channels, rank: int, shrinkage: int) -> Flo
     size = known.size
     if not known.any():
         return np.eye(size)
-    correlation, spread = _correlation(hood, channels)
+    correlation, spread = _correlation(hood)
     patterns = _patterns(hood.dictionary, correlation, min(RANKS[rank], max(1, size - 1)))
     share = SHRINKAGES[shrinkage]
     mixed = (1 - share) * correlation + share * (patterns @ patterns.T)
@@ -44,17 +50,12 @@ def covariance(hood: Hood, channels: Channels, rank: int, shrinkage: int) -> Flo
     return np.asarray(mixed * spread[:, None] * spread)
 
 
-def _correlation(hood: Hood, channels: Channels) -> tuple[FloatArray, FloatArray]:
+def _correlation(hood: Hood) -> tuple[FloatArray, FloatArray]:
     variance = np.maximum(hood.moments.diagonal(), 1e-12)
-    activity = channels.activity[hood.members]
-    days = channels.days[hood.members]
-    # A young channel's moments come from a livelier or calmer time than the old one's own variance.
-    younger = np.where(days[:, None] < days, activity[:, None] / activity, activity / activity[:, None])
-    younger = np.where(days[:, None] == days, 1.0, younger)
-    correlation = hood.moments / np.sqrt(variance[:, None] * variance * younger)
+    correlation = hood.moments / np.sqrt(variance[:, None] * variance)
     correlation = np.clip(correlation, -0.9999, 0.9999)
     np.fill_diagonal(correlation, 1.0)
-    return correlation, np.sqrt(variance / activity)
+    return correlation, np.sqrt(variance)
 
 
 def _patterns(dictionary: FloatArray, correlation: FloatArray, rank: int) -> FloatArray:
@@ -69,7 +70,7 @@ def _patterns(dictionary: FloatArray, correlation: FloatArray, rank: int) -> Flo
 
 def refresh(hood: Hood, channels: Channels, born: BoolArray) -> None:
     """Turn the dictionary towards the strongest patterns of the moments: one step of subspace iteration."""
-    correlation, _ = _correlation(hood, channels)
+    correlation, _ = _correlation(hood)
     correlation[(channels.days[hood.members] == 0) & ~born] = 0
     columns = min(hood.members.size, RANKS[-1])
     if hood.dictionary.shape != (hood.members.size, columns):
@@ -93,16 +94,25 @@ def newborn_rows(
 
 
 def learn_moments(
-    hood: Hood, channels: Channels, completed: FloatArray, uncertainty: FloatArray, born: BoolArray
+    hood: Hood, channels: Channels, completed: FloatArray, uncertainty: FloatArray, born: BoolArray, prior: FloatArray
 ) -> None:
-    """Fold one period's completed deviations into the second moments."""
+    """Fold one period's completed deviations into the second moments.
+
+    Past and present are weighted by outer products, which keeps the moments positive definite although young
+    channels learn faster; the price is that their correlations grow from below.
+    """
     days = channels.days[hood.members]
-    taking = (days > 0) | born
-    rate = np.maximum(1 / (days + 1), 1 - MEMORY)
-    rate = np.where(born, 1.0, rate)
+    known = days > 0
+    if born.any() and known.any():
+        hood.moments[born] = prior[born]
+        hood.moments[:, born] = prior[:, born]
+    base = max(1 / (days.max() + 1), 1 - MEMORY)
+    rate = np.clip(1 / (days + KIN_DAYS), base, min(HASTE * base, 1.0))
+    rate = np.where(known | born, rate, 0.0)
+    past, present = np.sqrt(1 - rate), np.sqrt(rate)
     today = completed @ completed.T / completed.shape[1] + uncertainty
-    step = np.maximum(rate[:, None], rate) * (taking[:, None] & taking)
-    hood.moments += step * (today - hood.moments)
+    hood.moments *= past[:, None] * past
+    hood.moments += today * (present[:, None] * present)
 
 
 def try_rungs(

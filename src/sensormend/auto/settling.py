@@ -75,6 +75,7 @@ class Period:
 class Settled:
     """A neighbourhood after its period; arrays are over its members, those it judges first."""
 
+    prior: FloatArray
     observed: BoolArray
     known: BoolArray
     flagged: BoolArray
@@ -157,6 +158,7 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
         trusted = trusted | (observed & newborns.born[:, None])
     residual = np.where(observed, deviation - expected, 0.0)
     return Settled(
+        prior=prior,
         observed=observed,
         known=known,
         flagged=flagged,
