@@ -110,7 +110,6 @@ def solve_sample(
         iterations += 1
         E, E_before = E_before, E
         C = np.subtract(W, X, out=scratch)
-        # Not vecdot: it rounds a little worse, which three passes over a year of AoT turn from 5e-10 to 1e-9.
         norms = np.sqrt(np.einsum("...j,...j->...", C, C))
         # This is max(0, 1 - threshold / norm), without a 0 / 0 where a fiber of C is 0.
         np.multiply(C, (1 - threshold / np.maximum(norms, threshold))[..., None], out=E)
