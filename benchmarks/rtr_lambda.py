@@ -1,7 +1,7 @@
 """Where RTR's default lambda stands: multiples of it on networks and on the paper's simulated tensors.
 
 `python benchmarks/rtr_lambda.py [quick]`; the real data lies in `$SENSORMEND_DATA`. It takes minutes on one
-core; `quick` leaves out the networks of a year.
+core; `quick` leaves out the networks of a year, `fresh` has the cases that took no part in the choice.
 """
 
 from __future__ import annotations
@@ -40,6 +40,16 @@ def cases(quick: bool) -> Iterator[tuple[str, Degraded]]:
     yield "four axes, 12 each, rank 2", _tensor((12, 12, 12, 12), seed=0)
 
 
+def fresh_cases() -> Iterator[tuple[str, Degraded]]:
+    noaa, city = load_network("noaa"), load_network("city", sensors=60, days=120, seed=11)
+    for fault in ("uniform", "mix"):
+        yield f"NOAA, the last 180 days, {fault}", degrade(noaa[..., 180:360], Case(fault), seed=7)
+        yield f"city of 60, {fault}", degrade(city, Case(fault), seed=3)
+    yield "cube of 40, rank 4, 15% faulty", next(paper_tensor(40, 4, minibatches=1, share=0.15, seed=9))
+    yield "matrix, 80 x 48, rank 2", _tensor((80, 48), seed=5)
+    yield "four axes, 10 x 14 x 9 x 11, rank 2", _tensor((10, 14, 9, 11), seed=5)
+
+
 def _tensor(shape: tuple[int, ...], seed: int) -> Degraded:
     """Like the paper's tensors, with any number of axes."""
     random = np.random.default_rng(seed)
@@ -54,7 +64,7 @@ def _tensor(shape: tuple[int, ...], seed: int) -> Degraded:
 
 
 def figures(name: str, result: Recovery, case: Degraded) -> str:
-    if name.startswith("NOAA"):
+    if name.startswith(("NOAA", "city")):
         scores = score(result, case)
         return f"{scores.f1:.2f} {scores.missing:.2f}"
     hits = int(np.sum(result.faulty & case.faulty))
@@ -65,9 +75,10 @@ def figures(name: str, result: Recovery, case: Degraded) -> str:
 
 
 def main() -> None:
-    quick = "quick" in sys.argv[1:]
+    fresh = "fresh" in sys.argv[1:]
+    quick = fresh or "quick" in sys.argv[1:]
     print(" | ".join(("case", "lambda", *(f"x {multiple}" for multiple in MULTIPLES))))
-    for name, case in cases(quick):
+    for name, case in fresh_cases() if fresh else cases(quick):
         lam = default_lam(np.moveaxis(np.isnan(case.readings), 1, 0))
         row = [figures(name, RTR(lam * multiple).recover(case.readings), case) for multiple in MULTIPLES]
         print(" | ".join((name, f"{lam:.2f}", *row)), flush=True)

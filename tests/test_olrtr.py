@@ -125,8 +125,8 @@ def test_equals_the_authors_stored_result_on_aot(data: Path, aot: Floats) -> Non
     model.recover(aot[:, ::-1, ::-1])
     result = model.recover(aot)
     lines = np.moveaxis(result.low_rank, 2, 1).reshape(52, -1).T
-    # 1e-9 is about what rounding allows here: 1,095 Jacobi sweeps turn one ulp in the initial dictionaries into
-    # 5e-10 (the median of 24 such starts; one of them passed 1e-9). Another BLAS may need a little more room.
+    # 1e-9 is about what rounding allows here: 1,095 Jacobi sweeps turn one ulp in the initial dictionaries
+    # into 5e-10 (the median of 24 such starts; one passed 1e-9). Another BLAS may need a little more room.
     np.testing.assert_allclose(lines, stored, rtol=0, atol=1e-9)
 
 

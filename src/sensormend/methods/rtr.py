@@ -68,10 +68,10 @@ class RTR:
     Array of Things           0.62   8.8% 0.981  1.2% 0.978  0.2% 0.977  0.0% 0.976  0.0% 0.976
     ========================= ====== =========== =========== =========== =========== ===========
 
-    On seven cases that had no part in the choice (other seeds, days and shapes, and a simulated city) the
-    default is at or near the best multiple, except where it is too large: for the fault mix 0.7 times the
-    default finds more (F1 0.80 for 0.60 on 180 days of NOAA, 0.91 for 0.61 in the city), and so it does for
-    a year of the mix above. With four axes 0.7 times the default is safer too.
+    On cases that had no part in the choice (`rtr_lambda.py fresh`: other seeds, days and shapes, and a
+    simulated city) the default is near the best multiple for uniform faults, the cube and the matrix. It is
+    too large for the fault mix, where 0.7 times the default finds more (F1 0.80 for 0.60 on 180 days of NOAA,
+    0.91 for 0.61 in the city), and a little too large for four axes.
 
     Examples
     --------
