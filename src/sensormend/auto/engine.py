@@ -12,7 +12,7 @@ from sensormend.auto.neighbourhoods import partition
 from sensormend.auto.settling import Period, settle
 from sensormend.recovery import FloatArray
 
-__all__ = ["found", "run"]
+__all__ = ["bend", "found", "run"]
 
 SAMPLE = 4
 """Neighbourhoods on which rank and shrinkage are tried in a period."""
@@ -22,6 +22,30 @@ REFOUND = (7, 30, 100)
 
 SKETCH = 8
 """Patterns by which the sensors of a large network are compared."""
+
+
+def bend(model: Model) -> None:
+    """Take variables that turned out to have a long tail to their own scale, and all that was learned with them."""
+    scales = model.scales.bent(model.pools.period)
+    if scales is None:
+        return
+    channels, variable = model.channels, model.variable
+    level = channels.mean.mean(axis=1, keepdims=True)
+    near = 1e-3
+    low, high = (model.scales.backward(level + side, variable) for side in (-near, near))
+    stretch = ((scales.forward(high, variable) - scales.forward(low, variable)) / (2 * near))[:, 0]
+    stretch = np.where(channels.days > 0, np.maximum(stretch, 1e-12), 1.0)
+    channels.mean = scales.forward(model.scales.backward(channels.mean, variable), variable)
+    channels.residual *= stretch**2
+    channels.sharpness *= stretch**2
+    channels.step *= stretch
+    channels.held_level *= stretch
+    channels.last *= stretch[:, None]
+    channels.median += np.log(stretch)[:, None]
+    channels.high += np.log(stretch)[:, None]
+    for hood in model.hoods:
+        hood.moments *= stretch[hood.members][:, None] * stretch[hood.members]
+    model.scales = scales
 
 
 def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:

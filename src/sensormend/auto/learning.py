@@ -66,7 +66,7 @@ class Lessons:
                     found = np.concatenate(self.ratios[2 * which + kind])
                     pools.width[which, kind] = np.quantile(found, model.interval)
             else:
-                step = max(0.06, 3 / (pools.calibrated[which] + 1))
+                step = max(0.3, 3 / (pools.calibrated[which] + 1))
                 missed = self.beyond[which] / self.hidden[which]
                 pools.width[which] *= np.exp(step * (missed - (1 - model.interval)))
             pools.calibrated[which] += 1
@@ -86,13 +86,13 @@ def learn(
 ) -> None:
     """Learn from a neighbourhood's period; only the channels that it judges change beyond its own moments."""
     channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    born, odd = state.newborns.born, state.newborns.odd
+    born = state.newborns.born
     if model.pools.period and model.pools.pairs.any():
         _calibrate(model, hood, state, tables, lessons)
     weight = np.where(state.known, np.minimum(1.0, (DOUBTFUL / np.maximum(state.score, 1e-9)) ** 2), 1.0)
     full = _completed(state, weight)
-    doubt = (1 - weight) * channels.residual[hood.members] * state.trusted.mean(axis=1) * state.known
-    network.learn_moments(hood, channels, full, state.view.uncertainty + np.diag(doubt), born, state.prior)
+    uncertainty = _uncertainty(model, hood, state, weight)
+    network.learn_moments(hood, channels, full, uncertainty, born, state.prior)
     network.refresh(hood, channels, born)
 
     seen = state.observed[:n].any(axis=1)
@@ -113,7 +113,7 @@ def learn(
     before = channels.flagged[core] > 0
     wrong = state.flagged[:n] & state.known[:n]
     lessons.stay += [np.sum(before & wrong & (state.score[:n] > 1.3)), np.sum(before & seen & ~wrong)]
-    _learn_habits(model, hood, readings, verdict, state, sound, seen, odd[:n])
+    _learn_habits(model, hood, readings, verdict, state, sound, seen)
     _remember(model, hood, state, sound | born[:n])
     lessons.taken[core] = taken
 
@@ -126,6 +126,18 @@ def _completed(state: Settled, weight: FloatArray) -> FloatArray:
     if born.any():
         full[born] = np.where(state.observed[born], state.deviation[born], state.expected[born])
     return full
+
+
+def _uncertainty(model: Model, hood: Hood, state: Settled, weight: FloatArray) -> FloatArray:
+    """Return the covariance of what `_completed` does not know."""
+    uncertainty = state.view.uncertainty.copy()
+    born = state.newborns.born
+    uncertainty[born] = 0.0
+    uncertainty[:, born] = 0.0
+    seen = state.trusted.mean(axis=1)
+    residual = model.channels.residual[hood.members]
+    open_share = np.where(born, (1 - seen) * state.size**2, (1 - weight) * seen * residual * state.known)
+    return np.asarray(uncertainty + np.diag(open_share))
 
 
 def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray, lessons: Lessons) -> None:
@@ -204,7 +216,6 @@ def _learn_habits(
     state: Settled,
     sound: BoolArray,
     seen: BoolArray,
-    odd: BoolArray,
 ) -> None:
     """Learn how long a channel stands still, how fine it resolves, and since when it is wrong."""
     channels, core, n = model.channels, hood.members[: hood.core], hood.core
@@ -219,7 +230,7 @@ def _learn_habits(
     held = channels.held[core]
     moved = np.where(held > 0, channels.held_level[core] + 0.3 * (level - channels.held_level[core]), level)
     channels.held_level[core] = np.where(wrong, moved, channels.held_level[core])
-    channels.held[core] = np.where(wrong | odd, held + 1, np.where(seen, 0.0, held))
+    channels.held[core] = np.where(wrong, held + 1, np.where(seen, 0.0, held))
     channels.flagged[core] = np.where(seen, wrong, channels.flagged[core])
     channels.away[core] = np.where(seen, 0.0, channels.away[core] + 1)
 

@@ -15,20 +15,24 @@ FAR = 5.0
 """How many times the usual distance from the common course makes a first day too odd to start from."""
 
 
+ENOUGH = 4
+"""Readings that it takes to start from."""
+
+
 @dataclass(frozen=True, eq=False)
 class Newborns:
     """A neighbourhood with its new members put in their place.
 
     Attributes
     ----------
-    born, odd
-        New members with readings to start from, and those whose first readings are too odd for that.
+    born, oddness
+        New members with readings to start from, and how far past that (1) the readings of the others are.
     deviation, usual, expected, size
         As for the others: the rows of the new members are filled in.
     """
 
     born: BoolArray
-    odd: BoolArray
+    oddness: FloatArray
     deviation: FloatArray
     usual: FloatArray
     expected: FloatArray
@@ -38,7 +42,7 @@ class Newborns:
     def none(cls, count: int) -> Newborns:
         """Return that nobody is new."""
         nobody, empty = np.zeros(count, dtype=bool), np.empty((0, 0))
-        return cls(nobody, nobody, empty, empty, empty, np.empty(0))
+        return cls(nobody, np.zeros(count), empty, empty, empty, np.empty(0))
 
 
 def first_look(
@@ -56,7 +60,8 @@ def first_look(
     without any reading is placed at the middle of its variable's levels, NaN where that has none.
     """
     deviation, usual, expected, size = deviation.copy(), usual.copy(), expected.copy(), size.copy()
-    odd = np.zeros(known.size, dtype=bool)
+    oddness = np.zeros(known.size)
+    count, slots = observed.sum(axis=1), observed.shape[1]
     for which in np.unique(variable[~known]):
         mine = variable == which
         new, old = mine & ~known, mine & known
@@ -79,13 +84,20 @@ def first_look(
         off = np.abs(level[seen] - middle)
         usual_off = np.median(np.abs(levels - middle)) if levels.size else 0.0
         if levels.size >= 4:
-            odd[seen] = (rms > FAR * typical) | (off > 12 * usual_off + FAR * typical)
+            far = np.maximum(rms / (FAR * typical), off / (12 * usual_off + FAR * typical))
+            # Far away but moving with the rest is a place of its own; far away and still is no place at all.
+            moves = np.nanstd(np.where(observed[seen], expected[seen] + course, np.nan), axis=1)
+            follows = (rms < 0.6 * moves) & (moves > 1.5 * typical) & (2 * count[seen] > slots)
+            oddness[seen] = np.where(follows, 0.0, far)
         size[seen] = np.maximum(rms, 1e-12)
         size[new & ~seen] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)
-        usual[new] = course + level[new, None]
+        # Where its own level cannot be trusted, the middle of the others' stands in for it.
+        stand_in = np.where(oddness > 1, middle, level)
+        usual[new] = course + stand_in[new, None]
+        size[oddness > 1] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)
         deviation[new] = np.where(observed[new], deviation[new] - usual[new], 0.0)
-    born = ~known & observed.any(axis=1) & ~odd
-    return Newborns(born, odd, deviation, usual, expected, size)
+    born = ~known & (count >= min(slots, ENOUGH)) & (oddness <= 1)
+    return Newborns(born, oddness, deviation, usual, expected, size)
 
 
 def _common(values: FloatArray, there: BoolArray) -> FloatArray:

@@ -16,39 +16,79 @@ from sensormend.recovery import BoolArray, FloatArray
 __all__ = ["Scales", "looks_circular"]
 
 ENOUGH = 48
-"""Readings of a variable needed before its scale is set."""
+"""Readings of a variable needed before anything is said of its shape."""
 
-SKEWED = 2.0
-"""Upper over lower half-width (90 % and 10 % quantiles from the median) from which a tail counts as long.
+SKEWED = 1.5
+"""Upper over lower half-width (90 % and 10 % quantiles from the median) from which a tail counts as long: about 1 for
+temperature over a week, 1.5 to 4 for PM2.5, 2.7 for an exponential quantity."""
 
-Gaussian quantities have 1, an exponential one 2.7, log-normal PM2.5 3 to 6; temperature within 0.6 to 1.6."""
+GROWING = (0.4, 2.5)
+"""Slope of log step size over log level between which steps grow with the level: 1 for a log-normal quantity, 0 for
+one that is as lively at any level."""
+
+DECIDE = (7, 30)
+"""Periods after which a variable's shape is decided: one day of temperature can look like anything."""
+
+SAMPLE = 4096
 
 
 @dataclass(eq=False)
 class Scales:
-    """Centre, width and bend of every variable; width 0 while it is not known yet, bend 0 for a linear one."""
+    """Centre, width and bend of every variable; width 0 while it is not known yet, bend 0 for a linear one.
+
+    `sample` holds pairs of neighbouring readings, (variable, pair, 2), until the shapes are decided.
+    """
 
     centre: FloatArray
     width: FloatArray
     bend: FloatArray
+    sample: FloatArray
 
     @classmethod
     def unknown(cls, variables: int) -> Scales:
         """Return scales of which nothing is known yet."""
-        return cls(np.zeros(variables), np.zeros(variables), np.zeros(variables))
+        return cls(np.zeros(variables), np.zeros(variables), np.zeros(variables), np.empty((variables, 0, 2)))
 
     def learn(self, readings: FloatArray) -> None:
-        """Set the scale of each variable, (sensor, variable, slot), that has readings enough and no scale yet."""
+        """Set the scale of each variable, (sensor, variable, slot), that varies and has no scale yet."""
         for variable in np.flatnonzero(self.width == 0):
             values = readings[:, variable]
-            values = np.sort(values[np.isfinite(values)])
-            if values.size == 0 or values[0] == values[-1]:
-                continue
-            bend = _bend(values) if values.size >= ENOUGH else 0.0
-            scaled = np.arcsinh(values / bend) if bend else values
-            low, middle, high = np.quantile(scaled, [0.1, 0.5, 0.9])
-            width = (high - low) / 2.56 or float(scaled[-1] - scaled[0])
-            self.centre[variable], self.width[variable], self.bend[variable] = middle, width, bend
+            values = values[np.isfinite(values)]
+            if values.size and values.min() < values.max():
+                self._set(variable, values, 0.0)
+
+    def _set(self, variable: int, values: FloatArray, bend: float) -> None:
+        scaled = np.arcsinh(values / bend) if bend else values
+        low, middle, high = np.quantile(scaled, [0.1, 0.5, 0.9])
+        self.centre[variable], self.bend[variable] = middle, bend
+        self.width[variable] = (high - low) / 2.56 or float(scaled.max() - scaled.min())
+
+    def collect(self, readings: FloatArray, period: int) -> None:
+        """Keep pairs of neighbouring readings, (sensor, variable, slot), for the decision to come."""
+        if period > DECIDE[-1]:
+            self.sample = self.sample[:, :0]
+            return
+        share = SAMPLE // (DECIDE[-1] + 1)
+        pairs = np.full((self.width.size, share, 2), np.nan)
+        for variable in range(self.width.size):
+            both = np.stack([readings[:, variable, :-1], readings[:, variable, 1:]], axis=-1).reshape(-1, 2)
+            both = both[np.isfinite(both).all(axis=1)]
+            both = both[:: max(1, -(-len(both) // share))][:share]
+            pairs[variable, : len(both)] = both
+        self.sample = np.concatenate([self.sample, pairs], axis=1)
+
+    def bent(self, period: int) -> Scales | None:
+        """Return the scales with the shapes that the sample shows, or None where nothing changes."""
+        if period not in DECIDE:
+            return None
+        changed = Scales(self.centre.copy(), self.width.copy(), self.bend.copy(), self.sample)
+        for variable in np.flatnonzero((self.bend == 0) & (self.width > 0)):
+            pairs = self.sample[variable]
+            pairs = pairs[np.isfinite(pairs).all(axis=1)]
+            bend = _bend(pairs)
+            if bend:
+                changed._set(variable, pairs[:, 0], bend)
+        return changed if (changed.bend != self.bend).any() else None
 
     def forward(self, readings: FloatArray, variable: np.ndarray[tuple[int], np.dtype[np.intp]]) -> FloatArray:
         """Put readings (channel, slot) on their scales; NaN stays NaN."""
@@ -73,17 +113,24 @@ class Scales:
         return np.asarray(self.width > 0)
 
 
-def _bend(values: FloatArray) -> float:
-    """Return the c of asinh(x / c) for sorted readings with a long upper tail down to zero, else 0."""
-    if values[0] < 0:
+def _bend(pairs: FloatArray) -> float:
+    """Return the c of asinh(x / c) for a quantity with a long tail upwards from zero, else 0."""
+    sound = pairs[(pairs >= 0).all(axis=1)]
+    # A broken sensor or two may report what cannot be.
+    if len(sound) < max(ENOUGH, 0.95 * len(pairs)):
         return 0.0
-    low, middle, high = np.quantile(values, [0.1, 0.5, 0.9])
-    near_zero = values[0] <= 0.25 * (high - values[0])
-    long_tail = high - middle > SKEWED * (middle - low) or (middle == low and high > middle)
-    if not (near_zero and long_tail):
+    pairs = sound
+    low, middle, high = np.quantile(pairs, [0.1, 0.5, 0.9])
+    if high <= 2 * low or high - middle <= SKEWED * (middle - low):
         return 0.0
-    positive = values[values > 0]
-    return float(np.median(positive)) / 2 if positive.size else 0.0
+    order = np.argsort(pairs.sum(axis=1), kind="stable")
+    parts = [pairs[part] for part in np.array_split(order, 5)]
+    level = np.array([part.mean() for part in parts])
+    step = np.array([np.abs(part[:, 1] - part[:, 0]).mean() for part in parts])
+    slope = np.polyfit(np.log(level + 0.05 * level[-1]), np.log(step + 1e-3 * step.mean() + 1e-300), 1)[0]
+    if not GROWING[0] < slope < GROWING[1]:
+        return 0.0
+    return float(np.median(pairs[pairs > 0])) / 2
 
 
 def looks_circular(readings: FloatArray) -> bool:

@@ -27,7 +27,7 @@ COMPANY = 2
 """Other channels with readings that it takes to judge one."""
 
 ACCEPT = (3.0, 10.0)
-"""Periods after which a sensor that keeps its new distance from the network has a new level: a third of the periods
+"""Periods after which a sensor that keeps its new distance from the network has a new level: a fifth of the periods
 known, within these."""
 
 SPIKE = 7.0
@@ -103,7 +103,9 @@ def settle(
     _accept_levels(model, hood, today, verdict, state, prior)
     spikes = _spikes(model, hood, state, prior, tables)[:n]
     evaluated = _evaluated(model, hood, state, prior)[:n]
-    faulty = state.flagged[:n] & evaluated
+    odd = (state.newborns.oddness[:n] > 1) & _mature(model, hood)
+    evaluated |= odd
+    faulty = (state.flagged[:n] | odd) & evaluated
     good = state.observed[:n] & ~faulty[:, None] & ~spikes
 
     fill = ~state.trusted[:n]
@@ -137,6 +139,7 @@ def settle(
         verdict.stuck[core],
         np.sqrt(prior.diagonal()[:n]),
     )
+    named[odd] = "implausible"
     alone = ~evaluated & state.observed[:n].any(axis=1) & (model.channels.days[core] >= WARM)
     result.reason[core] = np.where(faulty | result.suspect[core], named, np.where(alone, "alone", ""))
     return state
@@ -172,7 +175,7 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
         event=np.minimum(verdict.event[members, 0], 1.5),
         newborns=newborns,
         shift=np.zeros(members.size),
-        score=verdict.score[members],
+        score=np.maximum(verdict.score[members], newborns.oddness),
         carried=timeline.Carried(residual, residual),
     )
 
@@ -182,7 +185,7 @@ def _accept_levels(
 ) -> None:
     """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it."""
     channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    lasting = np.clip(channels.days[core] / 3, *ACCEPT)
+    lasting = np.clip(channels.days[core] / 5, *ACCEPT)
     rows = np.flatnonzero(state.flagged[:n] & state.known[:n] & (channels.held[core] >= lasting))
     if rows.size == 0:
         return
@@ -242,6 +245,11 @@ def _evaluated(model: Model, hood: Hood, state: Settled, prior: FloatArray) -> B
     company = present.sum() - present >= COMPANY
     seasoned = channels.days[hood.members] >= WARM
     return np.asarray(seasoned & (skill >= UNRELATED) & company & state.observed.any(axis=1))
+
+
+def _mature(model: Model, hood: Hood) -> bool:
+    """Say whether the others are known well enough to tell a new sensor that it is not where they are."""
+    return int(np.sum(model.channels.days[hood.members] >= WARM)) >= 2 * COMPANY
 
 
 def _carry(
