@@ -47,6 +47,9 @@ RELATIVES = 4
 LEAN = 3.0
 """Days of its own after which a channel's medians count as much as the network's."""
 
+YOUNG = 10
+"""Judged days under which a channel is young."""
+
 STUCK = 1.5
 """Network movement, in usual residuals, that makes a stretch four times as long as usual count as stuck."""
 
@@ -81,10 +84,15 @@ def _trimmed_mean(values: FloatArray, there: BoolArray) -> FloatArray:
     return np.asarray(np.where(kept, ordered, 0.0).sum(axis=1) / np.maximum(keep, 1))
 
 
-def usual(channels: Channels, pooled: FloatArray) -> FloatArray:
-    """Return each channel's log medians; a young channel's lean on the network's `pooled` ones."""
+def usual(channels: Channels, pooled: FloatArray, guess: FloatArray) -> FloatArray:
+    """Return each channel's log medians; a young channel's lean on the network's `pooled` ones.
+
+    A young one that the network predicts worse than the rest is measured by that: `guess` is from its residuals.
+    """
     trust = (channels.judged / (channels.judged + LEAN))[:, None]
-    return np.asarray(pooled + trust * (channels.median - pooled))
+    leaning = pooled + trust * (channels.median - pooled)
+    young = (channels.judged < YOUNG) & (channels.days > 0)
+    return np.where(young[:, None], np.maximum(leaning, guess), leaning)
 
 
 def limits(channels: Channels, pooled: FloatArray, ease: FloatArray) -> FloatArray:
@@ -180,14 +188,16 @@ def stuck_scores(
 
 
 def learn_usual(channels: Channels, rows: IntArray, found: FloatArray, sound: BoolArray) -> None:
-    """Move the running quantiles of these channels towards what their fibers showed."""
+    """Move the running quantiles of these channels towards what their fibers showed; wrong ones move them slowly."""
+    begun = sound | (channels.judged[rows] > 0)
+    rows, found, sound = rows[begun], found[begun], sound[begun]
     seen = channels.judged[rows]
     new = (seen == 0)[:, None]
     median, high = channels.median[rows], channels.high[rows]
     width = np.clip(high - median, *SPREAD)
-    step = np.maximum(1 / (seen + 1), 0.025)[:, None] * width
+    step = np.where(sound, np.maximum(1 / (seen + 1), 0.025), 0.025)[:, None] * width
     moved = median + np.where(found > median, 1.5, -1.5) * step
     raised = np.where(found > high, 0.9, -0.1) * 3.5 * step * np.where(sound, 1.0, WRONG_DAYS)[:, None]
     channels.median[rows] = np.where(new, found, moved)
     channels.high[rows] = np.maximum(np.where(new, found + 0.5, high + raised), channels.median[rows] + 0.1)
-    channels.judged[rows] = seen + 1
+    channels.judged[rows] = seen + sound

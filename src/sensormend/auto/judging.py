@@ -51,7 +51,7 @@ class Today:
         for hood in model.hoods:
             spread[hood.members[: hood.core]] = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
-        widths = np.clip(model.pooled(channels.high - channels.median, 0.5), *judge.SPREAD)
+        widths = np.clip(model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5)), *judge.SPREAD)
         stay = model.pools.stay[0] / model.pools.stay.sum()
         return cls(
             observed=observed,
@@ -59,7 +59,7 @@ class Today:
             known=known,
             # A hundredth of a sensor's own variation is nothing that its neighbours could vouch for.
             floor=np.maximum(0.5 * step, 0.01 * spread),
-            middle=judge.usual(channels, model.pooled(channels.median, 0.0)),
+            middle=judge.usual(channels, model.pooled(channels.median, model.first_guess()), model.own_guess()),
             limit=judge.limits(channels, widths, np.where(channels.flagged > 0, EASE * stay, 0.0)),
             ripple=model.ripple(),
         )

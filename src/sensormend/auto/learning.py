@@ -17,6 +17,10 @@ __all__ = ["Lessons", "learn"]
 LEVEL_MEMORY = 0.96
 """Weight of the past in the usual value of a slot: the level follows a season, a week of faults does not move it."""
 
+START_OVER = 15
+"""Periods after which a sensor that is still wrong is taken for a new one: either it makes sense as such, or it is as
+odd as a new sensor can be. What was learned of it before may be what is wrong."""
+
 POOL_MEMORY = 0.97
 DOUBTFUL = 0.6
 """Score from which less is learned from a fiber: a fault missed on its first day must not teach how to hide."""
@@ -71,6 +75,9 @@ class Lessons:
                 pools.width[which] *= np.exp(step * (missed - (1 - model.interval)))
             pools.calibrated[which] += 1
         model.channels.days += self.taken
+        lost = np.flatnonzero((model.channels.held >= START_OVER) & (model.channels.days > 0))
+        if lost.size:
+            model.channels.forget(lost)
         pools.period += 1
 
 
@@ -231,6 +238,9 @@ def _learn_habits(
     moved = np.where(held > 0, channels.held_level[core] + 0.3 * (level - channels.held_level[core]), level)
     channels.held_level[core] = np.where(wrong, moved, channels.held_level[core])
     channels.held[core] = np.where(wrong, held + 1, np.where(seen, 0.0, held))
+    new = ~state.known[:n] & seen
+    channels.held[core] = np.where(new, state.newborns.streak[:n] * ~state.newborns.born[:n], channels.held[core])
+    channels.held_level[core] = np.where(new, state.newborns.anchor[:n], channels.held_level[core])
     channels.flagged[core] = np.where(seen, wrong, channels.flagged[core])
     channels.away[core] = np.where(seen, 0.0, channels.away[core] + 1)
 

@@ -78,6 +78,12 @@ class Channels:
         """Return a copy of these rows."""
         return self._map(lambda _, array: array[rows])
 
+    def forget(self, rows: IntArray) -> None:
+        """Make these channels unknown again."""
+        unknown = Channels.new(rows.size, self.mean.shape[1])
+        for field in fields(self):
+            getattr(self, field.name)[rows] = getattr(unknown, field.name)
+
     def _map(self, change: Any) -> Channels:
         return Channels(**{field.name: change(field.name, getattr(self, field.name)) for field in fields(self)})
 
@@ -189,12 +195,27 @@ class Model:
         part, whole = self.pools.ripple.T
         return np.asarray(np.clip(part / np.where(whole > 0, whole, 1.0), 0.0, 1.0)[self.variable])
 
-    def pooled(self, values: FloatArray, otherwise: float) -> FloatArray:
-        """Return for every channel the median over the judged channels of its variable."""
-        pooled = np.full((self.variables, values.shape[1]), otherwise)
+    def pooled(self, values: FloatArray, otherwise: FloatArray) -> FloatArray:
+        """Return for every channel the median over the judged channels of its variable, else `otherwise`."""
+        pooled = otherwise.copy()
         variable, judged = self.variable, self.channels.judged > 0
         for which in range(self.variables):
-            rows = judged & (variable == which)
-            if rows.any():
-                pooled[which] = np.median(values[rows], axis=0)
-        return np.asarray(pooled[variable])
+            rows = variable == which
+            if (rows & judged).any():
+                pooled[rows] = np.median(values[rows & judged], axis=0)
+        return pooled
+
+    def own_guess(self) -> FloatArray:
+        """Return the log features that each channel's residuals let expect; a fiber's mean is half its size."""
+        size = 0.5 * np.log(self.channels.residual + 1e-300)
+        return np.asarray(size[:, None] + np.array([0.0, -0.6, 0.0]))
+
+    def first_guess(self) -> FloatArray:
+        """Return the log features to expect of a variable before any fiber was judged."""
+        guess, own = np.zeros((self.channels.days.size, FEATURES)), self.own_guess()
+        variable, known = self.variable, self.channels.days > 0
+        for which in range(self.variables):
+            rows = variable == which
+            if (rows & known).any():
+                guess[rows] = np.median(own[rows & known], axis=0)
+        return guess

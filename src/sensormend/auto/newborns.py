@@ -18,6 +18,9 @@ FAR = 5.0
 ENOUGH = 4
 """Readings that it takes to start from."""
 
+FOLLOWS = 3
+"""Periods in a row for which a sensor far from the others must move with them to be taken for sound."""
+
 
 @dataclass(frozen=True, eq=False)
 class Newborns:
@@ -27,12 +30,16 @@ class Newborns:
     ----------
     born, oddness
         New members with readings to start from, and how far past that (1) the readings of the others are.
+    streak, anchor
+        For how many periods an odd one has moved with the rest all the same, and at what level.
     deviation, usual, expected, size
         As for the others: the rows of the new members are filled in.
     """
 
     born: BoolArray
     oddness: FloatArray
+    streak: FloatArray
+    anchor: FloatArray
     deviation: FloatArray
     usual: FloatArray
     expected: FloatArray
@@ -42,7 +49,7 @@ class Newborns:
     def none(cls, count: int) -> Newborns:
         """Return that nobody is new."""
         nobody, empty = np.zeros(count, dtype=bool), np.empty((0, 0))
-        return cls(nobody, np.zeros(count), empty, empty, empty, np.empty(0))
+        return cls(nobody, *np.zeros((3, count)), empty, empty, empty, np.empty(0))
 
 
 def first_look(
@@ -53,6 +60,8 @@ def first_look(
     usual: FloatArray,
     size: FloatArray,
     variable: IntArray,
+    streak: FloatArray,
+    anchor: FloatArray,
 ) -> Newborns:
     """Place new members: at their own level, with the daily course and today's movement of the others.
 
@@ -60,6 +69,7 @@ def first_look(
     without any reading is placed at the middle of its variable's levels, NaN where that has none.
     """
     deviation, usual, expected, size = deviation.copy(), usual.copy(), expected.copy(), size.copy()
+    streak, anchor = streak.copy(), anchor.copy()
     oddness = np.zeros(known.size)
     count, slots = observed.sum(axis=1), observed.shape[1]
     for which in np.unique(variable[~known]):
@@ -81,6 +91,9 @@ def first_look(
         distance = placed[seen] - level[seen, None]
         rms = np.sqrt(np.nanmean(distance**2, axis=1)) if seen.any() else np.empty(0)
         typical = float(np.median(np.concatenate([size[old], rms]))) if levels.size else 1.0
+        if old.any():
+            # Nothing more is known of a new member than what is common to all: so far are the old ones from that.
+            typical = max(typical, _distance(deviation[old], observed[old]))
         off = np.abs(level[seen] - middle)
         usual_off = np.median(np.abs(levels - middle)) if levels.size else 0.0
         if levels.size >= 4:
@@ -88,7 +101,10 @@ def first_look(
             # Far away but moving with the rest is a place of its own; far away and still is no place at all.
             moves = np.nanstd(np.where(observed[seen], expected[seen] + course, np.nan), axis=1)
             follows = (rms < 0.6 * moves) & (moves > 1.5 * typical) & (2 * count[seen] > slots)
-            oddness[seen] = np.where(follows, 0.0, far)
+            near = (streak[seen] == 0) | (np.abs(level[seen] - anchor[seen]) < 2 * typical)
+            streak[seen] = np.where(follows & near, streak[seen] + 1, 0.0)
+            anchor[seen] = level[seen]
+            oddness[seen] = np.where(streak[seen] >= FOLLOWS, 0.0, far)
         size[seen] = np.maximum(rms, 1e-12)
         size[new & ~seen] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)
         # Where its own level cannot be trusted, the middle of the others' stands in for it.
@@ -97,7 +113,16 @@ def first_look(
         size[oddness > 1] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)
         deviation[new] = np.where(observed[new], deviation[new] - usual[new], 0.0)
     born = ~known & (count >= min(slots, ENOUGH)) & (oddness <= 1)
-    return Newborns(born, oddness, deviation, usual, expected, size)
+    return Newborns(born, oddness, streak, anchor, deviation, usual, expected, size)
+
+
+def _distance(values: FloatArray, there: BoolArray) -> float:
+    """Return the usual distance of a fiber from the median of all."""
+    seen = np.where(there, values, np.nan)[there.any(axis=1)][:, there.any(axis=0)]
+    if seen.shape[0] < 3:
+        return 0.0
+    apart = seen - np.nanmedian(seen, axis=0)
+    return float(np.median(np.sqrt(np.nanmean(apart**2, axis=1))))
 
 
 def _common(values: FloatArray, there: BoolArray) -> FloatArray:

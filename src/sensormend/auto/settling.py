@@ -139,7 +139,8 @@ def settle(
         verdict.stuck[core],
         np.sqrt(prior.diagonal()[:n]),
     )
-    named[odd] = "implausible"
+    still = verdict.length[core] >= np.maximum(0.9 * state.observed[:n].sum(axis=1), 4)
+    named[odd] = np.where(still, "stuck", "implausible")[odd]
     alone = ~evaluated & state.observed[:n].any(axis=1) & (model.channels.days[core] >= WARM)
     result.reason[core] = np.where(faulty | result.suspect[core], named, np.where(alone, "alone", ""))
     return state
@@ -156,7 +157,17 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
     size = np.sqrt(model.channels.residual[members])
     newborns = Newborns.none(members.size)
     if not known.all():
-        newborns = first_look(deviation, observed, known, expected, usual, size, model.variable[members])
+        newborns = first_look(
+            deviation,
+            observed,
+            known,
+            expected,
+            usual,
+            size,
+            model.variable[members],
+            model.channels.held[members],
+            model.channels.held_level[members],
+        )
         deviation, usual, expected, size = newborns.deviation, newborns.usual, newborns.expected, newborns.size
         trusted = trusted | (observed & newborns.born[:, None])
     residual = np.where(observed, deviation - expected, 0.0)

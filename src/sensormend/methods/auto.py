@@ -28,6 +28,8 @@ class AutoOLRTR:
             self.model.channels = self.model.channels.grown(C)
         m = self.model
         m.scales.learn(x[:, None, :])
+        m.scales.collect(x[:, None, :],m.pools.period)
+        engine.bend(m)
         engine.found(m, x)
         r = engine.run(m, x, learning=True)
         return Recovery(r.low_rank, r.outliers, r.spikes, r.cleaned, r.lower, r.upper, r.faulty, r.suspect, r.evaluated, r.score, r.reason, r.rounds)
