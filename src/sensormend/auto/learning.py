@@ -22,6 +22,9 @@ START_OVER = 15
 odd as a new sensor can be. What was learned of it before may be what is wrong."""
 
 POOL_MEMORY = 0.97
+FARTHEST = 6.0
+"""Standard deviations of a sensor's own variation beyond which a day teaches no more."""
+
 DOUBTFUL = 0.6
 """Score from which less is learned from a fiber: a fault missed on its first day must not teach how to hide."""
 
@@ -129,6 +132,9 @@ def _completed(state: Settled, weight: FloatArray) -> FloatArray:
     """Return the deviations to learn from: doubtful readings lean on what the network says."""
     leaning = state.view.expected + weight[:, None] * (state.deviation - state.view.expected)
     full = np.where(state.trusted & state.known[:, None], leaning, state.view.completed)
+    # What nobody could judge must not blow up a sensor's variance and with it what is expected of it.
+    bound = np.where(state.known, FARTHEST * np.sqrt(state.prior.diagonal()), np.inf)[:, None]
+    full = np.clip(full, -bound, bound)
     born = state.newborns.born
     if born.any():
         full[born] = np.where(state.observed[born], state.deviation[born], state.expected[born])
@@ -241,7 +247,8 @@ def _learn_habits(
     new = ~state.known[:n] & seen
     channels.held[core] = np.where(new, state.newborns.streak[:n] * ~state.newborns.born[:n], channels.held[core])
     channels.held_level[core] = np.where(new, state.newborns.anchor[:n], channels.held_level[core])
-    channels.flagged[core] = np.where(seen, wrong, channels.flagged[core])
+    odd = new & (state.newborns.oddness[:n] > 1)
+    channels.flagged[core] = np.where(seen, wrong | odd, channels.flagged[core])
     channels.away[core] = np.where(seen, 0.0, channels.away[core] + 1)
 
 

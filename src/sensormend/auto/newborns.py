@@ -60,6 +60,7 @@ def first_look(
     usual: FloatArray,
     size: FloatArray,
     variable: IntArray,
+    doubted: BoolArray,
     streak: FloatArray,
     anchor: FloatArray,
 ) -> Newborns:
@@ -104,6 +105,8 @@ def first_look(
             near = (streak[seen] == 0) | (np.abs(level[seen] - anchor[seen]) < 2 * typical)
             streak[seen] = np.where(follows & near, streak[seen] + 1, 0.0)
             anchor[seen] = level[seen]
+            # Once odd, it takes more than a day on which the others are far apart, too.
+            far = np.where(doubted[seen], 2 * far, far)
             oddness[seen] = np.where(streak[seen] >= FOLLOWS, 0.0, far)
         size[seen] = np.maximum(rms, 1e-12)
         size[new & ~seen] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)

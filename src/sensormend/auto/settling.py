@@ -165,6 +165,7 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
             usual,
             size,
             model.variable[members],
+            model.channels.flagged[members] > 0,
             model.channels.held[members],
             model.channels.held_level[members],
         )
