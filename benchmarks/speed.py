@@ -254,9 +254,7 @@ def _olrtr_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _cost_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(
-        "sensors", "AutoOLRTR, ns per reading", "ratio to 1,000 sensors", "bare product, ns", "ratio to it"
-    )
+    table = Table("sensors", "AutoOLRTR, ns per reading", "ratio to 1,000 sensors", "bare product, ns", "ratio to it")
     for row in rows:
         table.add_row(f"{row['sensors']:,}", f"{row['ns']:.0f}", f"[bold]{row['ratio']:.2f}[/]",
                       f"{row['product_ns']:.2f}", f"{row['to_product']:.0f}")  # fmt: skip

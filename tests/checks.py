@@ -60,9 +60,7 @@ def all_methods() -> list[type]:
 
 def all_checks() -> list[Check]:
     module = sys.modules[__name__]
-    return [
-        check for name, check in inspect.getmembers(module, inspect.isfunction) if name.startswith("check_")
-    ]
+    return [check for name, check in inspect.getmembers(module, inspect.isfunction) if name.startswith("check_")]
 
 
 def maker(method: type) -> Make:
@@ -114,9 +112,7 @@ def learn(model: Any, readings: Floats, **settings: Any) -> list[Recovery]:
 def same(one: Recovery, other: Recovery) -> None:
     """Assert that two recoveries are equal to the bit."""
     for field in fields(Recovery):
-        np.testing.assert_array_equal(
-            getattr(one, field.name), getattr(other, field.name), err_msg=field.name
-        )
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
 
 
 def state(model: Any, folder: Path) -> dict[str, Any]:

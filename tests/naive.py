@@ -145,9 +145,7 @@ def _update_basis(L: Floats, A: Floats, D: Floats, lambda1: float, how: str) -> 
     return L_new
 
 
-def rtr(
-    readings: Floats, lam: float, *, fiber_axis: int, tol: float, max_iter: int
-) -> tuple[Floats, Floats, int]:
+def rtr(readings: Floats, lam: float, *, fiber_axis: int, tol: float, max_iter: int) -> tuple[Floats, Floats, int]:
     """Robust tensor recovery by ADMM (Hu & Work 2020): X, E and the number of iterations."""
     missing = np.isnan(readings)
     D = np.where(missing, 0.0, readings)

@@ -21,14 +21,9 @@ from sensormend.recovery import FloatArray
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_the_fault_bench_prints_and_writes_its_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["bench", "faults", "--data", "city", "--sensors", "12", "--days", "30", "--seeds", "2"]
-    assert (
-        main([*call, "--cases", "mix-90,none-90", "--methods", "AutoOLRTR,OLRTR", "--out", str(tmp_path)])
-        == 0
-    )
+    assert main([*call, "--cases", "mix-90,none-90", "--methods", "AutoOLRTR,OLRTR", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     for word in ("F1", "repaired", "false", "mix-90", "none-90", "OLRTR r20"):
         assert word in shown
@@ -54,9 +49,7 @@ def test_two_processes_give_what_one_gives() -> None:
 
 
 def test_bars_stand_beside_the_figures_they_are_for() -> None:
-    scores = dict.fromkeys(
-        ("f1", "precision", "recall", "missing", "repaired", "trusted", "re", "seconds"), 0.5
-    )
+    scores = dict.fromkeys(("f1", "precision", "recall", "missing", "repaired", "trusted", "re", "seconds"), 0.5)
     scores |= {"false_alarms": 0.7, "coverage_missing": 0.9, "coverage_repaired": 0.99}
     jobs = [Job("noaa", "mix-90", name, 0) for name in ("AutoOLRTR", "RTR")]
     table = figures([(job, scores) for job in jobs])
@@ -107,9 +100,7 @@ def test_files_of_readings_are_read_and_others_refused(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_real_data_is_looked_for_where_the_variable_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_real_data_is_looked_for_where_the_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SENSORMEND_DATA", str(tmp_path))
     with pytest.raises(SensormendError, match="set SENSORMEND_DATA"):
         real_data("noaa_TEM.mat")
@@ -119,9 +110,7 @@ def test_real_data_is_looked_for_where_the_variable_says(
         load_network("noaa")
 
 
-def test_the_papers_simulation_is_judged_on_sound_fibers(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_papers_simulation_is_judged_on_sound_fibers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["bench", "simulated", "--methods", "OLRTR", "--size", "20", "--rank", "2", "--seeds", "1",
                  "--out", str(tmp_path)]) == 0  # fmt: skip
     assert "50 % observed" in capsys.readouterr().out
@@ -130,9 +119,7 @@ def test_the_papers_simulation_is_judged_on_sound_fibers(
     faulty[1, 2] = True
     part = Degraded(truth, truth, faulty, np.where(faulty, "uniform", ""))
     found = OLRTR(1, 1000.0, seed=0).update(truth)
-    guess = type(found)(
-        **{**found.__dict__, "low_rank": np.where(faulty[:, None], 99.0, 1.1), "faulty": faulty}
-    )
+    guess = type(found)(**{**found.__dict__, "low_rank": np.where(faulty[:, None], 99.0, 1.1), "faulty": faulty})
     error, f1 = simulated.judge(guess, part)
     assert error == pytest.approx(0.1)
     assert f1 == 1.0

@@ -56,9 +56,7 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path
         (["bench", "faults", "--data", "nowhere.npy"], 1, "nowhere.npy"),
     ],
 )
-def test_a_failure_is_one_line_on_stderr_and_a_code(
-    arguments: list[str], code: int, said: str, tmp_path: Path
-) -> None:
+def test_a_failure_is_one_line_on_stderr_and_a_code(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
     ended = run(*arguments, cwd=tmp_path)
     assert ended.returncode == code
     lines = [line for line in ended.stderr.splitlines() if line.startswith("sensormend: ")]

@@ -286,9 +286,7 @@ def test_a_state_file_of_a_later_version_or_another_method_is_refused(tmp_path: 
             OLRTR.load(path)
 
 
-def test_saving_leaves_one_file_and_a_failed_save_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saving_leaves_one_file_and_a_failed_save_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state.npz"
     model = OLRTR(2, alpha=2, seed=0)
     model.update(np.ones((3, 4)))

@@ -57,9 +57,7 @@ def test_a_recovery_is_frozen() -> None:
 def test_the_published_verdict_by_hand() -> None:
     readings = np.array([[1.0, 2.0], [np.nan, 4.0], [5.0, 6.0]])
     outliers = np.array([[0.0, -0.6], [0.0, 0.5], [0.0, 0.0]])
-    result = published_recovery(
-        readings, np.full((3, 2), 9.0), outliers, fiber_axis=1, threshold=0.5, iterations=1
-    )
+    result = published_recovery(readings, np.full((3, 2), 9.0), outliers, fiber_axis=1, threshold=0.5, iterations=1)
     np.testing.assert_array_equal(result.faulty, [True, False, False])
     np.testing.assert_allclose(result.score, [1.2, 1.0, 0.0])
     np.testing.assert_array_equal(result.cleaned, [[9.0, 9.0], [9.0, 4.0], [5.0, 6.0]])

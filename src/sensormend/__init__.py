@@ -9,6 +9,7 @@ from sensormend.errors import (
     StateError,
     ValueRangeError,
 )
+from sensormend.methods.auto import AutoOLRTR
 from sensormend.methods.olrtr import OLRTR
 from sensormend.methods.rtr import RTR
 from sensormend.recovery import Recovery
@@ -16,6 +17,7 @@ from sensormend.recovery import Recovery
 __all__ = [
     "OLRTR",
     "RTR",
+    "AutoOLRTR",
     "ConfigError",
     "DivergenceError",
     "InputError",

@@ -59,9 +59,7 @@ def faults_found(network: Network, recovery: Recovery, *, dropped: int = DROPPED
     in_time = [np.moveaxis(cells, 1, 2).reshape(sensors, days * slots) for cells in (there, caught)]
     rows = []
     for kind in CITY_KINDS:
-        spans = [
-            (fault.sensor, slice(fault.start, fault.stop)) for fault in network.faults if fault.kind == kind
-        ]
+        spans = [(fault.sensor, slice(fault.start, fault.stop)) for fault in network.faults if fault.kind == kind]
         came = [span for span in spans if in_time[0][span].any()]
         touched = there.any(axis=1) & (network.kind == kind)
         rows.append(
@@ -80,9 +78,7 @@ def faults_found(network: Network, recovery: Recovery, *, dropped: int = DROPPED
     return [*rows, KindFound("spike", put_in, found, put_in, found)]
 
 
-def straight_line(
-    readings: FloatArray, faulty: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-) -> FloatArray:
+def straight_line(readings: FloatArray, faulty: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> FloatArray:
     """Fill gaps and what is said to be faulty by linear interpolation in time, sensor by sensor."""
     sensors, slots, days = readings.shape
     used = np.where(faulty[:, None, :], np.nan, readings)
@@ -146,8 +142,6 @@ def errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table:
     return table
 
 
-def _line_scores(
-    recovery: Recovery, case: Degraded, told: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
-) -> Scores:
+def _line_scores(recovery: Recovery, case: Degraded, told: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> Scores:
     """Score a straight line at the very cells where the recovery is scored."""
     return score(replace(recovery, cleaned=straight_line(case.readings, told), lower=None, upper=None), case)

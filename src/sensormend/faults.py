@@ -95,9 +95,7 @@ def _runs(sensors: int, days: int, share: float, random: np.random.Generator) ->
     return runs
 
 
-def _broken(
-    span: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator
-) -> FloatArray:
+def _broken(span: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator) -> FloatArray:
     """Return what a sensor with this fault reports in place of `span` (slot, day)."""
     line = span.T.reshape(-1)
     sign = random.choice((-1.0, 1.0))

@@ -151,9 +151,7 @@ def draw_sensor(
         )  # fmt: skip
     axes.plot(clock, cleaned, color=CLEANED, lw=1.6, label="cleaned", zorder=5, solid_capstyle="round")
     if lower is not None and upper is not None:
-        axes.fill_between(
-            clock, lower, upper, color=CLEANED, alpha=0.25, lw=0, zorder=2, label="its interval"
-        )
+        axes.fill_between(clock, lower, upper, color=CLEANED, alpha=0.25, lw=0, zorder=2, label="its interval")
     if known is not None:
         axes.plot(clock, known, color=TRUTH, lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
     axes.set_ylabel(f"{quantity}, {unit}" if unit else quantity, color=INK)
@@ -178,9 +176,7 @@ def draw_health(
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch, Rectangle
 
-    trouble = 2 * (state == HEALTH.index("faulty")).sum(axis=1) + (state == HEALTH.index("silent")).sum(
-        axis=1
-    )
+    trouble = 2 * (state == HEALTH.index("faulty")).sum(axis=1) + (state == HEALTH.index("silent")).sum(axis=1)
     order = np.argsort(-trouble, kind="stable")
     # Matplotlib counts dates in days since 1970, as numpy does.
     first, last = (float(day.astype("datetime64[m]").astype(int)) / (24 * 60) for day in times[0, [0, -1]])
@@ -270,15 +266,11 @@ def _shade(axes: Any, starts: NDArray[np.datetime64], words: NDArray[np.str_]) -
         last_end = right
 
 
-def _mark_outside(
-    axes: Any, clock: NDArray[np.datetime64], raw: FloatArray, bottom: float, top: float
-) -> None:
+def _mark_outside(axes: Any, clock: NDArray[np.datetime64], raw: FloatArray, bottom: float, top: float) -> None:
     """Point a small arrow at readings past the edge, so that none disappears unseen."""
     for beyond, edge, arrow in ((raw > top, top, "^"), (raw < bottom, bottom, "v")):
         if beyond.any():
-            axes.plot(
-                clock[beyond], np.full(beyond.sum(), edge), arrow, ms=4, color=RAW, clip_on=False, zorder=7
-            )
+            axes.plot(clock[beyond], np.full(beyond.sum(), edge), arrow, ms=4, color=RAW, clip_on=False, zorder=7)
 
 
 def _dates(axes: Any) -> None:

@@ -146,9 +146,7 @@ def stream(
     for field in weather(stations, chosen, slots, blowing):
         seen = field * np.exp(bias) if chosen.log else field + bias
         seen = seen + noise * making.standard_normal(field.shape) * (seen > 0 if chosen.log else 1)
-        truth = (
-            np.round(np.clip(seen, 0, None) / resolution if chosen.log else seen / resolution) * resolution
-        )
+        truth = np.round(np.clip(seen, 0, None) / resolution if chosen.log else seen / resolution) * resolution
         yield broken.spoil(truth) if faults else _sound(truth)
 
 
@@ -215,9 +213,7 @@ class _Breakdowns:
             readings[sensor, at] = self._broken(int(sensor), truth[sensor, at], clock[at])
         kind = np.where(wrong.any(axis=1), self._kind, "")
         spikes = (random.random(truth.shape) < SPIKE_SHARE) & ~wrong
-        size = (
-            random.uniform(8, 25, truth.shape) * random.choice((-1.0, 1.0), truth.shape) * self._climate.fault
-        )
+        size = random.uniform(8, 25, truth.shape) * random.choice((-1.0, 1.0), truth.shape) * self._climate.fault
         readings = np.where(spikes, readings + size, readings)
         if self._climate.log:
             np.clip(readings, 0, None, out=readings)

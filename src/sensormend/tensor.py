@@ -101,9 +101,7 @@ def as_readings(
         raise ValueRangeError(f"readings must be real numbers, NaN where missing; got {array.dtype.name}")
     needed = max(min_axes, fiber_axis + 1)
     if array.ndim < needed:
-        raise ShapeError(
-            f"readings need {needed} axes or more with fiber_axis={fiber_axis}; got shape {array.shape}"
-        )
+        raise ShapeError(f"readings need {needed} axes or more with fiber_axis={fiber_axis}; got shape {array.shape}")
     if max_axes is not None and array.ndim > max_axes:
         raise ShapeError(f"readings can have at most {max_axes} axes; got shape {array.shape}")
     if array.size == 0:

@@ -207,9 +207,7 @@ def _lattice(stations: Stations, spacing: float) -> sparse.csr_array:
     return sparse.csr_array((data, (np.concatenate(rows), np.concatenate(columns))), shape=shape)
 
 
-def weather(
-    stations: Stations, climate: Climate, slots: int, random: np.random.Generator
-) -> Iterator[FloatArray]:
+def weather(stations: Stations, climate: Climate, slots: int, random: np.random.Generator) -> Iterator[FloatArray]:
     """Yield what every station would see, day after day: arrays (station, slot), without end."""
     step = 24 / slots
     common = _Noise(1, climate.common_hours, step, random, smooth=climate.smooth)
@@ -218,9 +216,7 @@ def weather(
     shapes = np.sqrt(2 / WAVES) * np.cos(angle)
     regional = _Noise(WAVES, 18.0, step, random, smooth=climate.smooth)
     spread = _lattice(stations, climate.local_km)
-    local = _Noise(
-        spread.shape[1], climate.local_hours, step, random, smooth=climate.smooth, tail=climate.tail
-    )
+    local = _Noise(spread.shape[1], climate.local_hours, step, random, smooth=climate.smooth, tail=climate.tail)
     sky = _Noise(2, 12.0, step, random, smooth=True)
     fronts = _Fronts(stations, climate, random)
     clock = np.arange(slots) * step

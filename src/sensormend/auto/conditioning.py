@@ -125,5 +125,5 @@ def _fill(
     variance = np.zeros((members, slots))
     variance[row, slot] = covariance[slot, place, place]
     pairs = (rows[:, :, None] * members + rows[:, None, :]).ravel()
-    total = np.bincount(pairs, weights=covariance.ravel(), minlength=members * members)
+    total = np.asarray(np.bincount(pairs, weights=covariance.ravel(), minlength=members * members), dtype=float)
     return filled, variance, total.reshape(members, members), lost

@@ -7,21 +7,14 @@ import numpy as np
 from sensormend.auto import network, timeline
 from sensormend.auto.judging import Today, Verdict, judge_period
 from sensormend.auto.learning import Lessons, learn
-from sensormend.auto.memory import Hood, Model
-from sensormend.auto.neighbourhoods import partition
+from sensormend.auto.memory import Model
 from sensormend.auto.settling import Period, settle
 from sensormend.recovery import FloatArray
 
-__all__ = ["bend", "found", "run"]
+__all__ = ["bend", "run"]
 
 SAMPLE = 4
 """Neighbourhoods on which rank and shrinkage are tried in a period."""
-
-REFOUND = (7, 30, 100)
-"""Periods after which a large network is cut anew, when its sensors are better known."""
-
-SKETCH = 8
-"""Patterns by which the sensors of a large network are compared."""
 
 
 def bend(model: Model) -> None:
@@ -52,7 +45,7 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
     today = Today.of(model, readings)
     verdict = judge_period(model, readings, today)
-    result = Period.blank(*readings.shape, verdict.rounds)
+    result = Period.blank(readings.shape[0], readings.shape[1], verdict.rounds)
     pools = model.pools
     tables = np.stack(
         [
@@ -71,54 +64,6 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
         learn(model, hood, readings, today, verdict, state, tables, lessons)
     lessons.apply(model)
     return result
-
-
-def found(model: Model, readings: FloatArray) -> None:
-    """Make or mend the neighbourhoods so that every channel has one before a period goes through."""
-    count = model.channels.days.size
-    placed = sum(hood.core for hood in model.hoods)
-    if count == placed:
-        return
-    if count <= model.core + model.halo:
-        members = np.arange(count)
-        old = model.hoods[0] if model.hoods else Hood(members[:0], 0, np.zeros((0, 0)), np.zeros((0, 0)))
-        model.hoods = [_widened(old, members)]
-    elif not model.hoods:
-        scaled = model.scales.forward(readings, model.variable)
-        model.hoods = _hoods(model, _profiles(scaled))
-    else:
-        raise NotImplementedError
-
-
-def _profiles(scaled: FloatArray) -> FloatArray:
-    """Describe channels by what of their first period is not common to all, in few numbers."""
-    seen = np.isfinite(scaled)
-    filled = np.where(seen, scaled, 0.0)
-    count = np.maximum(seen.sum(axis=0), 1)
-    centred = np.where(seen, scaled - filled.sum(axis=0) / count, 0.0)
-    centred = np.clip(centred, -8, 8)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    return np.asarray(centred @ vectors[:, -SKETCH:])
-
-
-def _hoods(model: Model, profiles: FloatArray) -> list[Hood]:
-    hoods = []
-    for core, halo in partition(profiles, model.core, model.halo):
-        members = np.concatenate([core, halo])
-        empty = np.zeros((members.size, members.size))
-        hoods.append(Hood(members, core.size, empty, np.zeros((members.size, 0))))
-    return hoods
-
-
-def _widened(hood: Hood, members: np.ndarray) -> Hood:
-    """Return a neighbourhood with further members that it judges; what it knows of the others is kept."""
-    size, known = members.size, hood.members.size
-    moments = np.zeros((size, size))
-    place = np.searchsorted(members, hood.members) if known else np.empty(0, dtype=np.intp)
-    moments[np.ix_(place, place)] = hood.moments
-    dictionary = np.zeros((size, hood.dictionary.shape[1]))
-    dictionary[place] = hood.dictionary
-    return Hood(members, size, moments, dictionary)
 
 
 def _try_rungs(model: Model, today: Today, verdict: Verdict) -> None:

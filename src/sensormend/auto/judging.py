@@ -51,7 +51,9 @@ class Today:
         for hood in model.hoods:
             spread[hood.members[: hood.core]] = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
-        widths = np.clip(model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5)), *judge.SPREAD)
+        widths = np.clip(
+            model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5)), *judge.SPREAD
+        )
         stay = model.pools.stay[0] / model.pools.stay.sum()
         return cls(
             observed=observed,
@@ -183,7 +185,16 @@ def _assess(model: Model, hood: Hood, today: Today, verdict: Verdict) -> None:
     excess = judge.scores(found, today.middle[core], event, today.limit[core], count)
     size = np.maximum(np.exp(today.middle[core, 0]), 2 * today.floor[core])
     stuck = judge.stuck_scores(
-        expected + model.usual_values(core), verdict.inside[core], verdict.length[core], model.channels.run[core], size
+        expected + model.usual_values(core),
+        verdict.inside[core],
+        verdict.length[core],
+        model.channels.run[core],
+        size,
     )
-    verdict.found[core], verdict.event[core], verdict.excess[core], verdict.stuck[core] = found, event, excess, stuck
+    verdict.found[core], verdict.event[core], verdict.excess[core], verdict.stuck[core] = (
+        found,
+        event,
+        excess,
+        stuck,
+    )
     verdict.score[core] = np.maximum(excess.max(axis=1), stuck)

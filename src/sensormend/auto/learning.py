@@ -8,7 +8,7 @@ import numpy as np
 
 from sensormend.auto import judge, network, timeline
 from sensormend.auto.judging import Today, Verdict
-from sensormend.auto.memory import Hood, Model
+from sensormend.auto.memory import SKETCH, Hood, Model
 from sensormend.auto.settling import Settled
 from sensormend.recovery import BoolArray, FloatArray
 
@@ -42,6 +42,7 @@ class Lessons:
     hidden: FloatArray
     ratios: list[list[FloatArray]]
     stay: FloatArray
+    axes: FloatArray
 
     @classmethod
     def new(cls, model: Model) -> Lessons:
@@ -57,6 +58,7 @@ class Lessons:
             hidden=np.zeros(variables),
             ratios=[[] for _ in range(2 * variables)],
             stay=np.zeros(2),
+            axes=np.random.default_rng([model.seed, model.pools.period]).normal(size=(slots, SKETCH)),
         )
 
     def apply(self, model: Model) -> None:
@@ -105,7 +107,7 @@ def learn(
     network.learn_moments(hood, channels, full, uncertainty, born, state.prior)
     network.refresh(hood, channels, born)
 
-    seen = state.observed[:n].any(axis=1)
+    seen: BoolArray = np.asarray(state.observed[:n].any(axis=1))
     sound = state.known[:n] & seen & ~state.flagged[:n]
     taken = state.known[:n] | born[:n]
     rate = np.maximum(1 / (channels.days[core] + 1), 1 - LEVEL_MEMORY)[:, None]
@@ -117,14 +119,14 @@ def learn(
         state.known[:n] & seen & np.isfinite(verdict.found[core]).all(axis=1) & (channels.days[core] >= 2)
     )
     if rows.size:
-        judge.learn_usual(
-            channels, core[rows], (verdict.found - verdict.event)[core[rows]], ~state.flagged[:n][rows]
-        )
+        judge.learn_usual(channels, core[rows], (verdict.found - verdict.event)[core[rows]], ~state.flagged[:n][rows])
     before = channels.flagged[core] > 0
     wrong = state.flagged[:n] & state.known[:n]
     lessons.stay += [np.sum(before & wrong & (state.score[:n] > 1.3)), np.sum(before & seen & ~wrong)]
     _learn_habits(model, hood, readings, verdict, state, sound, seen)
     _remember(model, hood, state, sound | born[:n])
+    spread = np.sqrt(np.maximum(hood.moments.diagonal()[:n], 1e-24))[:, None]
+    channels.sketch[core] += -0.03 * channels.sketch[core] + (full[:n] / spread) @ lessons.axes
     lessons.taken[core] = taken
 
 
@@ -163,7 +165,9 @@ def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray,
     rate = np.maximum(1 / np.maximum(channels.days[core], 1), 0.03)
     capped = np.minimum(square, np.where(channels.residual[core] > 0, 9 * channels.residual[core], np.inf))
     born = state.newborns.born[:n]
-    learned = np.where(sound, channels.residual[core] + rate * (capped - channels.residual[core]), channels.residual[core])
+    learned = np.where(
+        sound, channels.residual[core] + rate * (capped - channels.residual[core]), channels.residual[core]
+    )
     channels.residual[core] = np.where(born, np.maximum(square, 1e-24), learned)
     trusted = state.trusted[:n] & state.known[:n, None]
     sharp = np.where(trusted, state.view.variance[:n], 0.0).sum(axis=1) / np.maximum(trusted.sum(axis=1), 1)
@@ -187,7 +191,9 @@ def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray,
         np.add.at(lessons.daily[:, 0], variable[both], (daily * channels.daily[core])[both])
         np.add.at(lessons.daily[:, 1], variable[both], 1.0)
         channels.daily[core] = daily
-        padded = np.concatenate([state.view.expected[:n, :1], state.view.expected[:n], state.view.expected[:n, -1:]], axis=1)
+        padded = np.concatenate(
+            [state.view.expected[:n, :1], state.view.expected[:n], state.view.expected[:n, -1:]], axis=1
+        )
         bump = state.view.expected[:n] - 0.5 * (padded[:, 2:] + padded[:, :-2])
         plain = state.deviation[:n] - state.view.expected[:n]
         part = np.where(there, -plain * bump, 0.0).sum(axis=1) / unit**2

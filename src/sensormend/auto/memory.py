@@ -11,9 +11,10 @@ from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
 from sensormend.auto.scales import Scales
 from sensormend.recovery import FloatArray
 
-__all__ = ["Channels", "Hood", "Model", "Pools"]
+__all__ = ["SKETCH", "Channels", "Hood", "Model", "Pools"]
 
 FEATURES = 3
+SKETCH = 16
 
 
 @dataclass(eq=False)
@@ -38,6 +39,8 @@ class Channels:
         Whether the last fiber was wrong, for how many periods that lasts, and at what distance.
     run, step
         Usual longest stretch of equal readings, and the resolution on the variable's scale.
+    sketch
+        Its recent course on a few random axes: what moves alike lies close together.
     """
 
     days: FloatArray
@@ -56,11 +59,19 @@ class Channels:
     held_level: FloatArray
     run: FloatArray
     step: FloatArray
+    sketch: FloatArray
 
     @classmethod
     def new(cls, count: int, slots: int) -> Channels:
         """Return `count` channels that nothing is known of."""
-        shapes = {"mean": (slots,), "median": (FEATURES,), "high": (FEATURES,), "last": (2,), "age": (2,)}
+        shapes = {
+            "mean": (slots,),
+            "median": (FEATURES,),
+            "high": (FEATURES,),
+            "last": (2,),
+            "age": (2,),
+            "sketch": (SKETCH,),
+        }
         fill = {"age": np.inf, "daily": np.nan, "run": 2.0, "step": np.inf}
         return cls(
             **{
@@ -159,6 +170,8 @@ class Model:
         The shape of a sensor's part of a minibatch.
     interval
         Nominal coverage of the interval.
+    seed
+        For the random axes of the sketches.
     core, halo
         How many channels a neighbourhood judges, and how many more it listens to.
     """
@@ -170,14 +183,15 @@ class Model:
     variables: int
     slots: int
     interval: float
+    seed: int
     core: int = CORE
     halo: int = HALO
 
     @classmethod
-    def new(cls, variables: int, slots: int, interval: float, core: int, halo: int) -> Model:
+    def new(cls, variables: int, slots: int, interval: float, seed: int, hood: tuple[int, int]) -> Model:
         """Return a model that has seen nothing."""
         channels, pools = Channels.new(0, slots), Pools.new(variables, slots)
-        return cls(channels, pools, [], Scales.unknown(variables), variables, slots, interval, core, halo)
+        return cls(channels, pools, [], Scales.unknown(variables), variables, slots, interval, seed, *hood)
 
     @property
     def variable(self) -> IntArray:

@@ -47,7 +47,8 @@ def _bisect(profiles: FloatArray, members: IntArray, core: int) -> list[IntArray
 def _halo(tree: cKDTree, profiles: FloatArray, part: IntArray, halo: int) -> IntArray:
     """Return the outsiders nearest to any member of the part."""
     reach = min(profiles.shape[0], 2 * halo)
-    distance, near = tree.query(profiles[part], k=reach)
+    found = tree.query(profiles[part], k=reach)
+    distance, near = np.asarray(found[0]), np.asarray(found[1])
     outside = ~np.isin(near, part)
     near, distance = near[outside], distance[outside]
     order = np.argsort(distance, kind="stable")

@@ -13,7 +13,16 @@ from sensormend.auto.conditioning import condition
 from sensormend.auto.memory import Channels, Hood, Pools
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["MEMORY", "RANKS", "SHRINKAGES", "covariance", "learn_moments", "newborn_rows", "refresh", "try_rungs"]
+__all__ = [
+    "MEMORY",
+    "RANKS",
+    "SHRINKAGES",
+    "covariance",
+    "learn_moments",
+    "newborn_rows",
+    "refresh",
+    "try_rungs",
+]
 
 MEMORY = 0.98
 """Weight of the past per period: about 50 periods. NOAA hardly cares between 0.97 and 0.985."""
@@ -80,9 +89,7 @@ def refresh(hood: Hood, channels: Channels, born: BoolArray) -> None:
         hood.dictionary, _ = np.linalg.qr(correlation @ hood.dictionary + 1e-9 * hood.dictionary)
 
 
-def newborn_rows(
-    correlation: FloatArray, spread: FloatArray, known: BoolArray
-) -> tuple[FloatArray, FloatArray]:
+def newborn_rows(correlation: FloatArray, spread: FloatArray, known: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Give members that were never seen the correlations of an average member."""
     average = correlation[known].mean(axis=0) * KINSHIP
     level = float(np.clip(average[known].mean() * KINSHIP, 0, 1))
@@ -94,7 +101,12 @@ def newborn_rows(
 
 
 def learn_moments(
-    hood: Hood, channels: Channels, completed: FloatArray, uncertainty: FloatArray, born: BoolArray, prior: FloatArray
+    hood: Hood,
+    channels: Channels,
+    completed: FloatArray,
+    uncertainty: FloatArray,
+    born: BoolArray,
+    prior: FloatArray,
 ) -> None:
     """Fold one period's completed deviations into the second moments.
 
@@ -115,9 +127,7 @@ def learn_moments(
     hood.moments += today * (present[:, None] * present)
 
 
-def try_rungs(
-    pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels
-) -> None:
+def try_rungs(pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels) -> None:
     """Compare the rungs beside the present ones on hidden readings, and move where one is better.
 
     Every reading is predicted from the others with moments that have not seen this period yet.
@@ -139,9 +149,7 @@ def try_rungs(
         pools.trials[:] = 0.0
 
 
-def _miss(
-    samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels, rank: int, shrinkage: int
-) -> float:
+def _miss(samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels, rank: int, shrinkage: int) -> float:
     """Mean log square error of leave-one-out predictions, every member counting the same."""
     logs = []
     for hood, deviation, trusted in samples:

@@ -48,8 +48,8 @@ class Newborns:
     @classmethod
     def none(cls, count: int) -> Newborns:
         """Return that nobody is new."""
-        nobody, empty = np.zeros(count, dtype=bool), np.empty((0, 0))
-        return cls(nobody, *np.zeros((3, count)), empty, empty, empty, np.empty(0))
+        nobody, zero, empty = np.zeros(count, dtype=bool), np.zeros(count), np.empty((0, 0))
+        return cls(nobody, zero, zero, zero, empty, empty, empty, np.empty(0))
 
 
 def first_look(

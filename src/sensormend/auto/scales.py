@@ -51,7 +51,7 @@ class Scales:
 
     def learn(self, readings: FloatArray) -> None:
         """Set the scale of each variable, (sensor, variable, slot), that varies and has no scale yet."""
-        for variable in np.flatnonzero(self.width == 0):
+        for variable in np.flatnonzero(self.width == 0).tolist():
             values = readings[:, variable]
             values = values[np.isfinite(values)]
             if values.size and values.min() < values.max():
@@ -82,7 +82,7 @@ class Scales:
         if period not in DECIDE:
             return None
         changed = Scales(self.centre.copy(), self.width.copy(), self.bend.copy(), self.sample)
-        for variable in np.flatnonzero((self.bend == 0) & (self.width > 0)):
+        for variable in np.flatnonzero((self.bend == 0) & (self.width > 0)).tolist():
             pairs = self.sample[variable]
             pairs = pairs[np.isfinite(pairs).all(axis=1)]
             bend = _bend(pairs)

@@ -94,10 +94,16 @@ class Settled:
 
 
 def settle(
-    model: Model, hood: Hood, readings: FloatArray, today: Today, verdict: Verdict, result: Period, tables: FloatArray
+    model: Model,
+    hood: Hood,
+    readings: FloatArray,
+    today: Today,
+    verdict: Verdict,
+    result: Period,
+    tables: FloatArray,
 ) -> Settled:
     """Fill in the result for the channels that this neighbourhood judges."""
-    members, core, n = hood.members, hood.members[: hood.core], hood.core
+    core, n = hood.members[: hood.core], hood.core
     prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
     state = _open(model, hood, today, verdict, prior)
     _accept_levels(model, hood, today, verdict, state, prior)
@@ -118,10 +124,14 @@ def settle(
     reach *= np.sqrt(_doubt(model, hood, state)[:n])
 
     variable = model.variable[core]
-    back = lambda scaled: model.scales.backward(scaled, variable)  # noqa: E731
+
+    def back(scaled: FloatArray) -> FloatArray:
+        return model.scales.backward(scaled, variable)
+
     raw = readings[core]
     filled = back(estimate)
-    result.low_rank[core] = np.where(state.trusted[:n], back(network_says), filled)
+    beside = network_says + _beside(model, hood, state, tables)
+    result.low_rank[core] = np.where(state.trusted[:n], back(beside), filled)
     result.cleaned[core] = np.where(good, raw, filled)
     result.lower[core] = np.where(good, raw, back(estimate - reach))
     result.upper[core] = np.where(good, raw, back(estimate + reach))
@@ -169,7 +179,12 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
             model.channels.held[members],
             model.channels.held_level[members],
         )
-        deviation, usual, expected, size = newborns.deviation, newborns.usual, newborns.expected, newborns.size
+        deviation, usual, expected, size = (
+            newborns.deviation,
+            newborns.usual,
+            newborns.expected,
+            newborns.size,
+        )
         trusted = trusted | (observed & newborns.born[:, None])
     residual = np.where(observed, deviation - expected, 0.0)
     return Settled(
@@ -192,9 +207,7 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
     )
 
 
-def _accept_levels(
-    model: Model, hood: Hood, today: Today, verdict: Verdict, state: Settled, prior: FloatArray
-) -> None:
+def _accept_levels(model: Model, hood: Hood, today: Today, verdict: Verdict, state: Settled, prior: FloatArray) -> None:
     """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it."""
     channels, core, n = model.channels, hood.members[: hood.core], hood.core
     lasting = np.clip(channels.days[core] / 5, *ACCEPT)
@@ -264,9 +277,7 @@ def _mature(model: Model, hood: Hood) -> bool:
     return int(np.sum(model.channels.days[hood.members] >= WARM)) >= 2 * COMPANY
 
 
-def _carry(
-    model: Model, hood: Hood, state: Settled, tables: FloatArray, cells: BoolArray
-) -> timeline.Carried:
+def _carry(model: Model, hood: Hood, state: Settled, tables: FloatArray, cells: BoolArray) -> timeline.Carried:
     """Carry residuals over in time, for the first rows of the neighbourhood that `cells` has."""
     rows = hood.members[: cells.shape[0]]
     count = rows.size
@@ -286,6 +297,17 @@ def _carry(
         )
         estimate[mine], remaining[mine] = part.residual, part.open
     return timeline.Carried(estimate, remaining)
+
+
+def _beside(model: Model, hood: Hood, state: Settled, tables: FloatArray) -> FloatArray:
+    """Return what the slots beside a trusted reading add to what the network says of it."""
+    n = hood.core
+    variable = model.variable[hood.members[:n]]
+    found = np.zeros((n, model.slots))
+    for which in range(model.variables):
+        rows = variable == which
+        found[rows] = timeline.between(state.residual[:n][rows], state.trusted[:n][rows], tables[which])
+    return found
 
 
 def _doubt(model: Model, hood: Hood, state: Settled) -> FloatArray:

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["AGE_LIMIT", "Carried", "carry", "correlation"]
+__all__ = ["AGE_LIMIT", "Carried", "between", "carry", "correlation"]
 
 AGE_LIMIT = 40
 """Residuals older than this many periods say nothing more."""
@@ -39,7 +39,7 @@ def correlation(products: FloatArray, pairs: FloatArray, daily: FloatArray, slot
     """Fit the correlation at lags 0 ... `AGE_LIMIT` periods to sums of products at lags 0, 1, ... and over a day."""
     lags = np.arange(AGE_LIMIT * slots + 1, dtype=float)
     if pairs[0] <= 0 or products[0] <= 0:
-        return (lags == 0).astype(float)
+        return np.asarray(lags == 0, dtype=float)
     known = np.flatnonzero(pairs > 0)
     values = products[known] / pairs[known]
     values = values / values[0]
@@ -91,6 +91,16 @@ def carry(
     return Carried(estimate, remaining)
 
 
+def between(residual: FloatArray, trusted: BoolArray, table: FloatArray) -> FloatArray:
+    """Estimate every residual from the trusted ones in the two slots beside it: `carry` without far neighbours."""
+    empty = np.zeros((residual.shape[0], 1))
+    values = np.concatenate([empty, np.where(trusted, residual, 0.0), empty], axis=1)
+    there = np.concatenate([empty, trusted, empty], axis=1)
+    both = there[:, 2:] * there[:, :-2]
+    weight = np.where(both > 0, table[1] / (1 + table[2]), table[1])
+    return np.asarray(weight * (values[:, 2:] + values[:, :-2]))
+
+
 def _nearest(usable: BoolArray, row: IntArray, here: IntArray) -> NDArray[np.intp]:
     """Columns of the nearest usable cells: before, before that, after, after that; -1 for none."""
     columns = usable.shape[1]
@@ -119,5 +129,5 @@ def _combine(
     among = table[np.minimum(apart, limit).astype(np.intp)] * (there[:, :, None] & there[:, None, :])
     diagonal = np.arange(lags.shape[1])
     among[:, diagonal, diagonal] = 1 + 1e-6
-    weights = np.linalg.solve(among, reach[:, :, None])[:, :, 0]
+    weights: FloatArray = np.linalg.solve(among, reach[:, :, None])[:, :, 0]
     return weights, np.clip(1 - (weights * reach).sum(axis=1), 1e-6, 1.0)

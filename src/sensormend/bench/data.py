@@ -76,9 +76,7 @@ def _from_file(path: Path) -> FloatArray:
         return _mat(path, "Obs2")
     try:
         content = np.load(path, allow_pickle=False)
-        return np.asarray(
-            content if isinstance(content, np.ndarray) else content[content.files[0]], dtype=float
-        )
+        return np.asarray(content if isinstance(content, np.ndarray) else content[content.files[0]], dtype=float)
     except (ValueError, OSError, IndexError) as error:
         raise SensormendError(f"{path} holds no array of readings: {error}") from error
 

@@ -83,9 +83,7 @@ def chosen_cases(names: str) -> list[str]:
         group = {"all": list(CASES), "kinds": list(SINGLE_KINDS)}.get(name, [name])
         for case in group:
             if case not in CASES and case not in SINGLE_KINDS:
-                raise ConfigError(
-                    f"no case {case!r}; known: all, kinds, {', '.join([*CASES, *SINGLE_KINDS])}"
-                )
+                raise ConfigError(f"no case {case!r}; known: all, kinds, {', '.join([*CASES, *SINGLE_KINDS])}")
             if case not in found:
                 found.append(case)
     return found

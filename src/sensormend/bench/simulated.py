@@ -69,9 +69,7 @@ def figures(results: list[tuple[str, str, dict[str, float]]]) -> Figures:
     for method, setting in pairs:
         runs = [found for of, at, found in results if (of, at) == (method, setting)]
         bars = {"re": SETTINGS[setting][2], "f1": Bar(low=0.99)} if method.startswith("Auto") else {}
-        cells.append(
-            [(*mean_and_spread([r[name] for r in runs]), bars.get(name)) for name in ("re", "f1", "seconds")]
-        )
+        cells.append([(*mean_and_spread([r[name] for r in runs]), bars.get(name)) for name in ("re", "f1", "seconds")])
     return Figures(
         title="The paper's simulation",
         note=(

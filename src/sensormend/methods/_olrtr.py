@@ -155,9 +155,7 @@ def _solver(L: FloatArray, lambda1: float) -> FloatArray:
     return np.ascontiguousarray(solved)
 
 
-def _settled(
-    modes: list[_Mode], R: list[FloatArray], R_before: list[FloatArray], limit: float, spectral: bool
-) -> bool:
+def _settled(modes: list[_Mode], R: list[FloatArray], R_before: list[FloatArray], limit: float, spectral: bool) -> bool:
     """Whether the squared norm of the change in every R is below `limit`."""
     for i, mode in enumerate(modes):
         change = R[i] - R_before[i] if R_before else R[i]

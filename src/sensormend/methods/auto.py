@@ -1,35 +1,310 @@
-"""AutoOLRTR (first cut of the API while the engine is measured)."""
+"""AutoOLRTR: online robust recovery that needs no tuning, the default of sensormend."""
 
 from __future__ import annotations
 
-import numpy as np
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from sensormend.auto import engine
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sensormend.auto import archive, engine, founding
 from sensormend.auto.memory import Model
-from sensormend.auto.neighbourhoods import CORE, HALO
-from sensormend.recovery import Recovery
+from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
+from sensormend.auto.network import RANKS
+from sensormend.auto.scales import looks_circular
+from sensormend.auto.settling import Period
+from sensormend.errors import ConfigError, ShapeError, ValueRangeError
+from sensormend.recovery import FloatArray, Recovery
+from sensormend.state import read_state, write_state
+from sensormend.tensor import as_labels, as_readings, check_fiber_axis
+
+__all__ = ["AutoOLRTR"]
+
+STATE_VERSION = 1
+
+FORGET = 180
+"""Periods after which a sensor that is no longer heard of is forgotten; by then the memory of the others has been
+renewed more than three times."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Door:
+    """A minibatch as it came in, made ready for the model: (period, channel, slot) and whose rows these are."""
+
+    readings: FloatArray
+    labels: tuple[str | int, ...]
+    labelled: bool
+    shape: tuple[int, ...]
+    periods: int | None
 
 
 class AutoOLRTR:
+    """Mend the readings of a sensor network period by period, with nothing to tune.
+
+    The model keeps, for every neighbourhood of sensors, the second moments of its readings and a dictionary of
+    their strongest patterns, under forgetting. Every reading is predicted from the other sensors; what the
+    sensor's own distance from that prediction was in the slots before and after is carried over to gaps. A
+    fiber (one sensor's slots of one period) that lies farther from the prediction than is usual for that sensor,
+    on a day that is not unusual for its relatives, is faulty; it is left out, and the rest is looked at again.
+
+    Parameters
+    ----------
+    fiber_axis
+        The axis of the slots. Axis 0 is the sensors, axes between them are variables, an axis after it is
+        consecutive periods: k periods in one call are the same as k calls.
+    interval
+        Nominal coverage of `lower` ... `upper`.
+    seed
+        For the random axes by which the sensors of a large network are compared.
+
+    Notes
+    -----
+    Trusted readings are returned untouched. A fiber is not `evaluated` in its first five periods, without
+    readings, or when too few or unrelated sensors leave no judgement (`reason` is then `alone`). A new sensor
+    that is nowhere near the others and does not move with them is faulty from the start.
+
+    A level that lasts is accepted after at most ten periods; a sensor that is wrong for fifteen starts over as a
+    new one. With labels, sensors may join, leave and come back; one not heard of for 180 periods is forgotten.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> hours = np.arange(24)
+    >>> model = AutoOLRTR()
+    >>> for day in range(30):
+    ...     weather = 10 + 3 * random.normal() + 5 * np.sin((hours - 9) / 24 * 2 * np.pi)
+    ...     readings = weather + np.arange(8)[:, None] + 0.3 * random.normal(size=(8, 24))
+    ...     if day == 29:
+    ...         readings[2] += 6
+    ...         readings[5, 10:14] = np.nan
+    ...     result = model.update(readings)
+    >>> result.faulty
+    array([False, False,  True, False, False, False, False, False])
+    >>> str(result.reason[2])
+    'offset'
+    >>> bool(np.abs(result.cleaned[5, 10:14] - (weather[10:14] + 5)).max() < 1)
+    True
+    """
+
     _neighbourhood = (CORE, HALO)
 
-    def __init__(self, *, fiber_axis=1, interval=0.9, seed=0):
-        self.interval = interval
-        self.model = None
+    def __init__(self, *, fiber_axis: int = 1, interval: float = 0.9, seed: int = 0) -> None:
+        self.fiber_axis = check_fiber_axis(fiber_axis)
+        if self.fiber_axis == 0:
+            raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
+        if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 < interval < 1:
+            raise ConfigError(f"interval is a share between 0 and 1; got {interval!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ConfigError(f"seed is a whole number, 0 or more; got {seed!r}")
+        self.interval, self.seed = float(interval), int(seed)
+        self._model: Model | None = None
+        self._shape: tuple[int, ...] = ()
+        self._labels: list[str | int] = []
+        self._labelled = False
 
-    def recover(self, tensor):
-        return Recovery.stack([self.update(tensor[..., d]) for d in range(tensor.shape[-1])])
+    @property
+    def sensors(self) -> tuple[str | int, ...]:
+        """The sensors that the model knows, in the order in which it met them."""
+        return tuple(self._labels)
 
-    def update(self, x):
-        x = np.asarray(x, float)
-        C, T = x.shape
-        if self.model is None:
-            self.model = Model.new(1, T, self.interval, *self._neighbourhood)
-            self.model.channels = self.model.channels.grown(C)
-        m = self.model
-        m.scales.learn(x[:, None, :])
-        m.scales.collect(x[:, None, :],m.pools.period)
-        engine.bend(m)
-        engine.found(m, x)
-        r = engine.run(m, x, learning=True)
-        return Recovery(r.low_rank, r.outliers, r.spikes, r.cleaned, r.lower, r.upper, r.faulty, r.suspect, r.evaluated, r.score, r.reason, r.rounds)
+    @property
+    def periods(self) -> int:
+        """How many periods the model has learned from."""
+        return self._model.pools.period if self._model else 0
+
+    @property
+    def rank(self) -> int:
+        """How many patterns of the sensors' dictionary are in use."""
+        return RANKS[self._model.pools.rank] if self._model else RANKS[0]
+
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        """Mend one or several periods and learn from them.
+
+        Parameters
+        ----------
+        minibatch
+            Readings, NaN where there is none.
+        sensors
+            Labels of axis 0, text or whole numbers. Without them the sensors must be the same in every call.
+        """
+        door = self._enter(minibatch, sensors)
+        if self._model is None:
+            variables = int(np.prod(door.shape[1 : self.fiber_axis], dtype=int))
+            slots = door.shape[self.fiber_axis]
+            self._model = Model.new(variables, slots, self.interval, self.seed, self._neighbourhood)
+            self._shape, self._labelled = door.shape[1 : self.fiber_axis + 1], door.labelled
+        model = self._model
+        rows = self._place(door)
+        results = []
+        for readings in door.readings:
+            full = self._spread(readings, rows)
+            sensor_view = full.reshape(len(self._labels), model.variables, model.slots)
+            model.scales.learn(sensor_view)
+            model.scales.collect(sensor_view, model.pools.period)
+            engine.bend(model)
+            founding.found(model, full)
+            results.append(engine.run(model, full, learning=True))
+        recovery = self._leave(results, rows, door)
+        self._forget()
+        return recovery
+
+    def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        """Answer like `update`, for a period that is not over yet, and learn nothing."""
+        door = self._enter(minibatch, sensors)
+        if self._model is None or self.periods == 0 or set(door.labels) - set(self._labels):
+            return self.copy().update(minibatch, sensors)
+        rows = self._place(door)
+        results = [engine.run(self._model, self._spread(part, rows), learning=False) for part in door.readings]
+        return self._leave(results, rows, door)
+
+    def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
+        """Walk the last axis of a whole tensor, period by period, and return the last pass.
+
+        A tensor without an axis of periods is one period.
+        """
+        if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
+            raise ConfigError(f"passes is a whole number, 1 or more; got {passes!r}")
+        for _ in range(passes):
+            recovery = self.update(tensor)
+        return recovery
+
+    def copy(self) -> AutoOLRTR:
+        """Return a model that knows the same and goes its own way."""
+        twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed)
+        if self._model is not None:
+            twin._model = archive.unpack(*archive.pack(self._model))
+        twin._shape, twin._labels, twin._labelled = self._shape, list(self._labels), self._labelled
+        return twin
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that the model knows to one `.npz` file, beside and then renamed."""
+        settings: dict[str, object] = {
+            "fiber_axis": self.fiber_axis,
+            "interval": self.interval,
+            "seed": self.seed,
+            "shape": list(self._shape),
+            "labels": self._labels,
+            "labelled": self._labelled,
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        if self._model is not None:
+            settings["model"], arrays = archive.pack(self._model)
+        write_state(path, method="AutoOLRTR", version=STATE_VERSION, settings=settings, arrays=arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> AutoOLRTR:
+        """Read a model back; it goes on as if it had never stopped."""
+        settings, arrays = read_state(path, method="AutoOLRTR", version=STATE_VERSION)
+        with archive.checked(path):
+            model = cls(fiber_axis=settings["fiber_axis"], interval=settings["interval"], seed=settings["seed"])
+            model._shape = tuple(settings["shape"])
+            model._labels = list(settings["labels"])
+            model._labelled = settings["labelled"]
+            if "model" in settings:
+                model._model = archive.unpack(settings["model"], arrays)
+        return model
+
+    def _enter(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> _Door:
+        """Check a minibatch against what the model knows; nothing is changed."""
+        axis = self.fiber_axis
+        readings = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2)
+        shape = readings.shape
+        if self._model is not None and shape[1 : axis + 1] != self._shape:
+            raise ShapeError(
+                f"a sensor's part of a minibatch was {self._shape} (variables and slots); got {shape[1 : axis + 1]}"
+            )
+        labels: tuple[str | int, ...]
+        if sensors is not None:
+            labels = as_labels(sensors, shape[0])
+            if self._model is not None and not self._labelled:
+                raise ShapeError("the first minibatch had no labels; give labels from the first call on, or never")
+        else:
+            labels = tuple(range(shape[0]))
+            if self._model is not None and self._labelled:
+                raise ShapeError("the first minibatch had labels; sensors= is needed in every call then")
+            if self._model is not None and shape[0] != len(self._labels):
+                raise ShapeError(
+                    f"{len(self._labels)} sensors before, {shape[0]} now; give sensors= labels when they change"
+                )
+        periods = shape[axis + 1] if readings.ndim == axis + 2 else None
+        parts = readings[..., None] if periods is None else readings
+        parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
+        if self.periods <= 1:
+            self._refuse_directions(parts, shape)
+        return _Door(parts, labels, sensors is not None, shape, periods)
+
+    def _refuse_directions(self, parts: FloatArray, shape: tuple[int, ...]) -> None:
+        variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
+        for variable in range(variables):
+            if looks_circular(parts[:, variable::variables].reshape(-1, parts.shape[2])):
+                name = f"variable {variable} looks" if variables > 1 else "these readings look"
+                raise ValueRangeError(
+                    f"{name} like directions in degrees, which have no mean; mend their sine and cosine instead"
+                )
+
+    def _place(self, door: _Door) -> IntArray:
+        """Return the rows of the model that belong to the minibatch's sensors; new ones are made for new sensors."""
+        assert self._model is not None
+        known = {label: index for index, label in enumerate(self._labels)}
+        new = [label for label in door.labels if label not in known]
+        if new:
+            known.update({label: len(self._labels) + index for index, label in enumerate(new)})
+            self._labels += new
+            self._model.channels = self._model.channels.grown(len(new) * self._model.variables)
+        sensors = np.array([known[label] for label in door.labels], dtype=np.intp)
+        variables = self._model.variables
+        return (sensors[:, None] * variables + np.arange(variables)).ravel()
+
+    def _spread(self, readings: FloatArray, rows: IntArray) -> FloatArray:
+        """Lay a period's readings out on the model's channels, NaN for sensors that were not there."""
+        assert self._model is not None
+        count = self._model.channels.days.size
+        if rows.size == count and np.array_equal(rows, np.arange(count)):
+            return readings
+        full = np.full((count, readings.shape[1]), np.nan)
+        full[rows] = readings
+        return full
+
+    def _leave(self, results: list[Period], rows: IntArray, door: _Door) -> Recovery:
+        """Give the periods back in the shape in which they came."""
+        whole = door.shape[: self.fiber_axis + 1]
+        fiber = whole[:-1]
+
+        def cells(name: str) -> NDArray[Any]:
+            return self._stacked([getattr(result, name)[rows].reshape(whole) for result in results], door)
+
+        def fibers(name: str) -> NDArray[Any]:
+            return self._stacked([getattr(result, name)[rows].reshape(fiber) for result in results], door)
+
+        return Recovery(
+            low_rank=cells("low_rank"),
+            outliers=cells("outliers"),
+            spikes=cells("spikes"),
+            cleaned=cells("cleaned"),
+            lower=cells("lower"),
+            upper=cells("upper"),
+            faulty=fibers("faulty"),
+            suspect=fibers("suspect"),
+            evaluated=fibers("evaluated"),
+            score=fibers("score"),
+            reason=fibers("reason"),
+            iterations=sum(result.rounds for result in results),
+        )
+
+    @staticmethod
+    def _stacked(arrays: list[NDArray[Any]], door: _Door) -> NDArray[Any]:
+        return arrays[0] if door.periods is None else np.stack(arrays, axis=-1)
+
+    def _forget(self) -> None:
+        """Let go of sensors that have not been heard of for long."""
+        if not self._labelled or self._model is None:
+            return
+        away = self._model.channels.away.reshape(len(self._labels), -1).min(axis=1)
+        kept = away <= FORGET
+        if not kept.all():
+            founding.drop(self._model, np.repeat(kept, self._model.variables))
+            self._labels = [label for label, stays in zip(self._labels, kept, strict=True) if stays]

@@ -132,9 +132,7 @@ class OLRTR:
         readings = as_readings(minibatch, fiber_axis=self.fiber_axis)
         learned = self._learned or self._begin(readings.shape)
         if readings.shape != learned.shape:
-            raise ShapeError(
-                f"OLRTR cannot add sensors or change shape, {learned.shape} so far; got {readings.shape}"
-            )
+            raise ShapeError(f"OLRTR cannot add sensors or change shape, {learned.shape} so far; got {readings.shape}")
         rows, labels = self._rows(sensors, learned)
         recovery, modes = self._solve(readings if rows is None else readings[np.argsort(rows)], learned.modes)
         X, E, iterations = recovery
@@ -279,9 +277,7 @@ class OLRTR:
         if learned.labels is None or labels == learned.labels:
             return None, labels
         if set(labels) != set(learned.labels):
-            raise ShapeError(
-                "the labels name other sensors than before, and OLRTR cannot add or drop sensors"
-            )
+            raise ShapeError("the labels name other sensors than before, and OLRTR cannot add or drop sensors")
         position = {label: row for row, label in enumerate(learned.labels)}
         return [position[label] for label in labels], learned.labels
 

@@ -1,0 +1,79 @@
+"""A model as plain arrays and back, for state files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.auto.memory import Channels, Hood, Model, Pools
+from sensormend.auto.scales import Scales
+from sensormend.errors import StateError
+
+__all__ = ["checked", "pack", "unpack"]
+
+PARTS: dict[str, type] = {"channels": Channels, "pools": Pools, "scales": Scales}
+
+
+def pack(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return a model's numbers and its arrays; the arrays are copies."""
+    numbers: dict[str, Any] = {
+        name: getattr(model, name) for name in ("variables", "slots", "interval", "seed", "core", "halo")
+    }
+    arrays: dict[str, NDArray[Any]] = {}
+    for part in PARTS:
+        for field in fields(PARTS[part]):
+            value = getattr(getattr(model, part), field.name)
+            if isinstance(value, np.ndarray):
+                arrays[f"{part}.{field.name}"] = value.copy()
+            else:
+                numbers[f"{part}.{field.name}"] = value
+    numbers["hoods"] = [[hood.members.size, hood.core, hood.dictionary.shape[1]] for hood in model.hoods]
+    for name in ("members", "moments", "dictionary"):
+        flat = [getattr(hood, name).ravel() for hood in model.hoods]
+        arrays[f"hoods.{name}"] = np.concatenate(flat) if flat else np.empty(0)
+    return numbers, arrays
+
+
+def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
+    """Make the model again that `pack` took apart."""
+    parts: dict[str, Any] = {}
+    for part, kind in PARTS.items():
+        values = {}
+        for field in fields(kind):
+            name = f"{part}.{field.name}"
+            values[field.name] = arrays[name] if name in arrays else numbers[name]
+        parts[part] = kind(**values)
+    hoods = []
+    at = {"members": 0, "moments": 0, "dictionary": 0}
+    for size, core, columns in numbers["hoods"]:
+        taken = {}
+        for name, count in (("members", size), ("moments", size * size), ("dictionary", size * columns)):
+            taken[name] = arrays[f"hoods.{name}"][at[name] : at[name] + count]
+            at[name] += count
+        members = taken["members"].astype(np.intp)
+        hoods.append(
+            Hood(
+                members,
+                core,
+                taken["moments"].reshape(size, size),
+                taken["dictionary"].reshape(size, columns),
+            )
+        )
+    rest = {name: numbers[name] for name in ("variables", "slots", "interval", "seed", "core", "halo")}
+    return Model(**parts, hoods=hoods, **rest)
+
+
+@contextmanager
+def checked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever a broken state runs into to one clear line."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise StateError(f"{Path(path).name} is not a whole state of AutoOLRTR: {error}") from None
