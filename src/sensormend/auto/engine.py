@@ -57,16 +57,17 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
         for hood in model.hoods:
             settle(model, hood, readings, today, verdict, result, tables)
         return result
-    _try_rungs(model, today, verdict)
+    step = _try_rungs(model, today, verdict)
     lessons = Lessons.new(model)
     for hood in model.hoods:
         state = settle(model, hood, readings, today, verdict, result, tables)
         learn(model, hood, readings, today, verdict, state, tables, lessons)
     lessons.apply(model)
+    pools.rank, pools.shrinkage = pools.rank + step[0], pools.shrinkage + step[1]
     return result
 
 
-def _try_rungs(model: Model, today: Today, verdict: Verdict) -> None:
+def _try_rungs(model: Model, today: Today, verdict: Verdict) -> tuple[int, int]:
     trusted = today.observed & (today.known & ~verdict.flagged)[:, None]
     start = model.pools.period * SAMPLE
     chosen = {(start + index) % len(model.hoods) for index in range(min(SAMPLE, len(model.hoods)))}
@@ -75,5 +76,4 @@ def _try_rungs(model: Model, today: Today, verdict: Verdict) -> None:
         for index in sorted(chosen)
     ]
     samples = [sample for sample in samples if sample[2].any(axis=1).sum() > 3]
-    if samples:
-        network.try_rungs(model.pools, samples, model.channels)
+    return network.try_rungs(model.pools, samples, model.channels) if samples else (0, 0)

@@ -8,7 +8,7 @@ from sensormend.auto.memory import SKETCH, Hood, Model
 from sensormend.auto.neighbourhoods import IntArray, partition
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["drop", "found"]
+__all__ = ["drop", "found", "refound"]
 
 REFOUND = (7, 30, 100)
 """Periods after which a large network is cut anew, when its sensors are better known."""
@@ -30,8 +30,12 @@ def found(model: Model, readings: FloatArray) -> None:
             model.hoods = _cut(model, _profiles(model.scales.forward(readings, model.variable)))
         else:
             _join(model, newcomers, readings)
+
+
+def refound(model: Model) -> None:
+    """Cut a large network anew when its sensors are better known or its neighbourhoods have outgrown their size."""
     crowded = any(hood.core > CROWDED * model.core for hood in model.hoods)
-    if not small and len(model.hoods) > 1 and (crowded or model.pools.period in REFOUND):
+    if len(model.hoods) > 1 and (crowded or model.pools.period in REFOUND):
         model.hoods = _cut(model, model.channels.sketch)
 
 

@@ -127,8 +127,8 @@ def learn_moments(
     hood.moments += today * (present[:, None] * present)
 
 
-def try_rungs(pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels) -> None:
-    """Compare the rungs beside the present ones on hidden readings, and move where one is better.
+def try_rungs(pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels) -> tuple[int, int]:
+    """Compare the rungs beside the present ones on hidden readings; return the steps to the better one.
 
     Every reading is predicted from the others with moments that have not seen this period yet.
     """
@@ -143,10 +143,10 @@ def try_rungs(pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], c
         else:
             pools.trials[index] = 0.0
     best = int(np.argmin(pools.trials))
-    if pools.trials[best] < -0.02:
-        pools.rank += options[best][0]
-        pools.shrinkage += options[best][1]
-        pools.trials[:] = 0.0
+    if pools.trials[best] >= -0.02:
+        return 0, 0
+    pools.trials[:] = 0.0
+    return options[best]
 
 
 def _miss(samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels, rank: int, shrinkage: int) -> float:

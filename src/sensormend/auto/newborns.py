@@ -98,6 +98,7 @@ def first_look(
         off = np.abs(level[seen] - middle)
         usual_off = np.median(np.abs(levels - middle)) if levels.size else 0.0
         if levels.size >= 4:
+            typical = max(typical, 1e-12)
             far = np.maximum(rms / (FAR * typical), off / (12 * usual_off + FAR * typical))
             # Far away but moving with the rest is a place of its own; far away and still is no place at all.
             moves = np.nanstd(np.where(observed[seen], expected[seen] + course, np.nan), axis=1)

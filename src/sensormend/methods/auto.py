@@ -144,10 +144,11 @@ class AutoOLRTR:
             full = self._spread(readings, rows)
             sensor_view = full.reshape(len(self._labels), model.variables, model.slots)
             model.scales.learn(sensor_view)
-            model.scales.collect(sensor_view, model.pools.period)
-            engine.bend(model)
             founding.found(model, full)
             results.append(engine.run(model, full, learning=True))
+            model.scales.collect(sensor_view, model.pools.period)
+            engine.bend(model)
+            founding.refound(model)
         recovery = self._leave(results, rows, door)
         self._forget()
         return recovery
