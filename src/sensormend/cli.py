@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sensormend import __version__
 from sensormend.errors import ConfigError, SensormendError
 
-__all__ = ["app", "main"]
+__all__ = ["aot", "app", "demo", "faults", "main", "simulated"]
 
 app = cyclopts.App(
     name="sensormend",

@@ -13,7 +13,7 @@ from sensormend.methods.base import Method
 from sensormend.methods.olrtr import OLRTR
 from sensormend.recovery import FloatArray
 
-__all__ = ["correlation", "figures", "run"]
+__all__ = ["correlation", "figures", "raw_rows", "run"]
 
 Row = tuple[tuple[str, ...], list[float]]
 

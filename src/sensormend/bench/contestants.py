@@ -19,7 +19,8 @@ def auto(seed: int = 0, *, large: bool = False) -> AutoOLRTR:
         return AutoOLRTR(seed=seed)
 
     class LargePath(AutoOLRTR):
-        _neighbourhood = 1
+        # Small enough that 37 sensors make several neighbourhoods, each of which sees no more than 28 of them.
+        _neighbourhood = (12, 16)
 
     return LargePath(seed=seed)
 

@@ -14,7 +14,7 @@ from sensormend.bench.tables import Bar, Figures, mean_and_spread
 from sensormend.errors import ConfigError
 from sensormend.faults import KINDS, Case, degrade
 
-__all__ = ["BARS", "CASES", "Job", "chosen_cases", "figures", "run_jobs"]
+__all__ = ["BARS", "CASES", "Job", "chosen_cases", "figures", "run_job", "run_jobs"]
 
 CASES: dict[str, Case] = {
     "uniform-90": Case("uniform", observed=0.9),
