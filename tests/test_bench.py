@@ -149,14 +149,15 @@ def aot_and_reference(data: Path) -> tuple[FloatArray, FloatArray]:
 
 def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None:
     out = tmp_path / "speed.json"
-    call = ["--only", "cost,memory,growth", "--sizes", "100,1000", "--days", "40", "--out", str(out)]
+    call = ["--only", "size,growth", "--sizes", "100,1000", "--days", "40", "--out", str(out)]
     ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *call],
                            capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     told = json.loads(out.read_text())
     assert told["blas_threads"] == 1
-    assert [row["sensors"] for row in told["cost"]] == [100, 1000]
-    assert told["cost"][1]["ratio"] == 1.0
-    assert told["memory"][0]["ratio"] > 0
+    assert [row["sensors"] for row in told["size"]] == [100, 1000]
+    assert told["size"][1]["ratio"] == 1.0
+    assert told["size"][1]["minibatches"] > 0
+    assert told["size"][1]["later_ns"] > 0
     assert told["growth"]["ratio"] > 0
     assert "One BLAS thread" in ended.stdout
