@@ -1,8 +1,8 @@
-"""The paper's algorithms line by line: slow, plainly right, and the oracle for everything faster.
+"""The paper's algorithms and AutoOLRTR's kernels line by line: slow, plainly right, the oracle for everything faster.
 
-Nothing here imports sensormend. Names are the paper's: B the minibatch, X the low-rank part, E the outliers,
-O the compensation of what is missing, L, R, A, D per mode. Where the paper's text leaves something open, the
-comment says what was chosen.
+Nothing here imports sensormend. In the first part names are the paper's: B the minibatch, X the low-rank part, E the
+outliers, O the compensation of what is missing, L, R, A, D per mode. Where the paper's text leaves something open,
+the comment says what was chosen.
 """
 
 from __future__ import annotations
@@ -13,7 +13,22 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["OnlineState", "fibers", "fold", "olrtr_lambda2", "olrtr_minibatch", "rtr", "unfold"]
+__all__ = [
+    "OnlineState",
+    "beside",
+    "carried",
+    "conditioned",
+    "features",
+    "fibers",
+    "fold",
+    "given",
+    "longest_run",
+    "nearest_outsiders",
+    "olrtr_lambda2",
+    "olrtr_minibatch",
+    "rtr",
+    "unfold",
+]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -177,3 +192,140 @@ def rtr(readings: Floats, lam: float, *, fiber_axis: int, tol: float, max_iter: 
         if np.linalg.norm(D - X_i[-1] - E - O) / norm < tol:
             break
     return np.moveaxis(X, 0, fiber_axis), np.moveaxis(E, 0, fiber_axis), iterations
+
+
+def given(covariance: Floats, seen: list[int], values: Floats) -> tuple[Floats, Floats]:
+    """Mean and covariance of a centred Gaussian, all of it, once the members `seen` have these values."""
+    members = range(len(covariance))
+    if not seen:
+        return np.zeros(len(covariance)), np.array(covariance)
+    inside = np.linalg.inv(np.array([[covariance[a, b] for b in seen] for a in seen]))
+    across = np.array([[covariance[a, b] for b in seen] for a in members])
+    return across @ inside @ values, covariance - across @ inside @ across.T
+
+
+def conditioned(covariance: Floats, deviation: Floats, trusted: Bools) -> tuple[Floats, Floats, Floats, Floats]:
+    """Predict every cell from the trusted readings of the others in its slot, one submatrix at a time.
+
+    Returns what is expected, its variance, the completed deviations, and the mean over the slots of the covariance
+    of the completed.
+    """
+    members, slots = deviation.shape
+    expected, variance, completed = np.zeros((members, slots)), np.zeros((members, slots)), np.zeros((members, slots))
+    uncertainty = np.zeros((members, members))
+    for slot in range(slots):
+        seen = [member for member in range(members) if trusted[member, slot]]
+        mean, spread = given(covariance, seen, deviation[seen, slot])
+        # What was read is known: only rounding is left of its variance.
+        uncertain = [member for member in range(members) if member not in seen]
+        for one in uncertain:
+            for two in uncertain:
+                uncertainty[one, two] += spread[one, two] / slots
+        for member in range(members):
+            others = [other for other in seen if other != member]
+            mean_of_rest, spread_of_rest = given(covariance, others, deviation[others, slot])
+            expected[member, slot] = mean_of_rest[member]
+            variance[member, slot] = spread_of_rest[member, member]
+            completed[member, slot] = deviation[member, slot] if member in seen else mean[member]
+    return expected, variance, completed, uncertainty
+
+
+def carried(
+    residual: Floats, trusted: Bools, last: Floats, age: Floats, table: Floats, cells: Bools, nearest: int
+) -> tuple[Floats, Floats]:
+    """Kriging in time: each cell from the `nearest` trusted residuals before it and after it, itself left out."""
+    channels, slots = residual.shape
+    estimate, remaining = np.zeros((channels, slots)), np.ones((channels, slots))
+    for channel in range(channels):
+        known = [(-age[channel, n], last[channel, n]) for n in range(age.shape[1]) if math.isfinite(age[channel, n])]
+        known += [(float(slot), residual[channel, slot]) for slot in range(slots) if trusted[channel, slot]]
+        for slot in range(slots):
+            if not cells[channel, slot]:
+                continue
+            before = sorted((pair for pair in known if pair[0] < slot), key=lambda pair: -pair[0])[:nearest]
+            after = sorted((pair for pair in known if pair[0] > slot), key=lambda pair: pair[0])[:nearest]
+            times, values = [time for time, _ in before + after], [value for _, value in before + after]
+            estimate[channel, slot], remaining[channel, slot] = _krige(times, values, slot, table)
+    return estimate, remaining
+
+
+def _krige(times: list[float], values: list[float], slot: float, table: Floats) -> tuple[float, float]:
+    """Best linear combination of unit-variance values, and the share of variance it leaves."""
+    if not times:
+        return 0.0, 1.0
+
+    def alike(lag: float) -> float:
+        return float(table[min(int(abs(lag)), len(table) - 1)])
+
+    among = np.array([[alike(one - two) + 1e-6 * (one == two) for two in times] for one in times])
+    reach = np.array([alike(time - slot) for time in times])
+    weights = np.linalg.solve(among, reach)
+    return float(weights @ values), float(min(max(1 - weights @ reach, 1e-6), 1.0))
+
+
+def beside(residual: Floats, trusted: Bools, table: Floats) -> Floats:
+    """Kriging from the two slots beside each cell alone."""
+    channels, slots = residual.shape
+    estimate = np.zeros((channels, slots))
+    for channel in range(channels):
+        for slot in range(slots):
+            near = [at for at in (slot - 1, slot + 1) if 0 <= at < slots and trusted[channel, at]]
+            if near:
+                among = np.array([[table[abs(one - two)] for two in near] for one in near])
+                weights = np.linalg.solve(among, np.array([table[abs(at - slot)] for at in near]))
+                estimate[channel, slot] = sum(w * residual[channel, at] for w, at in zip(weights, near, strict=True))
+    return estimate
+
+
+def longest_run(values: Floats, there: Bools) -> tuple[list[int], Bools]:
+    """Longest stretch of equal readings of each fiber, the first of several; gaps do not end a stretch."""
+    inside = np.zeros(values.shape, dtype=bool)
+    lengths = []
+    for fiber in range(len(values)):
+        seen = [slot for slot in range(values.shape[1]) if there[fiber, slot]]
+        best: list[int] = []
+        for first in range(len(seen)):
+            stretch = [seen[first]]
+            while (
+                first + len(stretch) < len(seen)
+                and values[fiber, seen[first + len(stretch)]] == values[fiber, seen[first]]
+            ):
+                stretch.append(seen[first + len(stretch)])
+            if len(stretch) > len(best):
+                best = stretch
+        inside[fiber, best] = True
+        lengths.append(len(best))
+    return lengths, inside
+
+
+def features(residual: Floats, there: Bools, floor: Floats) -> Floats:
+    """Log of size, level and roughness of each fiber, an eighth of the readings trimmed; NaN with too few."""
+    found = np.full((len(residual), 3), math.nan)
+    for fiber in range(len(residual)):
+        slots = [slot for slot in range(residual.shape[1]) if there[fiber, slot]]
+        readings = sorted(float(residual[fiber, slot]) for slot in slots)
+        steps = [residual[fiber, slot + 1] - residual[fiber, slot] for slot in slots if slot + 1 in slots]
+        size = _mean(_without_largest([value**2 for value in readings]))
+        cut = len(readings) // 8
+        level = _mean(readings[cut : len(readings) - cut])
+        rough = _mean(_without_largest([float(step) ** 2 for step in steps]))
+        for which, (square, enough) in enumerate(
+            [(size, len(readings) >= 1), (level**2 + 0.1 * size, len(readings) >= 3), (rough, len(steps) >= 3)]
+        ):
+            if enough:
+                found[fiber, which] = 0.5 * math.log(square + floor[fiber] ** 2 + 1e-300)
+    return found
+
+
+def _without_largest(squares: list[float]) -> list[float]:
+    return sorted(squares)[: len(squares) - len(squares) // 8]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def nearest_outsiders(profiles: Floats, part: list[int], count: int) -> list[float]:
+    """Distances from a part of the points to the outsiders nearest to any of its members, ascending."""
+    outside = [point for point in range(len(profiles)) if point not in part]
+    return sorted(min(math.dist(profiles[point], profiles[inner]) for inner in part) for point in outside)[:count]
