@@ -19,7 +19,7 @@ HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
 
 # Okabe and Ito's palette, which stays apart for every kind of colour blindness; the lightness differs as
 # well, so that the matrix survives a grey print.
-HEALTH_COLOURS = ("#edf3ef", "#c3dff2", "#f0c419", "#d55e00", "#3b4252", "#cfcfcf")
+HEALTH_COLOURS = ("#edf3ef", "#d3e6f3", "#f0c419", "#d55e00", "#3b4252", "#cfcfcf")
 RAW, CLEANED, TRUTH, INK = "#d55e00", "#0072b2", "#1f2933", "#3b4252"
 
 PLAIN_REASONS = {
@@ -275,7 +275,8 @@ def _mark_outside(axes: Any, clock: NDArray[np.datetime64], raw: FloatArray, bot
 
 def _dates(axes: Any) -> None:
     dates: Any = import_module("matplotlib.dates")
-    axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=9))
+    # Even steps: with multiples of the month's days the 29th and the 1st would stand in each other's way.
+    axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=9, interval_multiples=False))
     axes.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
 
 

@@ -33,6 +33,7 @@ def bend(model: Model) -> None:
     channels.sharpness *= stretch**2
     channels.step *= stretch
     channels.held_level *= stretch
+    channels.former *= stretch
     channels.last *= stretch[:, None]
     channels.median += np.log(stretch)[:, None]
     channels.high += np.log(stretch)[:, None]

@@ -62,7 +62,7 @@ class Today:
             # A hundredth of a sensor's own variation is nothing that its neighbours could vouch for.
             floor=np.maximum(0.5 * step, 0.01 * spread),
             middle=judge.usual(channels, model.pooled(channels.median, model.first_guess()), model.own_guess()),
-            limit=judge.limits(channels, widths, np.where(channels.flagged > 0, EASE * stay, 0.0)),
+            limit=judge.limits(channels, widths, EASE * stay * channels.flagged),
             ripple=model.ripple(),
         )
 

@@ -25,6 +25,7 @@ POOL_MEMORY = 0.97
 FARTHEST = 6.0
 """Standard deviations of a sensor's own variation beyond which a day teaches no more."""
 
+HINT = 0.5
 DOUBTFUL = 0.6
 """Score from which less is learned from a fiber: a fault missed on its first day must not teach how to hide."""
 
@@ -112,6 +113,7 @@ def learn(
     taken = state.known[:n] | born[:n]
     rate = np.maximum(1 / (channels.days[core] + 1), 1 - LEVEL_MEMORY)[:, None]
     channels.mean[core] += state.shift[:n, None]
+    channels.former[core] = np.where(state.shift[:n] != 0, -state.shift[:n], channels.former[core])
     value = state.usual[:n] + full[:n]
     channels.mean[core] += np.where(taken[:, None], rate * (value - channels.mean[core]), 0.0)
     _learn_residuals(model, hood, state, sound, lessons)
@@ -120,7 +122,7 @@ def learn(
     )
     if rows.size:
         judge.learn_usual(channels, core[rows], (verdict.found - verdict.event)[core[rows]], ~state.flagged[:n][rows])
-    before = channels.flagged[core] > 0
+    before = channels.flagged[core] == 1
     wrong = state.flagged[:n] & state.known[:n]
     lessons.stay += [np.sum(before & wrong & (state.score[:n] > 1.3)), np.sum(before & seen & ~wrong)]
     _learn_habits(model, hood, readings, verdict, state, sound, seen)
@@ -254,7 +256,8 @@ def _learn_habits(
     channels.held[core] = np.where(new, state.newborns.streak[:n] * ~state.newborns.born[:n], channels.held[core])
     channels.held_level[core] = np.where(new, state.newborns.anchor[:n], channels.held_level[core])
     odd = new & (state.newborns.oddness[:n] > 1)
-    channels.flagged[core] = np.where(seen, wrong | odd, channels.flagged[core])
+    hint = HINT * np.clip((state.score[:n] - 0.5) / 0.5, 0.0, 1.0)
+    channels.flagged[core] = np.where(seen, np.where(wrong | odd, 1.0, hint), channels.flagged[core])
     channels.away[core] = np.where(seen, 0.0, channels.away[core] + 1)
 
 

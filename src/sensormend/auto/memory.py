@@ -35,8 +35,9 @@ class Channels:
         The two newest trusted residuals, and how many slots ago they were.
     daily
         Mean residual of the last period over its usual size; NaN where it was not judged sound.
-    flagged, held, held_level
-        Whether the last fiber was wrong, for how many periods that lasts, and at what distance.
+    flagged, held, held_level, former
+        How wrong the last fiber was (1: faulty), for how many periods that lasts, at what distance, and how far it
+        is back to the level it had before the present one.
     run, step
         Usual longest stretch of equal readings, and the resolution on the variable's scale.
     sketch
@@ -57,6 +58,7 @@ class Channels:
     flagged: FloatArray
     held: FloatArray
     held_level: FloatArray
+    former: FloatArray
     run: FloatArray
     step: FloatArray
     sketch: FloatArray

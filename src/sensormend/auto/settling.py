@@ -175,7 +175,7 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
             usual,
             size,
             model.variable[members],
-            model.channels.flagged[members] > 0,
+            model.channels.flagged[members] == 1,
             model.channels.held[members],
             model.channels.held_level[members],
         )
@@ -208,31 +208,33 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
 
 
 def _accept_levels(model: Model, hood: Hood, today: Today, verdict: Verdict, state: Settled, prior: FloatArray) -> None:
-    """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it."""
+    """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it.
+
+    The way back to the level that it had before needs no waiting.
+    """
     channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    lasting = np.clip(channels.days[core] / 5, *ACCEPT)
-    rows = np.flatnonzero(state.flagged[:n] & state.known[:n] & (channels.held[core] >= lasting))
-    if rows.size == 0:
-        return
-    level = channels.held_level[core[rows]]
-    there = state.observed[rows]
-    found = judge.features(state.residual[rows] - level[:, None], there, today.floor[core[rows]])
-    excess = judge.scores(
-        found, today.middle[core[rows]], verdict.event[core[rows]], today.limit[core[rows]], there.sum(axis=1)
-    ).max(axis=1)
-    accepted = (excess < 1) & (verdict.stuck[core[rows]] < 1)
-    rows, level = rows[accepted], level[accepted]
-    if rows.size == 0:
-        return
-    state.shift[rows] = level
-    state.deviation[rows] -= np.where(state.observed[rows], level[:, None], 0.0)
-    state.usual[rows] += level[:, None]
-    state.flagged[rows] = False
-    verdict.flagged[core[rows]] = False
-    state.score[rows] = excess[accepted]
-    verdict.found[core[rows]] = found[accepted]
-    state.trusted[rows] = state.observed[rows]
-    _recondition(model, hood, state, prior)
+    flagged = state.flagged[:n] & state.known[:n]
+    lasting = channels.held[core] >= np.clip(channels.days[core] / 5, *ACCEPT)
+    accepted = False
+    for level, open_to in ((channels.former[core], channels.former[core] != 0), (channels.held_level[core], lasting)):
+        rows = np.flatnonzero(flagged & open_to & (state.shift[:n] == 0))
+        if rows.size == 0:
+            continue
+        mine, there = core[rows], state.observed[rows]
+        found = judge.features(state.residual[rows] - level[rows, None], there, today.floor[mine])
+        excess = judge.scores(found, today.middle[mine], verdict.event[mine], today.limit[mine], there.sum(axis=1))
+        sound = (excess.max(axis=1) < 1) & (verdict.stuck[mine] < 1)
+        rows, mine = rows[sound], mine[sound]
+        state.shift[rows] = level[rows]
+        state.deviation[rows] -= np.where(state.observed[rows], level[rows, None], 0.0)
+        state.usual[rows] += level[rows, None]
+        state.flagged[rows] = verdict.flagged[mine] = False
+        state.trusted[rows] = state.observed[rows]
+        state.score[rows] = excess.max(axis=1)[sound]
+        verdict.found[mine] = found[sound]
+        accepted |= rows.size > 0
+    if accepted:
+        _recondition(model, hood, state, prior)
 
 
 def _recondition(model: Model, hood: Hood, state: Settled, prior: FloatArray) -> None:
