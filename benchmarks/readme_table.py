@@ -38,7 +38,9 @@ def table(rows: list[dict[str, str]]) -> str:
     found = {(row["case"], row["figure"]): float(row["mean"]) for row in rows}
     lines = ["| faults | " + " | ".join(COLUMNS) + " |", "|---" + "|---:" * len(COLUMNS) + "|"]
     for case, words in CASES.items():
-        cells = [f"{found[case, name]:.{digits}f}" if (case, name) in found else "-" for name, digits in COLUMNS.items()]
+        cells = [
+            f"{found[case, name]:.{digits}f}" if (case, name) in found else "-" for name, digits in COLUMNS.items()
+        ]
         lines.append(f"| {words} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
