@@ -185,9 +185,11 @@ def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray,
         slots = model.slots
         for which in range(model.variables):
             rows = variable == which
+            products = relative[rows].T @ relative[rows]
+            pairs = there[rows].T.astype(float) @ there[rows]
             for lag in range(slots):
-                lessons.products[which, lag] += np.sum(relative[rows, lag:] * relative[rows, : slots - lag])
-                lessons.pairs[which, lag] += np.sum(there[rows, lag:] & there[rows, : slots - lag])
+                lessons.products[which, lag] += np.trace(products, offset=lag)
+                lessons.pairs[which, lag] += np.trace(pairs, offset=lag)
         daily = np.where(there.any(axis=1), relative.sum(axis=1) / np.maximum(there.sum(axis=1), 1), np.nan)
         both = np.isfinite(daily) & np.isfinite(channels.daily[core])
         np.add.at(lessons.daily[:, 0], variable[both], (daily * channels.daily[core])[both])
