@@ -1,0 +1,54 @@
+"""Small networks for the tests of AutoOLRTR, and models that have learned them; each is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend import AutoOLRTR, Recovery
+from sensormend.simulate import city
+
+__all__ = ["LEARNED", "Floats", "ManyParts", "seen", "sound", "trained", "walk"]
+
+Floats = NDArray[np.float64]
+LEARNED = 30
+"""Periods that a trained model has behind it."""
+
+
+class ManyParts(AutoOLRTR):
+    """The path of large networks, on a network that is small enough for a test."""
+
+    _neighbourhood = (12, 16)
+
+
+@lru_cache
+def sound(sensors: int = 16, days: int = 90, seed: int = 1, climate: str = "city") -> Floats:
+    """Readings (sensor, slot, day) of a network in which nothing is wrong or missing."""
+    readings = city(sensors, days, seed=seed, climate=climate, faults=False).readings
+    readings.flags.writeable = False
+    return readings
+
+
+@lru_cache
+def _trained(climate: str, sensors: int, *, many: bool) -> AutoOLRTR:
+    model = ManyParts() if many else AutoOLRTR()
+    walk(model, sound(sensors, climate=climate)[..., :LEARNED])
+    return model
+
+
+def trained(climate: str = "city", sensors: int = 16, kind: type[AutoOLRTR] = AutoOLRTR) -> AutoOLRTR:
+    """Return a model of one's own that has learned the first `LEARNED` periods of `sound`."""
+    return _trained(climate, sensors, many=kind is ManyParts).copy()
+
+
+def walk(model: AutoOLRTR, readings: Floats, sensors: Sequence[str] | None = None) -> Recovery:
+    """Update a model period by period."""
+    return Recovery.stack([model.update(readings[..., day], sensors) for day in range(readings.shape[-1])])
+
+
+def seen(share: float, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.bool_]:
+    """Draw which readings came in."""
+    return np.asarray(np.random.default_rng(seed).random(shape) < share)
