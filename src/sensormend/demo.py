@@ -114,8 +114,8 @@ def faults_table(rows: list[KindFound], scores: Scores) -> Table:
     days, found = (sum(getattr(row, name) for row in rows[:-1]) for name in ("days", "days_found"))
     table.add_row("all", *map(str, total), str(days), f"{found / days:.0%}" if days else "-")
     table.caption = (
-        f"false alarms: {scores.false_alarms:.2%} of the sound sensor-days; F1 {scores.f1:.3f}. A fault lasts from three "
-        "hours to three weeks; a sensor-day counts from its first faulty hour."
+        f"false alarms: {scores.false_alarms:.2%} of the sound sensor-days; F1 {scores.f1:.3f}. A fault lasts from "
+        "three hours to three weeks; a sensor-day counts from its first faulty hour."
     )
     table.caption_justify = "left"
     return table
