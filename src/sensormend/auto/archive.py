@@ -42,7 +42,7 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
-    """Make the model again that `pack` took apart."""
+    """Make the model again that `pack` took apart; a ValueError where the parts do not fit each other."""
     parts: dict[str, Any] = {}
     for part, kind in PARTS.items():
         values = {}
@@ -66,8 +66,26 @@ def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
                 taken["dictionary"].reshape(size, columns),
             )
         )
+    _check(parts, hoods, numbers, {name: arrays[f"hoods.{name}"].size - at[name] for name in at})
     rest = {name: numbers[name] for name in ("variables", "slots", "interval", "seed", "core", "halo")}
     return Model(**parts, hoods=hoods, **rest)
+
+
+def _check(parts: dict[str, Any], hoods: list[Hood], numbers: dict[str, Any], left: dict[str, int]) -> None:
+    count, variables, slots = parts["channels"].days.size, numbers["variables"], numbers["slots"]
+    wanted = {
+        "channels": Channels.new(count, slots),
+        "pools": Pools.new(variables, slots),
+        "scales": Scales.unknown(variables),
+    }
+    for part, blank in wanted.items():
+        for field in fields(PARTS[part]):
+            found, right = (np.shape(getattr(which, field.name)) for which in (parts[part], blank))
+            if found != right and field.name != "sample":
+                raise ValueError(f"{part}.{field.name} has shape {found}, not {right}")
+    placed = sum(hood.core for hood in hoods)
+    if any(left.values()) or placed != count or any(hood.members.max(initial=-1) >= count for hood in hoods):
+        raise ValueError("the neighbourhoods do not fit the channels")
 
 
 @contextmanager

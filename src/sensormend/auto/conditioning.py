@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from sensormend.recovery import BoolArray, FloatArray
@@ -61,18 +62,15 @@ def condition(covariance: FloatArray, deviation: FloatArray, trusted: BoolArray)
 
     W = _inverse(covariance[np.ix_(here, here)])
     values, missing = completed[here], ~trusted[here]
-    gaps = int(missing.sum(axis=0).max())
     sharpness = np.repeat(W.diagonal()[:, None], slots, axis=1)
+    gaps = _Gaps.solve(W, values, missing) if missing.any() else None
     if gaps:
-        values, gap_variance, gap_covariance, lost = _fill(W, values, missing, gaps)
-        sharpness = np.maximum(sharpness - lost, 1e-9 * sharpness)
-        uncertainty[np.ix_(here, here)] = gap_covariance / slots
+        values = gaps.values
+        sharpness = np.maximum(sharpness - gaps.seen_by(W), 1e-9 * sharpness)
+        uncertainty[np.ix_(here, here)] = gaps.mean
     tension = W @ values
-    expected[here] = values - tension / sharpness
-    variance[here] = 1 / sharpness
-    if gaps:
-        expected[here] = np.where(missing, values, expected[here])
-        variance[here] = np.where(missing, gap_variance, variance[here])
+    expected[here] = np.where(missing, values, values - tension / sharpness)
+    variance[here] = np.where(missing, gaps.variance, 1 / sharpness) if gaps else 1 / sharpness
     completed[here] = values
     if away.size:
         across = covariance[np.ix_(away, here)]
@@ -80,6 +78,12 @@ def condition(covariance: FloatArray, deviation: FloatArray, trusted: BoolArray)
         completed[away] = expected[away] = weights @ values
         remaining = covariance[np.ix_(away, away)] - weights @ across.T
         variance[away] = np.maximum(remaining.diagonal(), 0)[:, None]
+        if gaps:
+            variance[away] += gaps.seen_by(weights)
+            through = weights @ gaps.mean
+            remaining = remaining + through @ weights.T
+            uncertainty[np.ix_(away, here)] = through
+            uncertainty[np.ix_(here, away)] = through.T
         uncertainty[np.ix_(away, away)] = remaining
     pull[here] = tension
     precision[np.ix_(here, here)] = W
@@ -98,32 +102,45 @@ def _inverse(covariance: FloatArray) -> FloatArray:
     return np.asarray(inverted + np.tril(inverted, -1).T)
 
 
-def _fill(
-    W: FloatArray, values: FloatArray, missing: BoolArray, gaps: int
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Solve W_mm x_m = -W_mo x_o in every slot at once, padded to the slot with the most gaps.
+@dataclass(frozen=True, eq=False)
+class _Gaps:
+    """The gaps of the members that are present: the values completed, and what is not known of them.
 
-    Returns the values completed, the variance of each gap, the sum over slots of the gaps' covariances, and how
-    much sharpness each reading's leave-one-out loses because some of the others are missing.
+    `covariance` is (slot, gap, gap), padded to the slot with the most gaps; `rows` says whose gap each is and `real`
+    which are not padding. `mean` is the covariance among members, averaged over the slots.
     """
-    members, slots = values.shape
-    rows = np.argsort(~missing, axis=0, kind="stable")[:gaps].T
-    real = np.take_along_axis(missing, rows.T, axis=0).T
-    both = real[:, :, None] & real[:, None, :]
-    blocks = W[rows[:, :, None], rows[:, None, :]] * both
-    diagonal = np.arange(gaps)
-    blocks[:, diagonal, diagonal] += ~real
-    covariance = np.linalg.inv(blocks) * both
-    pull = np.take_along_axis(W @ values, rows.T, axis=0).T
-    found = -(covariance @ pull[:, :, None])[:, :, 0]
-    slot, place = np.nonzero(real)
-    row = rows[slot, place]
-    filled = values.copy()
-    filled[row, slot] = found[slot, place]
-    reach = W[:, rows].transpose(1, 0, 2) * real[:, None, :]
-    lost = ((reach @ covariance) * reach).sum(axis=2).T
-    variance = np.zeros((members, slots))
-    variance[row, slot] = covariance[slot, place, place]
-    pairs = (rows[:, :, None] * members + rows[:, None, :]).ravel()
-    total = np.asarray(np.bincount(pairs, weights=covariance.ravel(), minlength=members * members), dtype=float)
-    return filled, variance, total.reshape(members, members), lost
+
+    values: FloatArray
+    variance: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+    rows: NDArray[np.intp]
+    real: BoolArray
+
+    @classmethod
+    def solve(cls, W: FloatArray, values: FloatArray, missing: BoolArray) -> _Gaps:
+        """Solve W_mm x_m = -W_mo x_o in every slot at once."""
+        members, slots = values.shape
+        most = int(missing.sum(axis=0).max())
+        rows = np.argsort(~missing, axis=0, kind="stable")[:most].T
+        real = np.take_along_axis(missing, rows.T, axis=0).T
+        both = real[:, :, None] & real[:, None, :]
+        blocks = W[rows[:, :, None], rows[:, None, :]] * both
+        diagonal = np.arange(most)
+        blocks[:, diagonal, diagonal] += ~real
+        covariance = np.asarray(np.linalg.inv(blocks) * both, dtype=float)
+        pull = np.take_along_axis(W @ values, rows.T, axis=0).T
+        found = -(covariance @ pull[:, :, None])[:, :, 0]
+        slot, place = np.nonzero(real)
+        row = rows[slot, place]
+        filled, variance = values.copy(), np.zeros((members, slots))
+        filled[row, slot] = found[slot, place]
+        variance[row, slot] = covariance[slot, place, place]
+        pairs = (rows[:, :, None] * members + rows[:, None, :]).ravel()
+        total = np.asarray(np.bincount(pairs, weights=covariance.ravel(), minlength=members * members), dtype=float)
+        return cls(filled, variance, total.reshape(members, members) / slots, covariance, rows, real)
+
+    def seen_by(self, weights: FloatArray) -> FloatArray:
+        """Return the variance that the gaps bring into these combinations of the members, (combination, slot)."""
+        reach = weights[:, self.rows].transpose(1, 0, 2) * self.real[:, None, :]
+        return np.asarray(((reach @ self.covariance) * reach).sum(axis=2).T)

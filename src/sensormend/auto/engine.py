@@ -38,7 +38,8 @@ def bend(model: Model) -> None:
     channels.median += np.log(stretch)[:, None]
     channels.high += np.log(stretch)[:, None]
     for hood in model.hoods:
-        hood.moments *= stretch[hood.members][:, None] * stretch[hood.members]
+        stretched = hood.moments * (stretch[hood.members][:, None] * stretch[hood.members])
+        hood.moments = stretched.astype(np.float32)
     model.scales = scales
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.auto.memory import SKETCH, Hood, Model
 from sensormend.auto.neighbourhoods import IntArray, partition
@@ -59,8 +60,12 @@ def drop(model: Model, kept: BoolArray) -> None:
     model.hoods = hoods
 
 
+def _blank(rows: int, columns: int) -> NDArray[np.float32]:
+    return np.zeros((rows, columns), dtype=np.float32)
+
+
 def _empty() -> Hood:
-    return Hood(np.empty(0, dtype=np.intp), 0, np.zeros((0, 0)), np.zeros((0, 0)))
+    return Hood(np.empty(0, dtype=np.intp), 0, _blank(0, 0), _blank(0, 0))
 
 
 def _widened(hood: Hood, newcomers: IntArray) -> Hood:
@@ -68,9 +73,9 @@ def _widened(hood: Hood, newcomers: IntArray) -> Hood:
     own, rest = hood.members[: hood.core], hood.members[hood.core :]
     members = np.concatenate([own, newcomers, rest])
     place = np.concatenate([np.arange(own.size), np.arange(own.size + newcomers.size, members.size)])
-    moments = np.zeros((members.size, members.size))
+    moments = _blank(members.size, members.size)
     moments[np.ix_(place, place)] = hood.moments
-    dictionary = np.zeros((members.size, hood.dictionary.shape[1]))
+    dictionary = _blank(members.size, hood.dictionary.shape[1])
     dictionary[place] = hood.dictionary
     return Hood(members, own.size + newcomers.size, moments, dictionary)
 
@@ -108,12 +113,12 @@ def _cut(model: Model, profiles: FloatArray) -> list[Hood]:
         homes[hood.members[: hood.core]] = index
     for core, halo in partition(profiles, model.core, model.halo):
         members = np.concatenate([core, halo])
-        moments = _moments(model, members, homes) if model.hoods else np.zeros((members.size, members.size))
-        hoods.append(Hood(members, core.size, moments, np.zeros((members.size, 0))))
+        moments = _moments(model, members, homes) if model.hoods else _blank(members.size, members.size)
+        hoods.append(Hood(members, core.size, moments, _blank(members.size, 0)))
     return hoods
 
 
-def _moments(model: Model, members: IntArray, homes: IntArray) -> FloatArray:
+def _moments(model: Model, members: IntArray, homes: IntArray) -> NDArray[np.float32]:
     """Gather second moments from the old neighbourhoods; pairs that none of them knew follow from the sketches."""
     size = members.size
     known = model.channels.days[members] > 0
@@ -137,4 +142,4 @@ def _moments(model: Model, members: IntArray, homes: IntArray) -> FloatArray:
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, 1e-3)) @ vectors.T
     scale = spread / np.sqrt(correlation.diagonal())
-    return np.asarray(correlation * scale[:, None] * scale)
+    return np.asarray(correlation * scale[:, None] * scale, dtype=np.float32)

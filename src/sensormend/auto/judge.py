@@ -61,14 +61,15 @@ def features(residual: FloatArray, there: BoolArray, floor: FloatArray) -> Float
     faults of the fiber. `floor` is the size below which a residual means nothing.
     """
     count = there.sum(axis=1)
-    squares = _trimmed_mean(residual**2, there)
+    squares = _trimmed_mean(residual**2, there, 1)
     ordered = np.sort(np.where(there, residual, np.inf), axis=1)
     cut = count // 8
     place = np.arange(residual.shape[1])
     middle = (place >= cut[:, None]) & (place < (count - cut)[:, None])
     level = np.where(middle, ordered, 0.0).sum(axis=1) / np.maximum(middle.sum(axis=1), 1)
     both = there[:, 1:] & there[:, :-1]
-    steps = _trimmed_mean(np.diff(residual, axis=1) ** 2, both)
+    # A spike makes two steps.
+    steps = _trimmed_mean(np.diff(residual, axis=1) ** 2, both, 2)
     # A mean that happens to be near zero is luck, not precision.
     found = np.stack([squares, level**2 + 0.1 * squares, steps], axis=1)
     logs = 0.5 * np.log(found + (floor**2)[:, None] + 1e-300)
@@ -76,9 +77,10 @@ def features(residual: FloatArray, there: BoolArray, floor: FloatArray) -> Float
     return np.where(few, np.nan, logs)
 
 
-def _trimmed_mean(values: FloatArray, there: BoolArray) -> FloatArray:
+def _trimmed_mean(values: FloatArray, there: BoolArray, eighths: int) -> FloatArray:
+    """Return the mean of each row's values without its largest few eighths."""
     count = there.sum(axis=1)
-    keep = count - count // 8
+    keep = count - eighths * (count // 8)
     ordered = np.sort(np.where(there, values, np.inf), axis=1)
     kept = np.arange(values.shape[1]) < keep[:, None]
     return np.asarray(np.where(kept, ordered, 0.0).sum(axis=1) / np.maximum(keep, 1))

@@ -12,10 +12,16 @@ from sensormend.auto.memory import Hood, Model
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["WARM", "Today", "Verdict", "judge_period"]
+__all__ = ["COMPANY", "WARM", "Today", "Verdict", "judge_period", "related"]
 
 WARM = 5
 """Periods a channel is learned before it is judged."""
+
+UNRELATED = 0.2
+"""Share of a channel's variance that the others must explain before they may judge it."""
+
+COMPANY = 2
+"""Other channels with readings that it takes to judge one."""
 
 EASE = 0.7
 """How much lower the limits are for a sensor that was wrong the period before, if wrong fibers always came in runs."""
@@ -96,7 +102,7 @@ def judge_period(model: Model, readings: FloatArray, today: Today) -> Verdict:
         length=length,
         inside=inside,
     )
-    judged = today.known & today.observed.any(axis=1)
+    judged = _judgeable(model, today)
     if not judged.any():
         return verdict
     for hood in model.hoods:
@@ -116,13 +122,35 @@ def judge_period(model: Model, readings: FloatArray, today: Today) -> Verdict:
             changed = over & (verdict.score >= np.sqrt(_worst(model.hoods, verdict.score, over)))
             verdict.flagged |= changed
         else:
-            changed = verdict.flagged & (verdict.score <= bar) & ~returned
+            # Nobody speaks for those whom the others cannot judge: what was far from everyone stays aside.
+            changed = verdict.flagged & judged & (verdict.score <= bar) & ~returned
             if not changed.any():
                 break
             returned |= changed
             verdict.flagged &= ~changed
         stale = {index for member in np.flatnonzero(changed).tolist() for index in homes[member]}
     return verdict
+
+
+def _judgeable(model: Model, today: Today) -> BoolArray:
+    """Say whose fibers are compared with the others': those that have readings and company.
+
+    Those who turn out to be unrelated are not called faulty, but what is unusual even for them is not learned.
+    """
+    judgeable = np.zeros(today.known.size, dtype=bool)
+    for hood in model.hoods:
+        core = hood.members[: hood.core]
+        seen = today.observed[hood.members].any(axis=1) & today.known[hood.members]
+        company = seen.sum() - seen[: hood.core] >= COMPANY
+        judgeable[core] = seen[: hood.core] & company
+    return judgeable
+
+
+def related(model: Model, hood: Hood) -> BoolArray:
+    """Say of which members the others explain enough to judge them; the young have the benefit of the doubt."""
+    variance = np.maximum(hood.moments.diagonal().astype(float), 1e-300)
+    skill = 1 - model.channels.residual[hood.members] / variance
+    return np.asarray((skill >= UNRELATED) | (model.channels.days[hood.members] < WARM))
 
 
 def _homes(hoods: list[Hood]) -> dict[int, list[int]]:
@@ -155,7 +183,8 @@ def _screen(hood: Hood, today: Today, verdict: Verdict) -> None:
     scaled = np.where(there, today.deviation[core] / spread[:, None], np.nan)[rows]
     scaled = scaled[:, np.isfinite(scaled).any(axis=0)]
     typical = np.nanmedian(np.abs(scaled - np.nanmedian(scaled, axis=0)), axis=1)
-    far = (typical > 5 * np.median(typical)) & (typical > 1.5)
+    # Not the median: on a bad day half of the fibers may be wrong.
+    far = (typical > 6 * np.quantile(typical, 0.3)) & (typical > 1.5)
     if far.mean() <= 0.6:
         verdict.flagged[core[rows][far]] = True
 

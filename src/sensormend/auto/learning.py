@@ -114,14 +114,15 @@ def learn(
     rate = np.maximum(1 / (channels.days[core] + 1), 1 - LEVEL_MEMORY)[:, None]
     channels.mean[core] += state.shift[:n, None]
     channels.former[core] = np.where(state.shift[:n] != 0, -state.shift[:n], channels.former[core])
-    value = state.usual[:n] + full[:n]
+    value = state.usual[:n] + full[:n] - _borrowed(model, hood)[:, None] * state.expected[:n]
     channels.mean[core] += np.where(taken[:, None], rate * (value - channels.mean[core]), 0.0)
     _learn_residuals(model, hood, state, sound, lessons)
-    rows = np.flatnonzero(
-        state.known[:n] & seen & np.isfinite(verdict.found[core]).all(axis=1) & (channels.days[core] >= 2)
-    )
+    rows = np.flatnonzero(state.known[:n] & seen & (channels.days[core] >= 2))
     if rows.size:
-        judge.learn_usual(channels, core[rows], (verdict.found - verdict.event)[core[rows]], ~state.flagged[:n][rows])
+        found = verdict.found[core[rows]] - verdict.event[core[rows]]
+        # A feature that too few readings left open is taken to be as usual.
+        found = np.where(np.isfinite(found), found, today.middle[core[rows]])
+        judge.learn_usual(channels, core[rows], found, ~state.flagged[:n][rows])
     before = channels.flagged[core] == 1
     wrong = state.flagged[:n] & state.known[:n]
     lessons.stay += [np.sum(before & wrong & (state.score[:n] > 1.3)), np.sum(before & seen & ~wrong)]
@@ -143,6 +144,16 @@ def _completed(state: Settled, weight: FloatArray) -> FloatArray:
     if born.any():
         full[born] = np.where(state.observed[born], state.deviation[born], state.expected[born])
     return full
+
+
+def _borrowed(model: Model, hood: Hood) -> FloatArray:
+    """Return how far a channel that joined older ones lives in weather that its own mean does not know yet.
+
+    What the others say is unusual about today must not go into its usual values.
+    """
+    days = model.channels.days[hood.members]
+    joined = days.max() > days[: hood.core] + 10
+    return np.where(joined, np.clip(1 - days[: hood.core] * (1 - LEVEL_MEMORY), 0.0, 1.0), 0.0)
 
 
 def _uncertainty(model: Model, hood: Hood, state: Settled, weight: FloatArray) -> FloatArray:
@@ -246,7 +257,7 @@ def _learn_habits(
     channels.run[core] += np.where(sound, 0.05 * (length - channels.run[core]), 0.0)
     ordered = np.sort(model.scales.forward(readings[core], model.variable[core]), axis=1)
     steps = np.diff(ordered, axis=1)
-    finest = np.where(steps > 1e-9, steps, np.inf).min(axis=1)
+    finest = np.where(steps > 1e-9, steps, np.inf).min(axis=1, initial=np.inf)
     channels.step[core] = np.where(seen, np.minimum(channels.step[core] * 1.02, finest), channels.step[core])
     wrong = state.flagged[:n] & state.known[:n]
     level = state.residual[:n].sum(axis=1) / np.maximum(state.observed[:n].sum(axis=1), 1)

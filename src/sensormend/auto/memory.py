@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
 from sensormend.auto.scales import Scales
@@ -92,8 +93,9 @@ class Channels:
         return self._map(lambda _, array: array[rows])
 
     def forget(self, rows: IntArray) -> None:
-        """Make these channels unknown again."""
+        """Make these channels unknown again, but for the doubt about them."""
         unknown = Channels.new(rows.size, self.mean.shape[1])
+        unknown.flagged[:] = 1.0
         for field in fields(self):
             getattr(self, field.name)[rows] = getattr(unknown, field.name)
 
@@ -152,12 +154,15 @@ class Pools:
 
 @dataclass(eq=False)
 class Hood:
-    """A neighbourhood: its members (those it judges first), their second moments and their dictionary."""
+    """A neighbourhood: its members (those it judges first), their second moments and their dictionary.
+
+    These two are most of what a large network costs in memory, and are kept in single precision.
+    """
 
     members: IntArray
     core: int
-    moments: FloatArray
-    dictionary: FloatArray
+    moments: NDArray[np.float32]
+    dictionary: NDArray[np.float32]
 
 
 @dataclass(eq=False)

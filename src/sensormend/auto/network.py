@@ -50,7 +50,7 @@ def covariance(hood: Hood, channels: Channels, rank: int, shrinkage: int) -> Flo
     if not known.any():
         return np.eye(size)
     correlation, spread = _correlation(hood)
-    patterns = _patterns(hood.dictionary, correlation, min(RANKS[rank], max(1, size - 1)))
+    patterns = _patterns(hood.dictionary.astype(float), correlation, min(RANKS[rank], max(1, size - 1)))
     share = SHRINKAGES[shrinkage]
     mixed = (1 - share) * correlation + share * (patterns @ patterns.T)
     if not known.all():
@@ -60,7 +60,7 @@ def covariance(hood: Hood, channels: Channels, rank: int, shrinkage: int) -> Flo
 
 
 def _correlation(hood: Hood) -> tuple[FloatArray, FloatArray]:
-    variance = np.maximum(hood.moments.diagonal(), 1e-12)
+    variance = np.maximum(hood.moments.diagonal().astype(float), 1e-24)
     correlation = hood.moments / np.sqrt(variance[:, None] * variance)
     correlation = np.clip(correlation, -0.9999, 0.9999)
     np.fill_diagonal(correlation, 1.0)
@@ -84,9 +84,10 @@ def refresh(hood: Hood, channels: Channels, born: BoolArray) -> None:
     columns = min(hood.members.size, RANKS[-1])
     if hood.dictionary.shape != (hood.members.size, columns):
         _, vectors = np.linalg.eigh(correlation)
-        hood.dictionary = np.ascontiguousarray(vectors[:, -columns:])
+        hood.dictionary = vectors[:, -columns:].astype(np.float32)
     else:
-        hood.dictionary, _ = np.linalg.qr(correlation @ hood.dictionary + 1e-9 * hood.dictionary)
+        turned, _ = np.linalg.qr(correlation @ hood.dictionary + 1e-9 * hood.dictionary)
+        hood.dictionary = turned.astype(np.float32)
 
 
 def newborn_rows(correlation: FloatArray, spread: FloatArray, known: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -123,8 +124,8 @@ def learn_moments(
     rate = np.where(known | born, rate, 0.0)
     past, present = np.sqrt(1 - rate), np.sqrt(rate)
     today = completed @ completed.T / completed.shape[1] + uncertainty
-    hood.moments *= past[:, None] * past
-    hood.moments += today * (present[:, None] * present)
+    moments = hood.moments * (past[:, None] * past) + today * (present[:, None] * present)
+    hood.moments = moments.astype(np.float32)
 
 
 def try_rungs(pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels) -> tuple[int, int]:

@@ -15,7 +15,7 @@ FAR = 5.0
 """How many times the usual distance from the common course makes a first day too odd to start from."""
 
 
-ENOUGH = 4
+ENOUGH = 3
 """Readings that it takes to start from."""
 
 FOLLOWS = 3
@@ -106,8 +106,9 @@ def first_look(
             near = (streak[seen] == 0) | (np.abs(level[seen] - anchor[seen]) < 2 * typical)
             streak[seen] = np.where(follows & near, streak[seen] + 1, 0.0)
             anchor[seen] = level[seen]
-            # Once odd, it takes more than a day on which the others are far apart, too.
-            far = np.where(doubted[seen], 2 * far, far)
+            # Once doubted, it takes more than a day on which the others are far apart or do not move.
+            stubborn = (moves > 1.5 * typical) & (rms > 0.8 * moves)
+            far = np.where(doubted[seen], np.maximum(2 * far, 1.1 * stubborn), far)
             oddness[seen] = np.where(streak[seen] >= FOLLOWS, 0.0, far)
         size[seen] = np.maximum(rms, 1e-12)
         size[new & ~seen] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)

@@ -134,16 +134,16 @@ def _bend(pairs: FloatArray) -> float:
 
 
 def looks_circular(readings: FloatArray) -> bool:
-    """Say whether readings look like a direction in degrees: within 0 ... 360 and wrapping through north.
+    """Say whether readings, (fiber, slot), look like directions in degrees: all of 0 ... 360, wrapping through north.
 
-    Told by steps of nearly a full turn from one slot to the next, on both sides of which there is nothing.
+    Told by steps of nearly a full turn from one slot to the next, which no length takes so often.
     """
     values = readings[np.isfinite(readings)]
-    if values.size < ENOUGH or values.min() < 0 or values.max() > 360 or values.max() < 350 or values.min() > 10:
+    if values.size < ENOUGH or values.min() < 0 or values.max() > 360:
         return False
-    spread = np.quantile(values, 0.9) - np.quantile(values, 0.1)
     steps = np.abs(np.diff(readings, axis=-1))
     steps = steps[np.isfinite(steps)]
-    wraps = np.mean(steps > 270) if steps.size else 0.0
-    halves = np.mean((steps > 120) & (steps <= 240)) if steps.size else 1.0
-    return bool(spread > 90 and wraps > 0.005 and wraps > halves)
+    if steps.size == 0:
+        return False
+    full, half = np.mean(steps > 300), np.mean((steps > 150) & (steps <= 250))
+    return bool(full > 0.005 and full > 0.3 * half)

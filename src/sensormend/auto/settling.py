@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sensormend.auto import judge, network, timeline
 from sensormend.auto.conditioning import Conditioned, condition
-from sensormend.auto.judging import WARM, Today, Verdict
+from sensormend.auto.judging import COMPANY, WARM, Today, Verdict, related
 from sensormend.auto.memory import Hood, Model
 from sensormend.auto.newborns import Newborns, first_look
 from sensormend.auto.reasons import reasons
@@ -19,12 +19,6 @@ __all__ = ["Period", "Settled", "settle"]
 
 SUSPECT = 0.75
 """Score from which a fiber is called suspect."""
-
-UNRELATED = 0.2
-"""Share of a channel's variance that the others must explain before they may judge it."""
-
-COMPANY = 2
-"""Other channels with readings that it takes to judge one."""
 
 YOUTH = 5.0
 ACCEPT = (3.0, 10.0)
@@ -109,7 +103,7 @@ def settle(
     state = _open(model, hood, today, verdict, prior)
     _accept_levels(model, hood, today, verdict, state, prior)
     spikes = _spikes(model, hood, state, prior, tables)[:n]
-    evaluated = _evaluated(model, hood, state, prior)[:n]
+    evaluated = _evaluated(model, hood, state)[:n]
     odd = (state.newborns.oddness[:n] > 1) & _mature(model, hood)
     evaluated |= odd
     faulty = (state.flagged[:n] | odd) & evaluated
@@ -248,8 +242,8 @@ def _recondition(model: Model, hood: Hood, state: Settled, prior: FloatArray) ->
 def _spikes(model: Model, hood: Hood, state: Settled, prior: FloatArray, tables: FloatArray) -> BoolArray:
     """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
     spikes = np.zeros(state.observed.shape, dtype=bool)
-    settled = (state.known & ~state.flagged & (model.channels.days[hood.members] >= WARM))[:, None]
-    unit = (state.size * np.exp(state.event))[:, None]
+    settled = (~state.flagged & _evaluated(model, hood, state))[:, None]
+    unit = np.maximum(state.size * np.exp(state.event), 1e-300)[:, None]
     for _ in range(3):
         large = state.trusted & settled & (np.abs(state.residual) > SPIKE * unit)
         if not large.any():
@@ -265,19 +259,18 @@ def _spikes(model: Model, hood: Hood, state: Settled, prior: FloatArray, tables:
     return spikes
 
 
-def _evaluated(model: Model, hood: Hood, state: Settled, prior: FloatArray) -> BoolArray:
+def _evaluated(model: Model, hood: Hood, state: Settled) -> BoolArray:
     """Say whose fibers the others can judge."""
-    channels = model.channels
-    skill = 1 - channels.residual[hood.members] / np.maximum(prior.diagonal(), 1e-300)
     present = state.trusted.any(axis=1)
     company = present.sum() - present >= COMPANY
-    seasoned = channels.days[hood.members] >= WARM
-    return np.asarray(seasoned & (skill >= UNRELATED) & company & state.observed.any(axis=1))
+    seasoned = model.channels.days[hood.members] >= WARM
+    return np.asarray(seasoned & related(model, hood) & company & state.observed.any(axis=1))
 
 
 def _mature(model: Model, hood: Hood) -> bool:
     """Say whether the others are known well enough to tell a new sensor that it is not where they are."""
-    return int(np.sum(model.channels.days[hood.members] >= WARM)) >= 2 * COMPANY
+    seasoned = model.channels.days[hood.members] >= WARM
+    return int(np.sum(seasoned & related(model, hood))) >= 2 * COMPANY
 
 
 def _carry(model: Model, hood: Hood, state: Settled, tables: FloatArray, cells: BoolArray) -> timeline.Carried:

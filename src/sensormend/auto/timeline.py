@@ -129,5 +129,5 @@ def _combine(
     among = table[np.minimum(apart, limit).astype(np.intp)] * (there[:, :, None] & there[:, None, :])
     diagonal = np.arange(lags.shape[1])
     among[:, diagonal, diagonal] = 1 + 1e-6
-    weights: FloatArray = np.linalg.solve(among, reach[:, :, None])[:, :, 0]
+    weights = np.asarray(np.linalg.solve(among, reach[:, :, None])[:, :, 0], dtype=float)
     return weights, np.clip(1 - (weights * reach).sum(axis=1), 1e-6, 1.0)

@@ -25,6 +25,9 @@ __all__ = ["AutoOLRTR"]
 
 STATE_VERSION = 1
 
+WATCHED = 30
+"""Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
+
 FORGET = 180
 """Periods after which a sensor that is no longer heard of is forgotten; by then the memory of the others has been
 renewed more than three times."""
@@ -234,7 +237,7 @@ class AutoOLRTR:
         periods = shape[axis + 1] if readings.ndim == axis + 2 else None
         parts = readings[..., None] if periods is None else readings
         parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
-        if self.periods <= 1:
+        if self.periods <= WATCHED:
             self._refuse_directions(parts, shape)
         return _Door(parts, labels, sensors is not None, shape, periods)
 
@@ -272,14 +275,18 @@ class AutoOLRTR:
 
     def _leave(self, results: list[Period], rows: IntArray, door: _Door) -> Recovery:
         """Give the periods back in the shape in which they came."""
+        assert self._model is not None
         whole = door.shape[: self.fiber_axis + 1]
+        # All channels in order is the usual case; it needs no second copy of the result.
+        inorder = rows.size == self._model.channels.days.size and bool((np.diff(rows) == 1).all())
+        pick = slice(None) if inorder else rows
         fiber = whole[:-1]
 
         def cells(name: str) -> NDArray[Any]:
-            return self._stacked([getattr(result, name)[rows].reshape(whole) for result in results], door)
+            return self._stacked([getattr(result, name)[pick].reshape(whole) for result in results], door)
 
         def fibers(name: str) -> NDArray[Any]:
-            return self._stacked([getattr(result, name)[rows].reshape(fiber) for result in results], door)
+            return self._stacked([getattr(result, name)[pick].reshape(fiber) for result in results], door)
 
         return Recovery(
             low_rank=cells("low_rank"),
