@@ -299,16 +299,19 @@ def longest_run(values: Floats, there: Bools) -> tuple[list[int], Bools]:
 
 
 def features(residual: Floats, there: Bools, floor: Floats) -> Floats:
-    """Log of size, level and roughness of each fiber, an eighth of the readings trimmed; NaN with too few."""
+    """Log of size, level and roughness of each fiber, an eighth of the readings trimmed; NaN with too few.
+
+    A reading has a step on either side, so twice as many of these are.
+    """
     found = np.full((len(residual), 3), math.nan)
     for fiber in range(len(residual)):
         slots = [slot for slot in range(residual.shape[1]) if there[fiber, slot]]
         readings = sorted(float(residual[fiber, slot]) for slot in slots)
         steps = [residual[fiber, slot + 1] - residual[fiber, slot] for slot in slots if slot + 1 in slots]
-        size = _mean(_without_largest([value**2 for value in readings]))
+        size = _mean(_without_largest([value**2 for value in readings], 1))
         cut = len(readings) // 8
         level = _mean(readings[cut : len(readings) - cut])
-        rough = _mean(_without_largest([float(step) ** 2 for step in steps]))
+        rough = _mean(_without_largest([float(step) ** 2 for step in steps], 2))
         for which, (square, enough) in enumerate(
             [(size, len(readings) >= 1), (level**2 + 0.1 * size, len(readings) >= 3), (rough, len(steps) >= 3)]
         ):
@@ -317,8 +320,8 @@ def features(residual: Floats, there: Bools, floor: Floats) -> Floats:
     return found
 
 
-def _without_largest(squares: list[float]) -> list[float]:
-    return sorted(squares)[: len(squares) - len(squares) // 8]
+def _without_largest(squares: list[float], eighths: int) -> list[float]:
+    return sorted(squares)[: len(squares) - eighths * (len(squares) // 8)]
 
 
 def _mean(values: list[float]) -> float:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -52,18 +51,6 @@ def test_members_that_are_absent(seed: int, members: int, slots: int) -> None:
     against_the_oracle(covariance, deviation, trusted)
 
 
-@given(SEEDS, st.integers(2, 7), st.integers(1, 6))
-def test_what_is_expected_of_absent_members_beside_gaps(seed: int, members: int, slots: int) -> None:
-    covariance, deviation, trusted = drawn(seed, members, slots, 0.7)
-    trusted[0] = False
-    found = condition(covariance, deviation, trusted)
-    unit = np.sqrt(covariance.diagonal())[:, None]
-    expected, _, completed, _ = naive.conditioned(covariance, deviation, trusted)
-    np.testing.assert_allclose(found.expected / unit, expected / unit, atol=1e-8)
-    np.testing.assert_allclose(found.completed / unit, completed / unit, atol=1e-8)
-
-
-@pytest.mark.xfail(strict=True, reason="the gaps of the others do not add to an absent member's variance")
 @given(SEEDS, st.integers(2, 7), st.integers(1, 6))
 def test_absent_members_beside_gaps(seed: int, members: int, slots: int) -> None:
     covariance, deviation, trusted = drawn(seed, members, slots, 0.7)

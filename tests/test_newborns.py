@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sensormend.auto.newborns import FOLLOWS, Newborns, first_look
+from sensormend.auto.newborns import ENOUGH, FOLLOWS, Newborns, first_look
 
 Floats = NDArray[np.float64]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -111,7 +111,7 @@ def test_a_newcomer_without_readings_is_placed_in_the_middle() -> None:
     assert not found.deviation[-1].any()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("count", range(1, ENOUGH))
 def test_few_readings_place_it_but_do_not_teach(count: int) -> None:
     readings = sound(0.4)
     readings[count:] = np.nan
@@ -144,7 +144,7 @@ def test_the_first_period_of_all(seed: int, sensors: int, share: float) -> None:
     assert np.isfinite(found.usual).all()
     assert np.isfinite(found.expected).all()
     assert (found.size > 0).all()
-    np.testing.assert_array_equal(found.born & (observed.sum(axis=1) < 4), False)
+    np.testing.assert_array_equal(found.born & (observed.sum(axis=1) < ENOUGH), False)
     if share == 1:
         assert found.born.all()
         near = found.usual + found.expected - readings

@@ -1,0 +1,310 @@
+"""AutoOLRTR and who is in the network: joining, leaving, coming back, in any order, few or many."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from networks import LEARNED, Floats, ManyParts, seen, sound, walk
+from sensormend import AutoOLRTR, Recovery
+from sensormend.methods.auto import FORGET
+
+
+def named(count: int) -> list[str]:
+    return [f"s{number}" for number in range(count)]
+
+
+@lru_cache
+def _labelled(sensors: int) -> AutoOLRTR:
+    model = AutoOLRTR()
+    walk(model, sound()[:sensors, :, :LEARNED], sensors=named(sensors))
+    return model
+
+
+def labelled(sensors: int) -> AutoOLRTR:
+    """Return a model of one's own that has learned the first sensors of the sound network by their labels."""
+    return _labelled(sensors).copy()
+
+
+def permuted(recovery: Recovery, order: list[int]) -> Recovery:
+    """Return a recovery with its sensors in another order."""
+    values: dict[str, Any] = dict(vars(recovery))
+    for name, value in values.items():
+        values[name] = value[order] if isinstance(value, np.ndarray) else value
+    return Recovery(**values)
+
+
+def same(one: Recovery, other: Recovery) -> None:
+    """Assert that two recoveries are equal to the bit."""
+    for field in fields(Recovery):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+
+
+def test_the_order_may_change_from_call_to_call() -> None:
+    random = np.random.default_rng(0)
+    readings = np.where(seen(0.9, (12, 24, 15)), sound()[:12, :, :15], np.nan)
+    readings[4, :, 12] += 9
+    straight, shuffled = AutoOLRTR(), AutoOLRTR()
+    labels = named(12)
+    for day in range(15):
+        one = straight.update(readings[..., day], labels)
+        order = random.permutation(12).tolist() if day else list(range(12))
+        other = shuffled.update(readings[order, :, day], [labels[index] for index in order])
+        same(permuted(one, order), other)
+    assert one.cleaned.shape == (12, 24)
+    assert straight.sensors == shuffled.sensors == tuple(labels)
+
+
+def test_labels_are_text_or_whole_numbers() -> None:
+    model = AutoOLRTR()
+    model.update(sound()[:3, :, 0], ["a", 7, np.int64(8)])
+    assert model.sensors == ("a", 7, 8)
+
+
+def test_a_sensor_that_joins_is_mended_at_once() -> None:
+    model = labelled(12)
+    labels = [*named(12), "new"]
+    readings = sound()[:13, :, LEARNED : LEARNED + 25].copy()
+    readings[12, 10:14, :5] = np.nan
+    result = walk(model, readings, sensors=labels)
+    assert np.isfinite(result.cleaned).all()
+    assert np.abs(result.cleaned - sound()[:13, :, LEARNED : LEARNED + 25])[12].max() < 4
+    assert not result.evaluated[12, :4].any()
+    assert result.evaluated[:12].all()
+    assert result.faulty.sum() <= 1
+
+
+@pytest.mark.parametrize("joins", [12, 13, 14, 15])
+def test_a_sensor_that_joins_is_judged_within_ten_periods(joins: int) -> None:
+    model = labelled(12)
+    rows = [*range(12), joins]
+    readings = sound()[rows, :, LEARNED : LEARNED + 16].copy()
+    readings[12, :, 15] += 12
+    result = walk(model, readings, sensors=[*named(12), "new"])
+    assert result.evaluated[12, 10:].all()
+    assert result.faulty[12].tolist() == [False] * 15 + [True]
+
+
+def test_many_join_at_once() -> None:
+    model = labelled(4)
+    result = walk(model, sound()[..., LEARNED : LEARNED + 15], sensors=named(16))
+    assert np.isfinite(result.cleaned).all()
+    assert result.faulty.sum() <= 2
+    assert result.evaluated[:, 8:].mean() > 0.95
+
+
+def test_who_is_away_is_not_answered_for_and_not_forgotten() -> None:
+    model = labelled(12)
+    here = [label for label in named(12) if label != "s5"]
+    rows = [row for row in range(12) if row != 5]
+    away = walk(model, sound()[rows, :, LEARNED : LEARNED + 10], sensors=here)
+    assert away.cleaned.shape == (11, 24, 10)
+    assert "s5" in model.sensors
+    back = walk(model, sound()[:12, :, LEARNED + 10 : LEARNED + 14], sensors=named(12))
+    assert back.evaluated[5].all()
+    assert back.faulty.sum() <= 1
+    # It is known as well as if it had been silent: the same readings, asked for with gaps.
+    silent = np.array(sound()[:12, :, LEARNED : LEARNED + 10])
+    silent[5] = np.nan
+    twin = labelled(12)
+    walk(twin, silent, sensors=named(12))
+    again = walk(twin, sound()[:12, :, LEARNED + 10 : LEARNED + 14], sensors=named(12))
+    np.testing.assert_array_equal(back.cleaned, again.cleaned)
+    np.testing.assert_array_equal(back.score, again.score)
+
+
+def test_who_comes_back_with_another_level_is_flagged() -> None:
+    model = labelled(12)
+    rows = [row for row in range(12) if row != 5]
+    walk(model, sound()[rows, :, LEARNED : LEARNED + 10], sensors=[f"s{row}" for row in rows])
+    readings = sound()[:12, :, LEARNED + 10].copy()
+    readings[5] += 9
+    assert model.update(readings, named(12)).faulty[5]
+
+
+def test_a_sensor_not_heard_of_for_long_is_forgotten() -> None:
+    readings = sound(5, 40)
+    model = AutoOLRTR()
+    walk(model, readings[..., :8], sensors=named(5))
+    for day in range(FORGET):
+        model.update(readings[:3, :, day % 40], named(3))
+        assert len(model.sensors) == 5
+    # One that is named but silent is as absent as one that is not named.
+    silent = np.concatenate([readings[:3, :, 8], np.full((1, 24), np.nan)])
+    result = model.update(silent, [*named(3), "s3"])
+    assert result.cleaned.shape == (4, 24)
+    assert model.sensors == tuple(named(3))
+    assert model._model is not None
+    assert model._model.channels.days.size == 3
+    again = model.update(readings[..., 9], named(5))
+    assert np.isfinite(again.cleaned).all()
+    assert not again.evaluated[3:].any()
+
+
+def test_without_labels_nobody_is_forgotten() -> None:
+    readings = np.array(sound(3, 40))
+    model = AutoOLRTR()
+    walk(model, readings[..., :6])
+    readings[2] = np.nan
+    for day in range(FORGET + 2):
+        result = model.update(readings[..., day % 40])
+    assert result.cleaned.shape == (3, 24)
+    assert np.isfinite(result.cleaned).all()
+
+
+@pytest.mark.parametrize("level", [30.0, -40.0])
+def test_an_indoor_sensor_is_implausible_until_it_moves_with_the_others(level: float) -> None:
+    model = labelled(12)
+    labels = [*named(12), "indoors"]
+    steady = level + np.random.default_rng(0).normal(0, 0.2, (24, 20))
+    days = sound()[:12, :, LEARNED:]
+    inside = walk(model, np.concatenate([days[..., :20], steady[None]]), sensors=labels)
+    assert inside.faulty[12].all()
+    assert set(inside.reason[12].tolist()) <= {"implausible", "stuck"}
+    assert inside.faulty[:12].sum() <= 1
+    outside = walk(model, sound()[:13, :, LEARNED + 20 : LEARNED + 45], sensors=labels)
+    assert not outside.faulty[12, 10:].any()
+    assert outside.evaluated[12, 15:].all()
+    assert outside.faulty[:12].sum() <= 1
+
+
+def test_a_newcomer_on_a_mountain_is_accepted_since_it_moves_with_the_others() -> None:
+    model = labelled(12)
+    readings = sound()[:13, :, LEARNED : LEARNED + 20].copy()
+    readings[12] -= 25
+    result = walk(model, readings, sensors=[*named(12), "summit"])
+    assert not result.faulty[12, 12:].any()
+    assert result.faulty[:12].sum() <= 1
+
+
+def test_joining_and_leaving_with_many_neighbourhoods() -> None:
+    class Parts(AutoOLRTR):
+        _neighbourhood = (20, 12)
+
+    random = np.random.default_rng(0)
+    truth = sound(200, 24, seed=3)
+    labels = named(200)
+    model = Parts()
+    for day in range(24):
+        # A third of the sensors joins on day 8, every tenth leaves on day 15, the order changes every day.
+        there = np.arange(200)[: 140 if day < 8 else 200]
+        if day >= 15:
+            there = there[there % 10 != 3]
+        there = random.permutation(there)
+        readings = truth[there, :, day].copy()
+        if day >= 20:
+            readings[[5, 50, 100]] += 10
+        result = model.update(readings, [labels[index] for index in there])
+        assert np.isfinite(result.cleaned).all()
+        assert result.faulty.mean() < 0.05
+        if day >= 20:
+            assert result.faulty[[5, 50, 100]].all()
+    assert model._model is not None
+    assert len(model._model.hoods) >= 10
+    assert sorted(np.concatenate([hood.members[: hood.core] for hood in model._model.hoods])) == list(range(200))
+    assert max(hood.core for hood in model._model.hoods) <= 30
+
+
+def test_a_large_network_is_judged_like_a_small_one() -> None:
+    truth = sound(60, 40, seed=2)
+    hidden = ~seen(0.9, truth.shape)
+    readings = np.where(hidden, np.nan, truth)
+    readings[7, :, 30:33] += 9
+    readings[33, :, 35] = np.random.default_rng(0).uniform(-30, 40, 24)
+    hidden[..., :12] = False
+    errors = []
+    for kind in (AutoOLRTR, ManyParts):
+        model = kind()
+        result = model.recover(readings)
+        assert result.faulty[7, 30:33].all()
+        assert result.faulty[33, 35]
+        assert result.faulty[:, 10:].mean() < 0.01
+        errors.append(float(np.sqrt(np.mean((result.cleaned - truth)[hidden] ** 2))))
+        assert model._model is not None
+        assert len(model._model.hoods) == (1 if kind is AutoOLRTR else 5)
+    assert errors[1] < 1.15 * errors[0]
+
+
+def closely(one: Recovery, other: Recovery, factor: float = 1.0, shift: float = 0.0) -> None:
+    """Assert that `other` is `one` in another unit, away from the threshold."""
+    clear = np.abs(one.score - 1) > 0.2
+    np.testing.assert_array_equal(one.faulty[clear], other.faulty[clear])
+    np.testing.assert_array_equal(one.evaluated, other.evaluated)
+    # Rounding grows on its way through the inverses and the fit of the correlation in time.
+    wanted = one.cleaned * factor + shift
+    size = float(np.nanstd(wanted))
+    if (one.faulty == other.faulty).all():
+        np.testing.assert_allclose(other.cleaned, wanted, rtol=0, atol=1e-5 * size)
+        np.testing.assert_allclose(other.score, one.score, rtol=1e-3, atol=1e-6)
+        np.testing.assert_array_equal(other.reason, one.reason)
+
+
+def faulty_network(climate: str) -> Floats:
+    readings = sound(10, 26, seed=8, climate=climate).copy()
+    readings[2, :, 20] *= 4
+    readings[2, :, 20] += 20
+    readings[6, :, 23] = np.random.default_rng(5).uniform(0, 90, 24)
+    return np.where(seen(0.92, readings.shape), readings, np.nan)
+
+
+@settings(max_examples=5)
+@given(st.permutations(range(10)), st.sampled_from(["city", "skewed"]))
+def test_permuted_sensors_give_the_permuted_result(order: list[int], climate: str) -> None:
+    readings = faulty_network(climate)
+    one = AutoOLRTR().recover(readings)
+    assert one.faulty[2, 20]
+    assert one.faulty[6, 23]
+    labels = named(10)
+    other = walk(AutoOLRTR(), readings[order], sensors=[labels[index] for index in order])
+    closely(permuted(one, order), other)
+
+
+@settings(max_examples=5)
+@given(st.floats(-4, 4), st.floats(-500, 500))
+def test_another_unit_gives_the_same_flags(power: float, shift: float) -> None:
+    factor = 10**power
+    readings = faulty_network("city")
+    closely(AutoOLRTR().recover(readings), AutoOLRTR().recover(factor * (readings + shift)), factor, factor * shift)
+
+
+@settings(max_examples=3)
+@given(st.floats(-4, 4))
+def test_a_skewed_quantity_in_another_unit(power: float) -> None:
+    readings = faulty_network("skewed")
+    closely(AutoOLRTR().recover(readings), AutoOLRTR().recover(10**power * readings), 10**power)
+
+
+def test_a_large_network_permuted() -> None:
+    readings = sound(60, 16, seed=2).copy()
+    readings[7, :, 14] += 9
+    order = np.random.default_rng(0).permutation(60).tolist()
+    labels = named(60)
+    one = walk(ManyParts(), readings, sensors=labels)
+    assert one.faulty[7, 14]
+    closely(permuted(one, order), walk(ManyParts(), readings[order], sensors=[labels[index] for index in order]))
+
+
+def test_the_seed_changes_no_verdict() -> None:
+    readings = sound(60, 16, seed=2).copy()
+    readings[7, :, 14] += 9
+    results = []
+    for seed in (0, 1):
+        model = ManyParts(seed=seed)
+        results.append(model.recover(readings))
+    assert results[0].faulty[7, 14]
+    assert results[1].faulty[7, 14]
+
+
+def test_a_stranger_to_the_model_can_be_estimated() -> None:
+    model = labelled(12)
+    peek = model.estimate(sound()[:13, :, LEARNED], [*named(12), "new"])
+    assert peek.cleaned.shape == (13, 24)
+    assert np.isfinite(peek.cleaned).all()
+    assert model.sensors == tuple(named(12))
+    assert model.periods == LEARNED

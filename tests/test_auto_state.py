@@ -1,0 +1,419 @@
+"""AutoOLRTR's state: estimate leaves it alone, files bring it back, bad input does not change it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from networks import LEARNED, Floats, ManyParts, seen, sound, trained, walk
+from sensormend import OLRTR, AutoOLRTR, ConfigError, Recovery, SensormendError, ShapeError, StateError, ValueRangeError
+from sensormend.faults import Case, degrade
+
+TODAY = LEARNED
+
+
+def same(one: Recovery, other: Recovery) -> None:
+    """Assert that two recoveries are equal to the bit."""
+    for field in fields(Recovery):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+
+
+def written(model: AutoOLRTR, folder: Path) -> dict[str, NDArray[Any]]:
+    """Return everything a model knows, as its state file has it."""
+    model.save(folder / "written.npz")
+    with np.load(folder / "written.npz", allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def unchanged(before: dict[str, NDArray[Any]], after: dict[str, NDArray[Any]]) -> None:
+    assert before.keys() == after.keys()
+    for name, value in before.items():
+        np.testing.assert_array_equal(value, after[name], err_msg=name)
+
+
+def spoilt(days: int, sensors: int = 10, climate: str = "city") -> Floats:
+    """A network with faults, gaps and outages."""
+    return degrade(sound(sensors, 90, climate=climate)[..., :days], Case("mix", share=0.1), seed=4).readings
+
+
+@pytest.mark.parametrize("days", [0, 1, 4, 7, 12, LEARNED])
+def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Path) -> None:
+    readings = spoilt(LEARNED + 1, climate="skewed" if days == 7 else "city")
+    model = AutoOLRTR()
+    if days:
+        walk(model, readings[..., :days])
+    before = written(model, tmp_path)
+    peek = model.estimate(readings[..., days])
+    unchanged(before, written(model, tmp_path))
+    assert model.periods == days
+    same(peek, model.update(readings[..., days]))
+
+
+def test_estimate_of_several_periods_sees_each_with_the_same_eyes(tmp_path: Path) -> None:
+    model = trained()
+    before = written(model, tmp_path)
+    both = model.estimate(sound()[..., TODAY : TODAY + 2])
+    unchanged(before, written(model, tmp_path))
+    for day in range(2):
+        same(
+            Recovery.stack([model.estimate(sound()[..., TODAY + day])]),
+            Recovery(**{name: _part(value, day) for name, value in _values(both).items()}),
+        )
+
+
+def _values(recovery: Recovery) -> dict[str, Any]:
+    return dict(vars(recovery))
+
+
+def _part(value: Any, day: int) -> Any:
+    """Keep one period; the iterations are one round each where nothing is wrong."""
+    return value[..., day : day + 1] if isinstance(value, np.ndarray) else 1
+
+
+@pytest.mark.parametrize("hours", [1, 6, 13])
+def test_a_day_that_is_not_over_yet(hours: int) -> None:
+    truth = sound()[..., TODAY]
+    so_far = np.where(np.arange(24) < hours, truth, np.nan)
+    so_far[5] = np.where(np.isfinite(so_far[5]), so_far[5] + 12, np.nan)
+    result = trained().estimate(so_far)
+    assert np.isfinite(result.cleaned).all()
+    sound_ones = np.arange(16) != 5
+    assert not result.faulty[sound_ones].any()
+    assert result.lower is not None
+    assert result.upper is not None
+    to_come = np.isnan(so_far)
+    assert (result.lower < result.upper)[to_come].all()
+    if hours >= 6:
+        assert result.faulty[5]
+        assert np.abs(result.cleaned - truth)[5, :hours].max() < 4
+    # What comes next follows from what was read just now, the farther the less surely.
+    width = (result.upper - result.lower)[sound_ones]
+    assert (width[:, -1] > width[:, hours]).all()
+
+
+def test_periods_in_one_call_are_calls_one_by_one(tmp_path: Path) -> None:
+    readings = spoilt(35)
+    together, apart = AutoOLRTR(), AutoOLRTR()
+    joined = Recovery.concatenate([together.update(readings[..., :9]), together.update(readings[..., 9:])])
+    same(joined, walk(apart, readings))
+    unchanged(written(together, tmp_path), written(apart, tmp_path))
+
+
+@pytest.mark.parametrize("kind", [AutoOLRTR, ManyParts])
+def test_a_resumed_run_gives_the_same_bits(kind: type[AutoOLRTR], tmp_path: Path) -> None:
+    readings = spoilt(24, sensors=10 if kind is AutoOLRTR else 60)
+    labels = [f"s{number}" for number in range(len(readings))]
+    straight, broken = kind(), kind()
+    for day in range(readings.shape[-1]):
+        if day in (0, 1, 6, 7, 8, 20):
+            broken.save(tmp_path / "state.npz")
+            broken = kind.load(tmp_path / "state.npz")
+        there = len(readings) - (day < 6)
+        # Backwards on every second day.
+        step = -1 if day % 2 else 1
+        same(
+            straight.update(readings[:there, :, day][::step], labels[:there][::step]),
+            broken.update(readings[:there, :, day][::step], labels[:there][::step]),
+        )
+    unchanged(written(straight, tmp_path), written(broken, tmp_path))
+    assert broken.sensors == straight.sensors
+    assert broken.periods == straight.periods == 24
+
+
+def test_settings_come_back(tmp_path: Path) -> None:
+    AutoOLRTR(fiber_axis=2, interval=0.8, seed=3).save(tmp_path / "new.npz")
+    model = AutoOLRTR.load(tmp_path / "new.npz")
+    assert (model.fiber_axis, model.interval, model.seed) == (2, 0.8, 3)
+    assert model.periods == 0
+    assert model.sensors == ()
+
+
+def test_a_copy_goes_its_own_way(tmp_path: Path) -> None:
+    model = trained()
+    before = written(model, tmp_path)
+    twin = model.copy()
+    walk(twin, sound()[..., TODAY : TODAY + 3] * 2)
+    unchanged(before, written(model, tmp_path))
+    assert twin.periods == LEARNED + 3
+
+
+def test_memory_is_flat(tmp_path: Path) -> None:
+    readings = spoilt(60)
+    model = AutoOLRTR()
+    sizes = []
+    for day in range(160):
+        model.update(readings[..., day % 60])
+        if day + 1 in (35, 80, 160):
+            sizes.append({name: value.nbytes for name, value in written(model, tmp_path).items() if name != "header"})
+    assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_memory_at_the_start_is_not_larger_than_later_but_for_the_sample(tmp_path: Path) -> None:
+    readings = spoilt(40)
+    model = AutoOLRTR()
+    walk(model, readings[..., :20])
+    early = {name: value.nbytes for name, value in written(model, tmp_path).items()}
+    walk(model, readings[..., 20:])
+    late = {name: value.nbytes for name, value in written(model, tmp_path).items()}
+    del early["header"], late["header"]
+    assert early.pop("scales.sample") < 100_000
+    assert late.pop("scales.sample") == 0
+    assert early == late
+
+
+def damaged(folder: Path) -> dict[str, Path]:
+    """State files with which something is wrong."""
+    good = folder / "good.npz"
+    trained().save(good)
+    with np.load(good, allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    header = json.loads(str(arrays["header"]))
+    files = {
+        name: folder / f"{name}.npz" for name in ("short", "half", "garbage", "empty", "later", "other", "foreign")
+    }
+    files["short"].write_bytes(good.read_bytes()[:-200])
+    files["half"].write_bytes(good.read_bytes()[: good.stat().st_size // 2])
+    files["garbage"].write_bytes(np.random.default_rng(0).bytes(5000))
+    files["empty"].write_bytes(b"")
+    np.savez(files["later"], **{**arrays, "header": np.array(json.dumps({**header, "version": 99}))})
+    OLRTR(rank=2, alpha=10, seed=0).save(files["other"])
+    np.savez(files["foreign"], values=np.ones(3))
+    for name in ("channels.mean", "hoods.moments", "scales.width", "pools.trials"):
+        files[name] = folder / f"no_{name}.npz"
+        np.savez(files[name], **{key: value for key, value in arrays.items() if key != name})
+    return files
+
+
+def test_a_file_that_is_no_state_of_this_method_is_refused_and_left_alone(tmp_path: Path) -> None:
+    for name, path in damaged(tmp_path).items():
+        before = path.read_bytes()
+        with pytest.raises(StateError) as caught:
+            AutoOLRTR.load(path)
+        assert path.name in str(caught.value), name
+        assert "\n" not in str(caught.value)
+        assert path.read_bytes() == before
+    with pytest.raises(StateError, match="absent"):
+        AutoOLRTR.load(tmp_path / "absent.npz")
+
+
+@pytest.mark.parametrize("name", ["channels.residual", "hoods.members", "pools.products", "scales.centre"])
+def test_a_state_whose_parts_do_not_fit_is_refused(name: str, tmp_path: Path) -> None:
+    trained().save(tmp_path / "state.npz")
+    with np.load(tmp_path / "state.npz", allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    arrays[name] = arrays[name][:-1]
+    np.savez(tmp_path / "state.npz", **arrays)
+    with pytest.raises(StateError) as caught:
+        AutoOLRTR.load(tmp_path / "state.npz")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.npz"
+    model = trained()
+    model.save(path)
+    before = path.read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="no space"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]
+
+
+def with_value(value: float) -> Floats:
+    readings = sound()[..., TODAY].copy()
+    readings[3, 7] = value
+    return readings
+
+
+BAD: dict[str, tuple[Any, Any, type[SensormendError]]] = {
+    "one axis": (np.zeros(24), None, ShapeError),
+    "four axes": (np.zeros((16, 24, 1, 1)), None, ShapeError),
+    "no sensors": (np.zeros((0, 24)), None, ShapeError),
+    "no slots": (np.zeros((16, 0)), None, ShapeError),
+    "no periods": (np.zeros((16, 24, 0)), None, ShapeError),
+    "a sensor less": (np.zeros((15, 24)), None, ShapeError),
+    "a sensor more": (np.zeros((17, 24)), None, ShapeError),
+    "other slots": (np.zeros((16, 23)), None, ShapeError),
+    "ragged rows": ([[1.0, 2.0], [3.0]], None, ShapeError),
+    "labels all of a sudden": (np.zeros((16, 24)), [f"s{number}" for number in range(16)], ShapeError),
+    "complex numbers": (np.zeros((16, 24)) + 1j, None, ValueRangeError),
+    "text": (np.full((16, 24), "warm"), None, ValueRangeError),
+    "objects": (np.full((16, 24), None), None, ValueRangeError),
+    "truth values": (np.ones((16, 24), dtype=bool), None, ValueRangeError),
+    "dates": (np.zeros((16, 24), dtype="datetime64[s]"), None, ValueRangeError),
+    "inf": (with_value(np.inf), None, ValueRangeError),
+    "minus inf": (with_value(-np.inf), None, ValueRangeError),
+    "too large": (with_value(1e200), None, ValueRangeError),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_refused_in_one_line_and_changes_nothing(name: str, tmp_path: Path) -> None:
+    minibatch, labels, error = BAD[name]
+    model = trained()
+    before = written(model, tmp_path)
+    for call in (model.update, model.estimate):
+        with pytest.raises(error) as caught:
+            call(minibatch, labels)
+        assert str(caught.value)
+        assert "\n" not in str(caught.value)
+        unchanged(before, written(model, tmp_path))
+    same(model.update(sound()[..., TODAY]), trained().update(sound()[..., TODAY]))
+
+
+def test_bad_labels_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    readings = sound()[:4]
+    model = AutoOLRTR()
+    walk(model, readings[..., :6], sensors=["a", "b", "c", "d"])
+    before = written(model, tmp_path)
+    bad: list[tuple[Any, type[SensormendError]]] = [
+        (None, ShapeError),
+        (["a", "b", "c"], ShapeError),
+        (["a", "b", "c", "d", "e"], ShapeError),
+        (["a", "b", "c", "c"], ShapeError),
+        (["a", "b", "c", 1.5], ValueRangeError),
+        (["a", "b", "c", None], ValueRangeError),
+        (["a", "b", "c", ("d", 1)], ValueRangeError),
+    ]
+    for labels, error in bad:
+        with pytest.raises(error) as caught:
+            model.update(readings[..., 6], labels)
+        assert "\n" not in str(caught.value)
+        unchanged(before, written(model, tmp_path))
+    with pytest.raises(ShapeError):
+        model.update(readings[:, :12, 6], ["a", "b", "c", "d"])
+    with pytest.raises(ShapeError):
+        model.update(readings[..., 6], ["a", "b", "b", "e"])
+    assert model.sensors == ("a", "b", "c", "d")
+    unchanged(before, written(model, tmp_path))
+
+
+def test_a_bad_first_minibatch_leaves_nothing_behind(tmp_path: Path) -> None:
+    model = AutoOLRTR()
+    before = written(model, tmp_path)
+    for minibatch in (np.zeros(24), with_value(np.inf), wind()):
+        with pytest.raises(SensormendError):
+            model.update(minibatch)
+        unchanged(before, written(model, tmp_path))
+    same(model.update(sound()[..., 0]), AutoOLRTR().update(sound()[..., 0]))
+
+
+def test_variables_and_slots_must_stay(tmp_path: Path) -> None:
+    model = AutoOLRTR(fiber_axis=2)
+    readings = np.stack([sound()[:4, :, 0], sound(seed=3)[:4, :, 0]], axis=1)
+    model.update(readings)
+    before = written(model, tmp_path)
+    for minibatch in (readings[:, :1], readings[:, :, :12], readings[:, 0], readings[..., None, None]):
+        with pytest.raises(ShapeError) as caught:
+            model.update(minibatch)
+        assert "\n" not in str(caught.value)
+        unchanged(before, written(model, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"fiber_axis": 0},
+        {"fiber_axis": -1},
+        {"fiber_axis": 1.0},
+        {"fiber_axis": True},
+        {"interval": 0},
+        {"interval": 1},
+        {"interval": 1.5},
+        {"interval": -0.1},
+        {"interval": float("nan")},
+        {"interval": "wide"},
+        {"interval": True},
+        {"seed": -1},
+        {"seed": 0.5},
+        {"seed": True},
+        {"seed": None},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        AutoOLRTR(**settings)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("passes", [0, -1, 1.5, True, None])
+def test_passes_must_be_a_whole_number(passes: Any) -> None:
+    model = AutoOLRTR()
+    with pytest.raises(ConfigError):
+        model.recover(sound()[..., :3], passes=passes)
+    assert model.periods == 0
+
+
+def test_several_passes_go_on_from_where_the_last_one_ended() -> None:
+    readings = spoilt(12)
+    model, by_hand = AutoOLRTR(), AutoOLRTR()
+    by_hand.recover(readings)
+    same(model.recover(readings, passes=2), by_hand.recover(readings))
+
+
+def wind(turning_from: float = 200.0) -> Floats:
+    """A day of wind that turns once round, (sensor, slot), in degrees."""
+    random = np.random.default_rng(0)
+    return np.asarray((turning_from + np.linspace(0, 400, 24) + random.normal(0, 10, (6, 24))) % 360)
+
+
+def test_wind_direction_is_refused_in_one_line(tmp_path: Path) -> None:
+    model = AutoOLRTR()
+    before = written(model, tmp_path)
+    for call in (model.update, model.estimate, model.recover):
+        with pytest.raises(ValueRangeError, match="directions") as caught:
+            call(wind())
+        assert "\n" not in str(caught.value)
+        unchanged(before, written(model, tmp_path))
+
+
+def test_wind_direction_among_other_variables_is_named(tmp_path: Path) -> None:
+    model = AutoOLRTR(fiber_axis=2)
+    readings = np.stack([sound()[:6, :, 0], wind()], axis=1)
+    with pytest.raises(ValueRangeError, match="variable 1"):
+        model.update(readings)
+    turned = np.deg2rad(wind())
+    model.update(np.stack([sound()[:6, :, 0], np.sin(turned), np.cos(turned)], axis=1))
+    assert model.periods == 1
+
+
+def test_a_wind_that_turns_later_is_refused_then(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    model = AutoOLRTR()
+    for _ in range(4):
+        model.update(random.normal(200, 20, (1, 24)) + random.normal(0, 10, (6, 24)))
+    before = written(model, tmp_path)
+    with pytest.raises(ValueRangeError, match="directions"):
+        model.update(wind())
+    unchanged(before, written(model, tmp_path))
+
+
+def test_whole_numbers_masks_and_float32_are_readings() -> None:
+    readings = sound()[..., 0].round()
+    one = AutoOLRTR().update(readings)
+    same(one, AutoOLRTR().update(readings.astype(int)))
+    same(one, AutoOLRTR().update(readings.astype(np.float32)))
+    same(one, AutoOLRTR().update(readings.tolist()))
+    hidden = ~seen(0.8, readings.shape)
+    masked = np.ma.MaskedArray(np.where(hidden, -999.0, readings), hidden)
+    same(AutoOLRTR().update(np.where(hidden, np.nan, readings)), AutoOLRTR().update(masked))
+
+
+def test_the_axes_may_be_laid_out_in_memory_as_they_like() -> None:
+    readings = spoilt(8)
+    one = AutoOLRTR().recover(readings)
+    same(one, AutoOLRTR().recover(np.asfortranarray(readings)))
+    backwards = readings[::-1].copy()[::-1]
+    same(one, AutoOLRTR().recover(backwards))
