@@ -36,6 +36,9 @@ PATIENCE = 0.9
 KIN_DAYS = 3.0
 """What the others' ways count for, in days, when a sensor joins them."""
 
+KIN_WEEKS = 10.0
+"""Days after which the spread of a sensor that joined counts as much as that of the others."""
+
 HASTE = 4.0
 """How much faster than the rest a young channel may learn."""
 
@@ -50,6 +53,7 @@ def covariance(hood: Hood, channels: Channels, rank: int, shrinkage: int) -> Flo
     if not known.any():
         return np.eye(size)
     correlation, spread = _correlation(hood)
+    spread = _steadied(spread, channels.days[hood.members])
     patterns = _patterns(hood.dictionary.astype(float), correlation, min(RANKS[rank], max(1, size - 1)))
     share = SHRINKAGES[shrinkage]
     mixed = (1 - share) * correlation + share * (patterns @ patterns.T)
@@ -65,6 +69,15 @@ def _correlation(hood: Hood) -> tuple[FloatArray, FloatArray]:
     correlation = np.clip(correlation, -0.9999, 0.9999)
     np.fill_diagonal(correlation, 1.0)
     return correlation, np.sqrt(variance)
+
+
+def _steadied(spread: FloatArray, days: FloatArray) -> FloatArray:
+    """Let the spread of channels that joined older ones lean on theirs: a lively fortnight is not their nature."""
+    joined = days.max() > days + KIN_WEEKS
+    if joined.all() or not joined.any():
+        return spread
+    trust = np.where(joined, days / (days + KIN_WEEKS), 1.0)
+    return np.asarray(np.median(spread[~joined]) ** (1 - trust) * spread**trust)
 
 
 def _patterns(dictionary: FloatArray, correlation: FloatArray, rank: int) -> FloatArray:

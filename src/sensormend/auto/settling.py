@@ -112,7 +112,7 @@ def settle(
     fill = ~state.trusted[:n]
     state.carried = _carry(model, hood, state, tables, fill)
     network_says = state.expected[:n] + state.usual[:n]
-    estimate = network_says + state.carried.residual
+    estimate = _bounded(model, hood, state, network_says + state.carried.residual)
     whole = ~state.trusted[:n].any(axis=1)
     width = model.pools.width[model.variable[core]][np.arange(n), whole.astype(np.intp)]
     reach = (width * state.size[:n] * np.exp(state.event[:n]))[:, None] * np.sqrt(state.carried.open)
@@ -257,6 +257,28 @@ def _spikes(model: Model, hood: Hood, state: Settled, prior: FloatArray, tables:
         state.trusted &= ~worst
         _recondition(model, hood, state, prior)
     return spikes
+
+
+def _bounded(model: Model, hood: Hood, state: Settled, estimate: FloatArray) -> FloatArray:
+    """Keep whole fibers that are estimated near what was seen today, since far out nothing was ever learned.
+
+    How far beyond the others a channel's usual values lie is allowed for.
+    """
+    n = hood.core
+    whole = state.known[:n] & ~state.trusted[:n].any(axis=1)
+    variable = model.variable[hood.members]
+    for which in np.unique(variable[:n][whole]):
+        mine = whole & (variable[:n] == which)
+        others = (variable == which) & state.trusted.any(axis=1)
+        if others.sum() < 2 * COMPANY:
+            continue
+        seen = (state.deviation + state.usual)[others][state.trusted[others]]
+        usual, own = state.usual[others], state.usual[:n][mine]
+        margin = state.size[:n][mine, None]
+        low = seen.min() - margin - np.maximum(usual.min() - own.min(axis=1), 0.0)[:, None]
+        high = seen.max() + margin + np.maximum(own.max(axis=1) - usual.max(), 0.0)[:, None]
+        estimate[mine] = np.clip(estimate[mine], low, high)
+    return estimate
 
 
 def _evaluated(model: Model, hood: Hood, state: Settled) -> BoolArray:
