@@ -107,7 +107,9 @@ def first_look(
             streak[seen] = np.where(follows & near, streak[seen] + 1, 0.0)
             anchor[seen] = level[seen]
             # Once doubted, it takes more than a day on which the others are far apart or do not move.
-            stubborn = (moves > 1.5 * typical) & (rms > 0.8 * moves)
+            values = np.where(observed[seen], deviation[seen], np.nan)
+            still = np.nanmax(values, axis=1) == np.nanmin(values, axis=1)
+            stubborn = still | ((moves > 1.5 * typical) & (rms > 0.8 * moves))
             far = np.where(doubted[seen], np.maximum(2 * far, 1.1 * stubborn), far)
             oddness[seen] = np.where(streak[seen] >= FOLLOWS, 0.0, far)
         size[seen] = np.maximum(rms, 1e-12)
