@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from networks import LEARNED, Floats, ManyParts, seen, sound, walk
 from sensormend import AutoOLRTR, Recovery
-from sensormend.methods.auto import FORGET
 
 
 def named(count: int) -> list[str]:
@@ -132,7 +131,7 @@ def test_a_sensor_not_heard_of_for_long_is_forgotten() -> None:
     readings = sound(5, 40)
     model = AutoOLRTR()
     walk(model, readings[..., :8], sensors=named(5))
-    for day in range(FORGET):
+    for day in range(180):
         model.update(readings[:3, :, day % 40], named(3))
         assert len(model.sensors) == 5
     # One that is named but silent is as absent as one that is not named.
@@ -152,7 +151,7 @@ def test_without_labels_nobody_is_forgotten() -> None:
     model = AutoOLRTR()
     walk(model, readings[..., :6])
     readings[2] = np.nan
-    for day in range(FORGET + 2):
+    for day in range(182):
         result = model.update(readings[..., day % 40])
     assert result.cleaned.shape == (3, 24)
     assert np.isfinite(result.cleaned).all()

@@ -106,6 +106,15 @@ def test_what_has_no_long_tail_stays_as_it_is(climate: str, seed: int) -> None:
     assert not decided(city(20, 31, seed=seed, climate=climate).readings).bend.any()
 
 
+def test_a_long_tail_alone_is_not_enough() -> None:
+    """Hot days are rare, but the readings of a hot day are no livelier than those of a cold one."""
+    random = np.random.default_rng(0)
+    readings = 1 + random.exponential(10, (1, 1, 31)) + random.normal(0, 0.3, (12, 24, 31))
+    assert not decided(readings).bend.any()
+    lively = readings * np.exp(random.normal(0, 0.1, readings.shape))
+    assert decided(lively).bend.all()
+
+
 @pytest.mark.parametrize("unit", [1e-3, 1e4])
 def test_the_bend_follows_the_unit(unit: float) -> None:
     readings = city(12, 31, seed=1, climate="skewed").readings
