@@ -98,57 +98,55 @@ def settle(
     tables: FloatArray,
 ) -> Settled:
     """Fill in the result for the channels that this neighbourhood judges."""
-    core, n = hood.members[: hood.core], hood.core
     prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
     state = _open(model, hood, today, verdict, prior)
     _accept_levels(model, hood, today, verdict, state, prior)
-    spikes = _spikes(model, hood, state, prior, tables)[:n]
-    evaluated = _evaluated(model, hood, state)[:n]
-    odd = (state.newborns.oddness[:n] > 1) & _mature(model, hood)
-    evaluated |= odd
-    faulty = (state.flagged[:n] | odd) & evaluated
-    good = state.observed[:n] & ~faulty[:, None] & ~spikes
+    core, n = hood.members[: hood.core], hood.core
+    result.spikes[core] = _spikes(model, hood, state, prior, tables)[:n]
+    _write_verdict(model, hood, verdict, state, result)
+    state.carried = _carry(model, hood, state, tables, ~state.trusted[:n])
+    _write_values(model, hood, readings, state, result, tables)
+    return state
 
-    fill = ~state.trusted[:n]
-    state.carried = _carry(model, hood, state, tables, fill)
+
+def _write_verdict(model: Model, hood: Hood, verdict: Verdict, state: Settled, result: Period) -> None:
+    core, n = hood.members[: hood.core], hood.core
+    observed, score = state.observed[:n], state.score[:n]
+    odd = (state.newborns.oddness[:n] > 1) & _mature(model, hood)
+    evaluated = _evaluated(model, hood, state)[:n] | odd
+    faulty = (state.flagged[:n] | odd) & evaluated
+    suspect = evaluated & ~faulty & (score > SUSPECT)
+    spread = np.sqrt(state.prior.diagonal()[:n])
+    named = reasons(state.residual[:n], state.expected[:n], observed, verdict.excess[core], verdict.stuck[core], spread)
+    still = verdict.length[core] >= np.maximum(0.9 * observed.sum(axis=1), 4)
+    named[odd] = np.where(still, "stuck", "implausible")[odd]
+    alone = ~evaluated & observed.any(axis=1) & (model.channels.days[core] >= WARM)
+    result.faulty[core], result.suspect[core], result.evaluated[core] = faulty, suspect, evaluated
+    result.score[core] = np.where(evaluated, score, 0.0)
+    result.reason[core] = np.where(faulty | suspect, named, np.where(alone, "alone", ""))
+    result.spikes[core] &= ~faulty[:, None]
+
+
+def _write_values(
+    model: Model, hood: Hood, readings: FloatArray, state: Settled, result: Period, tables: FloatArray
+) -> None:
+    core, n = hood.members[: hood.core], hood.core
+    variable, trusted, raw = model.variable[core], state.trusted[:n], readings[core]
     network_says = state.expected[:n] + state.usual[:n]
     estimate = _bounded(model, hood, state, network_says + state.carried.residual)
-    whole = ~state.trusted[:n].any(axis=1)
-    width = model.pools.width[model.variable[core]][np.arange(n), whole.astype(np.intp)]
-    reach = (width * state.size[:n] * np.exp(state.event[:n]))[:, None] * np.sqrt(state.carried.open)
-    reach *= np.sqrt(_doubt(model, hood, state)[:n])
-
-    variable = model.variable[core]
-
-    def back(scaled: FloatArray) -> FloatArray:
-        return model.scales.backward(scaled, variable)
-
-    raw = readings[core]
-    filled = back(estimate)
     beside = network_says + _beside(model, hood, state, tables)
-    result.low_rank[core] = np.where(state.trusted[:n], back(beside), filled)
-    result.cleaned[core] = np.where(good, raw, filled)
-    result.lower[core] = np.where(good, raw, back(estimate - reach))
-    result.upper[core] = np.where(good, raw, back(estimate + reach))
-    result.outliers[core] = np.where(state.observed[:n] & ~good, raw - filled, 0.0)
-    result.spikes[core] = spikes & ~faulty[:, None]
-    result.faulty[core] = faulty
-    result.evaluated[core] = evaluated
-    result.score[core] = np.where(evaluated, state.score[:n], 0.0)
-    result.suspect[core] = evaluated & ~faulty & (state.score[:n] > SUSPECT)
-    named = reasons(
-        state.residual[:n],
-        state.expected[:n],
-        state.observed[:n],
-        verdict.excess[core],
-        verdict.stuck[core],
-        np.sqrt(prior.diagonal()[:n]),
+    whole = ~trusted.any(axis=1)
+    width = model.pools.width[variable, whole.astype(np.intp)] * state.size[:n] * np.exp(state.event[:n])
+    reach = width[:, None] * np.sqrt(state.carried.open * _doubt(model, hood, state)[:n])
+    good = state.observed[:n] & ~result.faulty[core, None] & ~result.spikes[core]
+    filled, low, high, seen = (
+        model.scales.backward(scaled, variable) for scaled in (estimate, estimate - reach, estimate + reach, beside)
     )
-    still = verdict.length[core] >= np.maximum(0.9 * state.observed[:n].sum(axis=1), 4)
-    named[odd] = np.where(still, "stuck", "implausible")[odd]
-    alone = ~evaluated & state.observed[:n].any(axis=1) & (model.channels.days[core] >= WARM)
-    result.reason[core] = np.where(faulty | result.suspect[core], named, np.where(alone, "alone", ""))
-    return state
+    result.low_rank[core] = np.where(trusted, seen, filled)
+    result.cleaned[core] = np.where(good, raw, filled)
+    result.lower[core] = np.where(good, raw, low)
+    result.upper[core] = np.where(good, raw, high)
+    result.outliers[core] = np.where(state.observed[:n] & ~good, raw - filled, 0.0)
 
 
 def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: FloatArray) -> Settled:
