@@ -181,7 +181,7 @@ def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray,
     learned = np.where(
         sound, channels.residual[core] + rate * (capped - channels.residual[core]), channels.residual[core]
     )
-    channels.residual[core] = np.where(born, np.maximum(square, 1e-24), learned)
+    channels.residual[core] = np.where(born, state.size[:n] ** 2, learned)
     trusted = state.trusted[:n] & state.known[:n, None]
     sharp = np.where(trusted, state.view.variance[:n], 0.0).sum(axis=1) / np.maximum(trusted.sum(axis=1), 1)
     fresh = channels.sharpness[core] == 0

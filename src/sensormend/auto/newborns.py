@@ -15,8 +15,8 @@ FAR = 5.0
 """How many times the usual distance from the common course makes a first day too odd to start from."""
 
 
-ENOUGH = 3
-"""Readings that it takes to start from."""
+ENOUGH = 4
+"""Readings from which the first distance from the others is believed to be the usual one."""
 
 FOLLOWS = 3
 """Periods in a row for which a sensor far from the others must move with them to be taken for sound."""
@@ -112,14 +112,14 @@ def first_look(
             stubborn = still | ((moves > 1.5 * typical) & (rms > 0.8 * moves))
             far = np.where(doubted[seen], np.maximum(2 * far, 1.1 * stubborn), far)
             oddness[seen] = np.where(streak[seen] >= FOLLOWS, 0.0, far)
-        size[seen] = np.maximum(rms, 1e-12)
+        size[seen] = np.where(count[seen] >= ENOUGH, np.maximum(rms, 1e-12), np.maximum(rms, typical))
         size[new & ~seen] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)
         # Where its own level cannot be trusted, the middle of the others' stands in for it.
         stand_in = np.where(oddness > 1, middle, level)
         usual[new] = course + stand_in[new, None]
         size[oddness > 1] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)
         deviation[new] = np.where(observed[new], deviation[new] - usual[new], 0.0)
-    born = ~known & (count >= min(slots, ENOUGH)) & (oddness <= 1)
+    born = ~known & (count > 0) & (oddness <= 1)
     return Newborns(born, oddness, streak, anchor, deviation, usual, expected, size)
 
 
