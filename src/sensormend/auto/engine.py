@@ -70,12 +70,12 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
 
 
 def _try_rungs(model: Model, today: Today, verdict: Verdict) -> tuple[int, int]:
-    trusted = today.observed & (today.known & ~verdict.flagged)[:, None]
     start = model.pools.period * SAMPLE
     chosen = {(start + index) % len(model.hoods) for index in range(min(SAMPLE, len(model.hoods)))}
-    samples = [
-        (model.hoods[index], today.deviation[model.hoods[index].members], trusted[model.hoods[index].members])
-        for index in sorted(chosen)
-    ]
+    samples = []
+    for index in sorted(chosen):
+        members = model.hoods[index].members
+        trusted = today.observed[members] & (today.known & ~verdict.flagged)[members, None]
+        samples.append((model.hoods[index], today.deviations(members), trusted))
     samples = [sample for sample in samples if sample[2].any(axis=1).sum() > 3]
     return network.try_rungs(model.pools, samples, model.channels) if samples else (0, 0)

@@ -37,7 +37,7 @@ def refound(model: Model) -> None:
     """Cut a large network anew when its sensors are better known or its neighbourhoods have outgrown their size."""
     crowded = any(hood.core > CROWDED * model.core for hood in model.hoods)
     if len(model.hoods) > 1 and (crowded or model.pools.period in REFOUND):
-        model.hoods = _cut(model, model.channels.sketch)
+        model.hoods = _cut(model, model.channels.sketch.astype(float))
 
 
 def drop(model: Model, kept: BoolArray) -> None:

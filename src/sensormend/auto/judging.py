@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.auto import judge, network
 from sensormend.auto.conditioning import condition
@@ -31,10 +32,13 @@ ROUNDS = 12
 
 @dataclass(eq=False)
 class Today:
-    """One period as the model sees it: deviations from the usual on the variables' scales, and the yardsticks."""
+    """One period as the model sees it: deviations from the usual on the variables' scales, and the yardsticks.
+
+    Deviations are kept in single precision: for a large network they are one more array of the size of its readings.
+    """
 
     observed: BoolArray
-    deviation: FloatArray
+    deviation: NDArray[np.float32]
     known: BoolArray
     floor: FloatArray
     middle: FloatArray
@@ -44,17 +48,16 @@ class Today:
     @classmethod
     def of(cls, model: Model, readings: FloatArray) -> Today:
         """Look at readings (channel, slot) with a model's eyes."""
-        channels, variable = model.channels, model.variable
+        channels = model.channels
         observed = np.isfinite(readings)
         known = channels.days > 0
-        deviation = model.scales.forward(readings, variable)
-        for hood in model.hoods:
-            core = hood.members[: hood.core]
-            core = core[known[core]]
-            deviation[core] -= model.usual_values(core)
-        deviation[~observed] = 0.0
+        deviation = np.zeros(readings.shape, dtype=np.float32)
         spread = np.zeros(known.size)
         for hood in model.hoods:
+            core = hood.members[: hood.core]
+            scaled = model.scales.forward(readings[core], model.variable[core])
+            scaled -= np.where(known[core, None], model.usual_values(core), 0.0)
+            deviation[core] = np.where(observed[core], scaled, 0.0)
             spread[hood.members[: hood.core]] = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
         widths = np.clip(
@@ -71,6 +74,13 @@ class Today:
             limit=judge.limits(channels, widths, EASE * stay * channels.flagged),
             ripple=model.ripple(),
         )
+
+    def deviations(self, rows: IntArray) -> FloatArray:
+        """Return how far these channels' readings are from their usual values, 0 where there is none.
+
+        A channel without usual values yet has its readings on the variable's scale instead.
+        """
+        return self.deviation[rows].astype(float)
 
 
 @dataclass(eq=False)
@@ -109,12 +119,11 @@ def judge_period(model: Model, readings: FloatArray, today: Today) -> Verdict:
         _screen(hood, today, verdict)
     bar = np.where(model.channels.days < WARM, 2.0, 1.0)
     returned = np.zeros(count, dtype=bool)
-    homes = _homes(model.hoods)
-    stale = set(range(len(model.hoods)))
+    stale = model.hoods
     while verdict.rounds < ROUNDS:
         verdict.rounds += 1
-        for index in sorted(stale):
-            _assess(model, model.hoods[index], today, verdict)
+        for hood in stale:
+            _assess(model, hood, today, verdict)
         verdict.score[~judged] = 0.0
         over = judged & ~verdict.flagged & (verdict.score > bar)
         if over.any():
@@ -128,7 +137,7 @@ def judge_period(model: Model, readings: FloatArray, today: Today) -> Verdict:
                 break
             returned |= changed
             verdict.flagged &= ~changed
-        stale = {index for member in np.flatnonzero(changed).tolist() for index in homes[member]}
+        stale = [hood for hood in model.hoods if changed[hood.members].any()]
     return verdict
 
 
@@ -153,15 +162,6 @@ def related(model: Model, hood: Hood) -> BoolArray:
     return np.asarray((skill >= UNRELATED) | (model.channels.days[hood.members] < WARM))
 
 
-def _homes(hoods: list[Hood]) -> dict[int, list[int]]:
-    """Return the neighbourhoods that each channel is a member of."""
-    homes: dict[int, list[int]] = {}
-    for index, hood in enumerate(hoods):
-        for member in hood.members.tolist():
-            homes.setdefault(member, []).append(index)
-    return homes
-
-
 def _worst(hoods: list[Hood], score: FloatArray, over: BoolArray) -> FloatArray:
     """Return for every candidate the worst score among the candidates of its neighbourhood."""
     worst = np.ones_like(score)
@@ -180,7 +180,7 @@ def _screen(hood: Hood, today: Today, verdict: Verdict) -> None:
     if rows.sum() < 4:
         return
     spread = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 1e-24))
-    scaled = np.where(there, today.deviation[core] / spread[:, None], np.nan)[rows]
+    scaled = np.where(there, today.deviations(core) / spread[:, None], np.nan)[rows]
     scaled = scaled[:, np.isfinite(scaled).any(axis=0)]
     typical = np.nanmedian(np.abs(scaled - np.nanmedian(scaled, axis=0)), axis=1)
     # Not the median: on a bad day half of the fibers may be wrong.
@@ -195,9 +195,10 @@ def _assess(model: Model, hood: Hood, today: Today, verdict: Verdict) -> None:
     there = today.observed[members] & today.known[members, None]
     trusted = there & ~verdict.flagged[members, None]
     prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
-    view = condition(prior, today.deviation[members], trusted)
+    deviation = today.deviations(members)
+    view = condition(prior, deviation, trusted)
     expected = judge.smoothed(view.expected, today.ripple[members, None])[: hood.core]
-    residual = np.where(there[: hood.core], today.deviation[core] - expected, 0.0)
+    residual = np.where(there[: hood.core], deviation[: hood.core] - expected, 0.0)
     found = judge.features(residual, there[: hood.core], today.floor[core])
     spread = np.sqrt(prior.diagonal())
     event = judge.events(

@@ -239,7 +239,8 @@ def _calibrate(model: Model, hood: Hood, state: Settled, tables: FloatArray, les
             carried = timeline.carry(residual, given, last, age, tables[which], mine)
             error = np.abs(residual - carried.residual) / (unit[rows] * np.sqrt(carried.open) + 1e-300)
             lessons.beyond[which, kind] += np.sum(error[mine] > model.pools.width[which, kind])
-            lessons.ratios[2 * which + kind].append(error[mine])
+            if model.pools.calibrated[which] == 0:
+                lessons.ratios[2 * which + kind].append(error[mine])
 
 
 def _learn_habits(

@@ -62,7 +62,7 @@ class Channels:
     former: FloatArray
     run: FloatArray
     step: FloatArray
-    sketch: FloatArray
+    sketch: NDArray[np.float32]
 
     @classmethod
     def new(cls, count: int, slots: int) -> Channels:
@@ -76,9 +76,12 @@ class Channels:
             "sketch": (SKETCH,),
         }
         fill = {"age": np.inf, "daily": np.nan, "run": 2.0, "step": np.inf}
+        kinds = {"sketch": np.float32}
         return cls(
             **{
-                field.name: np.full((count, *shapes.get(field.name, ())), fill.get(field.name, 0.0))
+                field.name: np.full(
+                    (count, *shapes.get(field.name, ())), fill.get(field.name, 0.0), kinds.get(field.name, np.float64)
+                )
                 for field in fields(cls)
             }
         )

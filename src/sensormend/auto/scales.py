@@ -71,7 +71,8 @@ class Scales:
         share = SAMPLE // (DECIDE[-1] + 1)
         pairs = np.full((self.width.size, share, 2), np.nan)
         for variable in range(self.width.size):
-            both = np.stack([readings[:, variable, :-1], readings[:, variable, 1:]], axis=-1).reshape(-1, 2)
+            some = readings[:: max(1, len(readings) // share), variable]
+            both = np.stack([some[:, :-1], some[:, 1:]], axis=-1).reshape(-1, 2)
             both = both[np.isfinite(both).all(axis=1)]
             both = both[:: max(1, -(-len(both) // share))][:share]
             pairs[variable, : len(both)] = both
@@ -92,11 +93,12 @@ class Scales:
 
     def forward(self, readings: FloatArray, variable: np.ndarray[tuple[int], np.dtype[np.intp]]) -> FloatArray:
         """Put readings (channel, slot) on their scales; NaN stays NaN."""
-        bend = self.bend[variable][:, None]
-        bent = bend > 0
-        scaled = np.where(bent, np.arcsinh(readings / np.where(bent, bend, 1.0)), readings)
-        width = np.where(self.width > 0, self.width, 1.0)[variable][:, None]
-        return np.asarray((scaled - self.centre[variable][:, None]) / width)
+        scaled = readings.copy()
+        bent = np.flatnonzero(self.bend[variable] > 0)
+        scaled[bent] = np.arcsinh(readings[bent] / self.bend[variable[bent], None])
+        scaled -= self.centre[variable][:, None]
+        scaled /= np.where(self.width > 0, self.width, 1.0)[variable][:, None]
+        return scaled
 
     def backward(self, scaled: FloatArray, variable: np.ndarray[tuple[int], np.dtype[np.intp]]) -> FloatArray:
         """Undo `forward`. A quantity that is never negative does not become so."""

@@ -154,7 +154,7 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
     known, observed = today.known[members], today.observed[members]
     flagged = verdict.flagged[members]
     trusted = observed & (known & ~flagged)[:, None]
-    deviation, usual = today.deviation[members], model.usual_values(members)
+    deviation, usual = today.deviations(members), model.usual_values(members)
     view = condition(prior, deviation, trusted)
     expected = judge.smoothed(view.expected, today.ripple[members, None])
     size = np.sqrt(model.channels.residual[members])
