@@ -59,6 +59,10 @@ class Recovery:
     reason: NDArray[np.str_]
     iterations: int
 
+    def of_sensors(self, rows: NDArray[np.intp]) -> Recovery:
+        """Return the part of these sensors, rows of axis 0."""
+        return _join([self], lambda arrays: arrays[0][rows])
+
     @staticmethod
     def stack(parts: Sequence[Recovery]) -> Recovery:
         """Join the recoveries of consecutive single periods along a new last axis."""

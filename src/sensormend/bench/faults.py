@@ -74,6 +74,7 @@ class Job:
     sensors: int | None = None
     days: int = 364
     slots: int = 24
+    unscored: tuple[int, ...] = ()
 
 
 def chosen_cases(names: str) -> list[str]:
@@ -97,7 +98,7 @@ def run_job(job: Job) -> dict[str, float]:
     started = perf_counter()
     recovery = CONTESTANTS[job.method](job.seed).recover(spoilt.readings)
     seconds = perf_counter() - started
-    scores = asdict(score(recovery, spoilt))
+    scores = asdict(score(recovery, spoilt, unscored=job.unscored))
     if not spoilt.faulty.any():
         scores |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
     return {**scores, "false_alarms": 100 * scores["false_alarms"], "seconds": seconds}
@@ -125,12 +126,14 @@ def figures(results: list[tuple[Job, dict[str, float]]]) -> Figures:
         bars = BARS.get(case, {}) if data == "noaa" and method.startswith("AutoOLRTR") else {}
         cells.append([(*mean_and_spread([run[name] for run in runs]), bars.get(name)) for name in COLUMNS])
     seeds = len({job.seed for job, _ in results})
+    left_out = ", ".join(map(str, results[0][0].unscored))
     return Figures(
         title=f"Fault bench on {data}",
         note=(
             f"Mean ± standard deviation over seeds ({seeds}), first {DROPPED_DAYS} days dropped. missing, "
             "repaired, trusted: RMSE of the cleaned values in the unit of the data. RE: relative error of "
             "the cleaned values on sound fibers, Frobenius."
+            + (f" Sensors in the network but not in the scores: {left_out}." if left_out else "")
         ),
         labels=("method", "case"),
         rows=pairs,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -31,8 +32,15 @@ class Scores:
     coverage_repaired: float
 
 
-def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED_DAYS) -> Scores:
-    """Score a recovery of (sensor, slot, day) readings; the first `dropped` days are left out."""
+def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED_DAYS, unscored: Sequence[int] = ()) -> Scores:
+    """Score a recovery of (sensor, slot, day) readings.
+
+    The first `dropped` days are left out, and so are the sensors `unscored`, whose truth is known to be none.
+    """
+    if unscored:
+        rows = np.setdiff1d(np.arange(case.truth.shape[0]), unscored)
+        case = Degraded(*(getattr(case, field.name)[rows] for field in fields(Degraded)))
+        recovery = recovery.of_sensors(rows)
     days = slice(dropped, None)
     readings, truth = case.readings[..., days], case.truth[..., days]
     cleaned = recovery.cleaned[..., days]
