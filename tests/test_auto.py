@@ -97,7 +97,7 @@ def test_suspect_fibers_lie_between_sound_and_faulty() -> None:
     assert order == sorted(order)
     assert {0, 1, 2} == set(order)
     scores = [score for _, _, score in verdicts]
-    assert np.diff(scores).min() > -1e-9
+    assert np.diff(scores).min() > -1e-6
 
 
 def spiked(day: int, sensors: int, random: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
