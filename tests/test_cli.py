@@ -53,6 +53,7 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path
         (["bench", "faults", "--cases", "gremlins"], 2, "gremlins"),
         (["bench", "faults", "--methods", "Magic"], 2, "Magic"),
         (["bench", "faults", "--seeds", "0"], 2, "--seeds"),
+        (["bench", "faults", "--unscored", "north"], 2, "--unscored"),
         (["bench", "faults", "--data", "nowhere.npy"], 1, "nowhere.npy"),
     ],
 )
