@@ -61,6 +61,9 @@ def test_bars_stand_beside_the_figures_they_are_for() -> None:
         "coverage, missing": True, "coverage, repaired": False,
     }  # fmt: skip
     assert all(bar is None for _, _, bar in table.cells[1])
+    fewer = figures([(Job("noaa", "mix-90", "AutoOLRTR", 0, unscored=(27,)), scores)])
+    assert all(bar is None for _, _, bar in fewer.cells[0]), "the bars are for all sensors"
+    assert "27" in fewer.note
 
 
 def test_a_mean_leaves_out_what_does_not_exist() -> None:

@@ -186,7 +186,8 @@ def faults(
         for job, scores in experiment.run_jobs(todo, processes=jobs):
             results.append((job, scores))
             progress.update(task, advance=1, description=f"{job.method}, {job.case}")
-    _show(experiment.figures(results), out, f"faults_{Path(data).stem}{'_large' if large else ''}")
+    kind = ("_large" if large else "") + "".join(f"_without_{number}" for number in hidden)
+    _show(experiment.figures(results), out, f"faults_{Path(data).stem}{kind}")
 
 
 @bench.command
