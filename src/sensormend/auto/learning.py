@@ -26,6 +26,9 @@ FARTHEST = 6.0
 """Standard deviations of a sensor's own variation beyond which a day teaches no more."""
 
 HINT = 0.5
+"""How much of the ease after a wrong period a fiber gets that was just short of wrong: F1 on NOAA's mix 0.922 without,
+0.928 with half, 0.916 with all of it."""
+
 DOUBTFUL = 0.6
 """Score from which less is learned from a fiber: a fault missed on its first day must not teach how to hide."""
 

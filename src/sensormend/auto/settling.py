@@ -21,6 +21,8 @@ SUSPECT = 0.75
 """Score from which a fiber is called suspect."""
 
 YOUTH = 5.0
+"""The share of a channel's known periods after which a lasting level is accepted is one over this."""
+
 ACCEPT = (3.0, 10.0)
 """Periods after which a sensor that keeps its new distance from the network has a new level: a fifth of the periods
 known, within these. A tenth takes faults of young sensors for levels (repaired 1.74 instead of 1.33 on NOAA's mix)."""
