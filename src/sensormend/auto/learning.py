@@ -209,10 +209,7 @@ def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray,
         np.add.at(lessons.daily[:, 0], variable[both], (daily * channels.daily[core])[both])
         np.add.at(lessons.daily[:, 1], variable[both], 1.0)
         channels.daily[core] = daily
-        padded = np.concatenate(
-            [state.view.expected[:n, :1], state.view.expected[:n], state.view.expected[:n, -1:]], axis=1
-        )
-        bump = state.view.expected[:n] - 0.5 * (padded[:, 2:] + padded[:, :-2])
+        bump = state.view.expected[:n] - judge.smoothed(state.view.expected[:n], np.ones((n, 1)))
         plain = state.deviation[:n] - state.view.expected[:n]
         part = np.where(there, -plain * bump, 0.0).sum(axis=1) / unit**2
         whole = np.where(there, bump**2, 0.0).sum(axis=1) / unit**2

@@ -36,7 +36,7 @@ PATIENCE = 0.9
 KIN_DAYS = 3.0
 """What the others' ways count for, in days, when a sensor joins them."""
 
-KIN_WEEKS = 10.0
+KIN_SPREAD_DAYS = 10.0
 """Days after which the spread of a sensor that joined counts as much as that of the others."""
 
 HASTE = 4.0
@@ -73,10 +73,10 @@ def _correlation(hood: Hood) -> tuple[FloatArray, FloatArray]:
 
 def _steadied(spread: FloatArray, days: FloatArray) -> FloatArray:
     """Let the spread of channels that joined older ones lean on theirs: a lively fortnight is not their nature."""
-    joined = days.max() > days + KIN_WEEKS
+    joined = days.max() > days + KIN_SPREAD_DAYS
     if joined.all() or not joined.any():
         return spread
-    trust = np.where(joined, days / (days + KIN_WEEKS), 1.0)
+    trust = np.where(joined, days / (days + KIN_SPREAD_DAYS), 1.0)
     return np.asarray(np.median(spread[~joined]) ** (1 - trust) * spread**trust)
 
 

@@ -102,9 +102,9 @@ def settle(
     """Fill in the result for the channels that this neighbourhood judges."""
     prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
     state = _open(model, hood, today, verdict, prior)
-    _accept_levels(model, hood, today, verdict, state, prior)
+    _accept_levels(model, hood, today, verdict, state)
     core, n = hood.members[: hood.core], hood.core
-    result.spikes[core] = _spikes(model, hood, state, prior, tables)[:n]
+    result.spikes[core] = _spikes(model, hood, state, tables)[:n]
     _write_verdict(model, hood, verdict, state, result)
     state.carried = _carry(model, hood, state, tables, ~state.trusted[:n])
     _write_values(model, hood, readings, state, result, tables)
@@ -202,7 +202,7 @@ def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: Float
     )
 
 
-def _accept_levels(model: Model, hood: Hood, today: Today, verdict: Verdict, state: Settled, prior: FloatArray) -> None:
+def _accept_levels(model: Model, hood: Hood, today: Today, verdict: Verdict, state: Settled) -> None:
     """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it.
 
     The way back to the level that it had before needs no waiting.
@@ -229,17 +229,17 @@ def _accept_levels(model: Model, hood: Hood, today: Today, verdict: Verdict, sta
         verdict.found[mine] = found[sound]
         accepted |= rows.size > 0
     if accepted:
-        _recondition(model, hood, state, prior)
+        _recondition(model, hood, state)
 
 
-def _recondition(model: Model, hood: Hood, state: Settled, prior: FloatArray) -> None:
-    state.view = condition(prior, state.deviation, state.trusted & state.known[:, None])
+def _recondition(model: Model, hood: Hood, state: Settled) -> None:
+    state.view = condition(state.prior, state.deviation, state.trusted & state.known[:, None])
     expected = judge.smoothed(state.view.expected, model.ripple()[hood.members, None])
     state.expected = np.where(state.known[:, None], expected, state.expected)
     state.residual = np.where(state.observed, state.deviation - state.expected, 0.0)
 
 
-def _spikes(model: Model, hood: Hood, state: Settled, prior: FloatArray, tables: FloatArray) -> BoolArray:
+def _spikes(model: Model, hood: Hood, state: Settled, tables: FloatArray) -> BoolArray:
     """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
     spikes = np.zeros(state.observed.shape, dtype=bool)
     settled = (~state.flagged & _evaluated(model, hood, state))[:, None]
@@ -255,7 +255,7 @@ def _spikes(model: Model, hood: Hood, state: Settled, prior: FloatArray, tables:
             break
         spikes |= worst
         state.trusted &= ~worst
-        _recondition(model, hood, state, prior)
+        _recondition(model, hood, state)
     return spikes
 
 
