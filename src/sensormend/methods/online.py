@@ -1,0 +1,194 @@
+"""What the published online methods share: one door in, one walk over the periods, one kind of state file."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sensormend.errors import DivergenceError, ShapeError, StateError
+from sensormend.methods.base import published_recovery
+from sensormend.methods.settings import check_count, check_positive, check_seed
+from sensormend.recovery import FloatArray, Recovery
+from sensormend.state import read_state, write_state
+from sensormend.tensor import as_labels, as_readings, check_fiber_axis
+
+__all__ = ["Arrays", "PublishedOnline", "Solved"]
+
+Arrays = Mapping[str, FloatArray]
+STATE_VERSION = 2
+RAN_OFF = "the dictionary ran off to infinity; use a lower rank"
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """One minibatch as a method solved it, and what the method knows then; None: it had nothing to teach."""
+
+    X: FloatArray
+    E: FloatArray
+    iterations: int
+    arrays: Arrays | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Learned:
+    """All that was learned. Replaced as a whole, never changed, so that a failed call leaves it as it was."""
+
+    shape: tuple[int, ...]
+    arrays: Arrays
+    labels: tuple[str | int, ...] | None
+
+
+class PublishedOnline(ABC):
+    """A published online method: `_begin` and `_solve` are its own, the rest is here.
+
+    All minibatches have one shape. Labels, where given, must name the same sensors each time; their order is
+    free. When the numbers run off to infinity, `update` raises `DivergenceError` and the state stays as it was.
+    """
+
+    _settings: ClassVar[tuple[str, ...]] = ()
+    """The names of the method's own settings."""
+    _per_pass: ClassVar[tuple[str, ...]] = ()
+    """The arrays that start afresh with every pass over the data."""
+    _ran_off: ClassVar[str] = RAN_OFF
+
+    def __init__(self, *, rank: int, fiber_axis: int, threshold: float, seed: int | None) -> None:
+        self.rank = check_count("rank", rank)
+        self.fiber_axis = check_fiber_axis(fiber_axis)
+        self.threshold = check_positive("threshold", threshold)
+        self.seed = check_seed(seed)
+        self._learned: _Learned | None = None
+
+    @abstractmethod
+    def _begin(self, shape: tuple[int, ...]) -> Arrays:
+        """Return what is known before the first minibatch of this shape."""
+
+    @abstractmethod
+    def _solve(self, readings: FloatArray, known: Arrays) -> Solved:
+        """Solve one minibatch, NaN where missing, and learn from it."""
+
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        """Recover one minibatch, (sensor, slot) or with any further axes, and learn from it."""
+        name = type(self).__name__
+        readings = as_readings(minibatch, fiber_axis=self.fiber_axis)
+        learned = self._learned or _Learned(readings.shape, self._begin(readings.shape), None)
+        if readings.shape != learned.shape:
+            raise ShapeError(f"{name} cannot add sensors or change shape, {learned.shape} so far; got {readings.shape}")
+        rows, labels = self._rows(sensors, learned)
+        with np.errstate(all="ignore"):
+            solved = self._solve(readings if rows is None else readings[np.argsort(rows)], learned.arrays)
+        X, E = (solved.X, solved.E) if rows is None else (solved.X[rows], solved.E[rows])
+        if not _sound(solved):
+            raise DivergenceError(self._ran_off)
+        if self._learned is None and np.isnan(readings).all():
+            X = np.full(X.shape, np.nan)
+        else:
+            known = learned.arrays if solved.arrays is None else solved.arrays
+            self._learned = _Learned(learned.shape, known, labels)
+        return published_recovery(
+            readings, X, E, fiber_axis=self.fiber_axis, threshold=self.threshold, iterations=solved.iterations
+        )
+
+    def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
+        """Recover a whole tensor by walking its last axis, and learn from it.
+
+        Parameters
+        ----------
+        tensor
+            Readings with the periods as the last axis; without such an axis the tensor is one minibatch.
+        passes
+            How often to walk the tensor; the result is that of the last time.
+        """
+        return self._repeat(tensor, passes, self._walk)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the settings and everything learned to a `.npz` file."""
+        state: dict[str, Any] = {"settings": self._saved_settings()}
+        arrays: dict[str, NDArray[Any]] = {}
+        if self._learned is not None:
+            state |= {"shape": self._learned.shape, "labels": self._learned.labels}
+            arrays |= self._learned.arrays
+        write_state(path, method=type(self).__name__, version=STATE_VERSION, settings=state, arrays=arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model back; it goes on as if it had never stopped."""
+        state, arrays = read_state(path, method=cls.__name__, version=STATE_VERSION)
+        try:
+            model = cls(**state["settings"])
+            if "shape" in state:
+                shape = tuple(check_count("shape", length) for length in state["shape"])
+                labels = None if state["labels"] is None else as_labels(state["labels"], shape[0])
+                model._learned = _Learned(shape, _like(model._begin(shape), arrays), labels)
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise StateError(f"{os.fspath(path)} is not a whole {cls.__name__} state") from None
+        return model
+
+    def _saved_settings(self) -> dict[str, Any]:
+        names = ("rank", "fiber_axis", "threshold", "seed", *self._settings)
+        return {name: getattr(self, name) for name in names}
+
+    def _repeat(self, tensor: ArrayLike, passes: int, walk: Callable[[FloatArray], Recovery]) -> Recovery:
+        """Walk a tensor `passes` times; a walk that fails leaves the model as it was before the first."""
+        passes = check_count("passes", passes)
+        readings = as_readings(tensor, fiber_axis=self.fiber_axis)
+        before = self._learned
+        try:
+            for _ in range(passes):
+                self._start_over()
+                recovery = walk(readings)
+        except BaseException:
+            self._learned = before
+            raise
+        return recovery
+
+    def _walk(self, readings: FloatArray) -> Recovery:
+        if readings.ndim == max(2, self.fiber_axis + 1):
+            return self.update(readings)
+        return Recovery.stack([self.update(readings[..., day]) for day in range(readings.shape[-1])])
+
+    def _start_over(self) -> None:
+        """Forget what belongs to one pass over the data, as `_per_pass` says."""
+        if self._learned is not None:
+            fresh = self._begin(self._learned.shape)
+            kept = {key: fresh[key] if key in self._per_pass else value for key, value in self._learned.arrays.items()}
+            self._learned = replace(self._learned, arrays=kept)
+
+    def _rows(
+        self, sensors: Sequence[Hashable] | None, learned: _Learned
+    ) -> tuple[list[int] | None, tuple[str | int, ...] | None]:
+        """Where each sensor's row lies in what is known (None: as given), and the labels in that order."""
+        name = type(self).__name__
+        if sensors is None:
+            return None, learned.labels
+        if self.fiber_axis == 0:
+            raise ShapeError("with fiber_axis=0 the first axis is the slots: there are no sensors to label")
+        labels = as_labels(sensors, learned.shape[0])
+        if learned.labels is None or labels == learned.labels:
+            return None, labels
+        if set(labels) != set(learned.labels):
+            raise ShapeError(f"the labels name other sensors than before, and {name} cannot add or drop sensors")
+        position = {label: row for row, label in enumerate(learned.labels)}
+        return [position[label] for label in labels], learned.labels
+
+
+def _sound(solved: Solved) -> bool:
+    """Whether nothing ran off; `last` alone may hold NaN, for a sensor that was never heard."""
+    parts = [solved.X, solved.E, *(part for key, part in (solved.arrays or {}).items() if key != "last")]
+    return all(bool(np.isfinite(part).all()) for part in parts)
+
+
+def _like(fresh: Arrays, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """Check the arrays of a state file against those of a fresh model of the same shape."""
+    if fresh.keys() != arrays.keys():
+        raise ValueError("not the arrays of this method")
+    for key, part in arrays.items():
+        broken = np.isinf(part) if key == "last" else ~np.isfinite(part)
+        if part.dtype != np.float64 or part.shape != fresh[key].shape or broken.any():
+            raise ValueError(f"{key} does not fit")
+    return arrays
