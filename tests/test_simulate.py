@@ -150,6 +150,21 @@ def test_the_papers_tensor_has_its_rank_its_faults_and_its_gaps() -> None:
     assert np.std(part.readings[~sound & there]) > 1
 
 
+def test_the_papers_tensors_take_a_magnitude_and_a_length() -> None:
+    plain, large = (next(paper_tensor(12, 2, share=0.3, magnitude=m, seed=3)) for m in (2.0, 20.0))
+    np.testing.assert_array_equal(plain.faulty, large.faulty)
+    wrong = np.broadcast_to(plain.faulty[:, None, :], plain.readings.shape) & np.isfinite(plain.readings)
+    np.testing.assert_allclose(large.readings[wrong], 10 * plain.readings[wrong])
+    for periods in (1, 5):
+        drawn = list(paper_tensor(12, 3, minibatches=3, periods=periods, seed=3))
+        assert {part.readings.shape for part in drawn} == {(12, 12, periods)}
+        whole = np.concatenate([part.truth for part in drawn], axis=-1)
+        assert np.linalg.matrix_rank(whole.reshape(12, -1)) == 3
+    for wrongly in ({"magnitude": 0.0}, {"periods": 0}):
+        with pytest.raises(ConfigError, match=next(iter(wrongly))):
+            next(paper_tensor(12, 2, **wrongly))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [

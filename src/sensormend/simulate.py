@@ -152,21 +152,26 @@ def stream(
 
 def paper_tensor(
     size: int = 50, rank: int = 5, *, minibatches: int = 10, observed: float = 0.9, share: float = 0.05,
-    seed: int = 0,
+    magnitude: float = 2.0, periods: int | None = None, seed: int = 0,
 ) -> Iterator[Degraded]:  # fmt: skip
-    """Yield the minibatches of the paper's simulation, (sensor, slot, period), each `size` cubed.
+    """Yield the minibatches of the paper's simulation, (sensor, slot, period), `size` x `size` x `periods`.
 
     Cores of standard normal numbers plus one, orthonormal factors that stay, fibers along the slots drawn
-    from U(-2, 2). The paper's X is zero on those fibers; `truth` keeps its low-rank values there, so that a
-    repair can be judged, and is the same everywhere else.
+    from U(-magnitude, magnitude). The paper's X is zero on those fibers; `truth` keeps its low-rank values there,
+    so that a repair can be judged, and is the same everywhere else. `periods` is `size` unless told.
     """
+    if magnitude <= 0:
+        raise ConfigError(f"magnitude must be above 0, not {magnitude}")
+    length = size if periods is None else periods
+    if min(size, rank, length) < 1:
+        raise ConfigError(f"size, rank and periods must be 1 or more, not {size}, {rank} and {length}")
     random = np.random.default_rng(seed)
-    factors = [np.linalg.qr(random.standard_normal((size, rank)))[0] for _ in range(3)]
+    factors = [np.linalg.qr(random.standard_normal((mode, rank)))[0] for mode in (size, size, length)]
     for _ in range(minibatches):
-        core = random.standard_normal((rank, rank, rank)) + 1
+        core = random.standard_normal([factor.shape[1] for factor in factors]) + 1
         truth = np.einsum("abc,ia,jb,kc->ijk", core, *factors, optimize=True)
-        faulty = random.random((size, size)) < share
-        readings = np.where(faulty[:, None, :], random.uniform(-2, 2, truth.shape), truth)
+        faulty = random.random((size, length)) < share
+        readings = np.where(faulty[:, None, :], random.uniform(-magnitude, magnitude, truth.shape), truth)
         readings[random.random(truth.shape) >= observed] = np.nan
         yield Degraded(readings, truth, faulty, np.where(faulty, "uniform", ""))
 
