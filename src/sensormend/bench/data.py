@@ -1,9 +1,17 @@
-"""The data of the benches: real networks where they lie on this machine, simulated ones anywhere."""
+"""The data of the benches: real networks from a folder or from their authors, simulated ones from a seed.
+
+Nothing is bundled. A file is looked for in `$SENSORMEND_DATA` (and nowhere else where that is set), then in
+`shared/data` beside the project, then in a cache that fills itself, once, from the public repository of the
+paper's authors. What comes over the network counts only if its checksum is that of the file we measured with.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.io import loadmat
@@ -14,8 +22,40 @@ from sensormend.recovery import FloatArray
 from sensormend.simulate import city
 from sensormend.weather import CLIMATES
 
-__all__ = ["NETWORKS", "load_network", "load_reference", "real_data"]
+__all__ = ["NETWORKS", "PUBLIC", "Public", "load_network", "load_reference", "real_data"]
 
+REPOSITORY = "https://github.com/yuehu9/Online_Robust_Tensor_Recovery"
+RAW_FILES = "https://raw.githubusercontent.com/yuehu9/Online_Robust_Tensor_Recovery"
+SECONDS_TO_ANSWER = 30
+
+
+@dataclass(frozen=True)
+class Public:
+    """A file of the authors' repository: its SHA-256, and where it lies there, each as commit/path."""
+
+    sha256: str
+    places: tuple[str, ...]
+
+
+# Commits are pinned, so that a later push cannot change what we ask for.
+PUBLIC: dict[str, Public] = {
+    "noaa_TEM.mat": Public(
+        "c415b7c445fb41f4714ce5c6ff18b5b3365e1d50e45a7a99251c77750204dd56",
+        # The same year under its later and its earlier name; the checksum decides.
+        (
+            "d29e27eec001bf885d09ba8f98ff333c6e3a28d3/data/noaa_TEM.mat",
+            "8fd25bca72457ce70e4c3353838a8cf17e5af640/data/NOAA_12M.mat",
+        ),
+    ),
+    "aot_12M.mat": Public(
+        "fcd8f0f2cf56562d249d5ec3de77ebb1950eef9976b4820ca7b1ba4d43ebc83b",
+        ("5ba0278b3e35e56eb486c3981e69362128e45850/data/aot_12M.mat",),
+    ),
+    "noaa_chi_12M.mat": Public(
+        "5f445c3b2b287e787403222d3206b5ecf92b2ce0b167d9e3860337901336d8cf",
+        ("5ba0278b3e35e56eb486c3981e69362128e45850/data/noaa_chi_12M.mat",),
+    ),
+}
 REAL = {"noaa": "noaa_TEM.mat", "aot": "aot_12M.mat"}
 NETWORKS = (*REAL, *CLIMATES)
 SIZES = {"sparse": 8}
@@ -46,14 +86,58 @@ def load_reference() -> FloatArray:
     return np.asarray(_by_day(_mat(real_data("noaa_chi_12M.mat"), "noaa"))[0])
 
 
-def real_data(file: str) -> Path:
-    """Find a file of real data: in `$SENSORMEND_DATA`, else in `shared/data` beside the project."""
+def real_data(file: str, *, url: str | None = None) -> Path:
+    """Find a file of real data, or fetch it.
+
+    Parameters
+    ----------
+    file
+        A name in `PUBLIC`, or of any file in the folders that are looked into.
+    url
+        A mirror, which has the files directly under it; also `$SENSORMEND_DATA_URL`. Without one, the
+        repository of the authors.
+    """
     told = os.environ.get("SENSORMEND_DATA")
     places = [Path(told)] if told else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
     for place in places:
         if (place / file).is_file():
             return place / file
-    raise SensormendError(f"{file} is not here: set SENSORMEND_DATA to the folder that has it")
+    if told:
+        raise SensormendError(f"{file} is not in {told}: set SENSORMEND_DATA to the folder that has it, or unset it")
+    if file not in PUBLIC:
+        raise SensormendError(f"{file} is not here: set SENSORMEND_DATA to the folder that has it")
+    return _fetched(file, url or os.environ.get("SENSORMEND_DATA_URL"))
+
+
+def _fetched(file: str, mirror: str | None) -> Path:
+    """Return the file in the cache, fetched if it is not there yet or no longer what it was."""
+    instead = f"download it from {REPOSITORY}/tree/master/data and set SENSORMEND_DATA to its folder"
+    try:
+        pooch: Any = import_module("pooch")
+    except ImportError:
+        raise SensormendError(
+            f"{file} is not here, and fetching it needs pooch: pip install 'sensormend[bench]', or {instead}"
+        ) from None
+    cache = Path(os.environ.get("SENSORMEND_CACHE") or pooch.os_cache("sensormend"))
+    public = PUBLIC[file]
+    urls = [f"{mirror.rstrip('/')}/{file}"] if mirror else [f"{RAW_FILES}/{place}" for place in public.places]
+    trouble = ""
+    for url in urls:
+        ask = pooch.HTTPDownloader(timeout=SECONDS_TO_ANSWER)
+        try:
+            return Path(pooch.retrieve(url, f"sha256:{public.sha256}", fname=file, path=cache, downloader=ask))
+        except ValueError:
+            # pooch has thrown away what came.
+            trouble = f"what {url} sent is not the file we know (its SHA-256 differs)"
+        except OSError as error:
+            # A place that answered with another file says more than one that did not answer.
+            trouble = trouble or f"it could not be fetched ({_one_line(error)})"
+    raise SensormendError(f"{file} is not here, and {trouble}: {instead}")
+
+
+def _one_line(error: OSError) -> str:
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said[:120]}{'...' if len(said) > 120 else ''}"
 
 
 def _beside_project() -> Path:
