@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import SensormendError
+from sensormend.canvas import BLUE, INK, ORANGE, bare, blank, heading, save
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 
 __all__ = ["HEALTH", "PLAIN_REASONS", "draw_health", "draw_sensor", "health", "picture", "worst"]
 
 HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
 
-# Okabe and Ito's palette, which stays apart for every kind of colour blindness; the lightness differs as
-# well, so that the matrix survives a grey print.
+# The lightness differs as well as the hue, so that the matrix survives a grey print.
 HEALTH_COLOURS = ("#edf3ef", "#d3e6f3", "#f0c419", "#d55e00", "#3b4252", "#cfcfcf")
-RAW, CLEANED, TRUTH, INK = "#d55e00", "#0072b2", "#1f2933", "#3b4252"
+RAW, CLEANED, TRUTH = ORANGE, BLUE, "#1f2933"
 
 PLAIN_REASONS = {
     "stuck": "stuck",
@@ -98,21 +97,15 @@ def picture(
     title
         Above it all.
     """
-    pyplot = _pyplot()
+    figure = blank(11, 7.6)
     sensor, days = look_at or worst(readings, recovery)
-    figure = pyplot.figure(figsize=(11, 7.6), dpi=160, layout="constrained", facecolor="white")
     grid = figure.add_gridspec(2, 1, height_ratios=(1.15, 1), hspace=0.06)
     above, below = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
-    if title:
-        figure.suptitle(title, x=0.008, ha="left", fontsize=13, fontweight="bold", color=INK)
+    heading(figure, title)
     draw_sensor(above, readings, recovery, times, sensor, days, truth=truth, quantity=quantity, unit=unit)
     above.set_title(f"Sensor {sensors[sensor]}", loc="left", fontsize=11, color=INK, pad=38)
     draw_health(below, health(readings, recovery), times, sensors, mark=(sensor, days))
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target)
-    pyplot.close(figure)
-    return target
+    return save(figure, path)
 
 
 def draw_sensor(
@@ -156,7 +149,7 @@ def draw_sensor(
         axes.plot(clock, known, color=TRUTH, lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
     axes.set_ylabel(f"{quantity}, {unit}" if unit else quantity, color=INK)
     _dates(axes)
-    _bare(axes)
+    bare(axes)
     axes.grid(axis="y", color="#e3e7ea", lw=0.6, zorder=0)
     axes.legend(
         loc="lower right", bbox_to_anchor=(1.0, 1.125), ncols=5, frameon=False, fontsize=9, handlelength=1.8,
@@ -209,19 +202,8 @@ def draw_health(
         fontsize=9, handlelength=1.1, handleheight=1.1, columnspacing=1.3, borderaxespad=0, labelcolor=INK,
     )  # fmt: skip
     _dates(axes)
-    _bare(axes)
+    bare(axes)
     axes.tick_params(axis="y", length=0)
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError:
-        raise SensormendError("pictures need matplotlib: pip install 'sensormend[plot]'") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    return pyplot
 
 
 def _line(values: FloatArray | BoolArray, sensor: int, days: slice) -> FloatArray:
@@ -278,10 +260,3 @@ def _dates(axes: Any) -> None:
     # Even steps: with multiples of the month's days the 29th and the 1st would stand in each other's way.
     axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=9, interval_multiples=False))
     axes.xaxis.set_major_formatter(dates.DateFormatter("%d %b"))
-
-
-def _bare(axes: Any) -> None:
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color("#b8c0c8")
-    axes.tick_params(colors=INK, labelsize=9, width=0.6)

@@ -1,0 +1,56 @@
+"""Rows of measured runs, gathered for a figure: what ended, its mean and spread, and what ran off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["Line", "Rows", "diverged", "gather", "number", "values"]
+
+Rows = Sequence[Mapping[str, Any]]
+"""One flat row per run: `method`, `setting`, `x`, `trial`, `status`, and figures that may be None or NaN."""
+
+
+class Line(NamedTuple):
+    """Mean and standard deviation of one figure over the trials, at every x; NaN where there is none."""
+
+    x: np.ndarray[tuple[int], np.dtype[np.float64]]
+    mean: np.ndarray[tuple[int], np.dtype[np.float64]]
+    spread: np.ndarray[tuple[int], np.dtype[np.float64]]
+
+
+def number(row: Mapping[str, Any], *columns: str) -> float:
+    """Return the first of these columns that the row has a number in, else NaN."""
+    for column in columns:
+        value = row.get(column)
+        if value is not None and np.isfinite(value):
+            return float(value)
+    return float("nan")
+
+
+def values(rows: Iterable[Mapping[str, Any]], column: str) -> list[float]:
+    """Return what the runs that ended well measured."""
+    told = [number(row, column) for row in rows if row.get("status", "done") != "diverged"]
+    return [value for value in told if np.isfinite(value)]
+
+
+def gather(rows: Rows, column: str, *, at: Callable[[Mapping[str, Any]], float] = lambda row: number(row, "x")) -> Line:
+    """Gather one method's rows into a line; an x at which every run failed stays, as a gap."""
+    places = sorted({place for row in rows if np.isfinite(place := at(row))})
+    means, spreads = [], []
+    for place in places:
+        told = values([row for row in rows if at(row) == place], column)
+        means.append(float(np.mean(told)) if told else np.nan)
+        spreads.append(float(np.std(told, ddof=1)) if len(told) > 1 else np.nan)
+    return Line(np.array(places), np.array(means), np.array(spreads))
+
+
+def diverged(rows: Rows) -> dict[str, tuple[int, int]]:
+    """Return how many runs of how many diverged, for the methods of which any did."""
+    counts: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        lost, all_of_them = counts.get(row["method"], (0, 0))
+        counts[row["method"]] = (lost + (row.get("status") == "diverged"), all_of_them + 1)
+    return {method: count for method, count in counts.items() if count[0]}

@@ -1,0 +1,97 @@
+"""How each method looks: one colour, one marker and one kind of line, the same in every figure.
+
+A family of methods has a colour, its members have markers; online methods have solid lines, batch methods
+dashed ones, plain rules dotted ones. So a figure can be read in colour, by the colour-blind, and in grey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from sensormend.canvas import BLUE, INK, ORANGE
+
+__all__ = ["KINDS", "Style", "in_order", "style_of"]
+
+KINDS = {"ours": "ours", "online": "online", "batch": "batch", "plain": "plain rules"}
+"""What each kind of method is called in a legend, in the order of the legend."""
+
+LINES: dict[str, Any] = {"ours": "-", "online": "-", "batch": (0, (4.5, 1.8)), "plain": (0, (1, 1.6))}
+
+
+@dataclass(frozen=True)
+class Style:
+    """One method's looks; `hollow` markers are white inside."""
+
+    colour: str
+    marker: str
+    kind: str = "online"
+    hollow: bool = False
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """Keyword arguments for matplotlib's `plot`."""
+        ours = self.kind == "ours"
+        return {
+            "color": self.colour,
+            "linestyle": LINES[self.kind],
+            "linewidth": 2.6 if ours else 1.3,
+            "marker": self.marker,
+            "markersize": {"ours": 7.0, "plain": 8.0}.get(self.kind, 5.5),
+            "markerfacecolor": "white" if self.hollow else self.colour,
+            "markeredgecolor": self.colour,
+            "markeredgewidth": 1.6 if self.kind == "plain" else 1.2,
+            "zorder": 6 if ours else 3,
+        }
+
+
+_GREEN, _OLIVE = "#009e73", "#8f8a1f"
+
+STYLES: dict[str, Style] = {
+    "AutoOLRTR": Style(BLUE, "o", "ours"),
+    "AutoOLRTR 3 passes": Style(BLUE, "o", "ours", hollow=True),
+    "AutoOLRTR large path": Style(BLUE, "d", "ours", hollow=True),
+    "OLRTR": Style(_GREEN, "s"),
+    "OLRTR r3": Style(_GREEN, "D"),
+    "OLRTR r20": Style(_GREEN, "P"),
+    "OLRTR r3 Jacobi": Style(_GREEN, "D", hollow=True),
+    "OLRTR r20 Jacobi": Style(_GREEN, "P", hollow=True),
+    "ORLTM": Style("#cc79a7", "v"),
+    "StocRPCA": Style("#e69f00", "^"),
+    "OSTD": Style("#56b4e9", "X"),
+    "OLRSC": Style("#882255", "<"),
+    "GRASTA": Style(_OLIVE, "h"),
+    "GRASTA r5": Style(_OLIVE, ">"),
+    "GRASTA r20": Style(_OLIVE, ">", hollow=True),
+    "RTR": Style("#1f2933", "*", "batch"),
+    "RTR 0.75": Style("#1f2933", "*", "batch", hollow=True),
+    "TRPCA": Style(ORANGE, "p", "batch"),
+    "rolling median": Style("#7b8591", "1", "plain"),
+    "buddy check": Style("#9c6b4a", "2", "plain"),
+}
+
+_FREE_COLOURS = ("#332288", "#aa4499", "#117733", "#a6761d", "#ca0020", INK)
+_ALIASES = {"ORLTM (reconstruction)": "ORLTM"}
+
+
+def style_of(method: str) -> Style:
+    """Return a method's style; one that is not known gets its initial as a marker, and a colour by its name."""
+    known = STYLES.get(_ALIASES.get(method, method))
+    if known is not None:
+        return known
+    kind = "ours" if method.startswith("AutoOLRTR") else "online"
+    initial = next((letter for letter in method if letter.isalnum()), "x")
+    return Style(_FREE_COLOURS[crc32(method.encode()) % len(_FREE_COLOURS)], f"${initial}$", kind)
+
+
+def in_order(methods: Iterable[str]) -> list[str]:
+    """Sort methods as legends and tables have them: by kind, then as listed here, unknown ones last."""
+    kinds, listed = list(KINDS), list(STYLES)
+
+    def key(method: str) -> tuple[int, int, str]:
+        name = _ALIASES.get(method, method)
+        return kinds.index(style_of(method).kind), listed.index(name) if name in STYLES else len(listed), method
+
+    return sorted(set(methods), key=key)
