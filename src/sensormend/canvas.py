@@ -8,7 +8,7 @@ from typing import Any
 
 from sensormend.errors import SensormendError
 
-__all__ = ["BLUE", "GREYS", "INK", "ORANGE", "bare", "blank", "heading", "save"]
+__all__ = ["BLUE", "GREYS", "INK", "ORANGE", "bare", "blank", "heading", "save", "save_both"]
 
 # From Okabe and Ito's palette, which stays apart for every kind of colour blindness.
 BLUE, ORANGE = "#0072b2", "#d55e00"
@@ -38,6 +38,13 @@ def save(figure: Any, path: Path | str) -> Path:
     with matplotlib.rc_context(_SAVED):
         figure.savefig(target, metadata=_METADATA.get(target.suffix[1:].lower()))
     return target
+
+
+def save_both(figure: Any, folder: Path | str, name: str) -> list[Path]:
+    """Write `name.png` and `name.svg`; the layout, which takes longest, is worked out once."""
+    png = save(figure, Path(folder) / f"{name}.png")
+    figure.set_layout_engine("none")
+    return [png, save(figure, Path(folder) / f"{name}.svg")]
 
 
 def heading(figure: Any, title: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.canvas import GREYS, INK, blank, heading, save
+from sensormend.canvas import GREYS, INK, blank, heading, save_both
 from sensormend.recovery import FloatArray, Recovery
 
 __all__ = ["decomposition", "most_telling"]
@@ -75,7 +75,7 @@ def decomposition(
         handles=[Patch(fc=MISSING, label="missing")], loc="lower right", frameon=False, fontsize=10, labelcolor=INK,
         handlelength=1.1, handleheight=1.1,
     )  # fmt: skip
-    return [save(figure, Path(folder) / f"{name}.{ending}") for ending in ("png", "svg")]
+    return save_both(figure, folder, name)
 
 
 def most_telling(recovery: Recovery, days: int = SHOWN) -> slice:

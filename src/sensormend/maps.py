@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import Voronoi
 
-from sensormend.canvas import GREYS, INK, blank, heading, save
+from sensormend.canvas import GREYS, INK, blank, heading, save_both
 from sensormend.errors import InputError, ShapeError
 from sensormend.recovery import BoolArray, FloatArray
 
@@ -154,7 +154,7 @@ def city_map(
     bar.ax.tick_params(colors=INK, labelsize=9, width=0.6)
     bar.outline.set_visible(False)
     _map_keys(figure, rings=bool(flagged[:, chosen].any()))
-    return [save(figure, Path(folder) / f"{name}.{ending}") for ending in ("png", "svg")]
+    return save_both(figure, folder, name)
 
 
 def chosen_days(times: NDArray[np.datetime64], dates: int = DATES) -> list[int]:

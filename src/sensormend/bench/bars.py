@@ -10,7 +10,7 @@ import numpy as np
 
 from sensormend.bench.runs import Rows, values
 from sensormend.bench.styles import in_order, style_of
-from sensormend.canvas import GREYS, INK, bare, blank, heading, save
+from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
 
 __all__ = ["bar_chart", "faults_chart"]
 
@@ -67,7 +67,7 @@ def bar_chart(
         for border in borders:
             axes.axhline(border, color=GREYS[2], lw=0.8, zorder=1)
     _bar_keys(figure, settings, published=bool(published))
-    return [save(figure, Path(folder) / f"{name}.{ending}") for ending in ("png", "svg")]
+    return save_both(figure, folder, name)
 
 
 def faults_chart(
@@ -98,7 +98,7 @@ def faults_chart(
         "Mean over the runs; the best of each column in bold, darker is better; div.: every run diverged.",
         fontsize=8.5, color=GREYS[0], x=0.008, ha="left",
     )  # fmt: skip
-    return [save(figure, Path(folder) / f"{name}.{ending}") for ending in ("png", "svg")]
+    return save_both(figure, folder, name)
 
 
 def _mean(rows: Rows, method: str, setting: str, column: str) -> tuple[float, bool]:
@@ -217,8 +217,7 @@ def _draw_table(axes: Any, rows: Rows, methods: list[str], cases: list[str], col
     table = np.array([[value for value, _ in line] for line in found])
     goodness = _goodness(table, larger=column == "f1")
     # The darkest end of the map would swallow the numbers.
-    shades = ListedColormap(colormaps["Blues"](np.linspace(0.02, 0.85, 256)))
-    shades.set_bad("#f4f5f6")
+    shades = ListedColormap(colormaps["Blues"](np.linspace(0.02, 0.85, 256))).with_extremes(bad="#f4f5f6")
     pick = np.max if column == "f1" else np.min
     # What reads the same is the same: methods that tie in print are all in bold.
     leaders = [_said(float(pick(told))) if (told := own[np.isfinite(own)]).size else "" for own in table.T]

@@ -13,7 +13,7 @@ import numpy as np
 from sensormend.bench.bars import bar_chart, faults_chart
 from sensormend.bench.runs import Rows, diverged, gather, number
 from sensormend.bench.styles import KINDS, in_order, style_of
-from sensormend.canvas import GREYS, INK, bare, blank, heading, save
+from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
 from sensormend.decomposition import decomposition
 from sensormend.maps import city_map
 
@@ -29,7 +29,8 @@ __all__ = [
 ]
 
 WIDTH = 10.0
-MOST_TICKS = 8
+ONE_MORE = "time for one more day (s)"
+MOST_TICKS, LABEL_ROOM = 8, 0.075
 # Ours beside the batch methods, which are few, and the many online ones at the end.
 LEGEND_ORDER = ("ours", "batch", "plain", "online")
 
@@ -62,9 +63,15 @@ def line_charts(
     title
         Above it all.
     """
+    return _lines(rows, folder, name, panels, x_label, title)
+
+
+def _lines(
+    rows: Rows, folder: Path | str, name: str, panels: Sequence[Panel], x_label: str, title: str, note: str = ""
+) -> list[Path]:
     columns = len(panels) if len(panels) <= 3 else 2
     lines = -(-len(panels) // columns)
-    figure = blank(WIDTH, 3.5 * lines + 0.35 * bool(title) + _legend_height(rows))
+    figure = blank(WIDTH, 3.5 * lines + 0.35 * bool(title) + _legend_height(rows) + 0.2 * bool(note))
     heading(figure, title)
     _airy(figure)
     grid = figure.subplots(lines, columns, squeeze=False).ravel()
@@ -74,8 +81,8 @@ def line_charts(
         axes.set_xlabel(x_label, color=INK, fontsize=10)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    _legend(figure, rows, _notes(rows, beyond))
-    return _both(figure, folder, name)
+    _legend(figure, rows, _notes(rows, beyond, note))
+    return save_both(figure, folder, name)
 
 
 def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence", *, title: str = "") -> list[Path]:
@@ -125,9 +132,9 @@ def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence",
     ]
     figure.legend(
         handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=10, labelcolor=INK,
-        handlelength=3, **_noted(_notes(rows, [])),
+        handlelength=3, **_noted(_notes(rows)),
     )  # fmt: skip
-    return _both(figure, folder, name)
+    return save_both(figure, folder, name)
 
 
 def growth_chart(rows: Rows, folder: Path | str, name: str = "growth", *, title: str = "") -> list[Path]:
@@ -144,14 +151,13 @@ def growth_chart(rows: Rows, folder: Path | str, name: str = "growth", *, title:
 
     panels = [
         Panel("seconds", "computation time (s)"),
-        Panel("one_more", "time for one more day (s)", log=True),
+        Panel("one_more", ONE_MORE, log=True),
         Panel("peak_mb", "peak memory (MB)", log=True),
     ]
     told = [more(row) for row in rows]
     shown = [panel for panel in panels if any(np.isfinite(number(row, panel.column)) for row in told)]
-    return line_charts(
-        told, folder, name, panels=shown or panels[:1], x_label="length of the tensor (days)", title=title
-    )
+    note = "One more day: an online method takes that day alone (drawn: its mean), a batch method begins again."
+    return _lines(told, folder, name, shown or panels[:1], "length of the tensor (days)", title, note)
 
 
 def _draw_panel(axes: Any, rows: Rows, panel: Panel) -> list[str]:
@@ -169,9 +175,20 @@ def _draw_panel(axes: Any, rows: Rows, panel: Panel) -> list[str]:
     axes.set_ylabel(panel.label, color=INK, fontsize=10)
     places = sorted({float(row["x"]) for row in rows if np.isfinite(number(row, "x"))})
     if 0 < len(places) <= MOST_TICKS:
-        axes.set_xticks(places, [f"{place:g}" for place in places])
+        axes.set_xticks(places, _apart(places))
     _finish(axes)
     return beyond
+
+
+def _apart(places: list[float]) -> list[str]:
+    """Label ticks, from the last one down, but for those whose labels would touch."""
+    labels: list[str] = []
+    last = float("inf")
+    for place in reversed(places):
+        fits = last - place > LABEL_ROOM * (places[-1] - places[0])
+        labels.append(f"{place:g}" if fits else "")
+        last = place if fits else last
+    return labels[::-1]
 
 
 def _scale(axes: Any, panel: Panel) -> None:
@@ -282,12 +299,12 @@ def _legend(figure: Any, rows: Rows, notes: str) -> None:
 def _noted(notes: str) -> dict[str, Any]:
     if not notes:
         return {}
-    return {"title": fill(notes, 130), "title_fontproperties": {"size": 8.5}, "alignment": "left"}
+    return {"title": fill(notes, 130), "title_fontproperties": {"size": 8.5}}
 
 
-def _notes(rows: Rows, beyond: Sequence[str]) -> str:
+def _notes(rows: Rows, beyond: Sequence[str] = (), note: str = "") -> str:
     """Say what the figure does not show."""
-    parts = []
+    parts = [note] if note else []
     lost = diverged(rows)
     if lost:
         named = [f"{method} ({lost[method][0]} of {lost[method][1]} runs)" for method in in_order(lost)]
@@ -300,7 +317,3 @@ def _notes(rows: Rows, beyond: Sequence[str]) -> str:
 def _airy(figure: Any) -> None:
     """Keep each panel's label away from the panel before it."""
     figure.get_layout_engine().set(w_pad=0.09, h_pad=0.06, wspace=0.02)
-
-
-def _both(figure: Any, folder: Path | str, name: str) -> list[Path]:
-    return [save(figure, Path(folder) / f"{name}.{ending}") for ending in ("png", "svg")]

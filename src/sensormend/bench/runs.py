@@ -48,9 +48,10 @@ def gather(rows: Rows, column: str, *, at: Callable[[Mapping[str, Any]], float] 
 
 
 def diverged(rows: Rows) -> dict[str, tuple[int, int]]:
-    """Return how many runs of how many diverged, for the methods of which any did."""
-    counts: dict[str, tuple[int, int]] = {}
+    """Return how many runs of how many diverged, for the methods of which any did; a run may have many rows."""
+    runs: dict[str, dict[tuple[object, ...], bool]] = {}
     for row in rows:
-        lost, all_of_them = counts.get(row["method"], (0, 0))
-        counts[row["method"]] = (lost + (row.get("status") == "diverged"), all_of_them + 1)
-    return {method: count for method, count in counts.items() if count[0]}
+        run = tuple(row.get(name) for name in ("setting", "x", "trial"))
+        own = runs.setdefault(row["method"], {})
+        own[run] = own.get(run, False) or row.get("status") == "diverged"
+    return {method: (sum(own.values()), len(own)) for method, own in runs.items() if any(own.values())}
