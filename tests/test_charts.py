@@ -113,7 +113,7 @@ def test_every_method_is_drawn_in_every_panel(tmp_path: Path, seen: list[Any]) -
             own = [row for row in rows if row["method"] == method]
             np.testing.assert_allclose(drawn[method].get_ydata(), gather(own, panel.column).mean)
         assert np.isnan(drawn[LOST].get_ydata()).all(), "what diverged is a gap"
-    assert f"{LOST} (6 of 6 runs)" in words(figure)
+    assert f"Diverged, not drawn: {LOST} (6 of 6 runs)." in words(figure)
     assert {text.get_text() for text in figure.legends[0].get_texts()} >= set(METHODS)
     assert inside(figure)
 

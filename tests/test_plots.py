@@ -71,6 +71,14 @@ def test_what_is_wrong_changes_the_picture(tmp_path: Path, network: Network) -> 
     assert (with_truth != without).any()
 
 
+def test_the_same_network_gives_the_same_bytes(tmp_path: Path, network: Network) -> None:
+    first, second = (tmp_path / "a.png", tmp_path / "b.png")
+    for path in (first, second):
+        drawn(path, network, judged(network))
+    assert first.read_bytes() == second.read_bytes()
+    assert b"Software" not in first.read_bytes()
+
+
 def test_a_network_of_nothing_but_gaps_can_be_drawn(tmp_path: Path, network: Network) -> None:
     empty = np.full_like(network.readings, np.nan)
     recovery = judged(network)
