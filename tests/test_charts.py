@@ -241,6 +241,7 @@ def test_bars_show_every_method_the_oracle_and_the_paper(tmp_path: Path, seen: l
     assert widths[place + 0.18] == pytest.approx(np.mean(own))
     assert any(line.get_marker() == "D" and line.get_xdata()[0] == 0.984 for line in f1.get_lines())
     assert words(figure).count("diverged") == 6
+    assert f"Diverged, not drawn: {LOST} (4 of 4 runs)." in words(figure)
     assert "(an oracle)" in words(figure)
     assert inside(figure)
 
@@ -267,6 +268,7 @@ def test_faults_are_a_table_in_colours(tmp_path: Path, seen: list[Any], cases: t
     bold = [text for text in figure.axes[0].texts if text.get_fontweight() == "bold" and text.get_position()[0] == 0]
     assert {text.get_text() for text in bold} == {f"{best:.2f}"}
     assert "div." in words(figure)
+    assert f"{LOST} ({2 * len(cases)} of {2 * len(cases)} runs)." in words(figure).replace("\n", " ")
 
 
 def recovered(days: int = 12) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Recovery]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill, wrap
 from typing import Any
 
 import numpy as np
 
-from sensormend.bench.runs import Rows, values
+from sensormend.bench.runs import Rows, diverged_note, values
 from sensormend.bench.styles import in_order, style_of
 from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
 
@@ -66,7 +67,7 @@ def bar_chart(
         axes.tick_params(axis="y", length=0)
         for border in borders:
             axes.axhline(border, color=GREYS[2], lw=0.8, zorder=1)
-    _bar_keys(figure, settings, published=bool(published))
+    _bar_keys(figure, settings, diverged_note(rows), published=bool(published))
     return save_both(figure, folder, name)
 
 
@@ -94,9 +95,9 @@ def faults_chart(
         axes.set_yticks(range(len(methods)), methods, fontsize=9.5)
         for text, method in zip(axes.get_yticklabels(), methods, strict=True):
             text.set_fontweight("bold" if style_of(method).kind == "ours" else "normal")
+    told = "Mean over the runs; the best of each column in bold, darker is better; div.: every run diverged."
     figure.supxlabel(
-        "Mean over the runs; the best of each column in bold, darker is better; div.: every run diverged.",
-        fontsize=8.5, color=GREYS[0], x=0.008, ha="left",
+        "\n".join([told, *wrap(diverged_note(rows), 140)]), fontsize=8.5, color=GREYS[0], x=0.008, ha="left",
     )  # fmt: skip
     return save_both(figure, folder, name)
 
@@ -191,7 +192,7 @@ def _draw_f1(
     axes.set_xlabel("F1 score", color=INK, fontsize=10)
 
 
-def _bar_keys(figure: Any, settings: list[str], *, published: bool) -> None:
+def _bar_keys(figure: Any, settings: list[str], note: str, *, published: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -204,9 +205,11 @@ def _bar_keys(figure: Any, settings: list[str], *, published: bool) -> None:
     )
     if published:
         handles.append(Line2D([], [], marker="D", ms=4, mfc="white", mec=INK, ls="none", label="F1 in the paper"))
-    figure.legend(
+    legend = figure.legend(
         handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9.5, labelcolor=INK,
+        title=fill(note, 130) or None, title_fontproperties={"size": 8.5},
     )  # fmt: skip
+    legend.get_title().set_color(GREYS[0])
 
 
 def _draw_table(axes: Any, rows: Rows, methods: list[str], cases: list[str], column: str) -> None:

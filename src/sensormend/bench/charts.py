@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sensormend.bench.bars import bar_chart, faults_chart
-from sensormend.bench.runs import Rows, diverged, gather, number
+from sensormend.bench.runs import Rows, diverged, diverged_note, gather, number
 from sensormend.bench.styles import KINDS, in_order, style_of
 from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
 from sensormend.decomposition import decomposition
@@ -130,10 +130,11 @@ def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence",
         Line2D([], [], color=INK, label=_subscripted(setting), **look)
         for setting, look in zip(settings, looks, strict=True)
     ]
-    figure.legend(
+    legend = figure.legend(
         handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=10, labelcolor=INK,
         handlelength=3, **_noted(_notes(rows)),
     )  # fmt: skip
+    legend.get_title().set_color(GREYS[0])
     return save_both(figure, folder, name)
 
 
@@ -304,14 +305,8 @@ def _noted(notes: str) -> dict[str, Any]:
 
 def _notes(rows: Rows, beyond: Sequence[str] = (), note: str = "") -> str:
     """Say what the figure does not show."""
-    parts = [note] if note else []
-    lost = diverged(rows)
-    if lost:
-        named = [f"{method} ({lost[method][0]} of {lost[method][1]} runs)" for method in in_order(lost)]
-        parts.append(f"Diverged, not drawn: {', '.join(named)}.")
-    if beyond:
-        parts.append(f"Past the upper edge: {', '.join(in_order(beyond))}.")
-    return " ".join(parts)
+    edge = f"Past the upper edge: {', '.join(in_order(beyond))}." if beyond else ""
+    return " ".join(part for part in (note, diverged_note(rows), edge) if part)
 
 
 def _airy(figure: Any) -> None:

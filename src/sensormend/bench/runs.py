@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Line", "Rows", "diverged", "gather", "number", "values"]
+from sensormend.bench.styles import in_order
+
+__all__ = ["Line", "Rows", "diverged", "diverged_note", "gather", "number", "values"]
 
 Rows = Sequence[Mapping[str, Any]]
 """One flat row per run: `method`, `setting`, `x`, `trial`, `status`, and figures that may be None or NaN."""
@@ -55,3 +57,10 @@ def diverged(rows: Rows) -> dict[str, tuple[int, int]]:
         own = runs.setdefault(row["method"], {})
         own[run] = own.get(run, False) or row.get("status") == "diverged"
     return {method: (sum(own.values()), len(own)) for method, own in runs.items() if any(own.values())}
+
+
+def diverged_note(rows: Rows) -> str:
+    """Say in one sentence what diverged; nothing where nothing did."""
+    lost = diverged(rows)
+    named = [f"{method} ({lost[method][0]} of {lost[method][1]} runs)" for method in in_order(lost)]
+    return f"Diverged, not drawn: {', '.join(named)}." if named else ""
