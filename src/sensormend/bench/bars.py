@@ -232,7 +232,7 @@ def _draw_table(axes: Any, rows: Rows, methods: list[str], cases: list[str], col
             said = "div." if lost else _said(value)
             axes.text(
                 place, line, said, ha="center", va="center", fontsize=8.5,
-                color="white" if np.isfinite(value) and goodness[line, place] > 0.6 else INK,
+                color="white" if np.isfinite(value) and goodness[line, place] > 0.68 else INK,
                 fontweight="bold" if said == leaders[place] else "normal", fontstyle="italic" if lost else "normal",
             )  # fmt: skip
     axes.set_xticks(range(len(cases)), [case.replace("-", "\n", 1) for case in cases], fontsize=8.5)
