@@ -1,16 +1,67 @@
-"""The methods that the benches compare, with the settings that their authors gave them."""
+"""The methods that the benches compare, each with the settings that its authors gave it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from sensormend.bench.baselines import BuddyCheck, RollingMedian
 from sensormend.errors import ConfigError
 from sensormend.methods.auto import AutoOLRTR
-from sensormend.methods.base import Method
+from sensormend.methods.base import Method, OnlineMethod
+from sensormend.methods.grasta import GRASTA
+from sensormend.methods.olrsc import OLRSC
 from sensormend.methods.olrtr import OLRTR
+from sensormend.methods.orltm import ORLTM
+from sensormend.methods.ostd import OSTD
 from sensormend.methods.rtr import RTR
+from sensormend.methods.stoc_rpca import StocRPCA
+from sensormend.methods.trpca import TRPCA
+from sensormend.recovery import FloatArray, Recovery
 
-__all__ = ["CONTESTANTS", "auto", "chosen"]
+__all__ = ["Contestant", "auto", "chosen", "line_up", "mend"]
+
+LARGE = "AutoOLRTR large path"
+NOAA_COLUMNS, AOT_COLUMNS = 8736, 8760
+SIMULATED_COLUMNS = 50_000
+"""Twenty minibatches of 50 x 50 columns; STOC-RPCA's weights follow from how many there will be."""
+CLOSED = "gaps are closed by straight lines first"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One row of the tables.
+
+    Attributes
+    ----------
+    make
+        Makes a fresh model from a seed.
+    kind
+        ours, online, batch or plain (what a user would do instead).
+    passes
+        How often its paper walks the data.
+    note
+        What a reader has to know about it.
+    cost
+        Microseconds per reading, roughly: for the time left.
+    zeros
+        Whether it is handed zeros where readings are missing.
+    """
+
+    name: str
+    make: Callable[[int], Method]
+    kind: str
+    cost: float
+    passes: int = 1
+    note: str = ""
+    zeros: bool = False
+
+    @property
+    def online(self) -> bool:
+        """Return whether it walks the data."""
+        return self.kind in ("ours", "online")
 
 
 def auto(seed: int = 0, *, large: bool = False) -> AutoOLRTR:
@@ -25,22 +76,144 @@ def auto(seed: int = 0, *, large: bool = False) -> AutoOLRTR:
     return LargePath(seed=seed)
 
 
-CONTESTANTS: dict[str, Callable[[int], Method]] = {
-    "AutoOLRTR": auto,
-    "AutoOLRTR large path": lambda seed: auto(seed, large=True),
-    # Rank 3 is what the authors' code runs, rank 20 what their paper says.
-    "OLRTR r3": lambda seed: OLRTR(3, 330, tol=1e-3, max_iter=10, seed=seed),
-    "OLRTR r20": lambda seed: OLRTR(20, 70, seed=seed),
-    "RTR": lambda seed: RTR(),
-}
+def line_up(where: str, rank: int | None = None) -> dict[str, Contestant]:
+    """Return the contestants of `noaa`, `aot`, `faults` or `simulated`, by name; the latter of a known `rank`."""
+    if where == "simulated":
+        found = [*_ours(), *_simulated(rank or 3)]
+    elif where == "aot":
+        found = [*_ours(), *_aot()]
+    elif where in ("noaa", "faults"):
+        found = [*_ours(), *_noaa(every=where == "noaa")]
+    else:
+        raise ValueError(f"no line-up for {where!r}")
+    return {contestant.name: contestant for contestant in found}
 
 
-def chosen(names: str) -> list[str]:
-    """Return the contestants that a comma-separated list names; `OLRTR` stands for both of its settings."""
+def chosen(names: str, where: str) -> list[str]:
+    """Return the contestants that a comma-separated list names.
+
+    A name stands for all its settings (`OLRTR` for each rank), `all` for everybody but the large path of AutoOLRTR.
+    """
+    known = list(line_up(where))
     found: list[str] = []
     for name in (part.strip() for part in names.split(",")):
-        matches = [known for known in CONTESTANTS if known == name or known.startswith(f"{name} r")]
+        if name == "all":
+            matches = [each for each in known if each != LARGE]
+        else:
+            matches = [each for each in known if each == name or (each.startswith(f"{name} ") and each != LARGE)]
         if not matches:
-            raise ConfigError(f"no method {name!r}; known: {', '.join(CONTESTANTS)}")
-        found += [known for known in matches if known not in found]
+            raise ConfigError(f"no method {name!r}; known: all, {', '.join(known)}")
+        found += [each for each in matches if each not in found]
     return found
+
+
+def mend(
+    contestant: Contestant, minibatches: Sequence[FloatArray], seed: int, *, passes: int | None = None
+) -> Recovery:
+    """Run a contestant over consecutive minibatches, (sensor, slot) or (sensor, slot, period), and join what it says.
+
+    A batch method sees them joined. Two passes go forth twice; three go forth, back with the slots reversed too, and
+    forth again, as the authors of OLRTR walk the Array of Things, a period at a time.
+    """
+    if contestant.zeros:
+        minibatches = [np.nan_to_num(part) for part in minibatches]
+    single = minibatches[0].ndim == 2
+    whole = (np.stack if single else np.concatenate)(list(minibatches), axis=-1)
+    model = contestant.make(seed)
+    turns = contestant.passes if passes is None else passes
+    if not isinstance(model, OnlineMethod):
+        return model.recover(whole)
+    if turns == 1:
+        results = [model.update(part) for part in minibatches]
+        return Recovery.stack(results) if single else Recovery.concatenate(results)
+    for turn in range(turns):
+        back = turn % 2 == 1 and turn < turns - 1
+        recovery = model.recover(whole[:, ::-1, ::-1] if back else whole)
+    return recovery
+
+
+def _ours() -> list[Contestant]:
+    return [
+        Contestant("AutoOLRTR", auto, "ours", 14),
+        Contestant(LARGE, lambda seed: auto(seed, large=True), "ours", 30),
+    ]
+
+
+def _plain() -> list[Contestant]:
+    return [
+        Contestant("rolling median", lambda seed: RollingMedian(), "plain", 0.5, note="25 h, 3 sigma, straight lines"),
+        Contestant(
+            "buddy check", lambda seed: BuddyCheck(), "plain", 0.5, note="the 5 most correlated sensors, 3 sigma"
+        ),
+    ]
+
+
+def _noaa(*, every: bool) -> list[Contestant]:
+    # Rank 3 is what OLRTR's authors run, rank 20 what their paper says of all methods; OSTD's own paper has rank 10.
+    usual = [
+        Contestant("OLRTR r20", lambda seed: OLRTR(20, 70, seed=seed), "online", 20, note="the paper's settings"),
+        Contestant("OLRTR r3", lambda seed: OLRTR(3, 330, tol=1e-3, max_iter=10, seed=seed), "online", 2,
+                   note="the authors' settings"),
+    ]  # fmt: skip
+    jacobi = [
+        Contestant("OLRTR r20 Jacobi", lambda seed: OLRTR(20, 70, dictionary_update="jacobi", seed=seed), "online", 20,
+                   note="the paper's settings with the sweep of the authors' code"),
+        Contestant("OLRTR r3 Jacobi",
+                   lambda seed: OLRTR(3, 330, tol=1e-3, max_iter=10, dictionary_update="jacobi", seed=seed),
+                   "online", 2, note="the authors' settings and sweep"),
+    ]  # fmt: skip
+    others = [
+        Contestant("ORLTM", lambda seed: ORLTM(20, seed=seed), "online", 60, note=f"a reconstruction; {CLOSED}"),
+        Contestant("StocRPCA", lambda seed: StocRPCA(20, columns=NOAA_COLUMNS, seed=seed), "online", 25, note=CLOSED),
+        Contestant("OSTD", lambda seed: OSTD(10, seed=seed), "online", 4, note=CLOSED),
+        Contestant("OLRSC", lambda seed: OLRSC(20, seed=seed), "online", 30, note=CLOSED),
+        Contestant("OLRSC 2 epochs", lambda seed: OLRSC(20, seed=seed), "online", 30, 2, f"as its paper; {CLOSED}"),
+        Contestant("GRASTA r5", lambda seed: GRASTA(5, seed=seed), "online", 15),
+        Contestant("GRASTA r20", lambda seed: GRASTA(20, seed=seed), "online", 20),
+    ]
+    batch = [
+        Contestant("RTR", lambda seed: RTR(), "batch", 30, note="lambda from the data's shape"),
+        Contestant("TRPCA", lambda seed: TRPCA(), "batch", 30, note=CLOSED),
+    ]
+    if not every:
+        return [*usual, *others, *batch, *_plain()]
+    zeros = [
+        Contestant(f"{other.name}, gaps as 0", other.make, "online", other.cost, note="handed 0 for a gap", zeros=True)
+        for other in others if other.name in ("OSTD", "OLRSC")
+    ]  # fmt: skip
+    fixed = Contestant("RTR 0.75", lambda seed: RTR(0.75), "batch", 30, note="lambda 0.75")
+    return [*usual, *jacobi, *others, *zeros, batch[0], fixed, batch[1], *_plain()]
+
+
+def _aot() -> list[Contestant]:
+    three = "three passes"
+    return [
+        Contestant("OLRTR", lambda seed: OLRTR(3, 370, tol=1e-3, max_iter=50, seed=seed), "online", 5, 3, three),
+        Contestant("ORLTM", lambda seed: ORLTM(3, seed=seed), "online", 60, 3, f"a reconstruction; {three}; {CLOSED}"),
+        Contestant("StocRPCA", lambda seed: StocRPCA(3, columns=AOT_COLUMNS, seed=seed), "online", 25, 3,
+                   f"{three}; {CLOSED}"),
+        Contestant("OSTD", lambda seed: OSTD(10, seed=seed), "online", 4, 3, f"{three}; {CLOSED}"),
+        Contestant("OLRSC", lambda seed: OLRSC(3, seed=seed), "online", 30, 3, f"{three}; {CLOSED}"),
+        Contestant("GRASTA", lambda seed: GRASTA(3, seed=seed), "online", 15, 3, three),
+        Contestant("RTR", lambda seed: RTR(), "batch", 30, note="lambda from the data's shape"),
+        Contestant("TRPCA", lambda seed: TRPCA(), "batch", 30, note=CLOSED),
+        *_plain(),
+    ]  # fmt: skip
+
+
+def _simulated(rank: int) -> list[Contestant]:
+    # The paper's rule in its simulations: the true rank, alpha 3, a fiber is faulty where any |E| exceeds 1.
+    at = 1.0
+    return [
+        Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=at, seed=seed), "online", 6),
+        Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=at, seed=seed), "online", 6,
+                   note=f"a reconstruction; {CLOSED}"),
+        Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=SIMULATED_COLUMNS, threshold=at, seed=seed),
+                   "online", 8, note=CLOSED),
+        Contestant("OSTD", lambda seed: OSTD(rank, threshold=at, seed=seed), "online", 3, note=CLOSED),
+        Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=at, seed=seed), "online", 20, note=CLOSED),
+        Contestant("GRASTA", lambda seed: GRASTA(rank, threshold=at, seed=seed), "online", 8),
+        Contestant("RTR", lambda seed: RTR(threshold=at), "batch", 15),
+        Contestant("TRPCA", lambda seed: TRPCA(threshold=at), "batch", 40, note=CLOSED),
+        *_plain(),
+    ]  # fmt: skip

@@ -1,0 +1,87 @@
+"""Gaps closed by straight lines, for the methods that know no missing data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sensormend.recovery import FloatArray
+
+__all__ = ["close_gaps", "close_period", "time_line", "time_line_back"]
+
+
+def time_line(readings: FloatArray, fiber_axis: int) -> FloatArray:
+    """Lay readings out as (sensor, variable, time): the periods in order, each slot by slot.
+
+    Examples
+    --------
+    >>> time_line(np.array([[[1, 3], [2, 4]]]), 1)
+    array([[[1, 2, 3, 4]]])
+    """
+    last = np.moveaxis(readings, fiber_axis, -1)
+    variables = int(np.prod(readings.shape[1:fiber_axis], dtype=int))
+    return last.reshape(readings.shape[0], variables, -1)
+
+
+def time_line_back(line: FloatArray, shape: tuple[int, ...], fiber_axis: int) -> FloatArray:
+    """Undo `time_line`."""
+    moved = (*shape[:fiber_axis], *shape[fiber_axis + 1 :], shape[fiber_axis])
+    return np.moveaxis(line.reshape(moved), -1, fiber_axis)
+
+
+def close_gaps(line: FloatArray, before: FloatArray | None = None) -> FloatArray:
+    """Interpolate every row of (row, time) linearly, holding the first and the last reading at the ends.
+
+    Parameters
+    ----------
+    line
+        Readings, NaN where there is none.
+    before
+        What each row was just before the first time, NaN where that is not known.
+
+    Returns
+    -------
+    closed
+        A row without any reading takes the mean of the others; NaN is left only where nothing is known at all.
+    """
+    closed = np.array(line)
+    known = np.isnan(closed)
+    if not known.any():
+        return closed
+    times = np.arange(closed.shape[1])
+    anchored = np.zeros(len(closed), dtype=bool) if before is None else np.isfinite(before)
+    for row in np.flatnonzero(known.any(axis=1)):
+        there = np.flatnonzero(~known[row])
+        at, values = there.astype(float), closed[row, there]
+        if anchored[row] and before is not None:
+            at, values = np.concatenate(([-1.0], at)), np.concatenate(([before[row]], values))
+        if at.size:
+            closed[row] = np.interp(times, at, values)
+    unheard = np.isnan(closed[:, 0])
+    if unheard.any() and not unheard.all():
+        closed[unheard] = closed[~unheard].mean(axis=0)
+    return closed
+
+
+def close_period(readings: FloatArray, last: FloatArray, fiber_axis: int) -> tuple[FloatArray, FloatArray]:
+    """Close the gaps of a minibatch period by period, as if each came alone.
+
+    Returns
+    -------
+    closed
+        (sensor, variable, time).
+    last
+        The last value of each (sensor, variable) that was ever heard, for the next period.
+    """
+    line = time_line(readings, fiber_axis)
+    sensors, variables, times = line.shape
+    slots = readings.shape[fiber_axis]
+    closed = np.empty_like(line)
+    rows = line.reshape(-1, times)
+    out = closed.reshape(-1, times)
+    last = last.reshape(-1).copy()
+    for first in range(0, times, slots):
+        span = slice(first, first + slots)
+        out[:, span] = close_gaps(rows[:, span], last)
+        heard = np.isfinite(last) | np.isfinite(rows[:, span]).any(axis=1)
+        last = np.where(heard, out[:, span.stop - 1], np.nan)
+    return closed, last.reshape(sensors, variables)

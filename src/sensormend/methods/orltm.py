@@ -1,0 +1,131 @@
+"""ORLTM, online robust low-rank tensor modeling: a reconstruction."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sensormend.errors import ConfigError
+from sensormend.methods._robust_fit import soft
+from sensormend.methods.gaps import close_period, time_line_back
+from sensormend.methods.olrsc import relative, sweep
+from sensormend.methods.online import Arrays, PublishedOnline, Solved
+from sensormend.methods.settings import check_count, check_positive
+from sensormend.recovery import FloatArray
+from sensormend.tensor import fold, unfold
+
+__all__ = ["ORLTM"]
+
+
+class ORLTM(PublishedOnline):
+    """Online robust low-rank tensor modeling (Li and others 2019): a RECONSTRUCTION.
+
+    Only the abstract of its paper could be read, and there is no public code. What is here is OLRSC in every mode of
+    the minibatch, with outliers in single readings that all modes share. Its figures are those of this
+    reconstruction, not of the authors' method.
+
+    Parameters
+    ----------
+    rank
+        The number of columns of every dictionary.
+    lambda1, lambda2, lambda3
+        The weights of fit, outliers and dictionaries. By default 1, 1 / sqrt(I) for the longest axis I, and sqrt(t / I)
+        for each mode of length I and minibatch number t of a pass.
+    fiber_axis
+        The axis of the slots. Axis 0 is the sensors.
+    tol, max_iter
+        When the inner loop stops: the relative change of low-rank part and outliers, and how many iterations at most.
+    threshold
+        A fiber is faulty when any |E| in it exceeds this.
+    seed
+        For the dictionaries at the start. None takes a fresh one each time.
+
+    Notes
+    -----
+    The method knows no missing data: gaps are closed by straight lines in time first, period by period.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> readings = random.uniform(1, 2, (8, 1, 1)) * np.linspace(0, 1, 24)[:, None] * random.uniform(1, 2, 30)
+    >>> readings[5, :, 20] = 9.0
+    >>> result = ORLTM(rank=2, threshold=2, seed=0).recover(readings, passes=2)
+    >>> [(int(sensor), int(day)) for sensor, day in np.argwhere(result.faulty)]
+    [(5, 20)]
+    """
+
+    _settings = ("lambda1", "lambda2", "lambda3", "tol", "max_iter")
+    _per_pass = ("last", "t", *(f"M{mode}" for mode in range(8)))
+
+    def __init__(
+        self,
+        rank: int = 10,
+        *,
+        lambda1: float = 1.0,
+        lambda2: float | None = None,
+        lambda3: float | None = None,
+        fiber_axis: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        threshold: float = 0.01,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
+        if self.fiber_axis == 0:
+            raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
+        self.lambda1 = check_positive("lambda1", lambda1)
+        self.lambda2 = None if lambda2 is None else check_positive("lambda2", lambda2)
+        self.lambda3 = None if lambda3 is None else check_positive("lambda3", lambda3)
+        self.tol = check_positive("tol", tol)
+        self.max_iter = check_count("max_iter", max_iter)
+
+    def _begin(self, shape: tuple[int, ...]) -> Arrays:
+        random = np.random.default_rng(self.seed)
+        known = {"t": np.zeros(()), "last": np.full((shape[0], math.prod(shape[1 : self.fiber_axis])), np.nan)}
+        for mode, length in enumerate(shape):
+            known[f"D{mode}"] = random.standard_normal((length, self.rank))
+            known |= {f"{name}{mode}": np.zeros((length, self.rank)) for name in "MB"}
+            known[f"A{mode}"] = np.zeros((self.rank, self.rank))
+        return known
+
+    def _solve(self, readings: FloatArray, known: Arrays) -> Solved:
+        closed, last = close_period(readings, known["last"], self.fiber_axis)
+        Z = np.ascontiguousarray(time_line_back(closed, readings.shape, self.fiber_axis))
+        if np.isnan(Z).any() or not Z.any():
+            return Solved(np.zeros(Z.shape), np.zeros(Z.shape), 0, None)
+        dictionaries = [known[f"D{mode}"] for mode in range(Z.ndim)]
+        X, E, coefficients, iterations = self._split(Z, dictionaries)
+        learned = {"t": known["t"] + 1, "last": last}
+        for mode, (D, V) in enumerate(zip(dictionaries, coefficients, strict=True)):
+            unfolded, sound = unfold(Z, mode), unfold(Z - E, mode)
+            lambda3 = self.lambda3 or math.sqrt(float(learned["t"]) / len(D))
+            # M grows by Z U with U = (Z'Z + I / lambda3)^-1 Z'(D - M); this is the same with a smaller system.
+            gram = unfolded @ unfolded.T
+            M = known[f"M{mode}"]
+            M = M + gram @ np.linalg.solve(gram + np.eye(len(D)) / lambda3, D - M)
+            A, B = known[f"A{mode}"] + V @ V.T, known[f"B{mode}"] + sound @ V.T
+            swept = sweep(D, self.lambda1 * A, self.lambda1 * B + lambda3 * M, lambda3)
+            learned |= {f"D{mode}": swept, f"M{mode}": M, f"A{mode}": A, f"B{mode}": B}
+        return Solved(X, np.where(np.isnan(readings), 0.0, E), iterations, learned)
+
+    def _split(
+        self, Z: FloatArray, dictionaries: list[FloatArray]
+    ) -> tuple[FloatArray, FloatArray, list[FloatArray], int]:
+        """Take turns between the coefficients of every mode and the outliers; X, E, the coefficients, iterations."""
+        modes = range(Z.ndim)
+        limit = (self.lambda2 or 1 / math.sqrt(max(Z.shape))) / (Z.ndim * self.lambda1)
+        ridge = np.eye(self.rank) / self.lambda1
+        solvers = [np.linalg.solve(D.T @ D + ridge, D.T) for D in dictionaries]
+        E, X = np.zeros(Z.shape), np.zeros(Z.shape)
+        V = [np.zeros(0)] * Z.ndim
+        iterations = 0
+        while iterations < self.max_iter:
+            iterations += 1
+            E_before, X_before = E, X
+            V = [solvers[mode] @ unfold(Z - E, mode) for mode in modes]
+            X = np.mean([fold(dictionaries[mode] @ V[mode], mode, Z.shape) for mode in modes], axis=0)
+            E = soft(Z - X, limit)
+            if relative(X - X_before, X_before) < self.tol and relative(E - E_before, E_before) < self.tol:
+                break
+        return X, E, V, iterations
