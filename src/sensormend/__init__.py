@@ -10,13 +10,24 @@ from sensormend.errors import (
     ValueRangeError,
 )
 from sensormend.methods.auto import AutoOLRTR
+from sensormend.methods.grasta import GRASTA
+from sensormend.methods.olrsc import OLRSC
 from sensormend.methods.olrtr import OLRTR
+from sensormend.methods.orltm import ORLTM
+from sensormend.methods.ostd import OSTD
 from sensormend.methods.rtr import RTR
+from sensormend.methods.stoc_rpca import StocRPCA
+from sensormend.methods.trpca import TRPCA
 from sensormend.recovery import Recovery
 
 __all__ = [
+    "GRASTA",
+    "OLRSC",
     "OLRTR",
+    "ORLTM",
+    "OSTD",
     "RTR",
+    "TRPCA",
     "AutoOLRTR",
     "ConfigError",
     "DivergenceError",
@@ -25,6 +36,7 @@ __all__ = [
     "SensormendError",
     "ShapeError",
     "StateError",
+    "StocRPCA",
     "ValueRangeError",
 ]
 

@@ -26,7 +26,10 @@ class SolvedColumn:
 
 
 class ColumnMethod(PublishedOnline):
-    """A matrix method: one column per time (and variable), the sensors as rows, in the order of time."""
+    """A matrix method: one column per time (and variable), the sensors as rows, in the order of time.
+
+    Several periods in one call are the same as several calls.
+    """
 
     _interpolates: ClassVar[bool] = True
     _per_pass: ClassVar[tuple[str, ...]] = ("last",)
@@ -43,6 +46,9 @@ class ColumnMethod(PublishedOnline):
     @abstractmethod
     def _next(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
         """Solve one column and write what it teaches into `known`."""
+
+    def _fixed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[: self.fiber_axis + 1]
 
     def _begin(self, shape: tuple[int, ...]) -> Arrays:
         known = self._begin_rows(shape[0])

@@ -47,14 +47,15 @@ class _Learned:
 class PublishedOnline(ABC):
     """A published online method: `_begin` and `_solve` are its own, the rest is here.
 
-    All minibatches have one shape. Labels, where given, must name the same sensors each time; their order is
-    free. When the numbers run off to infinity, `update` raises `DivergenceError` and the state stays as it was.
+    All minibatches have one shape, as far as `_fixed` says. Labels, where given, must name the same sensors each
+    time; their order is free. When the numbers run off to infinity, `update` raises `DivergenceError` and the state
+    stays as it was.
     """
 
     _settings: ClassVar[tuple[str, ...]] = ()
     """The names of the method's own settings."""
     _per_pass: ClassVar[tuple[str, ...]] = ()
-    """The arrays that start afresh with every pass over the data."""
+    """The arrays that start afresh with every pass over the data, without the number of the mode."""
     _ran_off: ClassVar[str] = RAN_OFF
 
     def __init__(self, *, rank: int, fiber_axis: int, threshold: float, seed: int | None) -> None:
@@ -72,12 +73,17 @@ class PublishedOnline(ABC):
     def _solve(self, readings: FloatArray, known: Arrays) -> Solved:
         """Solve one minibatch, NaN where missing, and learn from it."""
 
+    def _fixed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the part of a minibatch's shape that must be the same in every call."""
+        return shape
+
     def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
         """Recover one minibatch, (sensor, slot) or with any further axes, and learn from it."""
         name = type(self).__name__
         readings = as_readings(minibatch, fiber_axis=self.fiber_axis)
-        learned = self._learned or _Learned(readings.shape, self._begin(readings.shape), None)
-        if readings.shape != learned.shape:
+        shape = self._fixed(readings.shape)
+        learned = self._learned or _Learned(shape, self._begin(shape), None)
+        if shape != learned.shape:
             raise ShapeError(f"{name} cannot add sensors or change shape, {learned.shape} so far; got {readings.shape}")
         rows, labels = self._rows(sensors, learned)
         with np.errstate(all="ignore"):
@@ -156,8 +162,8 @@ class PublishedOnline(ABC):
         """Forget what belongs to one pass over the data, as `_per_pass` says."""
         if self._learned is not None:
             fresh = self._begin(self._learned.shape)
-            kept = {key: fresh[key] if key in self._per_pass else value for key, value in self._learned.arrays.items()}
-            self._learned = replace(self._learned, arrays=kept)
+            again = {key: part for key, part in fresh.items() if key.rstrip("0123456789") in self._per_pass}
+            self._learned = replace(self._learned, arrays={**self._learned.arrays, **again})
 
     def _rows(
         self, sensors: Sequence[Hashable] | None, learned: _Learned

@@ -56,7 +56,7 @@ class ORLTM(PublishedOnline):
     """
 
     _settings = ("lambda1", "lambda2", "lambda3", "tol", "max_iter")
-    _per_pass = ("last", "t", *(f"M{mode}" for mode in range(8)))
+    _per_pass = ("last", "t", "M")
 
     def __init__(
         self,
