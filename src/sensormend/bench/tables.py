@@ -1,4 +1,4 @@
-"""One table, three ways to read it: on the screen, as Markdown, as CSV."""
+"""One table, four ways to read it: on the screen, as Markdown, as CSV, and as what a page needs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich.markup import escape
 from rich.table import Table
 
 from sensormend.errors import SensormendError
 
-__all__ = ["Bar", "Figures", "mean_and_spread"]
+__all__ = ["Bar", "Cell", "Figures", "mean_and_spread", "write_tables"]
+
+NOTHING = "-"
 
 
 @dataclass(frozen=True)
@@ -41,71 +44,167 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """One figure: its mean and spread over `runs`, of which some diverged; its bar, and the paper's figure."""
+
+    mean: float = float("nan")
+    spread: float = float("nan")
+    bar: Bar | None = None
+    paper: float = float("nan")
+    runs: int = 0
+    diverged: int = 0
+
+    @property
+    def difference(self) -> float:
+        """Return how far ours lies above the paper's."""
+        return self.mean - self.paper
+
+    @property
+    def value(self) -> str:
+        """Return the mean in words; what diverged is said where nothing else can be."""
+        if np.isfinite(self.mean) or not self.diverged:
+            return _number(self.mean)
+        return f"diverged in {self.diverged} of {self.runs}"
+
+    @property
+    def beside(self) -> str:
+        """Return the spread, and how many runs diverged where others did not."""
+        if not np.isfinite(self.mean):
+            return ""
+        told = [f"± {_number(self.spread, like=self.mean)}"] if np.isfinite(self.spread) else []
+        return " ".join([*told, *([f"(diverged in {self.diverged} of {self.runs})"] if self.diverged else [])])
+
+
+@dataclass(frozen=True)
 class Figures:
-    """A table of figures: `cells[row][column]` is (mean, spread, bar or None), NaN where there is none."""
+    """A table of figures: `cells[row][column]`.
+
+    Attributes
+    ----------
+    labels, rows
+        What the first columns are called, and what stands in them.
+    columns
+        What the figures are called; with an `axis`, its values, and every cell is a `figure` there.
+    aside
+        Whether it is for those who want to know more: in the files and folded up on the page, not on the screen.
+    """
 
     title: str
     note: str
     labels: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     columns: tuple[str, ...]
-    cells: list[list[tuple[float, float, Bar | None]]]
+    cells: Sequence[Sequence[Cell]]
+    axis: str = ""
+    figure: str = ""
+    aside: bool = False
+
+    @property
+    def headers(self) -> list[str]:
+        """Return the titles of all columns, the paper's beside ours where there are any."""
+        beside = self._with_paper()
+        names = [
+            [name, "paper", "difference"] if told else [name] for name, told in zip(self.columns, beside, strict=True)
+        ]
+        return [*self.labels, *(name for group in names for name in group)]
+
+    def line(self, row: int) -> list[Cell]:
+        """Return a row's cells, one for each title after the labels."""
+        shown = []
+        for cell, told in zip(self.cells[row], self._with_paper(), strict=True):
+            shown += [cell, Cell(cell.paper), Cell(cell.difference)] if told else [cell]
+        return shown
+
+    def starts_group(self, row: int) -> bool:
+        """Say whether a row's first label is another than that of the row above."""
+        return row > 0 and len(self.labels) > 1 and self.rows[row][0] != self.rows[row - 1][0]
 
     def screen(self) -> Table:
         """Lay it out for a terminal: below each figure its spread and its bar; a miss is bold."""
         table = Table(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
         for label in self.labels:
-            table.add_column(label)
-        for column in self.columns:
-            table.add_column(column, justify="right")
-        for row, cells in zip(self.rows, self.cells, strict=True):
-            table.add_row(*row, *(_screen_cell(*cell) for cell in cells))
+            table.add_column(label, no_wrap=True)
+        for name in self.headers[len(self.labels) :]:
+            table.add_column(name, justify="right")
+        for number, row in enumerate(self.rows):
+            if self.starts_group(number):
+                table.add_section()
+            table.add_row(*(escape(label) for label in row), *(_screen_cell(cell) for cell in self.line(number)))
         return table
 
-    def write(self, folder: Path, name: str) -> list[Path]:
-        """Write `name.md` and `name.csv` into a folder."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            markdown, comma = folder / f"{name}.md", folder / f"{name}.csv"
-            markdown.write_text(self._markdown(), encoding="utf-8")
-            with comma.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow([*self.labels, "figure", "mean", "spread", "bar", "met"])
-                for row, cells in zip(self.rows, self.cells, strict=True):
-                    for column, (mean, spread, bar) in zip(self.columns, cells, strict=True):
-                        if np.isfinite(mean):
-                            told = ("", "") if bar is None else (str(bar), str(bar.met(mean)).lower())
-                            writer.writerow([*row, column, f"{mean:.6g}", f"{spread:.3g}", *told])
-        except OSError as error:
-            raise SensormendError(f"cannot write the tables to {folder}: {error}") from error
-        return [markdown, comma]
-
-    def _markdown(self) -> str:
-        names = (*self.labels, *self.columns)
-        lines = [f"### {self.title}", "", "| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-        for row, cells in zip(self.rows, self.cells, strict=True):
-            told = [_plain_cell(*cell[:2]) + _markdown_bar(cell[0], cell[2]) for cell in cells]
-            lines.append("| " + " | ".join((*row, *told)) + " |")
+    def markdown(self) -> str:
+        """Lay it out as Markdown."""
+        lines = [f"### {self.title}", "", _piped(self.headers), "|" + "---|" * len(self.headers)]
+        for number, row in enumerate(self.rows):
+            lines.append(_piped([*row, *(_plain_cell(cell) for cell in self.line(number))]))
         return "\n".join([*lines, "", self.note, ""])
 
+    def records(self) -> list[dict[str, str]]:
+        """Return one record for each figure there is, for CSV."""
+        found = []
+        for row, cells in zip(self.rows, self.cells, strict=True):
+            for column, cell in zip(self.columns, cells, strict=True):
+                if not np.isfinite(cell.mean) and not cell.diverged:
+                    continue
+                record = dict(zip(self.labels, row, strict=True))
+                record |= {self.axis: column, "figure": self.figure} if self.axis else {"figure": column}
+                record |= {"mean": f"{cell.mean:.6g}", "spread": f"{cell.spread:.3g}"}
+                record |= {"runs": str(cell.runs), "diverged": str(cell.diverged)}
+                if cell.bar is not None:
+                    record |= {"bar": str(cell.bar), "met": str(cell.bar.met(cell.mean)).lower()}
+                if np.isfinite(cell.paper):
+                    record |= {"paper": f"{cell.paper:g}", "difference": f"{cell.difference:.6g}"}
+                found.append(record)
+        return found
 
-def _plain_cell(mean: float, spread: float) -> str:
-    if not np.isfinite(mean):
-        return "-"
-    return f"{mean:.3f}" if not np.isfinite(spread) else f"{mean:.3f} ± {spread:.3f}"
+    def _with_paper(self) -> list[bool]:
+        return [any(np.isfinite(row[column].paper) for row in self.cells) for column in range(len(self.columns))]
 
 
-def _screen_cell(mean: float, spread: float, bar: Bar | None) -> str:
-    if not np.isfinite(mean):
-        return "-"
-    text = f"{mean:.3f}"
-    if bar is not None:
-        text = f"[{'green' if bar.met(mean) else 'bold red'}]{text}[/]"
-    beside = [f"± {spread:.3f}"] if np.isfinite(spread) else []
-    return "\n".join([text, *(f"[dim]{line}[/]" for line in [*beside, *([str(bar)] if bar else [])])])
+def write_tables(tables: Sequence[Figures], folder: Path, name: str) -> list[Path]:
+    """Write `name.md` with every table, and `name.csv` with every figure in them."""
+    markdown, comma = folder / f"{name}.md", folder / f"{name}.csv"
+    records = [record for table in tables for record in table.records()]
+    labels = dict.fromkeys(
+        label for table in tables for label in (*table.labels, *([table.axis] if table.axis else []))
+    )
+    figures = ("figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        markdown.write_text("\n".join(table.markdown() for table in tables), encoding="utf-8")
+        with comma.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, [*labels, *figures], restval="")
+            writer.writeheader()
+            writer.writerows(records)
+    except OSError as error:
+        raise SensormendError(f"cannot write the tables to {folder}: {error}") from error
+    return [markdown, comma]
 
 
-def _markdown_bar(mean: float, bar: Bar | None) -> str:
-    if bar is None or not np.isfinite(mean):
-        return ""
-    return f" ({bar})" if bar.met(mean) else f" (**misses {bar}**)"
+def _number(value: float, like: float | None = None) -> str:
+    """Return a number with as many digits as mean something; `like` another one, to stand beside it."""
+    size = abs(value if like is None else like)
+    if not np.isfinite(value):
+        return NOTHING
+    if value and (size >= 1e5 or size < 5e-4):
+        return f"{value:.1e}"
+    return f"{value:.1f}" if size >= 100 else f"{value:.3f}"
+
+
+def _piped(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _plain_cell(cell: Cell) -> str:
+    told = [part for part in (cell.value, cell.beside) if part]
+    if cell.bar is not None and np.isfinite(cell.mean):
+        told.append(f"({cell.bar})" if cell.bar.met(cell.mean) else f"(**misses {cell.bar}**)")
+    return " ".join(told)
+
+
+def _screen_cell(cell: Cell) -> str:
+    if not np.isfinite(cell.mean) or cell.bar is None:
+        bar, text = "", cell.value
+    else:
+        bar, text = str(cell.bar), f"[{'green' if cell.bar.met(cell.mean) else 'bold red'}]{cell.value}[/]"
+    return "\n".join([text, *(f"[dim]{line}[/]" for line in (cell.beside, bar) if line)])
