@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
-from time import perf_counter
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
 
-from sensormend.bench.contestants import CONTESTANTS
+import numpy as np
+
+from sensormend.bench.charts import faults_chart
+from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network
-from sensormend.bench.scores import DROPPED_DAYS, score
-from sensormend.bench.tables import Bar, Figures, mean_and_spread
+from sensormend.bench.experiment import DROPPED, Experiment, Job, Plan, Row, on_large_path
+from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_told
+from sensormend.bench.measure import measured
+from sensormend.bench.scores import paper_scores, score
+from sensormend.bench.tables import Bar, Figures
 from sensormend.errors import ConfigError
-from sensormend.faults import KINDS, Case, degrade
+from sensormend.faults import KINDS, Case, Degraded, degrade
 
-__all__ = ["BARS", "CASES", "Job", "chosen_cases", "figures", "run_job", "run_jobs"]
+__all__ = ["BARS", "CASES", "Faults", "chosen_cases"]
 
 CASES: dict[str, Case] = {
     "uniform-90": Case("uniform", observed=0.9),
@@ -24,20 +29,23 @@ CASES: dict[str, Case] = {
     "none-90": Case("none", share=0.0, observed=0.9),
 }
 SINGLE_KINDS: dict[str, Case] = {f"{kind}-90": Case(kind, observed=0.9) for kind in KINDS}
-
-COLUMNS = {
-    "f1": "F1",
-    "precision": "precision",
-    "recall": "recall",
-    "missing": "missing",
-    "repaired": "repaired",
-    "trusted": "trusted",
-    "false_alarms": "false alarms, %",
-    "re": "RE",
-    "coverage_missing": "coverage, missing",
-    "coverage_repaired": "coverage, repaired",
-    "seconds": "seconds",
+KINDS_AND_OUTAGES: dict[str, Case] = {f"{kind}-outages": Case(kind, observed=0.9, outages=True) for kind in KINDS}
+EVERY_CASE = {**CASES, **SINGLE_KINDS, **KINDS_AND_OUTAGES}
+GROUPS = {
+    "all": list(CASES),
+    "kinds": list(SINGLE_KINDS),
+    "outages": list(KINDS_AND_OUTAGES),
+    "everything": list(EVERY_CASE),
 }
+
+COLUMNS = (
+    "f1", "f1_best", "precision", "recall", "missing", "faulty", "repaired", "trusted", "false_alarms",
+    "coverage_missing", "coverage_repaired", "seconds",
+)  # fmt: skip
+ASIDE = ("re", "re_text", "re_code", "re_cleaned", "peak_mb")
+THRESHOLD = 0.01
+SENSORS, DAYS, SLOTS, QUICK_DAYS = 50, 364, 24, 40
+QUICK_CASES = "uniform-90,mix-90"
 
 _COVERAGE = {"coverage_missing": Bar(0.87, 0.93), "coverage_repaired": Bar(0.85, 0.95)}
 
@@ -63,86 +71,114 @@ BARS: dict[str, dict[str, Bar]] = {
 """What AutoOLRTR should reach on the `noaa` network, errors in deg C, false alarms in per cent."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """One run: a method on one case of one network with one seed."""
-
-    data: str
-    case: str
-    method: str
-    seed: int
-    sensors: int | None = None
-    days: int = 364
-    slots: int = 24
-    unscored: tuple[int, ...] = ()
-
-
 def chosen_cases(names: str) -> list[str]:
-    """Return the cases that a comma-separated list names; `all` are the five, `kinds` each kind alone."""
+    """Return the cases that a comma-separated list names.
+
+    `all` are the five, `kinds` each kind alone, `outages` each kind alone in a network with outages, and
+    `everything` all of them.
+    """
     found: list[str] = []
     for name in (part.strip() for part in names.split(",")):
-        group = {"all": list(CASES), "kinds": list(SINGLE_KINDS)}.get(name, [name])
-        for case in group:
-            if case not in CASES and case not in SINGLE_KINDS:
-                raise ConfigError(f"no case {case!r}; known: all, kinds, {', '.join([*CASES, *SINGLE_KINDS])}")
+        for case in GROUPS.get(name, [name]):
+            if case not in EVERY_CASE:
+                raise ConfigError(f"no case {case!r}; known: {', '.join([*GROUPS, *EVERY_CASE])}")
             if case not in found:
                 found.append(case)
     return found
 
 
-def run_job(job: Job) -> dict[str, float]:
-    """Run one job and return its scores, false alarms in per cent, and its seconds."""
-    truth = load_network(job.data, seed=job.seed, sensors=job.sensors, days=job.days, slots=job.slots)
-    case = {**CASES, **SINGLE_KINDS}[job.case]
-    spoilt = degrade(truth, case, job.seed)
-    started = perf_counter()
-    recovery = CONTESTANTS[job.method](job.seed).recover(spoilt.readings)
-    seconds = perf_counter() - started
-    scores = asdict(score(recovery, spoilt, unscored=job.unscored))
-    if not spoilt.faulty.any():
-        scores |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
-    return {**scores, "false_alarms": 100 * scores["false_alarms"], "seconds": seconds}
+class Faults(Experiment):
+    """Cases of `docs/faults.md` on a network of real or simulated readings."""
 
+    name = "faults"
+    title = "Fault bench"
+    caption = "F1 and the errors at missing and repaired readings of every method, case by case."
 
-def run_jobs(jobs: list[Job], *, processes: int = 1) -> Iterator[tuple[Job, dict[str, float]]]:
-    """Yield every job with its scores as it ends; several `processes` only where asked for."""
-    if processes == 1:
-        for job in jobs:
-            yield job, run_job(job)
-        return
-    with ProcessPoolExecutor(processes) as pool:
-        waiting = {pool.submit(run_job, job): job for job in jobs}
-        for done in as_completed(waiting):
-            yield waiting[done], done.result()
+    def stem(self, plan: Plan) -> str:
+        """Return the name of the files: one for each network, and for what is unusual about a run."""
+        unusual = "_large" if plan.option("large") else ""
+        unusual += "".join(f"_without_{number}" for number in plan.option("unscored", ()))
+        return f"faults_{Path(plan.option('data', 'noaa')).stem}{unusual}"
 
+    def prepare(self, plan: Plan) -> None:
+        """Find the readings."""
+        data = plan.option("data", "noaa")
+        sensors, slots = plan.option("sensors"), plan.option("slots", SLOTS)
+        count = load_network(data, sensors=sensors, days=DROPPED + 1, slots=slots).shape[0]
+        beyond = [number for number in plan.option("unscored", ()) if not 0 <= number < count]
+        if beyond:
+            raise ConfigError(f"--unscored: {data} has sensors 0 to {count - 1}, not {beyond[0]}")
 
-def figures(results: list[tuple[Job, dict[str, float]]]) -> Figures:
-    """Gather runs into one table: the mean over the seeds, its spread, and the bar where there is one."""
-    data = results[0][0].data
-    pairs = sorted({(job.method, job.case) for job, _ in results}, key=_in_order)
-    cells = []
-    for method, case in pairs:
-        runs = [scores for job, scores in results if (job.method, job.case) == (method, case)]
-        # The bars were set for all sensors: a table that leaves some out is no answer to them.
-        for_all = data == "noaa" and method.startswith("AutoOLRTR") and not results[0][0].unscored
-        bars = BARS.get(case, {}) if for_all else {}
-        cells.append([(*mean_and_spread([run[name] for run in runs]), bars.get(name)) for name in COLUMNS])
-    seeds = len({job.seed for job, _ in results})
-    left_out = ", ".join(map(str, results[0][0].unscored))
-    return Figures(
-        title=f"Fault bench on {data}",
-        note=(
-            f"Mean ± standard deviation over seeds ({seeds}), first {DROPPED_DAYS} days dropped. missing, "
-            "repaired, trusted: RMSE of the cleaned values in the unit of the data. RE: relative error of "
-            "the cleaned values on sound fibers, Frobenius."
-            + (f" Sensors in the network but not in the scores: {left_out}." if left_out else "")
-        ),
-        labels=("method", "case"),
-        rows=pairs,
-        columns=tuple(COLUMNS.values()),
-        cells=cells,
-    )
+    def jobs(self, plan: Plan) -> list[Job]:
+        """Return every method on every case."""
+        contestants = line_up("faults")
+        days = plan.option("days", QUICK_DAYS if plan.quick else DAYS)
+        if days <= DROPPED:
+            raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
+        known = {"data": plan.option("data", "noaa"), "sensors": plan.option("sensors"), "days": days,
+                 "slots": plan.option("slots", SLOTS), "unscored": plan.option("unscored", ())}  # fmt: skip
+        cases = chosen_cases(plan.option("cases", QUICK_CASES if plan.quick else "all"))
+        found = []
+        for name in on_large_path(plan, chosen(plan.methods, "faults")):
+            contestant = contestants[name]
+            options = tuple(sorted((known | {"kind": contestant.kind}).items()))
+            weight = contestant.cost * contestant.passes * (known["sensors"] or SENSORS) * known["slots"] * days
+            found += [
+                Job(self.name, name, case, list(EVERY_CASE).index(case), trial, seed, options, weight)
+                for case in cases
+                for trial, seed in plan.seeds
+            ]
+        return found
 
+    def run(self, job: Job) -> list[Row]:
+        """Spoil the readings, mend them, and judge what came out."""
+        size = {name: job.option(name) for name in ("sensors", "days", "slots")}
+        truth = load_network(job.option("data"), seed=job.seed, **size)[..., : job.option("days")]
+        spoilt = degrade(truth, EVERY_CASE[job.setting], job.seed)
+        contestant = line_up("faults")[job.method]
+        days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
+        with measured() as cost:
+            recovery = mend(contestant, days, job.seed)
+        if job.option("unscored"):
+            rows = np.setdiff1d(np.arange(truth.shape[0]), job.option("unscored"))
+            spoilt = Degraded(*(getattr(spoilt, field.name)[rows] for field in fields(Degraded)))
+            recovery = recovery.of_sensors(rows)
+        scores = asdict(score(recovery, spoilt, dropped=DROPPED))
+        cleaned = scores.pop("re")
+        if not spoilt.faulty.any():
+            scores |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
+        scores = paper_scores(recovery, spoilt, dropped=DROPPED) | scores
+        scores |= {"false_alarms": 100 * scores["false_alarms"], "re_cleaned": cleaned}
+        return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days)}]
 
-def _in_order(pair: tuple[str, str]) -> tuple[int, int]:
-    return list(CONTESTANTS).index(pair[0]), [*CASES, *SINGLE_KINDS].index(pair[1])
+    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+        """Lay out one table, the bars beside AutoOLRTR."""
+        if not rows:
+            return []
+        data, left_out = plan.option("data", "noaa"), plan.option("unscored", ())
+        # The bars were set for all days and all sensors of one network: anything else is no answer to them.
+        judged = data == "noaa" and not left_out and not plan.quick and plan.option("days", DAYS) == DAYS
+        bars = {
+            (method, case): bars
+            for method in ("AutoOLRTR", "AutoOLRTR large path")
+            for case, bars in (BARS.items() if judged else ())
+        }
+        told = runs_told(rows, plan)
+        if left_out:
+            told += f" Sensors in the network but not in the scores: {', '.join(map(str, left_out))}."
+        note = " ".join(
+            [told, detection(THRESHOLD), ERRORS, "Errors in the unit of the data.",
+             "false alarms: share of the sound sensor-days that were flagged.",
+             "coverage: share of true values inside the interval, 0.9 by its promise.", COST, about(rows, "faults")]
+        )  # fmt: skip
+        more = f"{told} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
+        title, case = f"{self.title} on {Path(data).name}", {"setting": "case"}
+        return [
+            by_method(rows, COLUMNS, also=case, bars=bars, title=title, note=note),
+            by_method(rows, ASIDE, also=case, title=f"{title}: relative errors and memory", note=more, aside=True),
+        ]
+
+    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+        """Draw F1 and the errors of every method, case by case."""
+        title = f"{self.title} on {Path(plan.option('data', 'noaa')).name}"
+        return faults_chart(list(rows), folder, self.stem(plan), title=title) if rows else []

@@ -1,0 +1,265 @@
+"""`sensormend bench`: one command for each experiment, and one for all of them.
+
+Nothing that takes time to import is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import cyclopts
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
+
+from sensormend.errors import ConfigError, SensormendError
+
+if TYPE_CHECKING:
+    from sensormend.bench.runner import Tick
+
+__all__ = [
+    "Common",
+    "aot",
+    "bench",
+    "convergence",
+    "corruption",
+    "everything",
+    "faults",
+    "growth",
+    "magnitude",
+    "noaa",
+    "observation",
+    "page",
+    "pictures",
+    "screen",
+    "size",
+]
+
+bench = cyclopts.App(name="bench", help="The paper's tables and figures, every method in them, and the fault bench.")
+
+# Tables go to stdout and keep their width when it is a file or a pipe; progress goes to stderr.
+WIDTH_WITHOUT_TERMINAL = 160
+OUT = Path("out/bench")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """What every experiment takes.
+
+    Parameters
+    ----------
+    trials
+        How often each run is done, with other seeds; 5, in a quick run 1.
+    seed
+        The first seed.
+    methods
+        Comma-separated, like AutoOLRTR,OLRTR,RTR; or all.
+    out
+        The folder for results, tables, figures and index.html. What is there already is not done again.
+    quick
+        Less of everything, for a look.
+    jobs
+        How many processes; times are measured best with 1.
+    minibatches
+        How many there are in a simulation; 20, the paper has 100.
+    fresh
+        Do again what is there.
+    """
+
+    trials: int | None = None
+    seed: int = 0
+    methods: str = "all"
+    out: Path = OUT
+    quick: Annotated[bool, Parameter(negative="")] = False
+    jobs: int = 1
+    minibatches: int | None = None
+    fresh: Annotated[bool, Parameter(negative="")] = False
+
+
+@bench.command
+def size(*, common: Common | None = None) -> None:
+    """Vary the size of the tensor from 10 to 50 cubed."""
+    _run(["size"], common)
+
+
+@bench.command
+def corruption(*, common: Common | None = None) -> None:
+    """Vary the share of faulty fibers from 0 to 0.5."""
+    _run(["corruption"], common)
+
+
+@bench.command
+def magnitude(*, common: Common | None = None) -> None:
+    """Vary the magnitude of the faults."""
+    _run(["magnitude"], common)
+
+
+@bench.command
+def observation(*, common: Common | None = None) -> None:
+    """Vary the share of observed readings from 1 to 0.5."""
+    _run(["observation"], common)
+
+
+@bench.command
+def convergence(*, common: Common | None = None) -> None:
+    """Show how fast OLRTR and AutoOLRTR learn from minibatches of 1, 10 and 50 periods."""
+    _run(["convergence"], common)
+
+
+@bench.command
+def noaa(*, common: Common | None = None) -> None:
+    """Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed."""
+    _run(["noaa"], common)
+
+
+@bench.command
+def aot(*, common: Common | None = None, large: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """Mend the Array of Things and compare it with a reference station.
+
+    Parameters
+    ----------
+    large
+        Run AutoOLRTR on the path that it takes in large networks.
+    """
+    _run(["aot"], common, large=large)
+
+
+@bench.command
+def faults(
+    *,
+    common: Common | None = None,
+    data: str = "noaa",
+    cases: str = "all",
+    large: Annotated[bool, Parameter(negative="")] = False,
+    sensors: int | None = None,
+    days: int | None = None,
+    slots: int = 24,
+    unscored: str = "",
+) -> None:
+    """Put known faults into sound readings and see who finds and repairs them.
+
+    Parameters
+    ----------
+    data
+        noaa, aot, a simulated network (city, dense, skewed, zeros, pressure, sparse) or a file.
+    cases
+        Comma-separated: all (the five), kinds (each kind of fault alone), outages (each kind alone, with outages),
+        everything, or their names.
+    large
+        Run AutoOLRTR on the path that it takes in large networks.
+    sensors, days, slots
+        The size of a simulated network; of any other the first days, 364 if not told.
+    unscored
+        Comma-separated numbers of sensors, from 0, that are in the network but not in the scores. The truth of noaa's
+        sensor 27 is broken for weeks: 12 deg C below all others for six days, with jumps of 10 deg C in an hour.
+    """
+    try:
+        hidden = tuple(int(part) for part in unscored.split(",") if part.strip())
+    except ValueError:
+        raise ConfigError(f"--unscored takes numbers of sensors, like 3,27; got {unscored!r}") from None
+    told = {"data": data, "cases": cases, "large": large, "sensors": sensors, "days": days, "slots": slots}
+    usual = {"data": "noaa", "cases": "all", "slots": 24}
+    _run(["faults"], common, unscored=hidden, **{k: v for k, v in told.items() if v != usual.get(k)})
+
+
+@bench.command
+def growth(*, common: Common | None = None) -> None:
+    """Measure time and memory of RTR, OLRTR and AutoOLRTR as the tensor gets longer."""
+    _run(["growth"], common)
+
+
+@bench.command
+def pictures(*, common: Common | None = None) -> None:
+    """Draw what a network is taken apart into, and a map of a simulated city, raw and cleaned."""
+    _run(["pictures"], common)
+
+
+@bench.command(name="all")
+def everything(*, common: Common | None = None) -> None:
+    """Run every experiment; one whose data is not here is left out and named."""
+    from sensormend.bench.experiments import EXPERIMENTS
+
+    _run(list(EXPERIMENTS), common)
+
+
+@bench.command
+def page(*, out: Path = OUT) -> None:
+    """Make tables, figures and index.html again from the results in a folder, without running anything.
+
+    Parameters
+    ----------
+    out
+        The folder.
+    """
+    from sensormend.bench.runner import show_again
+
+    if not (out / "results.jsonl").is_file():
+        raise ConfigError(f"no results in {out}")
+    screen().print(f"Page: {show_again(out)}", soft_wrap=True)
+
+
+def _run(names: list[str], common: Common | None, **options: Any) -> None:
+    """Run experiments with what was asked for, show their tables, and say where everything is."""
+    from sensormend.bench.experiment import Plan
+    from sensormend.bench.experiments import EXPERIMENTS
+    from sensormend.bench.runner import run
+
+    asked = Common() if common is None else common
+    if asked.jobs < 1:
+        raise ConfigError(f"--jobs must be 1 or more, not {asked.jobs}")
+    # An option that was not given is none: a plan is the same whether one says the usual or nothing.
+    given = tuple(sorted((name, value) for name, value in options.items() if value not in (None, False, ())))
+    plan = Plan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
+    paper, problems = screen(), dict[str, SensormendError]()
+    with _progress() as told:
+        ran = run([(EXPERIMENTS[name], plan) for name in names], asked.out, processes=asked.jobs, fresh=asked.fresh,
+                  progress=told, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
+    for done in ran:
+        for table in (table for table in done.tables if not table.aside):
+            paper.print(table.screen())
+            paper.print()
+    for done in ran:
+        paper.print("Written: " + ", ".join(str(path) for path in done.written), soft_wrap=True, highlight=False)
+    if problems:
+        raise SensormendError(f"{', '.join(problems)} left out: {next(iter(problems.values()))}")
+
+
+def screen() -> Console:
+    """Return the console for tables: as wide as the terminal, or wide where there is none."""
+    return Console(width=None if sys.stdout.isatty() else WIDTH_WITHOUT_TERMINAL)
+
+
+class _Left(ProgressColumn):
+    """The time left, by what the runs cost and not by how many they are."""
+
+    def render(self, task: Task) -> Text:
+        """Return it in words."""
+        left = task.fields.get("left", float("nan"))
+        return Text("" if left != left else f"{_clock(left)} left", style="progress.remaining")
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Tick], None]]:
+    """Show how far it is, on stderr."""
+    columns = (TextColumn("{task.fields[runs]}"), BarColumn(), _Left(), TextColumn("{task.description}"))
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("preparing", total=1.0, runs="")
+
+        def tell(tick: Tick) -> None:
+            runs = f"{tick.done}/{tick.of} runs"
+            progress.update(task, completed=tick.share, description=tick.told, runs=runs, left=tick.left)
+
+        yield tell
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

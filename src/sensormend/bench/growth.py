@@ -1,0 +1,71 @@
+"""The paper's first figure: what a longer tensor costs a batch method, and what it costs an online one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sensormend.bench.charts import growth_chart
+from sensormend.bench.contestants import chosen, line_up
+from sensormend.bench.experiment import Experiment, Job, Plan, Row
+from sensormend.bench.gather import about, pivot, runs_only
+from sensormend.bench.measure import measured
+from sensormend.bench.tables import Figures
+from sensormend.methods.base import OnlineMethod
+from sensormend.simulate import city
+
+__all__ = ["Growth"]
+
+METHODS = "AutoOLRTR,OLRTR,RTR"
+SENSORS, SLOTS = 50, 24
+LENGTHS, QUICK_LENGTHS = (10, 30, 60, 120, 240, 364), (10, 20, 40)
+
+
+class Growth(Experiment):
+    """Time and memory against the number of days; the results are thrown away as a service would hand them on."""
+
+    name = "growth"
+    title = "Time and memory against the length of the tensor"
+    caption = "Computation time, time for one more day and peak memory of a batch method and of online methods."
+
+    def jobs(self, plan: Plan) -> list[Job]:
+        """Return RTR, OLRTR and AutoOLRTR, or those asked for, at every length."""
+        contestants = line_up("faults")
+        return [
+            Job(self.name, name, f"{days} days", days, trial, seed, (("kind", contestants[name].kind),),
+                contestants[name].cost * SENSORS * SLOTS * days)
+            for name in chosen(METHODS if plan.methods == "all" else plan.methods, "faults")
+            for days in (QUICK_LENGTHS if plan.quick else LENGTHS)
+            for trial, seed in plan.seeds
+        ]  # fmt: skip
+
+    def run(self, job: Job) -> list[Row]:
+        """Mend that many days of a simulated city."""
+        days = int(job.x)
+        readings = city(SENSORS, days, slots=SLOTS, seed=job.seed).readings
+        contestant = line_up("faults")[job.method]
+        model = contestant.make(job.seed)
+        with measured() as cost:
+            if contestant.online and isinstance(model, OnlineMethod):
+                for day in range(days):
+                    model.update(readings[..., day])
+            else:
+                model.recover(readings)
+        return [{"days": days, "seconds": cost.seconds, "peak_mb": cost.peak_mb}]
+
+    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+        """Lay out seconds and memory against days."""
+        if not rows:
+            return []
+        note = (
+            f"{runs_only(rows, plan)} A simulated city of {SENSORS} sensors, {SLOTS} slots a day. Online methods get a "
+            "day at a time, and its result is thrown away when the next one comes; a batch method gets all days, and "
+            "for one more day begins again. Memory is what was used above what the process had with the readings. "
+            f"No RE and no F1 here. {about(rows, 'faults')}"
+        )
+        titles = {"seconds": "Seconds against days", "peak_mb": "Peak memory in MB against days"}
+        return [pivot(rows, name, axis="days", title=title, note=note) for name, title in titles.items()]
+
+    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+        """Draw time in all, time for one more day, and memory."""
+        return growth_chart(list(rows), folder, title=self.title) if rows else []

@@ -1,0 +1,82 @@
+"""The paper's table of a year of temperatures at 37 stations, spoilt on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sensormend.bench.charts import bar_chart
+from sensormend.bench.contestants import chosen, line_up, mend
+from sensormend.bench.data import load_network
+from sensormend.bench.experiment import DROPPED, Experiment, Job, Plan, Row, labelled
+from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_told
+from sensormend.bench.measure import measured
+from sensormend.bench.paper import NOAA
+from sensormend.bench.scores import paper_scores
+from sensormend.bench.tables import Figures
+from sensormend.faults import Case, degrade
+
+__all__ = ["Noaa"]
+
+SETTINGS = {"100 %": 1.0, "90 %": 0.9}
+SENSORS, SLOTS, DAYS, QUICK_DAYS = 37, 24, 364, 40
+THRESHOLD = 0.01
+COLUMNS = (
+    "re", "f1", "f1_best", "re_text", "re_code", "missing", "faulty", "repaired", "trusted", "seconds", "peak_mb",
+)  # fmt: skip
+
+
+class Noaa(Experiment):
+    """5 % of the sensor-days drawn at random, all or 90 % observed, day after day."""
+
+    name = "noaa"
+    title = "NOAA temperatures"
+    caption = "F1 at the paper's rule and at the best threshold, and the errors at missing and faulty readings."
+
+    def prepare(self, plan: Plan) -> None:
+        """Find the year of temperatures."""
+        load_network("noaa")
+
+    def jobs(self, plan: Plan) -> list[Job]:
+        """Return every method at both observation ratios."""
+        contestants, days = line_up("noaa"), QUICK_DAYS if plan.quick else DAYS
+        return [
+            Job(self.name, name, setting, observed, trial, seed,
+                (("days", days), ("kind", contestants[name].kind)),
+                contestants[name].cost * contestants[name].passes * SENSORS * SLOTS * days)
+            for name in chosen(plan.methods, "noaa")
+            for setting, observed in SETTINGS.items()
+            for trial, seed in plan.seeds
+        ]  # fmt: skip
+
+    def run(self, job: Job) -> list[Row]:
+        """Spoil the year and mend it, a day at a time; batch methods see all of it."""
+        spoilt = degrade(load_network("noaa")[..., : job.option("days")], Case("uniform", observed=job.x), job.seed)
+        contestant = line_up("noaa")[job.method]
+        days = [spoilt.readings[..., day] for day in range(job.option("days"))]
+        with measured() as cost:
+            recovery = mend(contestant, days, job.seed)
+        scores = paper_scores(recovery, spoilt, dropped=DROPPED)
+        told = {"days": len(days), "passes": contestant.passes}
+        return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **told}]
+
+    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+        """Lay out one table per observation ratio, the paper's figures beside ours."""
+        found = []
+        for setting in SETTINGS:
+            own = [row for row in rows if row["setting"] == setting]
+            if not own:
+                continue
+            note = " ".join([
+                runs_told(own, plan), f"37 sensors, {QUICK_DAYS if plan.quick else DAYS} days, 5 % of the sensor-days",
+                "faulty, errors in deg C.", RELATIVE_ERROR, detection(THRESHOLD), ERRORS, COST, "The paper's RE stands",
+                "beside RE; it does not print by which of the three it was made.", about(own, "noaa"),
+            ])  # fmt: skip
+            paper = {(labelled(name),): {"re": re, "f1": f1} for (name, at), (re, f1) in NOAA.items() if at == setting}
+            found.append(by_method(own, COLUMNS, paper=paper, title=f"{self.title}, {setting} observed", note=note))
+        return found
+
+    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+        """Draw F1 and the errors as bars."""
+        published = {(labelled(name), setting): f1 for (name, setting), (_, f1) in NOAA.items()}
+        return bar_chart(rows, folder, self.stem(plan), published=published, title=self.title) if rows else []

@@ -1,0 +1,56 @@
+"""Pictures that need no table: what a method takes a network apart into, and a map of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sensormend.bench.charts import city_map, decomposition
+from sensormend.bench.experiment import Experiment, Job, Plan, Row
+from sensormend.bench.tables import Figures
+from sensormend.methods.auto import AutoOLRTR
+from sensormend.simulate import city
+
+__all__ = ["Pictures"]
+
+SENSORS, DAYS, QUICK_DAYS = 50, 182, 60
+
+
+class Pictures(Experiment):
+    """A simulated city, since nobody has published where the sensors of the Array of Things stand."""
+
+    name = "pictures"
+    title = "Pictures of a simulated city"
+    caption = (
+        "The readings of some days as the sum of what the network agrees on and of whole days of single sensors; and "
+        "the city at one hour on six days, raw above and cleaned below, each sensor with the area nearest to it."
+    )
+
+    def jobs(self, plan: Plan) -> list[Job]:
+        """Return none: nothing is measured here."""
+        return []
+
+    def run(self, job: Job) -> list[Row]:
+        """Do nothing."""
+        return []
+
+    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+        """Return none."""
+        return []
+
+    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+        """Simulate half a year, clean it in one pass, and draw it."""
+        network = city(SENSORS, QUICK_DAYS if plan.quick else DAYS, seed=plan.seed)
+        recovery = AutoOLRTR(seed=plan.seed).recover(network.readings)
+        unit = network.climate.unit
+        drawn = decomposition(folder, readings=network.readings, recovery=recovery, unit=unit)
+        positions = np.stack([network.stations.x, network.stations.y], axis=1)
+        return [
+            *drawn,
+            *city_map(
+                folder, positions=positions, readings=network.readings, cleaned=recovery.cleaned, times=network.times,
+                faulty=recovery.faulty, quantity=network.climate.quantity, unit=unit,
+            ),
+        ]  # fmt: skip

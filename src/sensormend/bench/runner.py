@@ -1,0 +1,259 @@
+"""Runs what is not done yet, keeps every result at once, and shows how long it will take."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from sensormend.bench.experiment import Experiment, Job, Plan, Row
+from sensormend.bench.experiments import EXPERIMENTS
+from sensormend.bench.page import write_page
+from sensormend.bench.store import Store, now, surroundings
+from sensormend.bench.tables import Figures, write_tables
+from sensormend.errors import ConfigError, DivergenceError, SensormendError
+
+__all__ = ["Ran", "Tick", "TimeLeft", "perform", "run", "show", "show_again"]
+
+# The products are small: a second BLAS thread gains nothing, and takes the core of the process beside it.
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+LOOK_AFTER_PARENT = 0.5
+
+
+@dataclass(frozen=True)
+class Tick:
+    """How far it is after a run: what that was, how many of how many are done, the share by cost, seconds left."""
+
+    told: str
+    done: int
+    of: int
+    share: float
+    left: float
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One experiment that was run: its tables, and every file that was written for it."""
+
+    name: str
+    tables: list[Figures]
+    written: list[Path]
+
+
+@dataclass
+class TimeLeft:
+    """Guesses the time left: each method's runs take as long per weight as they did so far."""
+
+    waiting: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    spent: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
+    runs: int = 0
+
+    def add(self, job: Job) -> None:
+        """Count a run that is to come."""
+        self.waiting[job.method] += job.weight
+
+    def done(self, job: Job, seconds: float) -> None:
+        """Count a run as done."""
+        self.runs += 1
+        self.waiting[job.method] -= job.weight
+        spent = self.spent[job.method]
+        spent[0] += seconds
+        spent[1] += job.weight
+
+    @property
+    def share(self) -> float:
+        """Return how much of the work is done, by weight."""
+        done = sum(weight for _, weight in self.spent.values())
+        return done / max(done + sum(self.waiting.values()), 1e-12)
+
+    def left(self, processes: int = 1) -> float:
+        """Return the seconds left; NaN before the first run ends."""
+        seconds, weight = (sum(part) for part in zip(*self.spent.values(), strict=True)) if self.spent else (0.0, 0.0)
+        if not weight:
+            return float("nan")
+        total = 0.0
+        for method, waiting in self.waiting.items():
+            own = self.spent.get(method)
+            total += waiting * (own[0] / own[1] if own and own[1] else seconds / weight)
+        return max(total, 0.0) / processes
+
+
+def perform(job: Job) -> tuple[list[Row], float]:
+    """Do one run, here; a method that runs off to infinity is a result too. Return its rows and its seconds."""
+    started = perf_counter()
+    experiment = EXPERIMENTS[job.experiment]
+    try:
+        rows = [{"status": "done", **row} for row in experiment.run(job)]
+    except DivergenceError:
+        rows = [{"status": "diverged"}]
+    known = job.row() | {"kind": job.option("kind", "plain")}
+    return [known | row for row in rows], perf_counter() - started
+
+
+def run(
+    wanted: Sequence[tuple[Experiment, Plan]], out: Path, *, processes: int = 1, fresh: bool = False,
+    progress: Callable[[Tick], None] | None = None, each: Callable[[Ran], None] | None = None,
+    complain: Callable[[str, SensormendError], None] | None = None,
+) -> list[Ran]:  # fmt: skip
+    """Run experiments into a folder, each with its tables, pictures and the page as soon as it is done.
+
+    Parameters
+    ----------
+    processes
+        How many at once; 0 is none but this one.
+    fresh
+        Whether to do again what is done.
+    progress, each, complain
+        Are told of every run, of every experiment that is done, and of one that has no data; without `complain`
+        that ends the run.
+    """
+    if processes < 0:
+        raise ConfigError(f"--jobs must be 1 or more, not {processes}")
+    todo: list[tuple[Experiment, Plan, list[Job]]] = []
+    clock, ran = TimeLeft(), []
+    with Store(out) as store:
+        for experiment, plan in wanted:
+            jobs = experiment.jobs(plan)
+            try:
+                experiment.prepare(plan)
+            except ConfigError:
+                raise
+            except SensormendError as error:
+                if complain is None:
+                    raise
+                complain(experiment.name, error)
+                continue
+            if fresh:
+                store.forget(job.key for job in jobs)
+            for job in jobs:
+                if not store.has(job.key):
+                    clock.add(job)
+            todo.append((experiment, plan, jobs))
+        waiting = sum(not store.has(job.key) for _, _, jobs in todo for job in jobs)
+        with _workers(processes, waiting) as results:
+            for experiment, plan, jobs in todo:
+                record = _record(experiment, plan, jobs)
+                try:
+                    for job, rows, seconds in results([job for job in jobs if not store.has(job.key)]):
+                        store.append(job.key, rows)
+                        clock.done(job, seconds)
+                        if progress is not None:
+                            told = f"{experiment.name}: {job.method}, {job.setting}"
+                            progress(Tick(told, clock.runs, waiting, clock.share, clock.left(max(processes, 1))))
+                    done = show(experiment, plan, store)
+                    record |= {"pictures": _pictures(done)}
+                finally:
+                    record |= {"ended": now(), "done": sum(store.has(job.key) for job in jobs)}
+                    store.record(experiment.stem(plan), record)
+                    store.seal()
+                page = write_page(store)
+                ran.append(Ran(done.name, done.tables, [*done.written, page]))
+                if each is not None:
+                    each(ran[-1])
+    return ran
+
+
+def show(experiment: Experiment, plan: Plan, store: Store) -> Ran:
+    """Write the tables and pictures of what the store has of a plan."""
+    name = experiment.stem(plan)
+    rows = store.rows(job.key for job in experiment.jobs(plan))
+    tables = experiment.tables(rows, plan)
+    written = write_tables(tables, store.folder, name) if tables else []
+    written += experiment.charts(rows, plan, store.folder)
+    return Ran(name, tables, written)
+
+
+def show_again(out: Path) -> Path:
+    """Write the tables, pictures and page of everything in a folder anew; return the page."""
+    with Store(out) as store:
+        for name, record in store.records().items():
+            if record.get("experiment") in EXPERIMENTS:
+                done = show(EXPERIMENTS[record["experiment"]], Plan.from_told(record["plan"]), store)
+                store.record(name, {**record, "pictures": _pictures(done)})
+        return write_page(store)
+
+
+def _pictures(done: Ran) -> list[str]:
+    return [path.name for path in done.written if path.suffix in (".png", ".svg")]
+
+
+def _record(experiment: Experiment, plan: Plan, jobs: Sequence[Job]) -> dict[str, Any]:
+    return {
+        "experiment": experiment.name,
+        "command": " ".join(["sensormend", "bench", experiment.name, *plan.words()]),
+        "plan": plan.told(),
+        "trials": plan.repeats,
+        "seeds": [seed for _, seed in plan.seeds],
+        "runs": len(jobs),
+        "started": now(),
+        **surroundings(),
+        "pictures": [],
+    }
+
+
+Results = Callable[[list[Job]], Iterator[tuple[Job, list[Row], float]]]
+
+
+@contextmanager
+def _workers(processes: int, needed: int) -> Iterator[Results]:
+    """Give a function that does jobs and yields each as it ends; whatever happens, no process outlives the block."""
+    if not processes or not needed:
+        yield _here
+        return
+    # Fresh processes, on every system: a fork would inherit BLAS threads that are there already.
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin_worker, initargs=(stop,))
+    try:
+        yield lambda jobs: _pooled(pool, jobs)
+    except BrokenProcessPool:
+        raise SensormendError(
+            "a process of the bench was ended from outside, perhaps for want of memory; call again to continue"
+        ) from None
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _here(jobs: list[Job]) -> Iterator[tuple[Job, list[Row], float]]:
+    for job in jobs:
+        yield job, *perform(job)
+
+
+def _pooled(pool: ProcessPoolExecutor, jobs: list[Job]) -> Iterator[tuple[Job, list[Row], float]]:
+    waiting: dict[Future[tuple[list[Row], float]], Job] = {pool.submit(perform, job): job for job in jobs}
+    while waiting:
+        for ended in wait(waiting, return_when=FIRST_COMPLETED).done:
+            yield waiting.pop(ended), *ended.result()
+
+
+def _begin_worker(stop: Any) -> None:
+    """Leave Ctrl-C to the parent, and end with it: a run that was killed must not go on without anybody."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        while not stop.wait(LOOK_AFTER_PARENT) and (parent is None or parent.is_alive()):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,287 @@
+"""What a bench writes: every run at once as a line of JSON, all of them as Parquet, and where they came from.
+
+results.jsonl      one line per run, on the disk before the next one begins
+results.parquet    the same as a table
+run.json           by experiment: the plan, the versions, the machine, and when
+"""
+
+from __future__ import annotations
+
+import ast
+import glob
+import hashlib
+import json
+import math
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sensormend import __version__
+from sensormend.bench.experiment import Row
+from sensormend.errors import SensormendError
+
+__all__ = ["SCHEMA", "Store", "code_version", "now", "surroundings", "write_beside"]
+
+_TEXT = ("experiment", "method", "kind", "setting", "output", "status")
+_WHOLE = ("trial", "seed", "minibatch", "days", "minibatches", "passes")
+_NUMBERS = (
+    "x", "re", "re_text", "re_code", "re_cleaned", "f1", "precision", "recall", "f1_best", "threshold_best",
+    "missing", "faulty", "repaired", "trusted", "false_alarms", "coverage_missing", "coverage_repaired",
+    "correlation", "lowest", "highest", "seconds", "peak_mb", "iterations",
+)  # fmt: skip
+SCHEMA: dict[str, str] = {
+    **dict.fromkeys(_TEXT, "VARCHAR"),
+    **dict.fromkeys(_WHOLE, "BIGINT"),
+    **dict.fromkeys(_NUMBERS, "DOUBLE"),
+}
+"""The columns of a row and their types."""
+
+# These show what was measured; a change to them makes no run another one.
+SHOWING = {
+    "bars", "charts", "commands", "data", "gather", "page", "paper", "pictures", "runner", "runs", "store", "styles",
+    "tables",
+}  # fmt: skip
+MEASURED = (
+    "methods",
+    "auto",
+    "bench",
+    "faults.py",
+    "recovery.py",
+    "simulate.py",
+    "state.py",
+    "tensor.py",
+    "weather.py",
+)
+
+
+def code_version() -> str:
+    """Return sensormend's version with a fingerprint of the code that makes the figures, comments left out."""
+    package = Path(__file__).resolve().parents[1]
+    files = [file for name in MEASURED for file in sorted((package / name).rglob("*.py") if "." not in name
+                                                          else [package / name])]  # fmt: skip
+    told = hashlib.sha256()
+    for file in files:
+        if file.parent.name != "bench" or file.stem not in SHOWING:
+            told.update(f"{file.relative_to(package).as_posix()}\n{ast.dump(ast.parse(file.read_bytes()))}".encode())
+    return f"{__version__}+{told.hexdigest()[:8]}"
+
+
+def surroundings() -> dict[str, Any]:
+    """Return versions and the size of the machine; neither its name nor any path."""
+    names = ("numpy", "scipy", "duckdb", "matplotlib")
+    return {
+        "sensormend": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        **{name: _installed(name) for name in names},
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gb": _memory(),
+    }
+
+
+class Store:
+    """The results in one folder; as a context manager the only one that writes there.
+
+    Parameters
+    ----------
+    folder
+        Where they lie; made where it is missing.
+    version
+        Of the code that makes new rows: older ones are kept, and not taken for new.
+    """
+
+    def __init__(self, folder: Path, version: str | None = None) -> None:
+        self.folder = folder
+        self.version = code_version() if version is None else version
+        self._lines: dict[str, dict[str, Any]] = {}
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        _duckdb()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self.folder / ".lock")
+            self._read()
+            self._rewrite()
+        except OSError as error:
+            raise SensormendError(f"cannot keep results in {self.folder}: {error}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def lines(self) -> Path:
+        """Return the file of lines."""
+        return self.folder / "results.jsonl"
+
+    def has(self, key: str) -> bool:
+        """Say whether this version of the code has done a run."""
+        return key in self._lines and self._lines[key]["version"] == self.version
+
+    def rows(self, keys: Iterable[str]) -> list[Row]:
+        """Return the rows of some runs, in the order of the keys, whatever version made them."""
+        return [_known(row) for key in keys if key in self._lines for row in self._lines[key]["rows"]]
+
+    def append(self, key: str, rows: Iterable[Row]) -> None:
+        """Keep the rows of one run; when this returns they are on the disk."""
+        line = {"key": key, "version": self.version, "rows": [_plain(row) for row in rows]}
+        with self.lines.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self._lines[key] = line
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Drop some runs."""
+        for key in keys:
+            self._lines.pop(key, None)
+        self._rewrite()
+
+    def seal(self) -> Path:
+        """Write everything as Parquet."""
+        self._rewrite()
+        path = self.folder / "results.parquet"
+        beside = path.with_name(f"{path.name}.part")
+        columns = ", ".join(f"{name} {kind}" for name, kind in SCHEMA.items())
+        with _duckdb().connect() as engine:
+            lines = engine.read_json(
+                glob.escape(str(self.lines)), format="newline_delimited", maximum_object_size=1 << 28,
+                columns={"key": "VARCHAR", "version": "VARCHAR", "rows": f"STRUCT({columns})[]"},
+            )  # fmt: skip
+            lines.project("key, version, unnest(rows, recursive := true)").write_parquet(str(beside))
+        os.replace(beside, path)
+        return path
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Return what `run.json` says, by the name of the experiment's files."""
+        try:
+            told = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return dict(told.get("experiments", {}))
+
+    def record(self, name: str, content: Mapping[str, Any]) -> None:
+        """Put an experiment into `run.json`."""
+        told = {"experiments": self.records() | {name: dict(content)}}
+        write_beside(self.folder / "run.json", json.dumps(told, indent=2) + "\n")
+
+    def _read(self) -> None:
+        if not self.lines.is_file():
+            return
+        for text in self.lines.read_bytes().splitlines():
+            try:
+                line = json.loads(text)
+                self._lines[line["key"]] = line
+            except (ValueError, KeyError, TypeError):
+                continue  # cut short by a crash: that run is done again
+
+    def _rewrite(self) -> None:
+        """Leave one line per run, the last, and none cut short; untouched where that is so."""
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in self._lines.values())
+        if not self.lines.is_file() or self.lines.read_text(encoding="utf-8", errors="replace") != text:
+            write_beside(self.lines, text)
+
+
+def now() -> str:
+    """Return the time, UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _plain(row: Row) -> Row:
+    strange = row.keys() - SCHEMA.keys()
+    if strange:
+        raise KeyError(f"columns without a type: {', '.join(sorted(strange))}")
+    return {name: _number(row[name], SCHEMA[name]) for name in SCHEMA if name in row}
+
+
+def _number(value: Any, kind: str) -> Any:
+    if value is None or (kind != "VARCHAR" and not math.isfinite(value)):
+        return None
+    return {"VARCHAR": str, "BIGINT": int, "DOUBLE": float}[kind](value)
+
+
+def _known(row: Row) -> Row:
+    """Return a row with every column: NaN for numbers that are not there."""
+    return {
+        name: float("nan") if row.get(name) is None and kind == "DOUBLE" else row.get(name)
+        for name, kind in SCHEMA.items()
+    }
+
+
+def write_beside(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    beside = path.with_name(f"{path.name}.part")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def _locked(path: Path) -> int | None:
+    """Take the folder for this process alone; the system lets go of it however the process ends."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise SensormendError(f"another run is writing to {path.parent}: wait for it, or give another --out") from None
+    return handle
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise SensormendError(
+            "the benches keep their results with duckdb: install it with pip install 'sensormend[bench]'"
+        ) from None
+    return duckdb
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return installed(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _commit() -> str | None:
+    """Return the commit of a checkout; an installed copy inside somebody else's has none."""
+    here = Path(__file__).resolve()
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=here.parent, capture_output=True, text=True, check=True, timeout=20
+        ).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", here.name)
+        return git("describe", "--always", "--dirty", "--exclude=*")
+    except (OSError, subprocess.SubprocessError):
+        return None
