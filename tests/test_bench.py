@@ -7,63 +7,183 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sensormend.bench import aot, simulated
-from sensormend.bench.contestants import chosen
-from sensormend.bench.data import load_network, real_data
-from sensormend.bench.faults import CASES, Job, chosen_cases, figures, run_jobs
-from sensormend.bench.tables import Bar, mean_and_spread
+from sensormend.bench import aot, measure
+from sensormend.bench.convergence import relative_error
+from sensormend.bench.data import load_network, load_reference
+from sensormend.bench.experiment import Plan, Row
+from sensormend.bench.experiments import EXPERIMENTS
+from sensormend.bench.faults import CASES, EVERY_CASE, chosen_cases
+from sensormend.bench.gather import by_method, pivot
+from sensormend.bench.measure import measured
+from sensormend.bench.runner import run
+from sensormend.bench.simulation import drawn, joined
+from sensormend.bench.store import SCHEMA
+from sensormend.bench.tables import Bar, Cell, Figures, mean_and_spread, write_tables
 from sensormend.cli import main
-from sensormend.errors import ConfigError, SensormendError
-from sensormend.faults import Degraded
-from sensormend.methods.olrtr import OLRTR
+from sensormend.errors import ConfigError
 from sensormend.recovery import FloatArray
 
 ROOT = Path(__file__).resolve().parents[1]
+NAN = float("nan")
+THREE = "AutoOLRTR,OLRTR,RTR"
+
+
+def row(**told: object) -> Row:
+    known: Row = {name: NAN if kind == "DOUBLE" else None for name, kind in SCHEMA.items()}
+    return known | {"method": "AutoOLRTR", "kind": "ours", "status": "done", "trial": 0, "setting": "", **told}
 
 
 def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ["bench", "faults", "--data", "city", "--sensors", "12", "--days", "30", "--seeds", "2"]
+    call = ["bench", "faults", "--data", "city", "--sensors", "12", "--days", "30", "--trials", "2"]
     assert main([*call, "--cases", "mix-90,none-90", "--methods", "AutoOLRTR,OLRTR", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    for word in ("F1", "repaired", "false", "mix-90", "none-90", "OLRTR r20"):
+    for word in ("F1", "oracle", "repaired", "false", "mix-90", "none-90", "OLRTR r20"):
         assert word in shown
     with (tmp_path / "faults_city.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     told = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
-    assert 0 <= told["AutoOLRTR", "mix-90", "F1"] <= 1
+    assert 0 <= told["AutoOLRTR", "mix-90", "F1"] <= told["AutoOLRTR", "mix-90", "F1 (oracle)"] <= 1
     assert ("AutoOLRTR", "none-90", "F1") not in told, "there is nothing to find"
     assert told["AutoOLRTR", "none-90", "missing"] > 0
+    assert told["AutoOLRTR", "mix-90", "seconds"] > 0
     markdown = (tmp_path / "faults_city.md").read_text(encoding="utf-8")
     table = [line for line in markdown.splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in table}) == 1
-    assert len(table) == 2 + 3 * 2
+    assert len({line.count("|") for line in table}) == 2, "two tables"
+    methods = {method for method, _, _ in told}
+    assert len(table) == 2 * (2 + 2 * len(methods))
+    assert {"AutoOLRTR", "OLRTR r3", "OLRTR r20"} <= methods
+    assert "exceeds 0.01" in markdown
+    assert (tmp_path / "faults_city.png").is_file()
 
 
-def test_two_processes_give_what_one_gives() -> None:
-    jobs = [Job("city", case, "OLRTR r3", 0, 8, 20) for case in ("uniform-90", "mix-90")]
-    alone = dict(run_jobs(jobs))
-    together = dict(run_jobs(jobs, processes=2))
-    for job in jobs:
-        first, second = ({**scores, "seconds": 0.0} for scores in (alone[job], together[job]))
-        np.testing.assert_equal(first, second)
+@pytest.mark.parametrize("name", ["size", "corruption", "magnitude", "observation", "convergence", "growth"])
+def test_a_tiny_run_of_every_simulation(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = EXPERIMENTS[name]
+    monkeypatch.setattr("sensormend.bench.simulation.QUICK_SIZE", (10, 1))
+    for module in ("corruption", "magnitude", "observation"):
+        monkeypatch.setattr(f"sensormend.bench.{module}.QUICK_SIZE", (10, 1))
+    monkeypatch.setattr("sensormend.bench.size.QUICK_SIZES", (10,))
+    monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (4, 8))
+    plan = Plan(methods=THREE if name in ("size", "growth") else "OLRTR", quick=True, minibatches=11)
+    (done,) = run([(experiment, plan)], tmp_path, processes=0)
+    assert done.tables
+    for table in done.tables:
+        assert "quick" in table.note
+        assert ("RE" in table.note or "F1" in table.note) or table.figure in ("seconds", "peak MB", "missing", "faulty")
+        assert "11 minibatches" in table.note or name == "growth"
+    assert {path.name for path in done.written} >= {f"{name}.md", f"{name}.csv", f"{name}.png", f"{name}.svg"}
+    kinds = [row[0] for row in done.tables[0].rows]
+    assert kinds == sorted(kinds, key=["ours", "online", "batch"].index)
+    with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+        figures = [row for row in csv.DictReader(file) if row["figure"] in ("RE", "seconds")]
+    assert figures
+    assert all(float(row["mean"]) >= 0 for row in figures)
+
+
+def test_sweeps_vary_one_thing_as_the_paper_says() -> None:
+    full = Plan(methods="OLRTR")
+    for name, option, values in (
+        ("size", "size", [10, 20, 30, 40, 50]),
+        ("corruption", "share", [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+        ("observation", "observed", [1.0, 0.9, 0.8, 0.7, 0.6, 0.5]),
+    ):
+        jobs = EXPERIMENTS[name].jobs(full)
+        assert len(jobs) == 5 * len(values)
+        assert list(dict.fromkeys(job.option(option) for job in jobs)) == values
+        assert {job.option("minibatches") for job in jobs} == {20}
+        assert {job.seed for job in jobs} == {0, 1, 2, 3, 4}
+    assert {job.option("rank") for job in EXPERIMENTS["size"].jobs(full)} == {1, 2, 3, 4, 5}
+    (longer,) = {job.option("minibatches") for job in EXPERIMENTS["size"].jobs(Plan(methods="OLRTR", minibatches=100))}
+    assert longer == 100
+
+
+def test_minibatches_are_joined_in_their_order() -> None:
+    job = EXPERIMENTS["size"].jobs(Plan(methods="OLRTR", trials=1, quick=True, minibatches=11))[0]
+    parts = drawn(job)
+    whole = joined(parts)
+    assert whole.truth.shape == (10, 10, 110)
+    np.testing.assert_array_equal(whole.readings[..., 30:40], parts[3].readings)
+    np.testing.assert_array_equal(whole.faulty[:, 30:40], parts[3].faulty)
+
+
+def test_relative_error_is_that_of_sound_fibers() -> None:
+    truth = np.ones((3, 4, 5))
+    faulty = np.zeros((3, 5), dtype=bool)
+    faulty[1, 2] = True
+    assert relative_error(np.where(faulty[:, None], 99.0, 1.1), truth, faulty) == pytest.approx(0.1)
 
 
 def test_bars_stand_beside_the_figures_they_are_for() -> None:
     scores = dict.fromkeys(("f1", "precision", "recall", "missing", "repaired", "trusted", "re", "seconds"), 0.5)
     scores |= {"false_alarms": 0.7, "coverage_missing": 0.9, "coverage_repaired": 0.99}
-    jobs = [Job("noaa", "mix-90", name, 0) for name in ("AutoOLRTR", "RTR")]
-    table = figures([(job, scores) for job in jobs])
+    rows = [row(setting="mix-90", method=name, kind=kind, **scores) for name, kind in (("AutoOLRTR", "ours"),
+                                                                                      ("RTR", "batch"))]  # fmt: skip
+    table, more = EXPERIMENTS["faults"].tables(rows, Plan())
+    assert more.aside
+    assert "RE (code)" in more.columns
     by_name = dict(zip(table.columns, table.cells[0], strict=True))
-    assert by_name["F1"][2] == Bar(low=0.9)
-    met = {name: bar.met(mean) for name, (mean, _, bar) in by_name.items() if bar is not None}
+    assert by_name["F1"].bar == Bar(low=0.9)
+    met = {name: cell.bar.met(cell.mean) for name, cell in by_name.items() if cell.bar is not None}
     assert met == {
         "F1": False, "missing": True, "repaired": True, "trusted": False, "false alarms, %": False,
         "coverage, missing": True, "coverage, repaired": False,
     }  # fmt: skip
-    assert all(bar is None for _, _, bar in table.cells[1])
-    fewer = figures([(Job("noaa", "mix-90", "AutoOLRTR", 0, unscored=(27,)), scores)])
-    assert all(bar is None for _, _, bar in fewer.cells[0]), "the bars are for all sensors"
+    assert all(cell.bar is None for cell in table.cells[1])
+    fewer = EXPERIMENTS["faults"].tables(rows, Plan(options=(("unscored", (27,)),)))[0]
+    assert all(cell.bar is None for cell in fewer.cells[0]), "the bars are for all sensors"
     assert "27" in fewer.note
+    (swept, *_) = EXPERIMENTS["observation"].tables([row(x=0.9, re=0.02, f1=1.0)], Plan())
+    assert swept.cells[0][0].bar == Bar(high=0.01)
+    assert "misses" in swept.markdown()
+
+
+def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path) -> None:
+    rows = [row(method="RTR", kind="batch", re=0.04, f1=0.9), row(method="OLRTR", kind="online", re=0.2, f1=0.9)]
+    table = by_method(rows, ("re", "f1"), paper={("RTR",): {"re": 0.03}}, title="A table", note="Of RE.")
+    assert table.headers == ["kind", "method", "RE", "paper", "difference", "F1"]
+    assert [cell.value for cell in table.line(0)] == ["0.200", "-", "-", "0.900"]
+    assert [cell.value for cell in table.line(1)] == ["0.040", "0.030", "0.010", "0.900"]
+    _, comma = write_tables([table], tmp_path, "a")
+    with comma.open(encoding="utf-8") as file:
+        told = {(row["method"], row["figure"]): row for row in csv.DictReader(file)}
+    assert told["RTR", "RE"]["paper"] == "0.03"
+    assert float(told["RTR", "RE"]["difference"]) == pytest.approx(0.01)
+    assert told["OLRTR", "RE"]["paper"] == ""
+
+
+def test_the_table_of_noaa_says_which_re_and_which_rule() -> None:
+    rows = [row(setting=at, method="RTR", kind="batch", re=0.04, re_text=0.05, re_code=0.03, f1=0.9, f1_best=0.95)
+            for at in ("100 %", "90 %")]  # fmt: skip
+    full, part = EXPERIMENTS["noaa"].tables(rows, Plan())
+    for table in (full, part):
+        for word in ("RE:", "RE (text):", "RE (code):", "exceeds 0.01", "oracle", "first 10 days"):
+            assert word in table.note
+        assert table.headers[2:8] == ["RE", "paper", "difference", "F1", "paper", "difference"]
+    assert full.cells[0][0].paper == pytest.approx(0.029)
+    assert part.cells[0][1].paper == pytest.approx(0.984)
+
+
+def test_what_diverged_is_told_once_in_a_line_and_in_every_cell_of_a_sweep() -> None:
+    lost = {"status": "diverged", "method": "OLRTR", "kind": "online"}
+    rows = [row(**lost, trial=trial) for trial in range(4)] + [
+        row(method="OLRTR", kind="online", trial=4, re=0.5, f1=1)
+    ]
+    table = by_method(rows, ("re", "f1"), title="", note="")
+    assert (table.cells[0][0].value, table.cells[0][0].beside) == ("0.500", "(diverged in 4 of 5)")
+    assert table.cells[0][1].beside == ""
+    sweep = pivot([row(**lost, x=x) for x in (1.0, 2.0)], "re", axis="x", title="", note="")
+    assert [cell.value for cell in sweep.cells[0]] == ["diverged in 1 of 1"] * 2
+
+
+def test_numbers_keep_the_digits_that_mean_something() -> None:
+    told = [0.12345, 123.456, 1.5e-7, 3.2e9, 0.0, NAN, -0.02]
+    assert [Cell(value).value for value in told] == ["0.123", "123.5", "1.5e-07", "3.2e+09", "0.000", "-", "-0.020"]
+
+
+def test_odd_names_do_not_break_a_table() -> None:
+    table = Figures("a", "b", ("method",), [("x | [red]y",)], ("F1",), [[Cell(0.5)]])
+    assert "x \\| [red]y" in table.markdown()
+    assert table.screen().columns[0]._cells == ["x | \\[red]y"]
 
 
 def test_a_mean_leaves_out_what_does_not_exist() -> None:
@@ -82,50 +202,31 @@ def test_names_stand_for_groups_and_wrong_ones_are_refused() -> None:
         "scale-90",
         "mix-90",
     ]
-    assert chosen("OLRTR,RTR") == ["OLRTR r3", "OLRTR r20", "RTR"]
-    with pytest.raises(ConfigError, match="nobody"):
-        chosen("nobody")
+    assert chosen_cases("outages")[0] == "stuck-outages"
+    assert chosen_cases("everything") == list(EVERY_CASE)
+    assert len(EVERY_CASE) == 15
+    with pytest.raises(ConfigError, match="nothing"):
+        chosen_cases("nothing")
 
 
-def test_files_of_readings_are_read_and_others_refused(tmp_path: Path) -> None:
-    hourly = np.arange(2 * 48, dtype=float).reshape(2, 48)
-    np.save(tmp_path / "hourly.npy", hourly)
-    network = load_network(str(tmp_path / "hourly.npy"))
-    assert network.shape == (2, 24, 2)
-    assert network[1, 3, 1] == hourly[1, 24 + 3]
-    np.savez(tmp_path / "days.npz", readings=network)
-    np.testing.assert_array_equal(load_network(str(tmp_path / "days.npz")), network)
-    (tmp_path / "text.npy").write_text("no array")
-    np.save(tmp_path / "odd.npy", np.zeros((2, 25)))
-    for name in ("text.npy", "odd.npy", "absent.npy"):
-        with pytest.raises(SensormendError, match=r"array|whole days|no data") as caught:
-            load_network(str(tmp_path / name))
-        assert "\n" not in str(caught.value)
+def test_seconds_and_peak_memory_are_those_of_the_block() -> None:
+    with measured() as first:
+        block = np.ones(20_000_000)
+    del block
+    with measured() as second:
+        pass
+    assert first.seconds > second.seconds >= 0
+    if sys.platform == "linux":
+        assert 140 < first.peak_mb < 200
+        assert second.peak_mb < 10
 
 
-def test_real_data_is_looked_for_where_the_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SENSORMEND_DATA", str(tmp_path))
-    with pytest.raises(SensormendError, match="set SENSORMEND_DATA"):
-        real_data("noaa_TEM.mat")
-    (tmp_path / "noaa_TEM.mat").write_bytes(b"not really")
-    assert real_data("noaa_TEM.mat") == tmp_path / "noaa_TEM.mat"
-    with pytest.raises(SensormendError, match="MATLAB"):
-        load_network("noaa")
-
-
-def test_the_papers_simulation_is_judged_on_sound_fibers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["bench", "simulated", "--methods", "OLRTR", "--size", "20", "--rank", "2", "--seeds", "1",
-                 "--out", str(tmp_path)]) == 0  # fmt: skip
-    assert "50 % observed" in capsys.readouterr().out
-    truth = np.ones((3, 4, 5))
-    faulty = np.zeros((3, 5), dtype=bool)
-    faulty[1, 2] = True
-    part = Degraded(truth, truth, faulty, np.where(faulty, "uniform", ""))
-    found = OLRTR(1, 1000.0, seed=0).update(truth)
-    guess = type(found)(**{**found.__dict__, "low_rank": np.where(faulty[:, None], 99.0, 1.1), "faulty": faulty})
-    error, f1 = simulated.judge(guess, part)
-    assert error == pytest.approx(0.1)
-    assert f1 == 1.0
+def test_where_memory_cannot_be_measured_it_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "CLEAR", tmp_path / "absent" / "clear_refs")
+    with measured() as found:
+        pass
+    assert found.seconds >= 0
+    assert np.isnan(found.peak_mb)
 
 
 def test_the_reference_station_judges_what_it_can_see() -> None:
@@ -142,10 +243,22 @@ def test_raw_readings_of_the_array_of_things_match_the_paper(
     assert aot.correlation(np.nan_to_num(readings), reference) == pytest.approx(0.836, abs=5e-4)
 
 
+def test_the_array_of_things_has_raw_rows_and_ours_with_one_pass_and_three(
+    aot_and_reference: tuple[FloatArray, FloatArray],
+) -> None:
+    experiment = EXPERIMENTS["aot"]
+    jobs = experiment.jobs(Plan(quick=True))
+    ours = [job.setting for job in jobs if job.option("kind") == "ours"]
+    assert ours == ["1 pass", "3 passes"]
+    assert {job.setting for job in jobs if job.option("kind") == "online"} == {"3 passes"}
+    rows = [job.row() | {"kind": "raw", "status": "done"} | found for job in jobs[:2] for found in experiment.run(job)]
+    (table,) = experiment.tables([row(**found) for found in rows], Plan(quick=True))
+    assert [told[:3] for told in table.rows] == [("raw", "raw", "readings"), ("raw", "raw", "missing as 0")]
+    assert np.isfinite(table.cells[1][0].mean)
+
+
 @pytest.fixture
 def aot_and_reference(data: Path) -> tuple[FloatArray, FloatArray]:
-    from sensormend.bench.data import load_reference
-
     assert (data / "aot_12M.mat").is_file()
     return load_network("aot"), load_reference()
 

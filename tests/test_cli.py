@@ -52,7 +52,6 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path
         (["mend"], 2, "mend"),
         (["bench", "faults", "--cases", "gremlins"], 2, "gremlins"),
         (["bench", "faults", "--methods", "Magic"], 2, "Magic"),
-        (["bench", "faults", "--seeds", "0"], 2, "--seeds"),
         (["bench", "faults", "--unscored", "north"], 2, "--unscored"),
         (["bench", "faults", "--data", "nowhere.npy"], 1, "nowhere.npy"),
     ],
@@ -66,12 +65,50 @@ def test_a_failure_is_one_line_on_stderr_and_a_code(arguments: list[str], code: 
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["faults", "--trials", "0"], "--trials"),
+        (["faults", "--data", "city", "--days", "10"], "--days"),
+        (["faults", "--data", "city", "--unscored", "50"], "--unscored"),
+        (["size", "--jobs", "0"], "--jobs"),
+        (["size", "--minibatches", "10"], "--minibatches"),
+        (["size", "--methods", "Magic"], "Magic"),
+        (["size", "--trials", "many"], "many"),
+        (["size", "--seed", "-1"], "--seed"),
+        (["size", "--large"], "large"),
+        (["nothing"], "nothing"),
+    ],
+)
+def test_a_wrong_call_of_a_bench_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", *arguments]) == 2
+    line = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sensormend: ")]
+    assert len(line) == 1
+    assert said in line[0]
+
+
 def test_data_that_is_not_here_is_named_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SENSORMEND_DATA", str(tmp_path))
     assert main(["bench", "aot"]) == 1
     assert "set SENSORMEND_DATA" in capsys.readouterr().err
+
+
+def test_bench_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("size", "corruption", "magnitude", "observation", "convergence", "noaa", "aot", "faults", "all"):
+        assert name in shown
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
+    told = "import sys, sensormend.cli; print(*sorted({'duckdb', 'matplotlib', 'pooch', 'pandas'} & set(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.strip() == ""
 
 
 def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:

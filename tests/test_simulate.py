@@ -162,7 +162,7 @@ def test_the_papers_tensors_take_a_magnitude_and_a_length() -> None:
         assert np.linalg.matrix_rank(whole.reshape(12, -1)) == 3
     for wrongly in ({"magnitude": 0.0}, {"periods": 0}):
         with pytest.raises(ConfigError, match=next(iter(wrongly))):
-            next(paper_tensor(12, 2, **wrongly))  # type: ignore[arg-type]
+            next(paper_tensor(12, 2, **wrongly))
 
 
 @pytest.mark.parametrize(

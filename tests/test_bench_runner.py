@@ -1,0 +1,229 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from sensormend.bench.experiment import Job, Plan
+from sensormend.bench.experiments import EXPERIMENTS
+from sensormend.bench.runner import Tick, TimeLeft, run, show_again
+from sensormend.cli import main
+from sensormend.errors import ConfigError, SensormendError
+from toys import Toy
+
+TOY = Toy()
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "toy", TOY)
+    Toy.done.clear()
+
+
+def results(out: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+
+
+def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+    ticks: list[Tick] = []
+    run([(TOY, Plan(trials=1))], tmp_path, processes=0, progress=ticks.append)
+    assert len(Toy.done) == 6
+    assert [tick.done for tick in ticks] == [1, 2, 3, 4, 5, 6]
+    assert ticks[0].of == 6
+    assert ticks[-1].share == pytest.approx(1.0)
+    assert ticks[-1].left == 0
+    run([(TOY, Plan(trials=2))], tmp_path, processes=0)
+    assert len(Toy.done) == 12, "one more trial is six more runs"
+    assert len(set(Toy.done)) == 12
+    run([(TOY, Plan(trials=2))], tmp_path, processes=0, fresh=True)
+    assert len(Toy.done) == 24
+    assert len(results(tmp_path)) == 12
+
+
+def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> None:
+    with pytest.raises(SensormendError, match="broken cannot"):
+        run([(TOY, Plan(trials=2, methods="AutoOLRTR,broken"))], tmp_path, processes=0)
+    assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall() == [(6,)]
+    told = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
+    assert (told["done"], told["runs"]) == (6, 12)
+    assert told["ended"] >= told["started"]
+    run([(TOY, Plan(trials=2, methods="AutoOLRTR"))], tmp_path, processes=0)
+    assert len(Toy.done) == 7, "nothing but the one that failed was tried after it"
+
+
+def test_divergence_is_a_result_and_is_shown(tmp_path: Path) -> None:
+    (done,) = run([(TOY, Plan(trials=5))], tmp_path, processes=0)
+    rows = {row[1]: cells for row, cells in zip(done.tables[0].rows, done.tables[0].cells, strict=True)}
+    assert [cell.diverged for cell in rows["wild"]] == [0, 5, 0]
+    for page in ("toy.md", "index.html"):
+        assert "diverged in 5 of 5" in (tmp_path / page).read_text(encoding="utf-8")
+    assert "wild,2,RE,nan,nan,5,5" in (tmp_path / "toy.csv").read_text()
+    told = duckdb.read_parquet(str(tmp_path / "results.parquet")).filter("status = 'diverged'").count("*").fetchall()
+    assert told == [(5,)]
+
+
+def test_missing_data_ends_one_experiment_or_leaves_it_out_of_several(tmp_path: Path) -> None:
+    absent = Plan(trials=1, options=(("data", "absent"),))
+    with pytest.raises(SensormendError, match="absent is not here"):
+        run([(TOY, absent)], tmp_path, processes=0)
+    told: dict[str, SensormendError] = {}
+    ran = run([(TOY, absent), (TOY, Plan(trials=1))], tmp_path, processes=0, complain=told.__setitem__)
+    assert list(told) == ["toy"]
+    assert len(ran) == 1
+
+
+def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
+    plan = Plan(trials=2, methods="OLRTR", minibatches=11, quick=True)
+    for processes in (1, 2):
+        run([(EXPERIMENTS["size"], plan)], tmp_path / str(processes), processes=processes)
+    alone, together = (_figures(tmp_path / name) for name in ("1", "2"))
+    assert alone == together
+    assert len(alone) >= 4
+
+
+def _figures(out: Path) -> dict[str, object]:
+    """Return all rows by key, without what depends on the machine."""
+    rows: dict[str, object] = {}
+    for line in results(out):
+        parts = line["rows"]
+        assert isinstance(parts, list)
+        rows[str(line["key"])] = [
+            {name: value for name, value in part.items() if name not in ("seconds", "peak_mb")} for part in parts
+        ]
+    return rows
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    call = ["bench", "size", "--quick", "--methods", "OLRTR", "--trials", "12", "--minibatches", "12", "--out"]
+    command = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *call]
+    killed, lines = tmp_path / "killed", tmp_path / "killed" / "results.jsonl"
+    with subprocess.Popen([*command, str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (lines.is_file() and lines.read_bytes().count(b"\n") >= 3):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+    before = {line["key"]: line for line in results(killed)}
+    with lines.open("a") as file:
+        file.write('{"key": "cut sho')
+    assert main([*call, str(killed)]) == 0
+    after = {line["key"]: line for line in results(killed)}
+    assert 3 <= len(before) < len(after)
+    assert all(after[key] == line for key, line in before.items()), "the same seconds: no run was done twice"
+    assert main([*call, str(tmp_path / "whole")]) == 0
+    assert _figures(killed) == _figures(tmp_path / "whole")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_leaves_results_that_can_be_read(tmp_path: Path) -> None:
+    call = ["bench", "size", "--methods", "OLRTR", "--trials", "50", "--out", str(tmp_path)]
+    command = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *call]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        end = time.monotonic() + 60
+        lines = tmp_path / "results.jsonl"
+        while time.monotonic() < end and not (lines.is_file() and lines.read_bytes().count(b"\n") >= 2):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert error.splitlines()[-1].startswith("sensormend: stopped")
+    assert "Traceback" not in error
+    told = json.loads((tmp_path / "run.json").read_text())["experiments"]["size"]
+    assert 0 < told["done"] < told["runs"]
+    assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall()[0][0] >= told["done"]
+
+
+def test_time_left_is_weighed_by_what_runs_cost() -> None:
+    clock = TimeLeft()
+    slow = Job("toy", "slow", "", 0, 0, 0, weight=100.0)
+    fast = [Job("toy", "fast", "", 0, trial, 0, weight=1.0) for trial in range(10)]
+    for job in (slow, *fast):
+        clock.add(job)
+    assert clock.left() != clock.left(), "nothing is known yet"
+    for job in fast:
+        clock.done(job, seconds=0.1)
+    assert clock.share == pytest.approx(10 / 110)
+    assert clock.left() == pytest.approx(10.0), "ten runs of eleven are done, and nearly all of the work is to come"
+    assert clock.left(2) == pytest.approx(5.0)
+    clock.done(slow, seconds=30.0)
+    assert clock.left() == pytest.approx(0.0)
+
+
+class Links(HTMLParser):
+    """Collects what a page points to, and what it says of its pictures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.to: list[str] = []
+        self.pictures: dict[str, str] = {}
+        self.names: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.to += [value for name in ("href", "src") if (value := told.get(name))]
+        if tag == "img":
+            self.pictures[str(told["src"])] = told.get("alt") or ""
+        if told.get("id"):
+            self.names.add(str(told["id"]))
+
+
+def test_the_page_has_everything_and_nothing_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sensormend.bench.pictures.QUICK_DAYS", 20)
+    monkeypatch.setattr("sensormend.bench.pictures.SENSORS", 12)
+    monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (2, 4))
+    run([(TOY, Plan(trials=1))], tmp_path, processes=0)
+    run([(EXPERIMENTS["pictures"], Plan(quick=True)), (EXPERIMENTS["growth"], Plan(quick=True, methods="OLRTR"))],
+        tmp_path, processes=0)  # fmt: skip
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    page = Links()
+    page.feed(text)
+    assert "://" not in text
+    assert "@import" not in text
+    assert "url(" not in text
+    for link in page.to:
+        assert link[1:] in page.names if link.startswith("#") else (tmp_path / link).is_file(), link
+    assert set(page.pictures) == {path.name for path in tmp_path.glob("*.png")}
+    assert all(len(alt) > 10 for alt in page.pictures.values())
+    assert "prefers-color-scheme: dark" in text
+    assert "A &lt;toy&gt; &amp; more" in text
+    assert "<toy" not in text
+    assert json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]["python"] in text
+
+
+def test_page_and_tables_can_be_made_again_without_running(tmp_path: Path) -> None:
+    run([(TOY, Plan(trials=1))], tmp_path, processes=0)
+    page, table = tmp_path / "index.html", tmp_path / "toy.md"
+    before = page.read_text(), table.read_text()
+    page.unlink()
+    table.unlink()
+    assert show_again(tmp_path) == page
+    assert (page.read_text(), table.read_text()) == before
+    assert len(Toy.done) == 6
+    assert main(["bench", "page", "--out", str(tmp_path / "nothing")]) == 2
+
+
+def test_a_plan_survives_json_and_says_what_was_asked() -> None:
+    plan = Plan(
+        trials=3, seed=2, methods="OLRTR", quick=True, options=(("data", "/home/me/x.npy"), ("unscored", (3, 27)))
+    )
+    assert Plan.from_told(json.loads(json.dumps(plan.told()))) == plan
+    assert " ".join(plan.words()) == "--trials 3 --seed 2 --methods OLRTR --quick --data x.npy --unscored 3,27"
+    assert Plan().words() == []
+    assert Plan(quick=True).repeats == 1
+    assert Plan().repeats == 5
+    for name, wrong in (("trials", 0), ("seed", -1), ("minibatches", 10)):
+        with pytest.raises(ConfigError, match=f"--{name}"):
+            Plan.from_told({name: wrong})
+
+
+def test_a_key_is_the_same_whenever_it_is_made() -> None:
+    job = Job("size", "OLRTR", "I 10", 10, 0, 3, (("rank", 1),), weight=5.0)
+    assert job.key == Job("size", "OLRTR", "I 10", 10, 0, 3, (("rank", 1),), weight=9.0).key
+    assert job.key != Job("size", "OLRTR", "I 10", 10, 0, 3, (("rank", 2),)).key
+    assert json.loads(job.key)["options"] == {"rank": 1}
