@@ -12,6 +12,8 @@ from sensormend.recovery import FloatArray
 __all__ = ["Settled", "robust_fit", "soft", "take_turns"]
 
 Settled = Callable[[FloatArray, FloatArray], bool]
+WHOLE = 1e-9
+"""A step this close to a whole one is one, but for rounding."""
 
 
 def soft(values: FloatArray, limit: float) -> FloatArray:
@@ -61,41 +63,45 @@ def robust_fit(
     iterations = 0
     while iterations < max_iter:
         iterations += 1
-        inner = L[np.abs(d) <= limit]
+        inner = np.abs(d) <= limit
+        near = L[inner]
         gradient = weight * r - L.T @ _clipped(d, limit)
-        step = lapack.dposv(inner.T @ inner + ridge, -gradient)[1]
-        along = -(L @ step)
-        length = _line_search(d, along, r, step, weight, limit)
+        step = lapack.dposv(near.T @ near + ridge, -gradient)[1]
+        length = _line_search(d, -(L @ step), float(gradient @ step), weight * float(step @ step), limit)
         r = r + length * step
         d = z - L @ r
-        if length * length * (step @ step) <= tol * tol:
+        # A whole step that crosses no kink ends at the minimum.
+        arrived = length == 1.0 and bool(np.array_equal(np.abs(d) <= limit, inner))
+        if arrived or length * length * (step @ step) <= tol * tol:
             break
     return r, soft(d, limit), iterations
 
 
-def _line_search(
-    d: FloatArray, along: FloatArray, r: FloatArray, step: FloatArray, weight: float, limit: float
-) -> float:
-    """Return how far to go along `step`: where the slope, piecewise linear between kinks, is 0."""
+def _line_search(d: FloatArray, along: FloatArray, slope: float, curvature: float, limit: float) -> float:
+    """Return how far to go: where the slope, which starts at `slope` and is linear between kinks, is 0.
 
-    def slope(length: float) -> float:
-        return float(_clipped(d + length * along, limit) @ along + weight * ((r + length * step) @ step))
-
+    The residual goes from d along `along`. The curvature is that of the ridge, and that of every entry while its
+    residual is within the limit.
+    """
     moving = along != 0
-    kinks = np.concatenate([(sign * limit - d[moving]) / along[moving] for sign in (-1.0, 1.0)])
-    kinks = np.sort(kinks[kinks > 0])
-    low, high = 0, kinks.size
-    while low < high:
-        middle = (low + high) // 2
-        if slope(kinks[middle]) < 0:
-            low = middle + 1
-        else:
-            high = middle
-    left = float(kinks[low - 1]) if low else 0.0
-    right = float(kinks[low]) if low < kinks.size else left + 1.0
-    at_left, at_right = slope(left), slope(right)
-    # Without curvature left there is nothing to gain by going on.
-    return left - at_left * (right - left) / (at_right - at_left) if at_right > at_left else left
+    d, along = d[moving], along[moving]
+    bends = along * along
+    enters = np.where(along > 0, -limit - d, limit - d) / along
+    leaves = enters + 2 * limit / np.abs(along)
+    times, change = np.concatenate((enters, leaves)), np.concatenate((bends, -bends))
+    order = np.argsort(times)
+    times, change = times[order], change[order]
+    ahead = times > 0
+    now = curvature + max(float(change[~ahead].sum()), 0.0)
+    times, change = times[ahead], change[ahead]
+    curvatures = np.maximum(np.concatenate(([now], now + np.cumsum(change))), curvature)
+    spans = times.copy()
+    spans[1:] -= times[:-1]
+    slopes = slope + np.cumsum(curvatures[:-1] * spans)
+    piece = int(np.searchsorted(slopes, 0.0))
+    start, at = (float(times[piece - 1]), float(slopes[piece - 1])) if piece else (0.0, slope)
+    length = start - at / float(curvatures[piece]) if curvatures[piece] > 0 else start
+    return 1.0 if abs(length - 1.0) < WHOLE else length
 
 
 def _clipped(values: FloatArray, limit: float) -> FloatArray:

@@ -117,8 +117,12 @@ def _shrink_slices(tensor: FloatArray, limit: float) -> FloatArray:
     The transform of real numbers mirrors itself, so half of the slices say it all.
     """
     slices: NDArray[np.complex128] = np.moveaxis(fft.rfft(tensor, axis=2), 2, 0)
-    U, sigma, Vh = np.linalg.svd(slices, full_matrices=False)
-    kept = int(np.sum(sigma > limit, axis=1).max())
-    shrunk = (U[..., :kept] * np.maximum(sigma[:, None, :kept] - limit, 0)) @ Vh[:, :kept]
+    shrunk = np.zeros_like(slices)
+    # No singular value exceeds the norm of its slice: most slices of smooth data have nothing left to keep.
+    large = np.linalg.norm(slices, axis=(1, 2)) > limit
+    if large.any():
+        U, sigma, Vh = np.linalg.svd(slices[large], full_matrices=False)
+        kept = int(np.sum(sigma > limit, axis=1).max())
+        shrunk[large] = (U[..., :kept] * np.maximum(sigma[:, None, :kept] - limit, 0)) @ Vh[:, :kept]
     back: FloatArray = fft.irfft(np.moveaxis(shrunk, 0, 2), n=tensor.shape[2], axis=2)
     return back
