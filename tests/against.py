@@ -1,0 +1,44 @@
+"""How a method is held against its oracle: the readings, and what must agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from naive_methods import Matrix
+from sensormend import Recovery
+from test_olrtr import low_rank_tensor
+
+__all__ = ["SHAPES", "Floats", "compare", "periods", "readings"]
+
+Floats = NDArray[np.float64]
+SHAPES: list[tuple[tuple[int, ...], int]] = [((6, 5, 7), 1), ((4, 2, 5, 6), 2), ((7, 1, 9), 1)]
+"""Shapes of whole tensors, periods last, with their slot axis: the second has two variables."""
+
+
+def readings(shape: tuple[int, ...], seed: int, missing: float = 0.15) -> Floats:
+    """Draw low-rank readings with faults and gaps; where there is one variable, one sensor begins late.
+
+    Another is silent for one period.
+    """
+    tensor = low_rank_tensor(shape, seed, missing)
+    if missing:
+        tensor[1, ..., 3] = np.nan
+        if len(shape) == 3:
+            tensor[2, ..., :2] = np.nan
+    return tensor
+
+
+def periods(tensor: Floats) -> list[Floats]:
+    return [tensor[..., period] for period in range(tensor.shape[-1])]
+
+
+def compare(recovery: Recovery, expected: list[Matrix] | list[Any], atol: float = 1e-8) -> None:
+    """Assert that low-rank part and outliers are those of the oracle, and that these are worth comparing."""
+    X, E = (np.stack([parts[which] for parts in expected], axis=-1) for which in (0, 1))
+    assert np.abs(X).max() > 0.1
+    assert np.abs(E).max() > 0.1
+    np.testing.assert_allclose(recovery.low_rank, X, rtol=0, atol=atol)
+    np.testing.assert_allclose(recovery.outliers, E, rtol=0, atol=atol)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import naive_methods
+from sensormend.methods.gaps import close_gaps, close_period, time_line, time_line_back
+
+Floats = NDArray[np.float64]
+NAN = math.nan
+
+
+def drawn(shape: tuple[int, ...], seed: int, share: float) -> Floats:
+    random = np.random.default_rng(seed)
+    return np.where(random.random(shape) < share, np.nan, random.normal(10, 5, shape))
+
+
+@pytest.mark.parametrize("fiber_axis", [1, 2, 3])
+@pytest.mark.parametrize("after", [(), (4,), (4, 2)])
+def test_time_line_and_back(fiber_axis: int, after: tuple[int, ...]) -> None:
+    shape = (3, *(2, 5)[: fiber_axis - 1], 6, *after)
+    tensor = np.random.default_rng(0).random(shape)
+    line = time_line(tensor, fiber_axis)
+    assert line.shape == (3, math.prod(shape[1:fiber_axis]), 6 * math.prod(after))
+    np.testing.assert_array_equal(time_line_back(line, shape, fiber_axis), tensor)
+    # Slot by slot within a period, the periods in their order.
+    variables, times = (list(np.ndindex(lengths)) for lengths in (shape[1:fiber_axis], after))
+    for variable, (number, time), slot in itertools.product(range(len(variables)), enumerate(times), range(6)):
+        at = (slice(None), *variables[variable], slot, *time)
+        np.testing.assert_array_equal(line[:, variable, number * 6 + slot], tensor[at])
+
+
+def test_gaps_by_hand() -> None:
+    line = np.array(
+        [[NAN, 2.0, NAN, NAN, 5.0, NAN], [1.0] * 6, [NAN, NAN, NAN, 4.0, NAN, NAN], [NAN] * 6],
+    )
+    expected = np.array(
+        [[2.0, 2.0, 3.0, 4.0, 5.0, 5.0], [1.0] * 6, [4.0] * 6, [7 / 3, 7 / 3, 8 / 3, 3.0, 10 / 3, 10 / 3]],
+    )
+    before = line.copy()
+    np.testing.assert_allclose(close_gaps(line), expected)
+    np.testing.assert_array_equal(line, before)
+    carried = close_gaps(line, np.array([1.0, NAN, NAN, 8.0]))
+    np.testing.assert_allclose(carried[0, :2], [1.5, 2.0])
+    np.testing.assert_allclose(carried[2], 4.0)
+    np.testing.assert_allclose(carried[3], 8.0)
+
+
+def test_where_nothing_is_known_nothing_is_made_up() -> None:
+    assert np.isnan(close_gaps(np.full((3, 4), np.nan))).all()
+    np.testing.assert_array_equal(close_gaps(np.full((1, 4), np.nan), np.array([3.0])), np.full((1, 4), 3.0))
+
+
+def test_whole_readings_come_back_as_they_are_and_as_a_copy() -> None:
+    line = np.random.default_rng(0).random((3, 5))
+    closed = close_gaps(line, np.zeros(3))
+    np.testing.assert_array_equal(closed, line)
+    assert not np.shares_memory(closed, line)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 9), st.sampled_from([0.0, 0.3, 0.7, 0.95]))
+def test_gaps_are_those_of_the_oracle(seed: int, rows: int, times: int, share: float) -> None:
+    line = drawn((rows, times), seed, share)
+    before = drawn((rows,), seed + 1, 0.5)
+    known: naive_methods.Last = {(row,): float(before[row]) for row in range(rows) if np.isfinite(before[row])}
+    np.testing.assert_allclose(close_gaps(line, before), naive_methods.close(line, known), rtol=1e-12, atol=1e-12)
+    plain = close_gaps(line)
+    for row in range(rows):
+        there = np.flatnonzero(np.isfinite(line[row]))
+        if there.size:
+            np.testing.assert_allclose(plain[row], np.interp(np.arange(times), there, line[row, there]))
+
+
+@given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from([0.2, 0.6, 0.9]))
+def test_many_periods_are_many_calls(seed: int, variables: int, slots: int, days: int, share: float) -> None:
+    tensor = drawn((3, variables, slots, days), seed, share)
+    nothing = np.full((3, variables), np.nan)
+    together, last = close_period(tensor, nothing, 2)
+    carried: naive_methods.Last = {}
+    known = nothing
+    for day in range(days):
+        apart, known = close_period(tensor[..., day], known, 2)
+        span = slice(day * slots, (day + 1) * slots)
+        np.testing.assert_array_equal(together[..., span], apart)
+        expected = naive_methods.close(tensor[:, :1, :, day], carried)
+        if variables == 1:
+            np.testing.assert_allclose(apart, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(last, known)
+    assert np.isnan(nothing).all(), "what was handed in is not written to"
+
+
+def test_the_last_value_is_carried_over_any_number_of_silent_periods() -> None:
+    tensor = np.full((2, 2, 4), np.nan)
+    tensor[0, 1, 0], tensor[0, 0, 3] = 5.0, 11.0
+    tensor[1] = 1.0
+    closed, last = close_period(tensor, np.full((2, 1), np.nan), 1)
+    # In period 3 the line starts from the 5 that stood one slot before; it does not know the future before that.
+    np.testing.assert_allclose(closed[0, 0], [5, 5, 5, 5, 5, 5, 11, 11])
+    np.testing.assert_allclose(last, [[11.0], [1.0]])
+
+
+def test_a_sensor_never_heard_is_the_mean_of_the_others_and_carries_nothing() -> None:
+    tensor = np.stack([np.full((4, 2), 1.0), np.full((4, 2), np.nan), np.full((4, 2), 4.0)])
+    tensor[1, 2, 1] = 9.0
+    closed, last = close_period(tensor, np.full((3, 1), np.nan), 1)
+    np.testing.assert_allclose(closed[1, 0], [2.5] * 4 + [9.0] * 4)
+    _, after_one = close_period(tensor[..., 0], np.full((3, 1), np.nan), 1)
+    assert np.isnan(after_one[1, 0])
+    np.testing.assert_allclose(last[:, 0], [1, 9, 4])
