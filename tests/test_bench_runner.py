@@ -78,7 +78,8 @@ def test_missing_data_ends_one_experiment_or_leaves_it_out_of_several(tmp_path: 
     assert len(ran) == 1
 
 
-def test_two_processes_give_what_one_gives(tmp_path: Path) -> None:
+def test_two_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sensormend.bench.simulation.line_charts", lambda *_, **__: [])
     plan = Plan(trials=2, methods="OLRTR", minibatches=11, quick=True)
     for processes in (1, 2):
         run([(EXPERIMENTS["size"], plan)], tmp_path / str(processes), processes=processes)
@@ -100,8 +101,9 @@ def _figures(out: Path) -> dict[str, object]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
-def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
-    call = ["bench", "size", "--quick", "--methods", "OLRTR", "--trials", "12", "--minibatches", "12", "--out"]
+def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sensormend.bench.simulation.line_charts", lambda *_, **__: [])
+    call = ["bench", "size", "--quick", "--methods", "OLRTR", "--trials", "8", "--minibatches", "11", "--out"]
     command = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *call]
     killed, lines = tmp_path / "killed", tmp_path / "killed" / "results.jsonl"
     with subprocess.Popen([*command, str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -164,7 +165,17 @@ def faults(
         hidden = tuple(int(part) for part in unscored.split(",") if part.strip())
     except ValueError:
         raise ConfigError(f"--unscored takes numbers of sensors, like 3,27; got {unscored!r}") from None
-    told = {"data": data, "cases": cases, "large": large, "sensors": sensors, "days": days, "slots": slots}
+    told: dict[str, Any] = {
+        "data": data,
+        "cases": cases,
+        "large": large,
+        "sensors": sensors,
+        "days": days,
+        "slots": slots,
+    }
+    if Path(data).is_file():
+        # Another file under the same name is another experiment.
+        told["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
     usual = {"data": "noaa", "cases": "all", "slots": 24}
     _run(["faults"], common, unscored=hidden, **{k: v for k, v in told.items() if v != usual.get(k)})
 
@@ -223,8 +234,9 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
                   progress=told, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
     for done in ran:
         for table in (table for table in done.tables if not table.aside):
-            paper.print(table.screen())
-            paper.print()
+            for part in table.screen(paper.width):
+                paper.print(part)
+                paper.print()
     for done in ran:
         paper.print("Written: " + ", ".join(str(path) for path in done.written), soft_wrap=True, highlight=False)
     if problems:

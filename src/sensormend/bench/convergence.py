@@ -89,7 +89,7 @@ class Convergence(Experiment):
 
     def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
         """Draw RE against the number of the minibatch."""
-        return convergence_chart(list(rows), folder, title=self.title) if rows else []
+        return convergence_chart(rows, folder, title=self.heading(plan)) if rows else []
 
     def _minibatches(self, plan: Plan) -> int:
         return plan.minibatches or (QUICK_MINIBATCHES if plan.quick else MINIBATCHES)

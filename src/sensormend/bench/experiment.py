@@ -132,6 +132,7 @@ class Plan:
         """Return the arguments that ask for this plan; of a file its name only, folders are nobody's business."""
         told: dict[str, Any] = {name: getattr(self, name) for name in ("trials", "seed", "minibatches")}
         told |= {"methods": self.methods, "quick": self.quick, **dict(self.options)}
+        told.pop("digest", None)
         words: list[str] = []
         for name, value in told.items():
             default = getattr(Plan(), name, None)
@@ -163,6 +164,11 @@ class Experiment(ABC):
     def stem(self, plan: Plan) -> str:
         """Return the name of its files."""
         return self.name
+
+    def heading(self, plan: Plan) -> str:
+        """Return the title of its charts and tables: which network where there may be several, and if it was quick."""
+        data = plan.option("data")
+        return self.title + (f" on {Path(data).name}" if data else "") + (" (quick run)" if plan.quick else "")
 
     def prepare(self, plan: Plan) -> None:  # noqa: B027, most have nothing to prepare
         """Find the data, once, before anything runs; SensormendError where there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +117,8 @@ class Faults(Experiment):
             raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
         known = {"data": plan.option("data", "noaa"), "sensors": plan.option("sensors"), "days": days,
                  "slots": plan.option("slots", SLOTS), "unscored": plan.option("unscored", ())}  # fmt: skip
+        if plan.option("digest"):
+            known["digest"] = plan.option("digest")
         cases = chosen_cases(plan.option("cases", QUICK_CASES if plan.quick else "all"))
         found = []
         for name in on_large_path(plan, chosen(plan.methods, "faults")):
@@ -172,7 +174,7 @@ class Faults(Experiment):
              "coverage: share of true values inside the interval, 0.9 by its promise.", COST, about(rows, "faults")]
         )  # fmt: skip
         more = f"{told} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
-        title, case = f"{self.title} on {Path(data).name}", {"setting": "case"}
+        title, case = self.heading(plan), {"setting": "case"}
         return [
             by_method(rows, COLUMNS, also=case, bars=bars, title=title, note=note),
             by_method(rows, ASIDE, also=case, title=f"{title}: relative errors and memory", note=more, aside=True),
@@ -180,5 +182,8 @@ class Faults(Experiment):
 
     def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
         """Draw F1 and the errors of every method, case by case."""
-        title = f"{self.title} on {Path(plan.option('data', 'noaa')).name}"
-        return faults_chart(list(rows), folder, self.stem(plan), title=title) if rows else []
+        return faults_chart(rows, folder, self.stem(plan), title=self.heading(plan)) if rows else []
+
+    def heading(self, plan: Plan) -> str:
+        """Return the title with the network, the usual one too."""
+        return super().heading(replace(plan, options=(("data", "noaa"), *plan.options)))

@@ -68,4 +68,4 @@ class Growth(Experiment):
 
     def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
         """Draw time in all, time for one more day, and memory."""
-        return growth_chart(list(rows), folder, title=self.title) if rows else []
+        return growth_chart(rows, folder, title=self.heading(plan)) if rows else []

@@ -79,4 +79,4 @@ class Noaa(Experiment):
     def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
         """Draw F1 and the errors as bars."""
         published = {(labelled(name), setting): f1 for (name, setting), (_, f1) in NOAA.items()}
-        return bar_chart(rows, folder, self.stem(plan), published=published, title=self.title) if rows else []
+        return bar_chart(rows, folder, self.stem(plan), published=published, title=self.heading(plan)) if rows else []

@@ -55,7 +55,7 @@ def write_page(store: Store) -> Path:
     ]
     content = [_section(store, *part) for part in parts]
     links = [
-        f'<li><a href="#{escape(name)}">{escape(_title(experiment, record))}</a></li>\n'
+        f'<li><a href="#{escape(name)}">{escape(experiment.heading(Plan.from_told(record["plan"])))}</a></li>\n'
         for name, experiment, record in parts
     ]
     links.append('<li><a href="#machine">How this was made</a></li>\n')
@@ -73,18 +73,11 @@ def write_page(store: Store) -> Path:
     return path
 
 
-def _title(experiment: Experiment, record: Mapping[str, Any]) -> str:
-    """Return the title, with the network where there may be several."""
-    data = record["plan"]["options"].get("data")
-    quick = " (quick run)" if record["plan"]["quick"] else ""
-    return experiment.title + (f" on {Path(data).name}" if data else "") + quick
-
-
 def _section(store: Store, name: str, experiment: Experiment, record: Mapping[str, Any]) -> str:
     plan = Plan.from_told(record["plan"])
     rows = store.rows(job.key for job in experiment.jobs(plan))
     tables = experiment.tables(rows, plan)
-    lines = [f'<section id="{escape(name)}">\n<h2>{escape(_title(experiment, record))}</h2>\n']
+    lines = [f'<section id="{escape(name)}">\n<h2>{escape(experiment.heading(plan))}</h2>\n']
     if CLAIMS.get(experiment.name):
         lines.append(f"<p>{escape(CLAIMS[experiment.name])}</p>\n")
     if record["done"] < record["runs"]:

@@ -10,6 +10,7 @@ import numpy as np
 from sensormend.bench.charts import city_map, decomposition
 from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.tables import Figures
+from sensormend.bench.workers import workers
 from sensormend.methods.auto import AutoOLRTR
 from sensormend.simulate import city
 
@@ -41,16 +42,20 @@ class Pictures(Experiment):
         return []
 
     def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
-        """Simulate half a year, clean it in one pass, and draw it."""
-        network = city(SENSORS, QUICK_DAYS if plan.quick else DAYS, seed=plan.seed)
-        recovery = AutoOLRTR(seed=plan.seed).recover(network.readings)
-        unit = network.climate.unit
-        drawn = decomposition(folder, readings=network.readings, recovery=recovery, unit=unit)
-        positions = np.stack([network.stations.x, network.stations.y], axis=1)
-        return [
-            *drawn,
-            *city_map(
-                folder, positions=positions, readings=network.readings, cleaned=recovery.cleaned, times=network.times,
-                faulty=recovery.faulty, quantity=network.climate.quantity, unit=unit,
-            ),
-        ]  # fmt: skip
+        """Simulate half a year, clean it in one pass, and draw it; in a process of its own, for one BLAS thread."""
+        with workers(1) as pool:
+            return pool.submit(_draw, folder, SENSORS, QUICK_DAYS if plan.quick else DAYS, plan.seed).result()
+
+
+def _draw(folder: Path, sensors: int, days: int, seed: int) -> list[Path]:
+    network = city(sensors, days, seed=seed)
+    recovery = AutoOLRTR(seed=seed).recover(network.readings)
+    unit = network.climate.unit
+    positions = np.stack([network.stations.x, network.stations.y], axis=1)
+    return [
+        *decomposition(folder, readings=network.readings, recovery=recovery, unit=unit),
+        *city_map(
+            folder, positions=positions, readings=network.readings, cleaned=recovery.cleaned, times=network.times,
+            faulty=recovery.faulty, quantity=network.climate.quantity, unit=unit,
+        ),
+    ]  # fmt: skip

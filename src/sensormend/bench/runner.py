@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +16,10 @@ from sensormend.bench.experiments import EXPERIMENTS
 from sensormend.bench.page import write_page
 from sensormend.bench.store import Store, now, surroundings
 from sensormend.bench.tables import Figures, write_tables
+from sensormend.bench.workers import workers
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
 
 __all__ = ["Ran", "Tick", "TimeLeft", "perform", "run", "show", "show_again"]
-
-# The products are small: a second BLAS thread gains nothing, and takes the core of the process beside it.
-ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-LOOK_AFTER_PARENT = 0.5
 
 
 @dataclass(frozen=True)
@@ -140,7 +132,7 @@ def run(
                     clock.add(job)
             todo.append((experiment, plan, jobs))
         waiting = sum(not store.has(job.key) for _, _, jobs in todo for job in jobs)
-        with _workers(processes, waiting) as results:
+        with _doing(processes, waiting) as results:
             for experiment, plan, jobs in todo:
                 record = _record(experiment, plan, jobs)
                 try:
@@ -205,33 +197,13 @@ Results = Callable[[list[Job]], Iterator[tuple[Job, list[Row], float]]]
 
 
 @contextmanager
-def _workers(processes: int, needed: int) -> Iterator[Results]:
-    """Give a function that does jobs and yields each as it ends; whatever happens, no process outlives the block."""
+def _doing(processes: int, needed: int) -> Iterator[Results]:
+    """Give a function that does jobs and yields each as it ends; in this process where there is no other."""
     if not processes or not needed:
         yield _here
         return
-    # Fresh processes, on every system: a fork would inherit BLAS threads that are there already.
-    context = multiprocessing.get_context("spawn")
-    stop = context.Event()
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin_worker, initargs=(stop,))
-    try:
+    with workers(processes) as pool:
         yield lambda jobs: _pooled(pool, jobs)
-    except BrokenProcessPool:
-        raise SensormendError(
-            "a process of the bench was ended from outside, perhaps for want of memory; call again to continue"
-        ) from None
-    except BaseException:
-        stop.set()
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _here(jobs: list[Job]) -> Iterator[tuple[Job, list[Row], float]]:
@@ -244,16 +216,3 @@ def _pooled(pool: ProcessPoolExecutor, jobs: list[Job]) -> Iterator[tuple[Job, l
     while waiting:
         for ended in wait(waiting, return_when=FIRST_COMPLETED).done:
             yield waiting.pop(ended), *ended.result()
-
-
-def _begin_worker(stop: Any) -> None:
-    """Leave Ctrl-C to the parent, and end with it: a run that was killed must not go on without anybody."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        while not stop.wait(LOOK_AFTER_PARENT) and (parent is None or parent.is_alive()):
-            pass
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

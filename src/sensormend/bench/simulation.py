@@ -136,8 +136,8 @@ class Sweep(Experiment):
         if not rows:
             return []
         panels = [Panel("re", "RE", top=1.0), Panel("f1", "F1 score", top=1.0), Panel("seconds", "time (s)", log=True)]
-        title = self.title + (" (quick)" if plan.quick else "")
-        return line_charts(list(rows), folder, self.stem(plan), panels=panels, x_label=self.axis, title=title)
+        title = self.heading(plan)
+        return line_charts(rows, folder, self.stem(plan), panels=panels, x_label=self.axis, title=title)
 
     def _bars(self, column: str, *, quick: bool) -> dict[tuple[str, float], Bar]:
         """Return the bars by (method, x); they were set for the sizes of a full run."""

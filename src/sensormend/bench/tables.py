@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from sensormend.errors import SensormendError
 
@@ -119,17 +120,36 @@ class Figures:
         """Say whether a row's first label is another than that of the row above."""
         return row > 0 and len(self.labels) > 1 and self.rows[row][0] != self.rows[row - 1][0]
 
-    def screen(self) -> Table:
-        """Lay it out for a terminal: below each figure its spread and its bar; a miss is bold."""
-        table = Table(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+    def screen(self, width: int) -> list[Table]:
+        """Lay it out for a terminal, in several tables where it is too wide: below each figure its spread and bar."""
+        lines = [[_screen_cell(cell) for cell in self.line(row)] for row in range(len(self.rows))]
+        names = self.headers[len(self.labels) :]
+        edges = 3
+        taken = 1 + sum(edges + max(len(row[n]) for row in [self.labels, *self.rows]) for n in range(len(self.labels)))
+        parts, room = [[0]], width - taken
+        for number, name in enumerate(names):
+            shown = [part for line in lines for part in Text.from_markup(line[number]).plain.split("\n")]
+            room -= edges + max(map(len, [*name.split(), *shown]))
+            if room < 0 and number > parts[-1][0]:
+                parts.append([number])
+                room = width - taken - edges - max(map(len, [*name.split(), *shown]))
+            elif number:
+                parts[-1].append(number)
+        return [self._screen_part(names, lines, part, last=part is parts[-1]) for part in parts]
+
+    def _screen_part(self, names: list[str], lines: list[list[str]], part: list[int], *, last: bool) -> Table:
+        title = self.title if part[0] == 0 else f"{self.title}, continued"
+        table = Table(
+            title=title, caption=self.note if last else None, title_justify="left", caption_justify="left"
+        )  # fmt: skip
         for label in self.labels:
             table.add_column(label, no_wrap=True)
-        for name in self.headers[len(self.labels) :]:
-            table.add_column(name, justify="right")
+        for number in part:
+            table.add_column(names[number], justify="right")
         for number, row in enumerate(self.rows):
             if self.starts_group(number):
                 table.add_section()
-            table.add_row(*(escape(label) for label in row), *(_screen_cell(cell) for cell in self.line(number)))
+            table.add_row(*(escape(label) for label in row), *(lines[number][column] for column in part))
         return table
 
     def markdown(self) -> str:
