@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 from sensormend.bench.experiment import Job, Plan
@@ -222,6 +223,19 @@ def test_a_plan_survives_json_and_says_what_was_asked() -> None:
     for name, wrong in (("trials", 0), ("seed", -1), ("minibatches", 10)):
         with pytest.raises(ConfigError, match=f"--{name}"):
             Plan.from_told({name: wrong})
+
+
+def test_of_a_file_only_its_name_and_its_digest_are_kept(tmp_path: Path) -> None:
+    np.save(tmp_path / "net.npy", np.random.default_rng(0).normal(size=(4, 24, 12)))
+    call = ["bench", "faults", "--data", str(tmp_path / "net.npy"), "--cases", "mix-90", "--methods", "buddy check"]
+    out = tmp_path / "out"
+    for days in (12, 13):
+        np.save(tmp_path / "net.npy", np.random.default_rng(days).normal(size=(4, 24, 12)))
+        assert main([*call, "--trials", "1", "--days", "12", "--out", str(out)]) == 0
+    assert len(results(out)) == 2, "another file of the same name is another run"
+    for kept in ("results.jsonl", "run.json", "index.html", "faults_net.md"):
+        assert str(tmp_path) not in (out / kept).read_text(encoding="utf-8")
+    assert "--methods 'buddy check'" in (out / "run.json").read_text()
 
 
 def test_a_key_is_the_same_whenever_it_is_made() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -177,12 +177,10 @@ def _noaa(*, every: bool) -> list[Contestant]:
     ]
     if not every:
         return [*usual, *others, *batch, *_plain()]
-    zeros = [
-        Contestant(f"{other.name}, gaps as 0", other.make, "online", other.cost, note="handed 0 for a gap", zeros=True)
-        for other in others if other.name in ("OSTD", "OLRSC")
-    ]  # fmt: skip
+    ostd = next(other for other in others if other.name == "OSTD")
+    zeros = replace(ostd, name="OSTD, gaps as 0", note="handed 0 for a gap", zeros=True)
     fixed = Contestant("RTR 0.75", lambda seed: RTR(0.75), "batch", 30, note="lambda 0.75")
-    return [*usual, *jacobi, *others, *zeros, batch[0], fixed, batch[1], *_plain()]
+    return [*usual, *jacobi, *others, zeros, batch[0], fixed, batch[1], *_plain()]
 
 
 def _aot() -> list[Contestant]:

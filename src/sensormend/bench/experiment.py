@@ -56,7 +56,7 @@ class Job:
     def key(self) -> str:
         """Return what tells this run from every other, the same tomorrow and on another machine."""
         told = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "weight"}
-        return json.dumps(told | {"options": dict(self.options)}, sort_keys=True)
+        return json.dumps(told | {"options": _without_folders(self.options)}, sort_keys=True)
 
     def option(self, name: str, otherwise: Any = None) -> Any:
         """Return one of the options."""
@@ -119,7 +119,9 @@ class Plan:
 
     def told(self) -> dict[str, Any]:
         """Return it as JSON has it; `from_told` is the way back."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"options": dict(self.options)}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {
+            "options": _without_folders(self.options)
+        }
 
     @classmethod
     def from_told(cls, told: Mapping[str, Any]) -> Plan:
@@ -129,7 +131,7 @@ class Plan:
         return cls(**{name: told[name] for name in known if name in told}, options=options)
 
     def words(self) -> list[str]:
-        """Return the arguments that ask for this plan; of a file its name only, folders are nobody's business."""
+        """Return the arguments that ask for this plan; of a file its name only."""
         told: dict[str, Any] = {name: getattr(self, name) for name in ("trials", "seed", "minibatches")}
         told |= {"methods": self.methods, "quick": self.quick, **dict(self.options)}
         told.pop("digest", None)
@@ -142,6 +144,12 @@ class Plan:
             if value is not True:
                 words.append(",".join(map(str, value)) if isinstance(value, tuple) else Path(str(value)).name)
         return words
+
+
+def _without_folders(options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """Return options as they are kept: of a file its name, which together with its digest says enough."""
+    told = dict(options)
+    return told | {"data": Path(told["data"]).name} if "digest" in told else told
 
 
 def _frozen(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -182,7 +183,7 @@ def _pictures(done: Ran) -> list[str]:
 def _record(experiment: Experiment, plan: Plan, jobs: Sequence[Job]) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
-        "command": " ".join(["sensormend", "bench", experiment.name, *plan.words()]),
+        "command": shlex.join(["sensormend", "bench", experiment.name, *plan.words()]),
         "plan": plan.told(),
         "trials": plan.repeats,
         "seeds": [seed for _, seed in plan.seeds],
