@@ -176,7 +176,8 @@ def _noaa(*, every: bool) -> list[Contestant]:
         Contestant("TRPCA", lambda seed: TRPCA(), "batch", 30, note=CLOSED),
     ]
     if not every:
-        return [*usual, *others, *batch, *_plain()]
+        twice = ("OLRSC 2 epochs", "GRASTA r20")
+        return [*usual, *(other for other in others if other.name not in twice), *batch, *_plain()]
     ostd = next(other for other in others if other.name == "OSTD")
     zeros = replace(ostd, name="OSTD, gaps as 0", note="handed 0 for a gap", zeros=True)
     fixed = Contestant("RTR 0.75", lambda seed: RTR(0.75), "batch", 30, note="lambda 0.75")

@@ -114,4 +114,4 @@ def sweep(D: FloatArray, A: FloatArray, B: FloatArray, weight: float) -> FloatAr
 
 def relative(step: FloatArray, old: FloatArray) -> float:
     """Return the size of a step relative to what was there, or as it is where nothing was."""
-    return float(np.linalg.norm(step)) / (float(np.linalg.norm(old)) or 1.0)
+    return math.sqrt(np.vdot(step, step)) / (math.sqrt(np.vdot(old, old)) or 1.0)

@@ -99,7 +99,7 @@ class OSTD(PublishedOnline):
         L = known["L"] if known["L"].any() else np.repeat(z[:, None], self.rank, axis=1)
         limit, small = self.lambda2 or 10 * lambda1, self.tol * z.size
         r, e, iterations = take_turns(
-            z, L, lambda1, limit, settled=lambda step, _: float(np.linalg.norm(step)) < small, max_iter=self.max_iter
+            z, L, lambda1, limit, settled=lambda step, _: math.sqrt(step @ step) < small, max_iter=self.max_iter
         )
         A, B = known["A"] + np.outer(r, r), known["B"] + np.outer(z - e, r)
         L_new = bounded_sweep(L, A, B, lambda1)
