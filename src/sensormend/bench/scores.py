@@ -87,6 +87,7 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int) -> dict[st
     estimate is zeroed on the fibers that the method flagged, the truth on those that are faulty. `re_code` is the
     authors' code: as `re`, with spectral norms of the first unfolding. `f1_best` is what the best threshold on the
     method's own score would reach: an oracle. `faulty` is the error of `cleaned` in all faulty fibers, found or not.
+    Cells whose truth is not known count for nothing.
     """
     usual = asdict(score(recovery, case, dropped=dropped))
     periods = slice(dropped, None)
@@ -95,9 +96,10 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int) -> dict[st
     judged = np.isfinite(case.readings[..., periods]).any(axis=1)
     faulty, flagged = case.faulty[:, periods], recovery.faulty[:, periods]
     cells = np.broadcast_to(faulty[:, None, :], truth.shape)
-    sound = np.where(cells, 0.0, truth)
-    as_true = np.where(cells, 0.0, estimate)
-    as_found = np.where(np.broadcast_to(flagged[:, None, :], truth.shape), 0.0, estimate)
+    known = np.isfinite(truth)
+    sound = np.where(cells | ~known, 0.0, truth)
+    as_true = np.where(cells | ~known, 0.0, estimate)
+    as_found = np.where(flagged[:, None, :] | ~known, 0.0, estimate)
     best, threshold = _best(recovery.score[:, periods][judged], faulty[judged])
     return usual | {
         "false_alarms": 100 * usual["false_alarms"],
@@ -106,7 +108,7 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int) -> dict[st
         "re_code": _relative(unfold(as_true, 0), unfold(sound, 0), order=2),
         "f1_best": best,
         "threshold_best": threshold,
-        "faulty": _rms((cleaned - truth)[cells & np.isfinite(truth)]),
+        "faulty": _rms((cleaned - truth)[cells & known]),
         "iterations": float(recovery.iterations),
     }
 
