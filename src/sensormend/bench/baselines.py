@@ -25,7 +25,8 @@ class RollingMedian:
     """Compare each reading with the median of the readings around it; close what is left open by straight lines.
 
     A reading farther than three (robust) standard deviations of that sensor's distances from its rolling median is an
-    outlier; a fiber half of whose readings are outliers is faulty. Each sensor stands alone.
+    outlier; a fiber half of whose readings are outliers is faulty. Each sensor stands alone, so that what lasts longer
+    than the window, an offset or a stuck value, takes the median along and is not seen.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def take_turns(
     Where a paper stops early, that is a part of what its method yields. `settled` is told the step and what was there
     before it, for r and for e, and says whether both are small enough.
     """
-    P = lapack.dposv(L.T @ L + weight * np.eye(L.shape[1]), L.T)[1]
+    P = _solve(L.T @ L + weight * np.eye(L.shape[1]), L.T)
     r, e = np.zeros(L.shape[1]), np.zeros(z.size)
     iterations = 0
     while iterations < max_iter:
@@ -66,7 +66,7 @@ def robust_fit(
         inner = np.abs(d) <= limit
         near = L[inner]
         gradient = weight * r - L.T @ _clipped(d, limit)
-        step = lapack.dposv(near.T @ near + ridge, -gradient)[1]
+        step = _solve(near.T @ near + ridge, -gradient)
         length = _line_search(d, -(L @ step), float(gradient @ step), weight * float(step @ step), limit)
         r = r + length * step
         d = z - L @ r
@@ -102,6 +102,12 @@ def _line_search(d: FloatArray, along: FloatArray, slope: float, curvature: floa
     start, at = (float(times[piece - 1]), float(slopes[piece - 1])) if piece else (0.0, slope)
     length = start - at / float(curvatures[piece]) if curvatures[piece] > 0 else start
     return 1.0 if abs(length - 1.0) < WHOLE else length
+
+
+def _solve(A: FloatArray, b: FloatArray) -> FloatArray:
+    """Solve A x = b for a positive definite A; the smallest of the best x where rounding has made A singular."""
+    _, x, info = lapack.dposv(A, b)
+    return np.asarray(x if info == 0 else np.linalg.lstsq(A, b)[0])
 
 
 def _clipped(values: FloatArray, limit: float) -> FloatArray:

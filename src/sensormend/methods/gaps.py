@@ -29,30 +29,32 @@ def time_line_back(line: FloatArray, shape: tuple[int, ...], fiber_axis: int) ->
 
 
 def close_gaps(line: FloatArray, before: FloatArray | None = None) -> FloatArray:
-    """Interpolate every row of (row, time) linearly, holding the first and the last reading at the ends.
+    """Interpolate (sensor, time) or (sensor, variable, time) linearly, holding first and last readings at the ends.
 
     Parameters
     ----------
     line
         Readings, NaN where there is none.
     before
-        What each row was just before the first time, NaN where that is not known.
+        What each sensor (and variable) was just before the first time, NaN where that is not known.
 
     Returns
     -------
     closed
-        A row without any reading takes the mean of the others; NaN is left only where nothing is known at all.
+        A sensor without any reading takes the mean of the others; NaN is left only where nothing is known at all.
     """
     closed = np.array(line)
-    known = np.isnan(closed)
-    if not known.any():
+    if not np.isnan(closed).any():
+        return closed
+    if closed.ndim == 3:
+        for variable in range(closed.shape[1]):
+            closed[:, variable] = close_gaps(line[:, variable], None if before is None else before[:, variable])
         return closed
     times = np.arange(closed.shape[1])
-    anchored = np.zeros(len(closed), dtype=bool) if before is None else np.isfinite(before)
-    for row in np.flatnonzero(known.any(axis=1)):
-        there = np.flatnonzero(~known[row])
-        at, values = there.astype(float), closed[row, there]
-        if anchored[row] and before is not None:
+    for row in np.flatnonzero(np.isnan(closed).any(axis=1)):
+        there = np.flatnonzero(~np.isnan(line[row]))
+        at, values = there.astype(float), line[row, there]
+        if before is not None and np.isfinite(before[row]):
             at, values = np.concatenate(([-1.0], at)), np.concatenate(([before[row]], values))
         if at.size:
             closed[row] = np.interp(times, at, values)
@@ -73,15 +75,11 @@ def close_period(readings: FloatArray, last: FloatArray, fiber_axis: int) -> tup
         The last value of each (sensor, variable) that was ever heard, for the next period.
     """
     line = time_line(readings, fiber_axis)
-    sensors, variables, times = line.shape
     slots = readings.shape[fiber_axis]
     closed = np.empty_like(line)
-    rows = line.reshape(-1, times)
-    out = closed.reshape(-1, times)
-    last = last.reshape(-1).copy()
-    for first in range(0, times, slots):
+    for first in range(0, line.shape[2], slots):
         span = slice(first, first + slots)
-        out[:, span] = close_gaps(rows[:, span], last)
-        heard = np.isfinite(last) | np.isfinite(rows[:, span]).any(axis=1)
-        last = np.where(heard, out[:, span.stop - 1], np.nan)
-    return closed, last.reshape(sensors, variables)
+        closed[..., span] = close_gaps(line[..., span], last)
+        heard = np.isfinite(last) | np.isfinite(line[..., span]).any(axis=2)
+        last = np.where(heard, closed[..., span.stop - 1], np.nan)
+    return closed, last

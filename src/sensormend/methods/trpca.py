@@ -77,8 +77,7 @@ class TRPCA:
         Where nothing was observed at all, the estimate is NaN too.
         """
         readings = as_readings(tensor, fiber_axis=self.fiber_axis)
-        line = time_line(readings, self.fiber_axis)
-        closed = close_gaps(line.reshape(-1, line.shape[2])).reshape(line.shape)
+        closed = close_gaps(time_line(readings, self.fiber_axis))
         full = time_line_back(closed, readings.shape, self.fiber_axis)
         if np.isnan(full).any():
             L, S, iterations = np.full(full.shape, np.nan), np.zeros(full.shape), 0
