@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from naive_methods import Matrix
 from sensormend import Recovery
+from sensormend.bench.scores import DROPPED_DAYS, paper_scores
+from sensormend.faults import Case, degrade
+from sensormend.methods.base import Method
 from test_olrtr import low_rank_tensor
 
-__all__ = ["SHAPES", "Floats", "compare", "periods", "readings"]
+__all__ = ["SHAPES", "Floats", "compare", "periods", "readings", "relative_error"]
 
 Floats = NDArray[np.float64]
 SHAPES: list[tuple[tuple[int, ...], int]] = [((6, 5, 7), 1), ((4, 2, 5, 6), 2), ((7, 1, 9), 1)]
@@ -42,3 +45,9 @@ def compare(recovery: Recovery, expected: list[Matrix] | list[Any], atol: float 
     assert np.abs(E).max() > 0.1
     np.testing.assert_allclose(recovery.low_rank, X, rtol=0, atol=atol)
     np.testing.assert_allclose(recovery.outliers, E, rtol=0, atol=atol)
+
+
+def relative_error(model: Method, truth: Floats, seed: int) -> float:
+    """Return the RE (Frobenius, truly faulty fibers left out) among the paper's faults, with nothing missing."""
+    case = degrade(truth, Case("uniform", observed=1.0), seed)
+    return paper_scores(model.recover(case.readings), case, dropped=DROPPED_DAYS)["re"]

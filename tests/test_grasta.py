@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_methods
-from against import SHAPES, Floats, compare, periods, readings
+from against import SHAPES, Floats, compare, periods, readings, relative_error
 from sensormend import GRASTA
 from sensormend.methods.grasta import FAINT
 
@@ -202,3 +202,7 @@ def test_a_subspace_is_found_under_gaps_and_outliers() -> None:
     late = np.s_[..., 60:]
     error = np.linalg.norm(result.low_rank[late] - days(truth)[late]) / np.linalg.norm(days(truth)[late])
     assert error < 0.02
+
+
+def test_lands_where_another_port_did_on_noaa(noaa: Floats) -> None:
+    assert relative_error(GRASTA(5, seed=0), noaa, 0) == pytest.approx(0.087, rel=0.15)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import naive_methods
-from against import SHAPES, compare, periods, readings
+from against import SHAPES, Floats, compare, periods, readings, relative_error
 from sensormend import OSTD, ConfigError
 
 
@@ -66,3 +66,7 @@ def test_a_frame_of_zeros_does_not_become_the_basis() -> None:
 def test_sensors_are_the_first_axis() -> None:
     with pytest.raises(ConfigError, match="axis 0 is the sensors"):
         OSTD(fiber_axis=0)
+
+
+def test_lands_where_another_port_did_on_noaa(noaa: Floats) -> None:
+    assert relative_error(OSTD(10), noaa, 0) == pytest.approx(0.325, rel=0.15)
