@@ -1,0 +1,105 @@
+"""Put the figures of `sensormend bench` into the documents: `python benchmarks/fill_docs.py OUT README.md docs/*.md`.
+
+A document says which figures it wants between two marks, and what stands there is replaced:
+
+    <!-- table noaa.csv | observed=90 % | F1; F1:paper; faulty -->
+    <!-- /table -->
+
+First the file in OUT, then what the rows must say (any number of conditions), then the columns: figures, with `:paper`
+for the paper's, `:difference` for ours less the paper's and `:spread` for the standard deviation. `by AXIS` in place of
+columns lays out one figure against the values of a column; `rows=LABEL` says what the rows are called where it is not
+the method.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+import sys
+from pathlib import Path
+
+MARKED = re.compile(r"<!-- table ([^>]*?) -->\n.*?<!-- /table -->", re.DOTALL)
+WORDS = {
+    "uniform-90": "readings drawn at random, 90 % observed",
+    "uniform-100": "the same, all observed",
+    "mix-90": "stuck, offset, drift, noise, gain; 90 % observed",
+    "mix-outages": "the same, silent for days",
+    "none-90": "no faults put in",
+}
+FIELDS = {"figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference"}
+
+Record = dict[str, str]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="the folder that sensormend bench wrote")
+    parser.add_argument("documents", type=Path, nargs="+")
+    told = parser.parse_args()
+    for document in told.documents:
+        page = document.read_text(encoding="utf-8")
+        document.write_text(filled(page, told.out), encoding="utf-8")
+    return 0
+
+
+def filled(page: str, out: Path) -> str:
+    """Return the page with every table whose figures are in `out` filled anew."""
+
+    def fill(match: re.Match[str]) -> str:
+        name, *parts = [part.strip() for part in match[1].split("|")]
+        if not (out / name).is_file():
+            return match[0]
+        with (out / name).open(encoding="utf-8") as file:
+            return f"<!-- table {match[1]} -->\n{table(list(csv.DictReader(file)), parts)}\n<!-- /table -->"
+
+    return MARKED.sub(fill, page)
+
+
+def table(records: list[Record], parts: list[str]) -> str:
+    """Lay out the means as Markdown."""
+    *conditions, columns = parts
+    rows = "method"
+    for condition in conditions:
+        name, _, wanted = condition.partition("=")
+        if name == "rows":
+            rows = wanted
+        else:
+            records = [record for record in records if record[name] == wanted]
+    if not records:
+        raise SystemExit(f"no figures for {' | '.join(parts)}")
+    if columns.startswith("by "):
+        axis = columns.removeprefix("by ")
+        names = list(dict.fromkeys(record[axis] for record in records))
+        found = {(record[rows], record[axis]): value(record, "mean") for record in records}
+    else:
+        names = [name.strip() for name in columns.split(";")]
+        found = {}
+        for record in records:
+            for field in ("mean", "paper", "difference", "spread"):
+                title = record["figure"] if field == "mean" else f"{record['figure']}:{field}"
+                found[record[rows], title] = value(record, field)
+    lines = ["| " + " | ".join([rows, *(name.replace(":", ", ") for name in names)]) + " |"]
+    lines.append("|---" + "|---:" * len(names) + "|")
+    for label in dict.fromkeys(record[rows] for record in records):
+        cells = [found.get((label, name), "-") for name in names]
+        if any(cell != "-" for cell in cells):
+            lines.append("| " + " | ".join([WORDS.get(label, label), *cells]) + " |")
+    return "\n".join(lines)
+
+
+def value(record: Record, field: str) -> str:
+    """Return one figure as people write it."""
+    if field == "mean" and record["mean"] == "nan":
+        return f"diverged, {record['diverged']} of {record['runs']}" if record["diverged"] not in ("", "0") else "-"
+    if record[field] in ("", "nan"):
+        return "-"
+    number = float(record[field])
+    sign = "+" if field == "difference" else ""
+    if number and abs(number) < 5e-4:
+        return f"{number:{sign}.0e}"
+    return f"{number:{sign}.3f}" if abs(number) < 10 else f"{number:{sign}.1f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
