@@ -81,6 +81,33 @@ def test_every_step_is_that_of_the_oracle_through_many_levels() -> None:
     assert (np.diff(levels) < 0).any(), "and down again"
 
 
+@pytest.mark.parametrize("level", [0, 1, 2, 5])
+@pytest.mark.parametrize(("mu", "agree"), [(1.0, True), (1.5, True), (14.5, False), (9.0, False)])
+def test_when_the_step_changes_its_level(level: int, mu: float, agree: bool) -> None:
+    """Gradients that agree lower mu, at its least the level goes down if above 1; at its most the level goes up."""
+    model, twin = GRASTA(2, seed=0), GRASTA(2, seed=0)
+    random = np.random.default_rng(3)
+    first, column = random.normal(0, 2, (2, 6, 1))
+    for each in (model, twin):
+        each.update(first)
+    twin.update(column)
+    assert model._learned is not None
+    assert twin._learned is not None
+    known = model._learned.arrays
+    known["mu"][...], known["level"][...] = mu, level
+    known["w"][...] = twin._learned.arrays["w"]
+    known["g"][...] = (1 if agree else -1) * twin._learned.arrays["g"]
+    oracle = in_step(model, FAINT)
+    oracle.column(column[:, 0])
+    model.update(column)
+    after = in_step(model, FAINT)
+    assert after.level == oracle.level
+    assert after.mu == pytest.approx(oracle.mu)
+    expected = {(1.0, True): max(level - 1, min(level, 1)), (14.5, False): level + 1, (9.0, False): level}
+    assert after.level == expected.get((mu, agree), expected[1.0, True])
+    np.testing.assert_allclose(after.U, oracle.U, rtol=0, atol=1e-9)
+
+
 @settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(2, 7), st.integers(1, 8), st.sampled_from([0.3, 0.7, 0.9]))
 def test_equals_the_oracle_with_any_rank_and_gaps(seed: int, rows: int, rank: int, missing: float) -> None:

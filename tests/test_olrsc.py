@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive_methods
-from against import SHAPES, Floats, compare, periods, readings
+from against import SHAPES, Floats, compare, periods, readings, relative_error
 from sensormend import OLRSC
 from sensormend.methods.olrsc import relative, sweep
 
@@ -57,3 +57,7 @@ def test_the_sweep_is_a_loop_in_place(seed: int, rows: int, rank: int, weight: f
 def test_relative_to_nothing_is_absolute() -> None:
     assert relative(np.array([3.0, 4.0]), np.zeros(2)) == 5
     assert relative(np.array([3.0, 4.0]), np.array([10.0, 0.0])) == 0.5
+
+
+def test_lands_where_another_port_did_on_noaa(noaa: Floats) -> None:
+    assert relative_error(OLRSC(20, seed=0), noaa, 0) == pytest.approx(0.264, rel=0.1)
