@@ -47,6 +47,23 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert len(results(tmp_path)) == 12
 
 
+def test_when_it_was_made_is_not_when_it_was_shown_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter(f"2026-01-01T00:00:{second:02d}Z" for second in range(60))
+    monkeypatch.setattr("sensormend.bench.runner.now", lambda: next(told))
+    seen = []
+    for trials in (1, 1, 2):
+        run([(TOY, Plan(trials=trials))], tmp_path, processes=0)
+        record = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
+        seen.append((record["started"][-3:-1], record["ended"][-3:-1]))
+    assert seen == [("00", "01"), ("00", "01"), ("03", "04")]
+    with pytest.raises(SensormendError, match="cannot"):
+        run([(TOY, Plan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
+    with pytest.raises(SensormendError, match="cannot"):
+        run([(TOY, Plan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
+    record = json.loads((tmp_path / "b" / "run.json").read_text())["experiments"]["toy"]
+    assert (record["started"][-3:-1], record["ended"][-3:-1]) == ("05", "08")
+
+
 def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> None:
     with pytest.raises(SensormendError, match="broken cannot"):
         run([(TOY, Plan(trials=2, methods="AutoOLRTR,broken"))], tmp_path, processes=0)

@@ -135,9 +135,13 @@ def run(
         waiting = sum(not store.has(job.key) for _, _, jobs in todo for job in jobs)
         with _doing(processes, waiting) as results:
             for experiment, plan, jobs in todo:
-                record = _record(experiment, plan, jobs)
+                record, left = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
+                before = store.records().get(experiment.stem(plan))
+                if before and before["plan"] == record["plan"] and len(left) < len(jobs):
+                    # It goes on: it began when it first did, and where nothing is left it was made as it was.
+                    record = record | {"started": before["started"]} if left else dict(before)
                 try:
-                    for job, rows, seconds in results([job for job in jobs if not store.has(job.key)]):
+                    for job, rows, seconds in results(left):
                         store.append(job.key, rows)
                         clock.done(job, seconds)
                         if progress is not None:
@@ -146,7 +150,8 @@ def run(
                     done = show(experiment, plan, store)
                     record |= {"pictures": _pictures(done)}
                 finally:
-                    record |= {"ended": now(), "done": sum(store.has(job.key) for job in jobs)}
+                    record |= {"ended": now()} if left or "ended" not in record else {}
+                    record |= {"done": sum(store.has(job.key) for job in jobs)}
                     store.record(experiment.stem(plan), record)
                     store.seal()
                 page = write_page(store)
