@@ -82,15 +82,16 @@ def test_many_periods_are_many_calls(seed: int, variables: int, slots: int, days
     tensor = drawn((3, variables, slots, days), seed, share)
     nothing = np.full((3, variables), np.nan)
     together, last = close_period(tensor, nothing, 2)
-    carried: naive_methods.Last = {}
+    carried: list[naive_methods.Last] = [{} for _ in range(variables)]
     known = nothing
     for day in range(days):
         apart, known = close_period(tensor[..., day], known, 2)
         span = slice(day * slots, (day + 1) * slots)
         np.testing.assert_array_equal(together[..., span], apart)
-        expected = naive_methods.close(tensor[:, :1, :, day], carried)
-        if variables == 1:
-            np.testing.assert_allclose(apart, expected, rtol=1e-12, atol=1e-12)
+        for variable in range(variables):
+            expected = naive_methods.close(tensor[:, variable, :, day], carried[variable])
+            if not np.isnan(expected).all():
+                np.testing.assert_allclose(apart[:, variable], expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(last, known)
     assert np.isnan(nothing).all(), "what was handed in is not written to"
 
@@ -113,3 +114,19 @@ def test_a_sensor_never_heard_is_the_mean_of_the_others_and_carries_nothing() ->
     _, after_one = close_period(tensor[..., 0], np.full((3, 1), np.nan), 1)
     assert np.isnan(after_one[1, 0])
     np.testing.assert_allclose(last[:, 0], [1, 9, 4])
+
+
+def test_an_unheard_sensor_takes_the_mean_of_its_own_variable() -> None:
+    tensor = np.stack([np.full((3, 4), 20.0), np.full((3, 4), 1013.0)], axis=1)
+    tensor[2, 1] = np.nan
+    closed, last = close_period(tensor, np.full((3, 2), np.nan), 2)
+    np.testing.assert_allclose(closed[2, 1], 1013.0)
+    np.testing.assert_array_equal(np.isnan(last), [[False, False], [False, False], [False, True]])
+
+
+@pytest.mark.xfail(strict=True, reason="a variable that nobody was heard on is left open")
+def test_a_variable_never_heard_does_not_hide_the_others() -> None:
+    tensor = np.stack([np.full((3, 4), 20.0), np.full((3, 4), np.nan)], axis=1)
+    closed, last = close_period(tensor, np.full((3, 2), np.nan), 2)
+    assert np.isfinite(closed).all(), "NaN is left only where nothing is known at all"
+    assert np.isnan(last[:, 1]).all()

@@ -63,6 +63,13 @@ def test_a_frame_of_zeros_does_not_become_the_basis() -> None:
     np.testing.assert_array_equal(model.recover(late).low_rank[..., 2:], OSTD(2).recover(tensor).low_rank)
 
 
+def test_readings_so_large_that_the_ridge_is_lost() -> None:
+    tensor = 1e9 * (5 + readings((6, 5, 7), 0, missing=0.0))
+    result = OSTD(3).recover(tensor)
+    assert np.isfinite(result.low_rank).all()
+    assert np.abs(result.low_rank).max() < 10 * np.abs(tensor).max()
+
+
 def test_sensors_are_the_first_axis() -> None:
     with pytest.raises(ConfigError, match="axis 0 is the sensors"):
         OSTD(fiber_axis=0)

@@ -123,3 +123,16 @@ def test_a_basis_of_zeros_leaves_it_all_to_the_outliers() -> None:
 
 def test_soft_keeps_the_sign_and_zero() -> None:
     np.testing.assert_allclose(soft(np.array([-3.0, -1.0, 0.0, 0.2, 5.0]), 1.0), [-2, 0, 0, 0, 4])
+
+
+@pytest.mark.parametrize("size", [1e7, 1e8, 1e9, 1e12, 1e20])
+@pytest.mark.parametrize("rank", [2, 3, 10])
+def test_singular_by_rounding_is_solved_all_the_same(size: float, rank: int) -> None:
+    """Equal columns in which the ridge is lost: whichever of the solutions comes out, it fits and is of their size."""
+    z = size * np.array([1.0, 2.0, 3.0, 4.0])
+    L = np.repeat(z[:, None], rank, axis=1)
+    turned, e, _ = take_turns(z, L, 0.1, 0.1, settled=lambda step, before: False, max_iter=20)
+    np.testing.assert_allclose(L @ turned + e, z, rtol=1e-6)
+    fitted, e, _ = robust_fit(z, L, 0.1, 10 * size, tol=1e-9, max_iter=50)
+    np.testing.assert_allclose(L @ fitted + e, z, rtol=1e-6)
+    assert max(np.abs(turned).max(), np.abs(fitted).max()) < 10
