@@ -124,7 +124,6 @@ def test_an_unheard_sensor_takes_the_mean_of_its_own_variable() -> None:
     np.testing.assert_array_equal(np.isnan(last), [[False, False], [False, False], [False, True]])
 
 
-@pytest.mark.xfail(strict=True, reason="a variable that nobody was heard on is left open")
 def test_a_variable_never_heard_does_not_hide_the_others() -> None:
     tensor = np.stack([np.full((3, 4), 20.0), np.full((3, 4), np.nan)], axis=1)
     closed, last = close_period(tensor, np.full((3, 2), np.nan), 2)

@@ -77,7 +77,8 @@ class BuddyCheck:
         # Ranks, so that a few wild readings do not decide who belongs together.
         ranked = closed.argsort(axis=1).argsort(axis=1)
         with np.errstate(invalid="ignore"):
-            alike = np.nan_to_num(np.atleast_2d(np.corrcoef(ranked)))
+            alike = np.corrcoef(ranked) if line.shape[1] > 1 else np.zeros((len(line), len(line)))
+        alike = np.nan_to_num(np.atleast_2d(alike))
         np.fill_diagonal(alike, -np.inf)
         estimate = closed.copy()
         for sensor in range(len(line)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -76,10 +77,10 @@ def auto(seed: int = 0, *, large: bool = False) -> AutoOLRTR:
     return LargePath(seed=seed)
 
 
-def line_up(where: str, rank: int | None = None) -> dict[str, Contestant]:
-    """Return the contestants of `noaa`, `aot`, `faults` or `simulated`, by name; the latter of a known `rank`."""
+def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
+    """Return the contestants of `noaa`, `aot`, `faults` or `simulated` (of this rank and size), by name."""
     if where == "simulated":
-        found = [*_ours(), *_simulated(rank or 3)]
+        found = [*_ours(), *_simulated(rank, size)]
     elif where == "aot":
         found = [*_ours(), *_aot()]
     elif where in ("noaa", "faults"):
@@ -200,19 +201,22 @@ def _aot() -> list[Contestant]:
     ]  # fmt: skip
 
 
-def _simulated(rank: int) -> list[Contestant]:
+def _simulated(rank: int, size: int) -> list[Contestant]:
     # The paper's rule in its simulations: the true rank, alpha 3, a fiber is faulty where any |E| exceeds 1.
     at = 1.0
+    # Small tensors need more than the default finds, and more than the 1 / (0.03 size) of RTR's authors. Tuned on one
+    # draw of 15 minibatches for each of 10, 20, 30 and 50: this is near the best of them all.
+    lam = 2 / math.sqrt(size)
     return [
-        Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=at, seed=seed), "online", 6),
-        Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=at, seed=seed), "online", 6,
+        Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=at, seed=seed), "online", 0.3),
+        Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=at, seed=seed), "online", 1,
                    note=f"a reconstruction; {CLOSED}"),
         Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=SIMULATED_COLUMNS, threshold=at, seed=seed),
-                   "online", 8, note=CLOSED),
-        Contestant("OSTD", lambda seed: OSTD(rank, threshold=at, seed=seed), "online", 3, note=CLOSED),
-        Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=at, seed=seed), "online", 20, note=CLOSED),
+                   "online", 12, note=CLOSED),
+        Contestant("OSTD", lambda seed: OSTD(rank, threshold=at, seed=seed), "online", 0.8, note=CLOSED),
+        Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=at, seed=seed), "online", 6, note=CLOSED),
         Contestant("GRASTA", lambda seed: GRASTA(rank, threshold=at, seed=seed), "online", 8),
-        Contestant("RTR", lambda seed: RTR(threshold=at), "batch", 15),
-        Contestant("TRPCA", lambda seed: TRPCA(threshold=at), "batch", 40, note=CLOSED),
+        Contestant("RTR", lambda seed: RTR(lam, threshold=at), "batch", 8, note="lambda 2 / sqrt(I), tuned"),
+        Contestant("TRPCA", lambda seed: TRPCA(threshold=at), "batch", 60, note=CLOSED),
         *_plain(),
     ]  # fmt: skip

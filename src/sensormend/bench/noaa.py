@@ -72,8 +72,9 @@ class Noaa(Experiment):
                 "faulty, errors in deg C.", RELATIVE_ERROR, detection(THRESHOLD), ERRORS, COST, "The paper's RE stands",
                 "beside RE; it does not print by which of the three it was made.", about(own, "noaa"),
             ])  # fmt: skip
-            paper = {(labelled(name),): {"re": re, "f1": f1} for (name, at), (re, f1) in NOAA.items() if at == setting}
-            found.append(by_method(own, COLUMNS, paper=paper, title=f"{self.title}, {setting} observed", note=note))
+            paper = {(labelled(name), at): {"re": re, "f1": f1} for (name, at), (re, f1) in NOAA.items()}
+            title, also = f"{self.title}, {setting} observed", {"setting": "observed"}
+            found.append(by_method(own, COLUMNS, also=also, paper=paper, title=title, note=note))
         return found
 
     def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:

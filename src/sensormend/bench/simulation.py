@@ -78,7 +78,7 @@ class Sweep(Experiment):
         found = []
         for name in chosen(plan.methods, "simulated"):
             for at in self.settings(quick=plan.quick):
-                contestant = line_up("simulated", rank=at.rank)[name]
+                contestant = line_up("simulated", at.rank, at.size)[name]
                 options = {k: v for k, v in asdict(at).items() if k != "x"} | {"minibatches": count}
                 options |= {"kind": contestant.kind}
                 weight = contestant.cost * contestant.passes * at.size**3 * count
@@ -92,7 +92,7 @@ class Sweep(Experiment):
     def run(self, job: Job) -> list[Row]:
         """Mend the minibatches one after the other; batch methods see them joined."""
         parts = drawn(job)
-        contestant = line_up("simulated", rank=job.option("rank"))[job.method]
+        contestant = line_up("simulated", job.option("rank"), job.option("size"))[job.method]
         with measured() as cost:
             recovery = mend(contestant, [part.readings for part in parts], job.seed)
         whole = joined(parts)

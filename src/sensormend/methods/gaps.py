@@ -41,7 +41,8 @@ def close_gaps(line: FloatArray, before: FloatArray | None = None) -> FloatArray
     Returns
     -------
     closed
-        A sensor without any reading takes the mean of the others; NaN is left only where nothing is known at all.
+        A sensor without any reading takes the mean of the others, of the same variable if anyone was heard on it; NaN
+        is left only where nothing is known at all.
     """
     closed = np.array(line)
     if not np.isnan(closed).any():
@@ -49,7 +50,7 @@ def close_gaps(line: FloatArray, before: FloatArray | None = None) -> FloatArray
     if closed.ndim == 3:
         for variable in range(closed.shape[1]):
             closed[:, variable] = close_gaps(line[:, variable], None if before is None else before[:, variable])
-        return closed
+        return _with_means(closed)
     times = np.arange(closed.shape[1])
     for row in np.flatnonzero(np.isnan(closed).any(axis=1)):
         there = np.flatnonzero(~np.isnan(line[row]))
@@ -58,7 +59,12 @@ def close_gaps(line: FloatArray, before: FloatArray | None = None) -> FloatArray
             at, values = np.concatenate(([-1.0], at)), np.concatenate(([before[row]], values))
         if at.size:
             closed[row] = np.interp(times, at, values)
-    unheard = np.isnan(closed[:, 0])
+    return _with_means(closed)
+
+
+def _with_means(closed: FloatArray) -> FloatArray:
+    """Give whoever was never heard the mean of those who were."""
+    unheard = np.isnan(closed[..., 0])
     if unheard.any() and not unheard.all():
         closed[unheard] = closed[~unheard].mean(axis=0)
     return closed
