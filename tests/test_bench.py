@@ -160,7 +160,7 @@ def test_the_table_of_noaa_says_which_re_and_which_rule() -> None:
     for table in (full, part):
         for word in ("RE:", "RE (text):", "RE (code):", "exceeds 0.01", "oracle", "first 10 days"):
             assert word in table.note
-        assert table.headers[2:8] == ["RE", "paper", "difference", "F1", "paper", "difference"]
+        assert table.headers[2:9] == ["observed", "RE", "paper", "difference", "F1", "paper", "difference"]
     assert full.cells[0][0].paper == pytest.approx(0.029)
     assert part.cells[0][1].paper == pytest.approx(0.984)
 
