@@ -8,7 +8,7 @@ A document says which figures it wants between two marks, and what stands there 
 First the file in OUT, then what the rows must say (any number of conditions), then the columns: figures, with `:paper`
 for the paper's, `:difference` for ours less the paper's and `:spread` for the standard deviation. `by AXIS` in place of
 columns lays out one figure against the values of a column; `rows=LABEL` says what the rows are called where it is not
-the method.
+the method; `rows=method+passes` names them by both.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def table(records: list[Record], parts: list[str]) -> str:
             rows = wanted
         else:
             records = [record for record in records if record[name] == wanted]
+    records = [{**record, rows: ", ".join(record[label] for label in rows.split("+"))} for record in records]
     if not records:
         raise SystemExit(f"no figures for {' | '.join(parts)}")
     if columns.startswith("by "):
@@ -79,7 +80,7 @@ def table(records: list[Record], parts: list[str]) -> str:
             for field in ("mean", "paper", "difference", "spread"):
                 title = record["figure"] if field == "mean" else f"{record['figure']}:{field}"
                 found[record[rows], title] = value(record, field)
-    lines = ["| " + " | ".join([rows, *(name.replace(":", ", ") for name in names)]) + " |"]
+    lines = ["| " + " | ".join([rows.replace("+", ", "), *(name.replace(":", ", ") for name in names)]) + " |"]
     lines.append("|---" + "|---:" * len(names) + "|")
     for label in dict.fromkeys(record[rows] for record in records):
         cells = [found.get((label, name), "-") for name in names]

@@ -18,7 +18,7 @@ __all__ = ["Growth"]
 
 METHODS = "AutoOLRTR,OLRTR,RTR"
 SENSORS, SLOTS = 50, 24
-LENGTHS, QUICK_LENGTHS = (10, 30, 60, 120, 240, 364), (10, 20, 40)
+LENGTHS, QUICK_LENGTHS = (10, 60, 180, 364, 728, 1456), (10, 20, 40)
 
 
 class Growth(Experiment):
