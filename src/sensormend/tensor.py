@@ -56,10 +56,12 @@ def fiber_norms(tensor: FloatArray, fiber_axis: int) -> FloatArray:
     return norms
 
 
-def check_fiber_axis(fiber_axis: object) -> int:
-    """Return `fiber_axis` as an int, or refuse it."""
+def check_fiber_axis(fiber_axis: object, *, after_sensors: bool = True) -> int:
+    """Return `fiber_axis` as an int, or refuse it; with `after_sensors` the first axis too, that of the sensors."""
     if isinstance(fiber_axis, bool) or not isinstance(fiber_axis, int | np.integer) or fiber_axis < 0:
         raise ConfigError(f"fiber_axis is the number of the slot axis, 0 or more; got {fiber_axis!r}")
+    if after_sensors and fiber_axis == 0:
+        raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
     return int(fiber_axis)
 
 

@@ -97,8 +97,6 @@ class AutoOLRTR:
 
     def __init__(self, *, fiber_axis: int = 1, interval: float = 0.9, seed: int = 0) -> None:
         self.fiber_axis = check_fiber_axis(fiber_axis)
-        if self.fiber_axis == 0:
-            raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
         if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 < interval < 1:
             raise ConfigError(f"interval is a share between 0 and 1; got {interval!r}")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from sensormend.errors import ConfigError
-from sensormend.methods.gaps import close_period, time_line, time_line_back
+from sensormend.methods.gaps import close_period, nobody_heard, time_line, time_line_back
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
 from sensormend.recovery import FloatArray
 
@@ -34,11 +33,6 @@ class ColumnMethod(PublishedOnline):
     _interpolates: ClassVar[bool] = True
     _per_pass: ClassVar[tuple[str, ...]] = ("last",)
 
-    def __init__(self, *, rank: int, fiber_axis: int, threshold: float, seed: int | None) -> None:
-        super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
-        if self.fiber_axis == 0:
-            raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
-
     @abstractmethod
     def _begin_rows(self, rows: int) -> dict[str, FloatArray]:
         """Return what is known before the first column."""
@@ -53,7 +47,7 @@ class ColumnMethod(PublishedOnline):
     def _begin(self, shape: tuple[int, ...]) -> Arrays:
         known = self._begin_rows(shape[0])
         if self._interpolates:
-            known["last"] = np.full((shape[0], int(np.prod(shape[1 : self.fiber_axis], dtype=int))), np.nan)
+            known["last"] = nobody_heard(shape, self.fiber_axis)
         return known
 
     def _solve(self, readings: FloatArray, known: Arrays) -> Solved:

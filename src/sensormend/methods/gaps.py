@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from sensormend.recovery import FloatArray
 
-__all__ = ["close_gaps", "close_period", "time_line", "time_line_back"]
+__all__ = ["close_gaps", "close_period", "nobody_heard", "time_line", "time_line_back"]
 
 
 def time_line(readings: FloatArray, fiber_axis: int) -> FloatArray:
@@ -68,6 +70,11 @@ def _with_means(closed: FloatArray) -> FloatArray:
     if unheard.any() and not unheard.all():
         closed[unheard] = closed[~unheard].mean(axis=0)
     return closed
+
+
+def nobody_heard(shape: tuple[int, ...], fiber_axis: int) -> FloatArray:
+    """Return the `last` of `close_period` before the first period, for minibatches of this shape."""
+    return np.full((shape[0], math.prod(shape[1:fiber_axis])), np.nan)
 
 
 def close_period(readings: FloatArray, last: FloatArray, fiber_axis: int) -> tuple[FloatArray, FloatArray]:

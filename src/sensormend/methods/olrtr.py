@@ -77,6 +77,7 @@ class OLRTR(PublishedOnline):
 
     _settings = ("alpha", "lambda1", "lambda2", "tol", "max_iter", "dictionary_update")
     _ran_off = RAN_OFF
+    _after_sensors = False
 
     def __init__(
         self,

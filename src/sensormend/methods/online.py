@@ -57,10 +57,12 @@ class PublishedOnline(ABC):
     _per_pass: ClassVar[tuple[str, ...]] = ()
     """The arrays that start afresh with every pass over the data, without the number of the mode."""
     _ran_off: ClassVar[str] = RAN_OFF
+    _after_sensors: ClassVar[bool] = True
+    """Whether the slots must lie on another axis than the first."""
 
     def __init__(self, *, rank: int, fiber_axis: int, threshold: float, seed: int | None) -> None:
         self.rank = check_count("rank", rank)
-        self.fiber_axis = check_fiber_axis(fiber_axis)
+        self.fiber_axis = check_fiber_axis(fiber_axis, after_sensors=self._after_sensors)
         self.threshold = check_positive("threshold", threshold)
         self.seed = check_seed(seed)
         self._learned: _Learned | None = None

@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from sensormend.errors import ConfigError
 from sensormend.methods._robust_fit import soft
-from sensormend.methods.gaps import close_period, time_line_back
+from sensormend.methods.gaps import close_period, nobody_heard, time_line_back
 from sensormend.methods.olrsc import relative, sweep
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
 from sensormend.methods.settings import check_count, check_positive
@@ -72,8 +71,6 @@ class ORLTM(PublishedOnline):
         seed: int | None = None,
     ) -> None:
         super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
-        if self.fiber_axis == 0:
-            raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
         self.lambda1 = check_positive("lambda1", lambda1)
         self.lambda2 = None if lambda2 is None else check_positive("lambda2", lambda2)
         self.lambda3 = None if lambda3 is None else check_positive("lambda3", lambda3)
@@ -82,7 +79,7 @@ class ORLTM(PublishedOnline):
 
     def _begin(self, shape: tuple[int, ...]) -> Arrays:
         random = np.random.default_rng(self.seed)
-        known = {"t": np.zeros(()), "last": np.full((shape[0], math.prod(shape[1 : self.fiber_axis])), np.nan)}
+        known = {"t": np.zeros(()), "last": nobody_heard(shape, self.fiber_axis)}
         for mode, length in enumerate(shape):
             known[f"D{mode}"] = random.standard_normal((length, self.rank))
             known |= {f"{name}{mode}": np.zeros((length, self.rank)) for name in "MB"}

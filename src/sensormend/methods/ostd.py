@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from sensormend.errors import ConfigError
 from sensormend.methods._robust_fit import take_turns
-from sensormend.methods.gaps import close_period, time_line_back
+from sensormend.methods.gaps import close_period, nobody_heard, time_line_back
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
 from sensormend.methods.settings import check_count, check_positive
 from sensormend.methods.stoc_rpca import bounded_sweep
@@ -74,8 +73,6 @@ class OSTD(PublishedOnline):
         seed: int | None = None,
     ) -> None:
         super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
-        if self.fiber_axis == 0:
-            raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
         self.lambda1 = None if lambda1 is None else check_positive("lambda1", lambda1)
         self.lambda2 = None if lambda2 is None else check_positive("lambda2", lambda2)
         self.tol = check_positive("tol", tol)
@@ -87,7 +84,7 @@ class OSTD(PublishedOnline):
             "L": np.zeros((cells, self.rank)),
             "A": np.zeros((self.rank, self.rank)),
             "B": np.zeros((cells, self.rank)),
-            "last": np.full((shape[0], int(np.prod(shape[1 : self.fiber_axis], dtype=int))), np.nan),
+            "last": nobody_heard(shape, self.fiber_axis),
         }
 
     def _solve(self, readings: FloatArray, known: Arrays) -> Solved:

@@ -100,7 +100,7 @@ class RTR:
         threshold: float = 0.01,
     ) -> None:
         self.lam = None if lam is None else check_positive("lam", lam)
-        self.fiber_axis = check_fiber_axis(fiber_axis)
+        self.fiber_axis = check_fiber_axis(fiber_axis, after_sensors=False)
         self.tol = check_positive("tol", tol)
         self.max_iter = check_count("max_iter", max_iter)
         self.threshold = check_positive("threshold", threshold)

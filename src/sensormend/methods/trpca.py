@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 
-from sensormend.errors import ConfigError
 from sensormend.methods._robust_fit import soft
 from sensormend.methods.base import published_recovery
 from sensormend.methods.gaps import close_gaps, time_line, time_line_back
@@ -65,8 +64,6 @@ class TRPCA:
     ) -> None:
         self.lam = None if lam is None else check_positive("lam", lam)
         self.fiber_axis = check_fiber_axis(fiber_axis)
-        if self.fiber_axis == 0:
-            raise ConfigError("fiber_axis must be 1 or more: axis 0 is the sensors")
         self.tol = check_positive("tol", tol)
         self.max_iter = check_count("max_iter", max_iter)
         self.threshold = check_positive("threshold", threshold)
