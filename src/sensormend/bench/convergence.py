@@ -12,6 +12,7 @@ from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.gather import pivot, runs_only
 from sensormend.bench.measure import measured
+from sensormend.bench.paper import CLAIMS
 from sensormend.bench.simulation import drawn
 from sensormend.bench.tables import Figures
 from sensormend.recovery import BoolArray, FloatArray
@@ -78,7 +79,8 @@ class Convergence(Experiment):
         note = (
             f"{runs_only(rows, plan)} {count} minibatches of {size} x {size} x I3, none left out; rank 3, 5 % of the "
             "fibers faulty, 90 % observed. RE: relative error of the low-rank part of that minibatch alone, the truly "
-            "faulty fibers zeroed, Frobenius norm. No F1 here."
+            "faulty fibers zeroed, Frobenius norm. No F1 here. "
+            f"{CLAIMS[self.name]}"
         )
         if not shown:
             return []

@@ -9,7 +9,6 @@ from typing import Any
 
 from sensormend.bench.experiment import Experiment, Plan
 from sensormend.bench.experiments import EXPERIMENTS
-from sensormend.bench.paper import CLAIMS
 from sensormend.bench.store import Store, write_beside
 from sensormend.bench.tables import Cell, Figures
 
@@ -78,8 +77,6 @@ def _section(store: Store, name: str, experiment: Experiment, record: Mapping[st
     rows = store.rows(job.key for job in experiment.jobs(plan))
     tables = experiment.tables(rows, plan)
     lines = [f'<section id="{escape(name)}">\n<h2>{escape(experiment.heading(plan))}</h2>\n']
-    if CLAIMS.get(experiment.name):
-        lines.append(f"<p>{escape(CLAIMS[experiment.name])}</p>\n")
     if record["done"] < record["runs"]:
         lines.append(f"<p><strong>Unfinished: {record['done']} of {record['runs']} runs are done.</strong></p>\n")
     lines.append(f"<p>Made by <code>{escape(record['command'])}</code>.")

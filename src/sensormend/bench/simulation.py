@@ -15,6 +15,7 @@ from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.experiment import DROPPED, Experiment, Job, Plan, Row
 from sensormend.bench.gather import COST, ERRORS, RE, RE_CODE, RE_TEXT, about, detection, pivot, runs_told
 from sensormend.bench.measure import measured
+from sensormend.bench.paper import CLAIMS
 from sensormend.bench.scores import paper_scores
 from sensormend.bench.tables import Bar, Figures
 from sensormend.faults import Degraded
@@ -112,7 +113,7 @@ class Sweep(Experiment):
         last = about(rows, "simulated")
         rule = detection(THRESHOLD)
         names = {
-            "re": ("relative error (RE)", RE),
+            "re": ("relative error (RE)", f"{RE} {CLAIMS.get(self.name, '')}"),
             "f1": ("F1 at the paper's rule", rule),
             "f1_best": ("F1 at the best threshold (oracle)", rule),
             "seconds": ("seconds", COST),
