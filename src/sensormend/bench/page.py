@@ -33,7 +33,7 @@ small { display: block; color: var(--soft); } .met { color: var(--good); } .miss
   font-weight: 600; } p.note { color: var(--soft); font-size: .86rem; max-width: 60rem; margin-top: 0; }
 summary h3 { display: inline; font-size: 1rem; } details { margin: .6rem 0; }
 figure { margin: 1.5rem 0; } figcaption { color: var(--soft); font-size: .86rem; }
-figure a { display: block; background: #fff; border-radius: .4rem; padding: .3rem; }
+figure > a { display: block; background: #fff; border-radius: .4rem; padding: .3rem; }
 img { max-width: 100%; height: auto; display: block; margin: auto; }
 """
 MACHINE = {
