@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,8 @@ class Panel:
 
 
 def line_charts(
-    rows: Rows, folder: Path | str, name: str, *, panels: Sequence[Panel], x_label: str, title: str = ""
+    rows: Rows, folder: Path | str, name: str, *, panels: Sequence[Panel], x_label: str, title: str = "",
+    log_x: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Draw each panel's column against `x`: the mean over the trials, and one standard deviation around it.
 
@@ -62,13 +64,16 @@ def line_charts(
         Under each panel.
     title
         Above it all.
+    log_x
+        Whether `x` is spread over powers of ten.
     """
-    return _lines(rows, folder, name, panels, x_label, title)
+    return _lines(rows, folder, name, panels, x_label, title, log_x=log_x)
 
 
 def _lines(
-    rows: Rows, folder: Path | str, name: str, panels: Sequence[Panel], x_label: str, title: str, note: str = ""
-) -> list[Path]:
+    rows: Rows, folder: Path | str, name: str, panels: Sequence[Panel], x_label: str, title: str, note: str = "",
+    *, log_x: bool = False,
+) -> list[Path]:  # fmt: skip
     columns = len(panels) if len(panels) <= 3 else 2
     lines = -(-len(panels) // columns)
     figure = blank(WIDTH, 3.5 * lines + 0.35 * bool(title) + _legend_height(rows) + 0.2 * bool(note))
@@ -77,7 +82,7 @@ def _lines(
     grid = figure.subplots(lines, columns, squeeze=False).ravel()
     beyond: list[str] = []
     for axes, panel in zip(grid, panels, strict=False):
-        beyond += _draw_panel(axes, rows, panel)
+        beyond += _draw_panel(axes, rows, panel, log_x=log_x)
         axes.set_xlabel(x_label, color=INK, fontsize=10)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
@@ -161,7 +166,7 @@ def growth_chart(rows: Rows, folder: Path | str, name: str = "growth", *, title:
     return _lines(told, folder, name, shown or panels[:1], "length of the tensor (days)", title, note)
 
 
-def _draw_panel(axes: Any, rows: Rows, panel: Panel) -> list[str]:
+def _draw_panel(axes: Any, rows: Rows, panel: Panel, *, log_x: bool) -> list[str]:
     """Draw one panel; return the methods that have points past its upper edge."""
     beyond = []
     for method in reversed(in_order(row["method"] for row in rows)):
@@ -175,19 +180,21 @@ def _draw_panel(axes: Any, rows: Rows, panel: Panel) -> list[str]:
     _scale(axes, panel)
     axes.set_ylabel(panel.label, color=INK, fontsize=10)
     places = sorted({float(row["x"]) for row in rows if np.isfinite(number(row, "x"))})
+    if log_x:
+        axes.set_xscale("log")
     if 0 < len(places) <= MOST_TICKS:
-        axes.set_xticks(places, _apart(places))
+        axes.set_xticks(places, _apart([math.log(place) for place in places] if log_x else places, places))
     _finish(axes)
     return beyond
 
 
-def _apart(places: list[float]) -> list[str]:
-    """Label ticks, from the last one down, but for those whose labels would touch."""
+def _apart(places: list[float], values: list[float]) -> list[str]:
+    """Label ticks with their values, from the last one down, but for those whose labels would touch."""
     labels: list[str] = []
     last = float("inf")
-    for place in reversed(places):
+    for place, value in zip(reversed(places), reversed(values), strict=True):
         fits = last - place > LABEL_ROOM * (places[-1] - places[0])
-        labels.append(f"{place:g}" if fits else "")
+        labels.append(f"{value:g}" if fits else "")
         last = place if fits else last
     return labels[::-1]
 

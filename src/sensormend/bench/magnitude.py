@@ -13,6 +13,7 @@ class Magnitude(Sweep):
     name = "magnitude"
     title = "Magnitude of the faults"
     axis = "magnitude"
+    log_x = True
     around = "Minibatches of {cube}, rank {rank}, all observed, 5 % of the fibers faulty, from U(-m, m)."
     caption = "Relative error, F1 score and computation time of every method against the magnitude of the faults."
 

@@ -60,6 +60,7 @@ class Sweep(Experiment):
 
     axis: ClassVar[str]
     """What x is, in the tables and under the charts."""
+    log_x: ClassVar[bool] = False
     around: ClassVar[str]
     """What stays as it is, in words; `{cube}` and `{rank}` stand for the size."""
     bars: ClassVar[Mapping[str, Mapping[float, Bar]]] = {}
@@ -138,7 +139,9 @@ class Sweep(Experiment):
             return []
         panels = [Panel("re", "RE", top=1.0), Panel("f1", "F1 score", top=1.0), Panel("seconds", "time (s)", log=True)]
         title = self.heading(plan)
-        return line_charts(rows, folder, self.stem(plan), panels=panels, x_label=self.axis, title=title)
+        return line_charts(
+            rows, folder, self.stem(plan), panels=panels, x_label=self.axis, title=title, log_x=self.log_x
+        )
 
     def _bars(self, column: str, *, quick: bool) -> dict[tuple[str, float], Bar]:
         """Return the bars by (method, x); they were set for the sizes of a full run."""
