@@ -27,7 +27,6 @@ WORDS = {
     "mix-outages": "the same, silent for days",
     "none-90": "no faults put in",
 }
-FIELDS = {"figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference"}
 
 Record = dict[str, str]
 
@@ -65,7 +64,7 @@ def table(records: list[Record], parts: list[str]) -> str:
         if name == "rows":
             rows = wanted
         else:
-            records = [record for record in records if record[name] == wanted]
+            records = [record for record in records if record.get(name) == wanted]
     records = [{**record, rows: ", ".join(record[label] for label in rows.split("+"))} for record in records]
     if not records:
         raise SystemExit(f"no figures for {' | '.join(parts)}")

@@ -91,7 +91,7 @@ def walk(periods: list[Floats], column: Callable[[Floats], Matrix], *, interpola
         for slot in range(period.shape[-1]):
             for variable in np.ndindex(period.shape[1:-1]):
                 at = (slice(None), *variable, slot)
-                if not np.isnan(full[at]).all():
+                if not interpolate or not np.isnan(full[at]).all():
                     X[at], E[at] = column(full[at])
         results.append((X, np.where(np.isnan(period), 0.0, E)))
     return results
@@ -293,7 +293,7 @@ class Grasta:
     """GRASTA. The output takes the subspace after its turn.
 
     Directions of which the observed rows see less than `faint` are not fitted, and a column with no more readings than
-    the rank does not turn the subspace.
+    the rank does not turn the subspace. One without any is as the last that had some.
     """
 
     U: Floats
@@ -302,11 +302,16 @@ class Grasta:
     level: int = 0
     scale: float | None = None
     before: Floats | None = None
+    latest: Floats | None = None
 
     def column(self, column: Floats) -> Matrix:
         seen = [row for row in range(len(column)) if not math.isnan(column[row])]
+        if not seen:
+            latest = np.zeros(self.U.shape[1]) if self.latest is None else self.latest
+            return self.U @ latest, np.zeros(len(column))
         v, observed = column[seen], self.U[seen]
         w, s, y = self._admm(observed, v)
+        self.latest = w
         E = np.zeros(len(column))
         E[seen] = s
         if len(seen) > self.U.shape[1]:

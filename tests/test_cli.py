@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from sensormend import cli, demo
+from sensormend.bench import commands
+from sensormend.bench.experiment import Plan
 from sensormend.cli import main
-from sensormend.errors import SensormendError
+from sensormend.errors import ConfigError, SensormendError
 from sensormend.simulate import city
 
 TINY = ["demo", "--sensors", "12", "--days", "30", "--seed", "1"]
@@ -179,3 +181,11 @@ def test_a_straight_line_joins_what_is_left() -> None:
     assert (line[kept] == network.readings[kept]).all()
     hours = line[0, :, 1]
     assert abs(hours[2:] - 2 * hours[1:-1] + hours[:-2]).max() < 1e-9
+
+
+def test_all_leaves_out_experiments_that_a_chosen_method_is_not_in() -> None:
+    names = ["size", "noaa", "aot", "faults"]
+    assert commands._where_known(names, Plan(methods="OLRTR r3")) == ["noaa", "faults"]
+    assert commands._where_known(names, Plan()) == names
+    with pytest.raises(ConfigError, match="no method 'nobody'"):
+        commands._where_known(names, Plan(methods="nobody"))

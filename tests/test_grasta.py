@@ -127,6 +127,14 @@ def test_equals_the_oracle_with_any_rank_and_gaps(seed: int, rows: int, rank: in
             assert np.isnan(result.low_rank).all()
 
 
+def test_an_hour_without_any_reading_is_as_the_one_before() -> None:
+    tensor = readings((6, 8, 5), 0, 0.0) + 20.0
+    tensor[:, 3, 4] = np.nan
+    result = GRASTA(2, seed=0).recover(tensor)
+    before = result.low_rank[:, 2, 4]
+    assert np.abs(result.cleaned[:, 3, 4] - before).max() < 0.2 * np.abs(before).max(), "and not 0"
+
+
 def test_the_direction_that_nobody_sees_is_not_fitted() -> None:
     # The sensors that report see a thousandth of the second direction: fitted, it would be huge in the third sensor.
     tiny = 1e-3

@@ -52,3 +52,20 @@ def test_it_says_that_it_is_a_reconstruction() -> None:
 def test_sensors_are_the_first_axis() -> None:
     with pytest.raises(ConfigError, match="axis 0 is the sensors"):
         ORLTM(fiber_axis=0)
+
+
+def test_readings_so_large_that_the_ridge_is_lost() -> None:
+    tensor = np.full((6, 5, 4), 2e8)
+    result = ORLTM(2, seed=0).recover(tensor)
+    assert np.isfinite(result.low_rank).all()
+
+
+def test_a_day_of_zeros_is_what_the_next_gap_starts_from() -> None:
+    tensor = np.full((4, 6, 3), 5.0)
+    tensor[..., 1] = 0.0
+    tensor[2, :2, 2] = np.nan
+    model = ORLTM(1, seed=0)
+    for day in range(2):
+        model.update(tensor[..., day])
+    assert model._learned is not None
+    np.testing.assert_array_equal(model._learned.arrays["last"], np.zeros((4, 1)))

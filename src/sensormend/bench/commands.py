@@ -22,6 +22,7 @@ from rich.text import Text
 from sensormend.errors import ConfigError, SensormendError
 
 if TYPE_CHECKING:
+    from sensormend.bench.experiment import Plan
     from sensormend.bench.runner import Tick
 
 __all__ = [
@@ -202,7 +203,7 @@ def everything(*, common: Common | None = None) -> None:
 
 @bench.command
 def page(*, out: Path = OUT) -> None:
-    """Make tables, figures and index.html again from the results in a folder, without running anything.
+    """Make tables, figures and index.html again from the results in a folder, without measuring anything.
 
     Parameters
     ----------
@@ -228,6 +229,7 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
     # An option that was not given is none: a plan is the same whether one says the usual or nothing.
     given = tuple(sorted((name, value) for name, value in options.items() if value not in (None, False, ())))
     plan = Plan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
+    names = _where_known(names, plan)
     paper, problems = screen(), dict[str, SensormendError]()
     with _progress() as told:
         ran = run([(EXPERIMENTS[name], plan) for name in names], asked.out, processes=asked.jobs, fresh=asked.fresh,
@@ -241,6 +243,22 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
         paper.print("Written: " + ", ".join(str(path) for path in done.written), soft_wrap=True, highlight=False)
     if problems:
         raise SensormendError(f"{', '.join(problems)} left out: {next(iter(problems.values()))}")
+
+
+def _where_known(names: list[str], plan: Plan) -> list[str]:
+    """Leave out experiments in which none of the chosen methods runs, unless that is so in all of them."""
+    from sensormend.bench.experiments import EXPERIMENTS
+
+    known, refused = [], ConfigError("nothing to run")
+    for name in names:
+        try:
+            EXPERIMENTS[name].jobs(plan)
+            known.append(name)
+        except ConfigError as error:
+            refused = error
+    if not known:
+        raise refused
+    return known
 
 
 def screen() -> Console:

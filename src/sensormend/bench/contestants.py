@@ -26,8 +26,8 @@ __all__ = ["Contestant", "auto", "chosen", "line_up", "mend"]
 
 LARGE = "AutoOLRTR large path"
 NOAA_COLUMNS, AOT_COLUMNS = 8736, 8760
-SIMULATED_COLUMNS = 50_000
-"""Twenty minibatches of 50 x 50 columns; STOC-RPCA's weights follow from how many there will be."""
+MINIBATCHES = 20
+"""STOC-RPCA's weights follow from how many columns there will be: in the simulations so many times size squared."""
 CLOSED = "gaps are closed by straight lines first"
 
 
@@ -181,7 +181,7 @@ def _noaa(*, every: bool) -> list[Contestant]:
         twice = ("OLRSC 2 epochs", "GRASTA r20")
         return [*usual, *(other for other in others if other.name not in twice), *batch, *_plain()]
     ostd = next(other for other in others if other.name == "OSTD")
-    zeros = replace(ostd, name="OSTD, gaps as 0", note="handed 0 for a gap", zeros=True)
+    zeros = replace(ostd, name="OSTD gaps as 0", note="handed 0 for a gap", zeros=True)
     fixed = Contestant("RTR 0.75", lambda seed: RTR(0.75), "batch", 30, note="lambda 0.75")
     return [*usual, *jacobi, *others, zeros, batch[0], fixed, batch[1], *_plain()]
 
@@ -212,7 +212,7 @@ def _simulated(rank: int, size: int) -> list[Contestant]:
         Contestant("OLRTR", lambda seed: OLRTR(rank, 3, threshold=at, seed=seed), "online", 0.3),
         Contestant("ORLTM", lambda seed: ORLTM(rank, threshold=at, seed=seed), "online", 1,
                    note=f"a reconstruction; {CLOSED}"),
-        Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=SIMULATED_COLUMNS, threshold=at, seed=seed),
+        Contestant("StocRPCA", lambda seed: StocRPCA(rank, columns=MINIBATCHES * size**2, threshold=at, seed=seed),
                    "online", 12, note=CLOSED),
         Contestant("OSTD", lambda seed: OSTD(rank, threshold=at, seed=seed), "online", 0.8, note=CLOSED),
         Contestant("OLRSC", lambda seed: OLRSC(rank, threshold=at, seed=seed), "online", 6, note=CLOSED),

@@ -9,7 +9,7 @@ from scipy.linalg import lapack
 
 from sensormend.recovery import FloatArray
 
-__all__ = ["Settled", "robust_fit", "soft", "take_turns"]
+__all__ = ["Settled", "robust_fit", "soft", "solve_positive", "take_turns"]
 
 Settled = Callable[[FloatArray, FloatArray], bool]
 WHOLE = 1e-9
@@ -35,7 +35,7 @@ def take_turns(
     Where a paper stops early, that is a part of what its method yields. `settled` is told the step and what was there
     before it, for r and for e, and says whether both are small enough.
     """
-    P = _solve(L.T @ L + weight * np.eye(L.shape[1]), L.T)
+    P = solve_positive(L.T @ L + weight * np.eye(L.shape[1]), L.T)
     r, e = np.zeros(L.shape[1]), np.zeros(z.size)
     iterations = 0
     while iterations < max_iter:
@@ -66,7 +66,7 @@ def robust_fit(
         inner = np.abs(d) <= limit
         near = L[inner]
         gradient = weight * r - L.T @ _clipped(d, limit)
-        step = _solve(near.T @ near + ridge, -gradient)
+        step = solve_positive(near.T @ near + ridge, -gradient)
         length = _line_search(d, -(L @ step), float(gradient @ step), weight * float(step @ step), limit)
         r = r + length * step
         d = z - L @ r
@@ -104,7 +104,7 @@ def _line_search(d: FloatArray, along: FloatArray, slope: float, curvature: floa
     return 1.0 if abs(length - 1.0) < WHOLE else length
 
 
-def _solve(A: FloatArray, b: FloatArray) -> FloatArray:
+def solve_positive(A: FloatArray, b: FloatArray) -> FloatArray:
     """Solve A x = b for a positive definite A; the smallest of the best x where rounding has made A singular."""
     _, x, info = lapack.dposv(A, b)
     return np.asarray(x if info == 0 else np.linalg.lstsq(A, b)[0])

@@ -41,6 +41,10 @@ class ColumnMethod(PublishedOnline):
     def _next(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
         """Solve one column and write what it teaches into `known`."""
 
+    def _unseen(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
+        """Say what a column without any reading is taken to be; nothing is known of it, so nothing is learned."""
+        return SolvedColumn(np.zeros(column.size), np.zeros(column.size), 0)
+
     def _fixed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape[: self.fiber_axis + 1]
 
@@ -61,9 +65,7 @@ class ColumnMethod(PublishedOnline):
         for time in range(line.shape[2]):
             for variable in range(line.shape[1]):
                 column = line[:, variable, time]
-                if np.isnan(column).all():
-                    continue
-                solved = self._next(column, learning)
+                solved = self._next(column, learning) if np.isfinite(column).any() else self._unseen(column, learning)
                 X[:, variable, time], E[:, variable, time] = solved.low_rank, solved.outliers
                 iterations += solved.iterations
         X, E = (time_line_back(part, readings.shape, self.fiber_axis) for part in (X, E))

@@ -46,7 +46,8 @@ class GRASTA(ColumnMethod):
     Notes
     -----
     Where a column has no more readings than the rank, its coefficients are the smallest that fit, and the subspace
-    does not turn: any step from such a column would be arbitrary. The published code gives NaN there.
+    does not turn: any step from such a column would be arbitrary. The published code gives NaN there. A column without
+    any reading is taken to be as the last one that had some.
 
     Examples
     --------
@@ -82,6 +83,7 @@ class GRASTA(ColumnMethod):
             "U": U,
             "g": np.zeros(rows),
             "w": np.zeros(rank),
+            "latest": np.zeros(rank),
             "mu": np.array(MIN_MU),
             "level": np.zeros(()),
             "scale": np.zeros(()),
@@ -92,6 +94,7 @@ class GRASTA(ColumnMethod):
         U = known["U"]
         seen, v = U[there], column[there]
         w, s, y, iterations = _fit(seen, v, tol=self.tol, max_iter=_patience(float(known["level"])))
+        known["latest"] = w
         outliers = np.zeros(column.size)
         outliers[there] = s
         if there.size > U.shape[1]:
@@ -99,6 +102,9 @@ class GRASTA(ColumnMethod):
             g[there] += y
             self._turn(known, g, w)
         return SolvedColumn(known["U"] @ w, outliers, iterations)
+
+    def _unseen(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
+        return SolvedColumn(known["U"] @ known["latest"], np.zeros(column.size), 0)
 
     @staticmethod
     def _turn(known: dict[str, FloatArray], g: FloatArray, w: FloatArray) -> None:

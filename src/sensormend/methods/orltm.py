@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.methods._robust_fit import soft
+from sensormend.methods._robust_fit import soft, solve_positive
 from sensormend.methods.gaps import close_period, nobody_heard, time_line_back
 from sensormend.methods.olrsc import relative, sweep
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
@@ -90,7 +90,7 @@ class ORLTM(PublishedOnline):
         closed, last = close_period(readings, known["last"], self.fiber_axis)
         Z = np.ascontiguousarray(time_line_back(closed, readings.shape, self.fiber_axis))
         if np.isnan(Z).any() or not Z.any():
-            return Solved(np.zeros(Z.shape), np.zeros(Z.shape), 0, None)
+            return Solved(np.zeros(Z.shape), np.zeros(Z.shape), 0, {**known, "last": last})
         dictionaries = [known[f"D{mode}"] for mode in range(Z.ndim)]
         X, E, coefficients, iterations = self._split(Z, dictionaries)
         learned = {"t": known["t"] + 1, "last": last}
@@ -100,7 +100,7 @@ class ORLTM(PublishedOnline):
             # M grows by Z U with U = (Z'Z + I / lambda3)^-1 Z'(D - M); this is the same with a smaller system.
             gram = unfolded @ unfolded.T
             M = known[f"M{mode}"]
-            M = M + gram @ np.linalg.solve(gram + np.eye(len(D)) / lambda3, D - M)
+            M = M + gram @ solve_positive(gram + np.eye(len(D)) / lambda3, D - M)
             A, B = known[f"A{mode}"] + V @ V.T, known[f"B{mode}"] + sound @ V.T
             swept = sweep(D, self.lambda1 * A, self.lambda1 * B + lambda3 * M, lambda3)
             learned |= {f"D{mode}": swept, f"M{mode}": M, f"A{mode}": A, f"B{mode}": B}
@@ -113,7 +113,7 @@ class ORLTM(PublishedOnline):
         modes = range(Z.ndim)
         limit = (self.lambda2 or 1 / math.sqrt(max(Z.shape))) / (Z.ndim * self.lambda1)
         ridge = np.eye(self.rank) / self.lambda1
-        solvers = [np.linalg.solve(D.T @ D + ridge, D.T) for D in dictionaries]
+        solvers = [solve_positive(D.T @ D + ridge, D.T) for D in dictionaries]
         E, X = np.zeros(Z.shape), np.zeros(Z.shape)
         V = [np.zeros(0)] * Z.ndim
         iterations = 0

@@ -91,7 +91,7 @@ class OSTD(PublishedOnline):
         closed, last = close_period(readings, known["last"], self.fiber_axis)
         z = closed.reshape(-1)
         if np.isnan(z).any() or not z.any():
-            return Solved(np.zeros(readings.shape), np.zeros(readings.shape), 0, None)
+            return Solved(np.zeros(readings.shape), np.zeros(readings.shape), 0, {**known, "last": last})
         lambda1 = self.lambda1 or 1 / math.sqrt(z.size)
         L = known["L"] if known["L"].any() else np.repeat(z[:, None], self.rank, axis=1)
         limit, small = self.lambda2 or 10 * lambda1, self.tol * z.size
