@@ -225,6 +225,12 @@ def test_page_and_tables_can_be_made_again_without_running(tmp_path: Path) -> No
     assert show_again(tmp_path) == page
     assert (page.read_text(), table.read_text()) == before
     assert len(Toy.done) == 6
+    assert "more than one version" not in page.read_text()
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    lines[0] = json.dumps(json.loads(lines[0]) | {"version": "0.0.9"})
+    (tmp_path / "results.jsonl").write_text("\n".join(lines) + "\n")
+    show_again(tmp_path)
+    assert "more than one version of the code: 0.0.9, " in page.read_text()
     assert main(["bench", "page", "--out", str(tmp_path / "nothing")]) == 2
 
 

@@ -74,11 +74,16 @@ def write_page(store: Store) -> Path:
 
 def _section(store: Store, name: str, experiment: Experiment, record: Mapping[str, Any]) -> str:
     plan = Plan.from_told(record["plan"])
-    rows = store.rows(job.key for job in experiment.jobs(plan))
+    keys = [job.key for job in experiment.jobs(plan)]
+    rows, versions = store.rows(keys), store.versions(keys)
     tables = experiment.tables(rows, plan)
     lines = [f'<section id="{escape(name)}">\n<h2>{escape(experiment.heading(plan))}</h2>\n']
     if record["done"] < record["runs"]:
         lines.append(f"<p><strong>Unfinished: {record['done']} of {record['runs']} runs are done.</strong></p>\n")
+    if len(versions) > 1:
+        lines.append(
+            f"<p><strong>Made by more than one version of the code: {escape(', '.join(versions))}.</strong></p>\n"
+        )
     lines.append(f"<p>Made by <code>{escape(record['command'])}</code>.")
     if tables:
         lines.append(f" The tables: {_link(f'{name}.md')}, {_link(f'{name}.csv')}.")

@@ -136,6 +136,10 @@ class Store:
         """Return the rows of some runs, in the order of the keys, whatever version made them."""
         return [_known(row) for key in keys if key in self._lines for row in self._lines[key]["rows"]]
 
+    def versions(self, keys: Iterable[str]) -> list[str]:
+        """Return the versions of the code that made some runs."""
+        return sorted({self._lines[key]["version"] for key in keys if key in self._lines})
+
     def append(self, key: str, rows: Iterable[Row]) -> None:
         """Keep the rows of one run; when this returns they are on the disk."""
         line = {"key": key, "version": self.version, "rows": [_plain(row) for row in rows]}
