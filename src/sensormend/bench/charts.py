@@ -31,7 +31,7 @@ __all__ = [
 
 WIDTH = 10.0
 ONE_MORE = "time for one more day (s)"
-MOST_TICKS, LABEL_ROOM = 8, 0.075
+MOST_TICKS, LABEL_ROOM = 8, 0.09
 # Ours beside the batch methods, which are few, and the many online ones at the end.
 LEGEND_ORDER = ("ours", "batch", "plain", "online")
 
