@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from naive_methods import Matrix
 from sensormend import Recovery
-from sensormend.bench.scores import DROPPED_DAYS, paper_scores
+from sensormend.bench.scores import DROPPED, paper_scores
 from sensormend.faults import Case, degrade
 from sensormend.methods.base import Method
 from test_olrtr import low_rank_tensor
@@ -50,4 +50,4 @@ def compare(recovery: Recovery, expected: list[Matrix] | list[Any], atol: float 
 def relative_error(model: Method, truth: Floats, seed: int) -> float:
     """Return the RE (Frobenius, truly faulty fibers left out) among the paper's faults, with nothing missing."""
     case = degrade(truth, Case("uniform", observed=1.0), seed)
-    return paper_scores(model.recover(case.readings), case, dropped=DROPPED_DAYS)["re"]
+    return paper_scores(model.recover(case.readings), case, dropped=DROPPED)["re"]

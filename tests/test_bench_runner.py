@@ -35,7 +35,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     ticks: list[Tick] = []
     run([(TOY, Plan(trials=1))], tmp_path, processes=0, progress=ticks.append)
     assert len(Toy.done) == 6
-    assert [tick.done for tick in ticks] == [1, 2, 3, 4, 5, 6]
+    assert [tick.done for tick in ticks] == [0, 1, 2, 3, 4, 5, 6]
     assert ticks[0].of == 6
     assert ticks[-1].share == pytest.approx(1.0)
     assert ticks[-1].left == 0

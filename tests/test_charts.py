@@ -27,7 +27,7 @@ from sensormend.decomposition import most_telling
 from sensormend.recovery import Recovery
 
 METHODS = [
-    "AutoOLRTR", "AutoOLRTR 3 passes", "OLRTR", "OLRTR r3", "OLRTR r20", "OLRTR r20 Jacobi", "OLRTR r3 Jacobi",
+    "AutoOLRTR", "OLRTR", "OLRTR r3", "OLRTR r20", "OLRTR r20 Jacobi", "OLRTR r3 Jacobi",
     "ORLTM (reconstruction)", "StocRPCA", "OSTD", "OLRSC", "GRASTA r5", "GRASTA r20", "GRASTA", "RTR", "RTR 0.75",
     "TRPCA", "rolling median", "buddy check",
 ]  # fmt: skip

@@ -184,8 +184,17 @@ def test_a_straight_line_joins_what_is_left() -> None:
 
 
 def test_all_leaves_out_experiments_that_a_chosen_method_is_not_in() -> None:
-    names = ["size", "noaa", "aot", "faults"]
-    assert commands._where_known(names, Plan(methods="OLRTR r3")) == ["noaa", "faults"]
+    names = ["size", "noaa", "aot", "faults", "pictures"]
+    assert commands._where_known(names, Plan(methods="OLRTR r3")) == ["noaa", "faults", "pictures"]
     assert commands._where_known(names, Plan()) == names
     with pytest.raises(ConfigError, match="no method 'nobody'"):
         commands._where_known(names, Plan(methods="nobody"))
+
+
+def test_a_wrong_call_of_a_bench_gets_one_line(tmp_path: Path) -> None:
+    call = [str(Path(sys.executable).with_name("sensormend")), "bench"]
+    for words in (["faults", "--data", "nofile.npy"], ["all", "--methods", "nobody"]):
+        ran = subprocess.run([*call, *words, "--out", str(tmp_path)], capture_output=True, text=True, timeout=60)
+        assert ran.returncode != 0
+        assert ran.stdout == ""
+        assert len(ran.stderr.splitlines()) == 1, ran.stderr

@@ -83,12 +83,12 @@ def demo(
     import numpy as np
 
     from sensormend import demo as show
-    from sensormend.bench.scores import DROPPED_DAYS, score
+    from sensormend.bench.scores import DROPPED, score
     from sensormend.plots import picture
     from sensormend.simulate import city
 
-    if days <= DROPPED_DAYS:
-        raise ConfigError(f"the first {DROPPED_DAYS} days are for learning: --days must be more, not {days}")
+    if days <= DROPPED:
+        raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
     started = perf_counter()
     page = screen()
     network = city(sensors, days, seed=seed, climate=climate)

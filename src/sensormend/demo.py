@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from rich.table import Table
 
-from sensormend.bench.scores import DROPPED_DAYS, Scores, score
+from sensormend.bench.scores import DROPPED, Scores, score
 from sensormend.faults import Degraded
 from sensormend.methods.auto import AutoOLRTR
 from sensormend.methods.base import OnlineMethod
@@ -46,7 +46,7 @@ def clean_by_day(
     return Recovery.stack(parts)
 
 
-def faults_found(network: Network, recovery: Recovery, *, dropped: int = DROPPED_DAYS) -> list[KindFound]:
+def faults_found(network: Network, recovery: Recovery, *, dropped: int = DROPPED) -> list[KindFound]:
     """Count, kind by kind, the faults put in after the first `dropped` days and those found.
 
     A fault counts where at least one reading of it came in. It is found when a day of it is flagged, or,
@@ -139,7 +139,7 @@ def errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table:
         table.add_row(name, f"{of.missing:.2f}", f"{of.repaired:.2f}", f"{of.trusted:.2f}", inside)
     table.caption = (
         "missing: readings that never came; repaired: sensor-days that were found faulty; trusted: readings "
-        f"of sound sensor-days, single wrong ones among them. Without the first {DROPPED_DAYS} days."
+        f"of sound sensor-days, single wrong ones among them. Without the first {DROPPED} days."
     )
     table.caption_justify = "left"
     return table

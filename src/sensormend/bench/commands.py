@@ -249,14 +249,14 @@ def _where_known(names: list[str], plan: Plan) -> list[str]:
     """Leave out experiments in which none of the chosen methods runs, unless that is so in all of them."""
     from sensormend.bench.experiments import EXPERIMENTS
 
-    known, refused = [], ConfigError("nothing to run")
+    known, runs, refused = [], 0, None
     for name in names:
         try:
-            EXPERIMENTS[name].jobs(plan)
+            runs += len(EXPERIMENTS[name].jobs(plan))
             known.append(name)
         except ConfigError as error:
             refused = error
-    if not known:
+    if refused is not None and not runs:
         raise refused
     return known
 
@@ -279,14 +279,20 @@ class _Left(ProgressColumn):
 def _progress() -> Iterator[Callable[[Tick], None]]:
     """Show how far it is, on stderr."""
     columns = (TextColumn("{task.fields[runs]}"), BarColumn(), _Left(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("preparing", total=1.0, runs="")
+    progress = Progress(*columns, console=Console(stderr=True))
+    task = progress.add_task("", total=1.0, runs="")
 
-        def tell(tick: Tick) -> None:
-            runs = f"{tick.done}/{tick.of} runs"
-            progress.update(task, completed=tick.share, description=tick.told, runs=runs, left=tick.left)
+    def tell(tick: Tick) -> None:
+        # Nothing is shown before there is something to do: a wrong call gets its one line and no more.
+        progress.start()
+        runs = f"{tick.done}/{tick.of} runs"
+        progress.update(task, completed=tick.share, description=tick.told, runs=runs, left=tick.left)
 
+    try:
         yield tell
+    finally:
+        if progress.live.is_started:
+            progress.stop()
 
 
 def _clock(seconds: float) -> str:

@@ -9,17 +9,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+from sensormend.bench.scores import DROPPED
 from sensormend.bench.tables import Figures
 from sensormend.errors import ConfigError
 
-__all__ = ["DROPPED", "TRIALS", "Experiment", "Job", "Plan", "Row", "labelled", "on_large_path"]
+__all__ = ["TRIALS", "Experiment", "Job", "Plan", "Row", "labelled", "on_large_path"]
 
 Row = dict[str, Any]
 """One measured run, flat: text, whole numbers, and numbers that are NaN where there is nothing to say."""
 
 TRIALS = 5
-DROPPED = 10
-"""Online methods start cold: the paper leaves out the first ten minibatches, and so does every table here."""
 
 
 LABELS = {"ORLTM": "ORLTM (reconstruction)"}

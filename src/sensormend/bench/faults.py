@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from sensormend.bench.charts import faults_chart
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network
-from sensormend.bench.experiment import DROPPED, Experiment, Job, Plan, Row, on_large_path
+from sensormend.bench.experiment import Experiment, Job, Plan, Row, on_large_path
 from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_told
 from sensormend.bench.measure import measured
-from sensormend.bench.scores import paper_scores, score
+from sensormend.bench.scores import DROPPED, paper_scores
 from sensormend.bench.tables import Bar, Figures
 from sensormend.errors import ConfigError
-from sensormend.faults import KINDS, Case, Degraded, degrade
+from sensormend.faults import KINDS, Case, degrade
 
 __all__ = ["BARS", "CASES", "Faults", "chosen_cases"]
 
@@ -92,7 +90,7 @@ class Faults(Experiment):
 
     name = "faults"
     title = "Fault bench"
-    caption = "F1 and the errors at missing and repaired readings of every method, case by case."
+    caption = "F1 and the errors at missing readings and in faulty fibers of every method, case by case."
 
     def stem(self, plan: Plan) -> str:
         """Return the name of the files: one for each network, and for what is unusual about a run."""
@@ -141,16 +139,7 @@ class Faults(Experiment):
         days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
         with measured() as cost:
             recovery = mend(contestant, days, job.seed)
-        if job.option("unscored"):
-            rows = np.setdiff1d(np.arange(truth.shape[0]), job.option("unscored"))
-            spoilt = Degraded(*(getattr(spoilt, field.name)[rows] for field in fields(Degraded)))
-            recovery = recovery.of_sensors(rows)
-        scores = asdict(score(recovery, spoilt, dropped=DROPPED))
-        cleaned = scores.pop("re")
-        if not spoilt.faulty.any():
-            scores |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
-        scores = paper_scores(recovery, spoilt, dropped=DROPPED) | scores
-        scores |= {"false_alarms": 100 * scores["false_alarms"], "re_cleaned": cleaned}
+        scores = paper_scores(recovery, spoilt, dropped=DROPPED, unscored=job.option("unscored"))
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days)}]
 
     def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:

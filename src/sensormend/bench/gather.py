@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sensormend.bench.contestants import line_up
-from sensormend.bench.experiment import DROPPED, Plan, Row, labelled
+from sensormend.bench.experiment import Plan, Row, labelled
+from sensormend.bench.scores import DROPPED
 from sensormend.bench.tables import Bar, Cell, Figures, mean_and_spread
 
 __all__ = [

@@ -8,11 +8,11 @@ from pathlib import Path
 from sensormend.bench.charts import bar_chart
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network
-from sensormend.bench.experiment import DROPPED, Experiment, Job, Plan, Row, labelled
+from sensormend.bench.experiment import Experiment, Job, Plan, Row, labelled
 from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_told
 from sensormend.bench.measure import measured
 from sensormend.bench.paper import NOAA
-from sensormend.bench.scores import paper_scores
+from sensormend.bench.scores import DROPPED, paper_scores
 from sensormend.bench.tables import Figures
 from sensormend.faults import Case, degrade
 

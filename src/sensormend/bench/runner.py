@@ -133,6 +133,8 @@ def run(
                     clock.add(job)
             todo.append((experiment, plan, jobs))
         waiting = sum(not store.has(job.key) for _, _, jobs in todo for job in jobs)
+        if progress is not None:
+            progress(Tick("the first run", 0, waiting, 0.0, float("nan")))
         with _doing(processes, waiting) as results:
             for experiment, plan, jobs in todo:
                 record, left = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]

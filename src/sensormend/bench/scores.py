@@ -11,9 +11,9 @@ from sensormend.faults import Degraded
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.tensor import unfold
 
-__all__ = ["DROPPED_DAYS", "Scores", "paper_scores", "score"]
+__all__ = ["DROPPED", "Scores", "paper_scores", "score"]
 
-DROPPED_DAYS = 10
+DROPPED = 10
 """Online methods start cold; the paper leaves out the first ten minibatches, and so does every table here."""
 
 
@@ -33,15 +33,12 @@ class Scores:
     coverage_repaired: float
 
 
-def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED_DAYS, unscored: Sequence[int] = ()) -> Scores:
+def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()) -> Scores:
     """Score a recovery of (sensor, slot, day) readings.
 
     The first `dropped` days are left out, and so are the sensors `unscored`, whose truth is known to be none.
     """
-    if unscored:
-        rows = np.setdiff1d(np.arange(case.truth.shape[0]), unscored)
-        case = Degraded(*(getattr(case, field.name)[rows] for field in fields(Degraded)))
-        recovery = recovery.of_sensors(rows)
+    recovery, case = _scored(recovery, case, unscored)
     days = slice(dropped, None)
     readings, truth = case.readings[..., days], case.truth[..., days]
     cleaned = recovery.cleaned[..., days]
@@ -80,16 +77,21 @@ def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED_DAYS, un
     )
 
 
-def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int) -> dict[str, float]:
+def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: Sequence[int] = ()) -> dict[str, float]:
     """Score a recovery of (sensor, slot, period) readings with everything that the paper's tables need.
 
     `re` takes `low_rank` with the truly faulty fibers zeroed, and Frobenius norms. `re_text` is the paper's text: the
     estimate is zeroed on the fibers that the method flagged, the truth on those that are faulty. `re_code` is the
     authors' code: as `re`, with spectral norms of the first unfolding. `f1_best` is what the best threshold on the
     method's own score would reach: an oracle. `faulty` is the error of `cleaned` in all faulty fibers, found or not.
-    Cells whose truth is not known count for nothing.
+    Cells whose truth is not known count for nothing, and neither do the sensors `unscored`. Without faults there is no
+    F1.
     """
+    recovery, case = _scored(recovery, case, unscored)
     usual = asdict(score(recovery, case, dropped=dropped))
+    usual |= {"re_cleaned": usual["re"], "false_alarms": 100 * usual["false_alarms"]}
+    if not case.faulty[:, dropped:].any():
+        usual |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
     periods = slice(dropped, None)
     truth, estimate = case.truth[..., periods], recovery.low_rank[..., periods]
     cleaned = recovery.cleaned[..., periods]
@@ -102,7 +104,6 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int) -> dict[st
     as_found = np.where(flagged[:, None, :] | ~known, 0.0, estimate)
     best, threshold = _best(recovery.score[:, periods][judged], faulty[judged])
     return usual | {
-        "false_alarms": 100 * usual["false_alarms"],
         "re": _relative(as_true, sound),
         "re_text": _relative(as_found, sound),
         "re_code": _relative(unfold(as_true, 0), unfold(sound, 0), order=2),
@@ -111,6 +112,15 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int) -> dict[st
         "faulty": _rms((cleaned - truth)[cells & known]),
         "iterations": float(recovery.iterations),
     }
+
+
+def _scored(recovery: Recovery, case: Degraded, unscored: Sequence[int]) -> tuple[Recovery, Degraded]:
+    """Leave some sensors out."""
+    if not unscored:
+        return recovery, case
+    rows = np.setdiff1d(np.arange(case.truth.shape[0]), unscored)
+    kept = Degraded(*(getattr(case, field.name)[rows] for field in fields(Degraded)))
+    return recovery.of_sensors(rows), kept
 
 
 def _relative(estimate: FloatArray, truth: FloatArray, order: int | None = None) -> float:

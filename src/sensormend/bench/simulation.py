@@ -12,11 +12,11 @@ import numpy as np
 
 from sensormend.bench.charts import Panel, line_charts
 from sensormend.bench.contestants import chosen, line_up, mend
-from sensormend.bench.experiment import DROPPED, Experiment, Job, Plan, Row
+from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.gather import COST, ERRORS, RE, RE_CODE, RE_TEXT, about, detection, pivot, runs_told
 from sensormend.bench.measure import measured
 from sensormend.bench.paper import CLAIMS
-from sensormend.bench.scores import paper_scores
+from sensormend.bench.scores import DROPPED, paper_scores
 from sensormend.bench.tables import Bar, Figures
 from sensormend.faults import Degraded
 from sensormend.simulate import paper_tensor
@@ -99,8 +99,6 @@ class Sweep(Experiment):
             recovery = mend(contestant, [part.readings for part in parts], job.seed)
         whole = joined(parts)
         scores = paper_scores(recovery, whole, dropped=DROPPED * job.option("size"))
-        if not whole.faulty[:, DROPPED * job.option("size") :].any():
-            scores |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
         told = {"minibatches": job.option("minibatches"), "passes": contestant.passes}
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **told}]
 

@@ -51,7 +51,6 @@ _GREEN, _OLIVE = "#009e73", "#8f8a1f"
 
 STYLES: dict[str, Style] = {
     "AutoOLRTR": Style(BLUE, "o", "ours"),
-    "AutoOLRTR 3 passes": Style(BLUE, "o", "ours", hollow=True),
     "AutoOLRTR large path": Style(BLUE, "d", "ours", hollow=True),
     "OLRTR": Style(_GREEN, "s"),
     "OLRTR r3": Style(_GREEN, "D"),

@@ -9,13 +9,40 @@ from scipy.linalg import blas
 
 from sensormend.methods._robust_fit import take_turns
 from sensormend.methods.columns import ColumnMethod, SolvedColumn
+from sensormend.methods.online import PublishedOnline
 from sensormend.methods.settings import check_count, check_positive
 from sensormend.recovery import FloatArray
 
-__all__ = ["OLRSC", "relative", "sweep"]
+__all__ = ["OLRSC", "Representation", "relative", "sweep"]
 
 
-class OLRSC(ColumnMethod):
+class Representation(PublishedOnline):
+    """The settings of low-rank representation made online, which ORLTM shares."""
+
+    _settings = ("lambda1", "lambda2", "lambda3", "tol", "max_iter")
+
+    def __init__(
+        self,
+        rank: int = 10,
+        *,
+        lambda1: float = 1.0,
+        lambda2: float | None = None,
+        lambda3: float | None = None,
+        fiber_axis: int = 1,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        threshold: float = 0.01,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
+        self.lambda1 = check_positive("lambda1", lambda1)
+        self.lambda2 = None if lambda2 is None else check_positive("lambda2", lambda2)
+        self.lambda3 = None if lambda3 is None else check_positive("lambda3", lambda3)
+        self.tol = check_positive("tol", tol)
+        self.max_iter = check_count("max_iter", max_iter)
+
+
+class OLRSC(Representation, ColumnMethod):
     """Online low-rank subspace clustering (Shen, Li and Xu 2016): a matrix method with outliers in single readings.
 
     Low-rank representation made online: each column z is D v + e, and the dictionary D is held near combinations of
@@ -52,28 +79,7 @@ class OLRSC(ColumnMethod):
     [(5, 20)]
     """
 
-    _settings = ("lambda1", "lambda2", "lambda3", "tol", "max_iter")
     _per_pass = ("last", "t", "M")
-
-    def __init__(
-        self,
-        rank: int = 10,
-        *,
-        lambda1: float = 1.0,
-        lambda2: float | None = None,
-        lambda3: float | None = None,
-        fiber_axis: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        threshold: float = 0.01,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
-        self.lambda1 = check_positive("lambda1", lambda1)
-        self.lambda2 = None if lambda2 is None else check_positive("lambda2", lambda2)
-        self.lambda3 = None if lambda3 is None else check_positive("lambda3", lambda3)
-        self.tol = check_positive("tol", tol)
-        self.max_iter = check_count("max_iter", max_iter)
 
     def _begin_rows(self, rows: int) -> dict[str, FloatArray]:
         D = np.random.default_rng(self.seed).standard_normal((rows, self.rank))

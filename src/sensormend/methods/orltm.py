@@ -8,16 +8,15 @@ import numpy as np
 
 from sensormend.methods._robust_fit import soft, solve_positive
 from sensormend.methods.gaps import close_period, nobody_heard, time_line_back
-from sensormend.methods.olrsc import relative, sweep
-from sensormend.methods.online import Arrays, PublishedOnline, Solved
-from sensormend.methods.settings import check_count, check_positive
+from sensormend.methods.olrsc import Representation, relative, sweep
+from sensormend.methods.online import Arrays, Solved
 from sensormend.recovery import FloatArray
 from sensormend.tensor import fold, unfold
 
 __all__ = ["ORLTM"]
 
 
-class ORLTM(PublishedOnline):
+class ORLTM(Representation):
     """Online robust low-rank tensor modeling (Li and others 2019): a RECONSTRUCTION.
 
     Only the abstract of its paper could be read, and there is no public code. What is here is OLRSC in every mode of
@@ -54,28 +53,7 @@ class ORLTM(PublishedOnline):
     [(5, 20)]
     """
 
-    _settings = ("lambda1", "lambda2", "lambda3", "tol", "max_iter")
     _per_pass = ("last", "t", "M")
-
-    def __init__(
-        self,
-        rank: int = 10,
-        *,
-        lambda1: float = 1.0,
-        lambda2: float | None = None,
-        lambda3: float | None = None,
-        fiber_axis: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        threshold: float = 0.01,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
-        self.lambda1 = check_positive("lambda1", lambda1)
-        self.lambda2 = None if lambda2 is None else check_positive("lambda2", lambda2)
-        self.lambda3 = None if lambda3 is None else check_positive("lambda3", lambda3)
-        self.tol = check_positive("tol", tol)
-        self.max_iter = check_count("max_iter", max_iter)
 
     def _begin(self, shape: tuple[int, ...]) -> Arrays:
         random = np.random.default_rng(self.seed)
