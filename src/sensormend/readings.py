@@ -1,0 +1,104 @@
+"""Readings on their way in and rows on their way out, as plain columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.recovery import FloatArray
+
+__all__ = ["DAY", "HOUR", "MINUTE", "ORIGINS", "SECOND", "IntArray", "Readings", "Rows"]
+
+IntArray = NDArray[np.integer]
+
+SECOND = 1_000_000
+"""Times are whole microseconds since 1970, UTC; so are durations."""
+
+MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
+
+ORIGINS = ("", "observed", "estimated")
+"""Where a cleaned value comes from; `Rows.origin` counts in here, 0 where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """Readings as columns, in the order in which they came.
+
+    Attributes
+    ----------
+    sensors, variables
+        The names that `sensor` and `variable` count in. A network with one unnamed variable has `("",)`.
+    sensor, variable
+        Whose reading it is, and of what.
+    time
+        Microseconds since 1970, UTC.
+    value
+        NaN for a reading that came without a number: empty, NULL, inf.
+    """
+
+    sensors: Sequence[str]
+    variables: Sequence[str]
+    sensor: IntArray
+    variable: IntArray
+    time: NDArray[np.int64]
+    value: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.time.size)
+
+    def taken(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Readings:
+        """Return these of them."""
+        return Readings(
+            self.sensors, self.variables, self.sensor[rows], self.variable[rows], self.time[rows], self.value[rows]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What comes out: one row per sensor, variable and slot, or per reading.
+
+    Attributes
+    ----------
+    sensors, variables
+        The names that `sensor` and `variable` count in.
+    time
+        Start of the slot, microseconds since 1970, UTC.
+    value, n
+        The mean of the slot's `n` readings; NaN and 0 where there is none, or only fill values.
+    cleaned, lower, upper
+        The value where it is trusted, else the estimate; and its interval.
+    flag
+        QARTOD's code for `value`.
+    reason
+        Counts in `sensormend.flags.REASONS`.
+    origin
+        Counts in `ORIGINS`.
+    """
+
+    sensors: Sequence[str]
+    variables: Sequence[str]
+    sensor: IntArray
+    variable: IntArray
+    time: NDArray[np.int64]
+    value: FloatArray
+    n: NDArray[np.int32]
+    cleaned: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    flag: NDArray[np.int8]
+    reason: NDArray[np.int8]
+    origin: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return int(self.time.size)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Rows]) -> Rows:
+        """Join rows that count in the names of the last part, which has those of all before it."""
+        last = parts[-1]
+        columns = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+        return Rows(last.sensors, last.variables, **joined)
