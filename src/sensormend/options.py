@@ -1,0 +1,228 @@
+"""What a user may say about readings: the same names for `clean()`, the command line and a TOML file."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from sensormend.errors import ConfigError
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND
+
+__all__ = ["EVERY", "Options", "duration", "in_words"]
+
+EVERY = ""
+"""The key of `fill` and `valid` that stands for every variable."""
+
+COLUMNS = ("sensor", "time", "value", "variable", "latitude", "longitude")
+UNITS = {"s": SECOND, "sec": SECOND, "min": MINUTE, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the readings are to be read and mended; what is not said is found from the data.
+
+    Attributes
+    ----------
+    sensor, time, value, variable, latitude, longitude
+        The names of these columns.
+    sensor_from_file
+        The sensor is the name of the file, without its ending.
+    variables
+        The columns that are variables, where each has its own.
+    sensors
+        The columns that are sensors, where each has its own.
+    step, period
+        The grid: `"15min"`, `"1h"`, `"1d"`, or microseconds.
+    fill
+        Values that stand for "no reading": a list, or a list per variable. An empty list: there are none.
+    valid
+        The lowest and the highest value that are possible: a pair, or a pair per variable.
+    maintenance
+        A CSV file of what people know: sensor, from, to, action, and variable where it is about one only.
+    coordinates
+        A CSV file of where the sensors stand: sensor, latitude, longitude, and from, since when.
+    gone_after
+        How long a sensor may be silent before it is taken to be gone.
+    interval
+        Nominal coverage of `lower` ... `upper`.
+    seed
+        For the random axes by which the sensors of a large network are compared.
+    one_pass
+        Do not clean the first weeks again.
+    per_reading
+        A row for every reading rather than for every slot.
+    """
+
+    sensor: str | None = None
+    time: str | None = None
+    value: str | None = None
+    variable: str | None = None
+    latitude: str | None = None
+    longitude: str | None = None
+    sensor_from_file: bool = False
+    variables: tuple[str, ...] = ()
+    sensors: tuple[str, ...] = ()
+    step: int | None = None
+    period: int | None = None
+    fill: Mapping[str, tuple[float, ...]] | None = None
+    valid: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    maintenance: Path | None = None
+    coordinates: Path | None = None
+    gone_after: int = 30 * DAY
+    interval: float = 0.9
+    seed: int = 0
+    one_pass: bool = False
+    per_reading: bool = False
+
+    @classmethod
+    def of(cls, **said: Any) -> Options:
+        """Return options from what a user said, in the user's own forms; None is not said."""
+        known = {entry.name for entry in fields(cls)}
+        for name in said:
+            if name not in known:
+                raise ConfigError(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
+        checked = {name: _FORMS.get(name, _plain)(name, given) for name, given in said.items() if given is not None}
+        options = cls(**checked)
+        if options.step and options.period and options.period % options.step:
+            raise ConfigError(
+                f"a period of {in_words(options.period)} is no whole number of steps of {in_words(options.step)}"
+            )
+        return options
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str], **said: Any) -> Options:
+        """Read options from a TOML file; paths in it are meant from where it lies, what is `said` goes before it."""
+        path = Path(path)
+        try:
+            written = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ConfigError(f"there is no file {path}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise ConfigError(f"{path}: {error}") from None
+        for name in ("maintenance", "coordinates"):
+            if isinstance(written.get(name), str):
+                written[name] = path.parent / written[name]
+        try:
+            return cls.of(**{**written, **{name: given for name, given in said.items() if given is not None}})
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
+
+    def replaced(self, **said: Any) -> Options:
+        """Return these options with some of them said anew."""
+        return replace(self, **said)
+
+    def fill_of(self, variable: str) -> tuple[float, ...] | None:
+        """Return the fill values given for a variable; None where nothing was said."""
+        return None if self.fill is None else self.fill.get(variable, self.fill.get(EVERY))
+
+    def valid_of(self, variable: str) -> tuple[float, float]:
+        """Return the limits given for a variable."""
+        return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
+
+
+def duration(said: str | int) -> int:
+    """Return a duration like `15min`, `1h` or `1 d` in microseconds.
+
+    Examples
+    --------
+    >>> duration("15min") // 1_000_000
+    900
+    """
+    if isinstance(said, int) and not isinstance(said, bool) and said > 0:
+        return said
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", said.lower()) if isinstance(said, str) else None
+    unit = UNITS.get(found[2]) or UNITS.get(found[2].rstrip("s")) or _long(found[2]) if found else None
+    length = round(float(found[1] or 1) * unit) if found and unit else 0
+    if length < 1:
+        raise ConfigError(f"a duration is a number and a unit, like 15min, 1h or 1d; got {said!r}")
+    return length
+
+
+def _long(word: str) -> int | None:
+    names = {"second": SECOND, "minute": MINUTE, "hour": HOUR, "day": DAY, "week": 7 * DAY}
+    return names.get(word.rstrip("s"))
+
+
+def in_words(length: int) -> str:
+    """Say a duration as `duration` reads it.
+
+    Examples
+    --------
+    >>> in_words(900_000_000)
+    '15min'
+    """
+    for name, unit in (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND)):
+        if length % unit == 0:
+            return f"{length // unit}{name}"
+    return f"{length / SECOND:g}s"
+
+
+def _plain(name: str, given: Any) -> Any:
+    kind: Any = Options.__dataclass_fields__[name].type
+    if kind == "bool" and not isinstance(given, bool):
+        raise ConfigError(f"{name} is true or false; got {given!r}")
+    if kind == "int" and (isinstance(given, bool) or not isinstance(given, int)):
+        raise ConfigError(f"{name} is a whole number; got {given!r}")
+    if kind == "float" and (isinstance(given, bool) or not isinstance(given, int | float)):
+        raise ConfigError(f"{name} is a number; got {given!r}")
+    if name in COLUMNS and not isinstance(given, str):
+        raise ConfigError(f"{name} is the name of a column; got {given!r}")
+    return given
+
+
+def _duration(name: str, given: Any) -> int:
+    try:
+        return duration(given)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _names(name: str, given: Any) -> tuple[str, ...]:
+    given = [given] if isinstance(given, str) else given
+    if not isinstance(given, Sequence) or not all(isinstance(entry, str) for entry in given):
+        raise ConfigError(f"{name} is a list of column names; got {given!r}")
+    return tuple(given)
+
+
+def _path(name: str, given: Any) -> Path:
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigError(f"{name} is the path of a CSV file; got {given!r}")
+    return Path(given)
+
+
+def _numbers(name: str, given: Any) -> tuple[float, ...]:
+    given = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if any(isinstance(entry, bool) or not isinstance(entry, int | float) for entry in given):
+        raise ConfigError(f"{name} is a list of numbers; got {given!r}")
+    return tuple(float(entry) for entry in given)
+
+
+def _fill(name: str, given: Any) -> dict[str, tuple[float, ...]]:
+    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
+    return {variable: _numbers(name, values) for variable, values in per_variable.items()}
+
+
+def _valid(name: str, given: Any) -> dict[str, tuple[float, float]]:
+    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
+    limits = {}
+    for variable, pair in per_variable.items():
+        numbers = _numbers(name, pair)
+        if len(numbers) != 2 or not numbers[0] < numbers[1]:
+            raise ConfigError(f"{name} is a lowest and a highest value, like [-40, 50]; got {pair!r}")
+        limits[variable] = (numbers[0], numbers[1])
+    return limits
+
+
+_FORMS: dict[str, Any] = {
+    **dict.fromkeys(("step", "period", "gone_after"), _duration),
+    **dict.fromkeys(("variables", "sensors"), _names),
+    **dict.fromkeys(("maintenance", "coordinates"), _path),
+    "fill": _fill,
+    "valid": _valid,
+}
