@@ -180,4 +180,5 @@ def _sums(
     cell: NDArray[np.int64], value: FloatArray, chosen: BoolArray, cells: int
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     mine = cell[chosen]
-    return np.bincount(mine, weights=value[chosen], minlength=cells), np.bincount(mine, minlength=cells)
+    sums = np.bincount(mine, weights=value[chosen], minlength=cells).astype(np.float64, copy=False)
+    return sums, np.bincount(mine, minlength=cells).astype(np.int64, copy=False)

@@ -1,0 +1,308 @@
+"""The stream: a period's readings in, its rows out. Archives, frames and live feeds all go through here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError, InputError, StateError
+from sensormend.flags import REASONS, Flag
+from sensormend.grid import Grid, Placed, place
+from sensormend.maintenance import Maintenance
+from sensormend.methods.auto import AutoOLRTR
+from sensormend.options import EVERY, Options
+from sensormend.readings import Readings, Rows
+from sensormend.recovery import BoolArray, FloatArray, Recovery
+from sensormend.state import read_state, write_state
+from sensormend.verdicts import Cells, judge
+
+__all__ = ["Mended", "Mender"]
+
+STATE_VERSION = 1
+NEVER = np.iinfo(np.int64).min // 4
+
+
+@dataclass(frozen=True, eq=False)
+class Mended:
+    """A period after mending; arrays are (channel, slot) or (channel), channels as in `rows`, slot by slot.
+
+    Attributes
+    ----------
+    rows
+        One per channel and slot, channel by channel.
+    network
+        What the others say of each cell.
+    score
+        How far past the threshold each fiber is; 1 is at it.
+    readings
+        A row per reading and empty slot, where that was asked for.
+    """
+
+    period: int
+    rows: Rows
+    network: FloatArray
+    score: FloatArray
+    readings: Rows | None = None
+
+    @property
+    def asked(self) -> Rows:
+        """The rows to be written: per reading where that was asked for, else per slot."""
+        return self.rows if self.readings is None else self.readings
+
+
+class Mender:
+    """Mend readings period by period: put them on the grid, judge them, fill the gaps, and learn.
+
+    Parameters
+    ----------
+    grid
+        Slots and periods.
+    variables
+        The names of what is measured, all that will ever come.
+    fill, valid
+        Fill values and limits per variable; the empty name stands for every variable.
+    maintenance
+        What people know.
+    gone_after
+        How long a sensor may be silent, in microseconds, before it gets no more rows.
+    interval, seed
+        As for `AutoOLRTR`.
+    per_reading
+        Make rows for every reading too.
+    model
+        A model to go on with; a new one otherwise.
+
+    Examples
+    --------
+    >>> from sensormend.readings import DAY, HOUR
+    >>> random, hours = np.random.default_rng(0), np.arange(24, dtype=np.int64)
+    >>> sensor = np.repeat(np.arange(6), 24)
+    >>> mender = Mender(Grid(HOUR, DAY))
+    >>> for day in range(8):
+    ...     weather = 5 * random.normal() + 3 * np.sin(hours / 24 * 2 * np.pi)
+    ...     value = np.tile(weather, 6) + sensor + 0.1 * random.normal(size=144)
+    ...     time = np.tile(day * DAY + hours * HOUR, 6)
+    ...     (mended,) = mender.push(Readings("abcdef", ("",), sensor, 0 * sensor, time, value))
+    >>> len(mended.rows), set(mended.rows.flag.tolist())
+    (144, {1})
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        variables: Sequence[str] = (EVERY,),
+        *,
+        fill: Mapping[str, Sequence[float]] | None = None,
+        valid: Mapping[str, tuple[float, float]] | None = None,
+        maintenance: Maintenance | None = None,
+        gone_after: int = Options.gone_after,
+        interval: float = 0.9,
+        seed: int = 0,
+        per_reading: bool = False,
+        model: AutoOLRTR | None = None,
+    ) -> None:
+        if not variables or len(set(variables)) < len(variables):
+            raise ConfigError(f"variables are one or more different names; got {list(variables)}")
+        self.grid, self.variables = grid, tuple(variables)
+        fill, valid = fill or {}, valid or {}
+        everywhere = (-np.inf, np.inf)
+        self._fill = [tuple(fill.get(name, fill.get(EVERY, ()))) for name in self.variables]
+        self._valid = [valid.get(name, valid.get(EVERY, everywhere)) for name in self.variables]
+        self._maintenance = maintenance or Maintenance()
+        self._patience = max(1, gone_after // grid.period)
+        self._per_reading = per_reading
+        self.model = model or AutoOLRTR(fiber_axis=2, interval=interval, seed=seed)
+        self.sensors: list[str] = []
+        self.period: int | None = None
+        self._rows: dict[str, int] = {}
+        self._heard = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
+        self._names: Sequence[str] = ()
+        self._row_of_name = np.zeros(0, dtype=np.int64)
+
+    def push(self, readings: Readings, *, learning: bool = True) -> list[Mended]:
+        """Mend the readings of one period, later than all before it; periods without any in between are made up for.
+
+        With `learning` off the model answers from what it knows and stays as it is.
+        """
+        if not len(readings):
+            raise InputError("a period is pushed with its readings; there is none")
+        found = self.grid.period_of(readings.time)
+        period = int(found[0])
+        if (found != period).any():
+            raise InputError("readings of several periods in one push; give each period's readings on their own")
+        if self.period is not None and period <= self.period:
+            raise InputError("these readings belong to a period that is over; push periods in their order")
+        silent = range(period, period) if self.period is None else range(self.period + 1, period)
+        empty = readings.taken(slice(0, 0))
+        # After so long without a word every sensor is gone, and there is nothing left to say.
+        passed = [self._mend(missed, empty, learning) for missed in silent[: self._patience]]
+        return [*passed, self._mend(period, readings, learning)]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what is remembered beside the model, which goes to its own file: `model.save`."""
+        settings = {
+            "grid": [self.grid.step, self.grid.period, self.grid.early],
+            "variables": list(self.variables),
+            "sensors": self.sensors,
+            "period": self.period,
+        }
+        write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays={"heard": self._heard})
+
+    def restore(self, path: str | os.PathLike[str]) -> None:
+        """Go on where the mender that wrote `path` stopped; `model` has to be the one that was saved with it."""
+        settings, arrays = read_state(path, method="Mender", version=STATE_VERSION)
+        try:
+            grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
+            sensors, period, heard = list(settings["sensors"]), settings["period"], arrays["heard"]
+        except (KeyError, TypeError) as error:
+            raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
+        if (grid, variables) != (self.grid, self.variables):
+            raise StateError(f"{Path(path).name} was written with another grid or other variables")
+        self.sensors, self.period, self._heard = sensors, period, heard
+        self._rows = {name: row for row, name in enumerate(sensors)}
+        self._names = ()
+
+    def _mend(self, period: int, readings: Readings, learning: bool) -> Mended:
+        grid, times = self.grid, self.grid.times_of(period)
+        rows = self._rows_of(readings)
+        variable = self._variables_of(readings)
+        heard = np.full((len(self.sensors), len(self.variables)), NEVER, dtype=np.int64)
+        heard[: self._heard.shape[0]] = self._heard
+        heard[rows, variable] = period
+        listed = heard > period - 1 - self._patience
+        here = np.flatnonzero(listed.any(axis=1))
+        shape = (here.size, len(self.variables), grid.slots)
+        place_of = np.zeros(len(self.sensors), dtype=np.int64)
+        place_of[here] = np.arange(here.size)
+        channel = place_of[rows] * len(self.variables) + variable
+        readings = Readings(self.sensors, self.variables, rows, variable, readings.time, readings.value)
+        placed = place(grid, readings, channel, shape[0] * shape[1], self._fill, self._valid)
+        names = [self.sensors[row] for row in here]
+        hidden = self._maintenance.hidden(names, self.variables, times, grid.step)
+        real = self._maintenance.real(names, self.variables, times, grid.step)
+        seen = np.isfinite(placed.value) & ~placed.implausible
+        seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
+        labels = self._labels(names, int(times[-1]) + grid.step)
+        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels, learning)
+        cells = judge(recovery, placed, seen, hidden, real)
+        listed = listed[here].ravel()
+        slots = _slot_rows(self, period, here, listed, placed, cells)
+        self._heard, self.period = heard, period
+        return Mended(
+            period,
+            slots,
+            recovery.low_rank.reshape(-1, grid.slots)[listed],
+            recovery.score.ravel()[listed],
+            _reading_rows(slots, readings, placed, listed) if self._per_reading else None,
+        )
+
+    def _recover(self, minibatch: FloatArray, labels: list[str], learning: bool) -> Recovery:
+        if not labels:
+            nothing = np.zeros(minibatch.shape)
+            fibers = np.zeros(minibatch.shape[:2], dtype=bool)
+            return Recovery(nothing, nothing, nothing > 0, nothing, nothing, nothing, fibers, fibers, fibers,
+                            np.zeros(fibers.shape), np.full(fibers.shape, ""), 0)  # fmt: skip
+        answer = self.model.update if learning else self.model.estimate
+        return answer(minibatch, sensors=labels)
+
+    def _labels(self, names: list[str], period_end: int) -> list[str]:
+        """Return the names by which the model knows the sensors: one that was set right is another to it."""
+        if not any(note.action == "recalibrated" for note in self._maintenance.notes):
+            return names
+        generations = (self._maintenance.generation(name, period_end) for name in names)
+        return [f"{name}#{turn}" if turn else name for name, turn in zip(names, generations, strict=True)]
+
+    def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
+        """Return the row of every reading's sensor; sensors that are new get theirs, by name."""
+        if readings.sensors is not self._names:
+            self._names = readings.sensors
+            self._row_of_name = np.array([self._rows.get(name, -1) for name in readings.sensors], dtype=np.int64)
+        rows = self._row_of_name[readings.sensor]
+        if rows.size and rows.min() < 0:
+            new = np.unique(readings.sensor[rows < 0])
+            for code in sorted(new, key=lambda code: readings.sensors[code]):
+                self._row_of_name[code] = self._rows[readings.sensors[code]] = len(self.sensors)
+                self.sensors.append(readings.sensors[code])
+            rows = self._row_of_name[readings.sensor]
+        return rows
+
+    def _variables_of(self, readings: Readings) -> NDArray[np.int64]:
+        if tuple(readings.variables) == self.variables:
+            return readings.variable.astype(np.int64)
+        place_of = {name: index for index, name in enumerate(self.variables)}
+        unknown = [name for name in readings.variables if name not in place_of]
+        if unknown:
+            raise InputError(f"variable {unknown[0]!r} was not there from the start; there are {list(self.variables)}")
+        return np.array([place_of[name] for name in readings.variables], dtype=np.int64)[readings.variable]
+
+
+def _slot_rows(
+    mender: Mender, period: int, here: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Cells
+) -> Rows:
+    """Lay out the channels that are listed, one after the other."""
+    count, slots = int(listed.sum()), mender.grid.slots
+    channel = np.flatnonzero(listed)
+    sensor, variable = here[channel // len(mender.variables)], channel % len(mender.variables)
+
+    def flat(array: NDArray[Any]) -> NDArray[Any]:
+        array = array.reshape(-1, slots)
+        return array.reshape(-1) if count == listed.size else array[channel].reshape(-1)
+
+    return Rows(
+        sensors=mender.sensors,
+        variables=mender.variables,
+        sensor=np.repeat(sensor.astype(np.int32), slots),
+        variable=np.repeat(variable.astype(np.int16), slots),
+        time=np.tile(mender.grid.times_of(period), count),
+        value=flat(placed.value),
+        n=flat(placed.n),
+        **{name: flat(getattr(cells, name)) for name in ("cleaned", "lower", "upper", "flag", "reason", "origin")},
+    )
+
+
+def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolArray) -> Rows:
+    """Give every reading its slot's verdict, and every slot without a reading its own row."""
+    per_slot = len(slots) // max(int(listed.sum()), 1)
+    first = np.full(listed.size, -1, dtype=np.int64)
+    first[listed] = np.arange(int(listed.sum())) * per_slot
+    row = first[placed.cell // per_slot] + placed.cell % per_slot
+    empty = np.ones(len(slots), dtype=bool)
+    empty[row] = False
+    source = np.concatenate([row, np.flatnonzero(empty)])
+    order = np.lexsort((np.concatenate([readings.time, slots.time[empty]]), source))
+    count = len(readings)
+
+    def column(name: str, own: NDArray[Any] | None = None) -> NDArray[Any]:
+        taken: NDArray[Any] = getattr(slots, name)[source]
+        if own is not None:
+            taken[:count] = own
+        return taken[order]
+
+    value = np.where(placed.no_number, np.nan, readings.value)
+    slot_value, flag, reason, origin = slots.value[row], slots.flag[row], slots.reason[row], slots.origin[row]
+    clash = placed.repeated & (value != slot_value) & (slots.reason[row] == REASONS.index("duplicate"))
+    flag = np.where(placed.no_number, Flag.MISSING, np.where(placed.beyond, Flag.FAIL, flag))
+    flag = np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag)
+    reason = np.where(placed.no_number, REASONS.index("fill"), reason)
+    reason = np.where(placed.beyond, REASONS.index("implausible"), reason)
+    own = (origin == 1) & ~placed.no_number & ~placed.beyond & ~placed.repeated
+    values = {name: np.where(own, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")}
+    return Rows(
+        sensors=slots.sensors,
+        variables=slots.variables,
+        sensor=column("sensor"),
+        variable=column("variable"),
+        time=column("time", readings.time),
+        value=column("value", value),
+        n=column("n", (~placed.no_number).astype(np.int32)),
+        **{name: column(name, values[name]) for name in values},
+        flag=column("flag", flag.astype(np.int8)),
+        reason=column("reason", reason.astype(np.int8)),
+        origin=column("origin"),
+    )

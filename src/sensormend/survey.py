@@ -1,0 +1,180 @@
+"""What a look at the readings tells before any of them is mended: the grid, and the values that are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import InputError
+from sensormend.grid import Grid
+from sensormend.options import Options, in_words
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
+from sensormend.recovery import BoolArray, FloatArray
+
+__all__ = ["Survey", "fill_values", "look", "time_grid"]
+
+STEPS = (
+    *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
+    *(minutes * MINUTE for minutes in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    *(hours * HOUR for hours in (1, 2, 3, 4, 6, 8, 12)),
+    DAY,
+    7 * DAY,
+)
+"""Steps that people use; all but the last divide a day."""
+
+MOST_SLOTS = 288
+"""A day of five minutes. Finer readings are averaged: a period costs with the square of its slots, and what is wrong
+with a sensor shows in five minutes as in one second."""
+
+LEAST_PERIODS = 10
+"""Fewer cycles than this teach nothing; a short recording gets a shorter period."""
+
+OCCUPIED = 0.75
+"""Share of the slots between two readings near each other that a step must fill."""
+
+STRONG = (-9999.0, -999.0, -99999.0, -999999.0, -9999.9, -999.9, -999.99, -9999.99, 99999.0, 999999.0, 1e20, 1e30,
+          9.969209968386869e36, -1e20, -1e30, -1e31, -6999.0, -7777.0, -8888.0)  # fmt: skip
+"""Values that stand for "none" wherever they lie far from all others: loggers, netCDF, databases."""
+
+WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0, 32767.0, 65535.0, -1.0, 0.0)
+"""Values that do so for some sensors (85 and -127: a DS18B20 without power); taken when they come back."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found, or said: the grid, the fill values per variable, and what is worth telling."""
+
+    grid: Grid
+    fill: dict[str, tuple[float, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def look(sample: Readings, options: Options) -> Survey:
+    """Look at a sample: whole courses of some sensors, in any order."""
+    if not len(sample):
+        raise InputError("there is no reading at all")
+    order = np.lexsort((sample.time, sample.variable, sample.sensor))
+    sample = sample.taken(order)
+    grid, notes = time_grid(sample, options)
+    fill: dict[str, tuple[float, ...]] = {}
+    for index, name in enumerate(sample.variables):
+        said = options.fill_of(name)
+        if said is not None:
+            fill[name] = said
+            continue
+        mine = sample.taken(sample.variable == index)
+        fill[name], unknown = fill_values(mine.value, mine.sensor)
+        of = f" of {name}" if name else ""
+        notes += [f"{value:g} is taken for a fill value{of}: it lies far off and comes back" for value in unknown]
+    return Survey(grid, fill, tuple(notes))
+
+
+def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
+    """Find step, period and jitter from readings sorted by sensor, variable and time."""
+    time = sample.time
+    gaps, same = np.diff(time), (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0)
+    gaps, owner = gaps[same & (gaps > 0)], sample.sensor[1:][same & (gaps > 0)]
+    notes: list[str] = []
+    span = int(time.max() - time.min()) if time.size else 0
+    step = options.step
+    if step is None:
+        if gaps.size == 0:
+            raise InputError("every sensor has a single reading; the step of the grid cannot be found, say step")
+        step = _step(gaps, owner)
+    period = options.period or _period(step, max(span, step))
+    if options.step is None and period // step > MOST_SLOTS:
+        finer = step
+        step = next(wide for wide in STEPS if wide >= period / MOST_SLOTS and period % wide == 0)
+        notes.append(f"readings every {in_words(finer)} are averaged over {in_words(step)}")
+    if options.step is None and period % step:
+        step = next(
+            (nice for nice in STEPS if nice >= step and period % nice == 0),
+            period,
+        )
+    return Grid(step, period, _early(time, step)), notes
+
+
+def _step(gaps: NDArray[np.int64], owner: NDArray[np.integer]) -> int:
+    """Return the shortest usual step that most sensors fill."""
+    usual = []
+    for sensor in np.unique(owner)[:200]:
+        mine = gaps[owner == sensor]
+        usual.append(np.median(mine))
+    length = float(np.quantile(usual, 0.75, method="nearest"))
+    candidates = [nice for nice in STEPS if nice >= 0.9 * length] or [round(length / DAY) * DAY]
+    for nice in candidates[:4]:
+        near = gaps[gaps < 10 * nice]
+        if near.size and near.size / np.maximum(np.round(near / nice), 1).sum() >= OCCUPIED:
+            return nice
+    return candidates[0]
+
+
+def _period(step: int, span: int) -> int:
+    """Return the cycle: a day if there are enough of them, else what the recording is long enough for."""
+    if step > 8 * HOUR:
+        return 7 * max(step, DAY)
+    if span >= LEAST_PERIODS * DAY or step > HOUR:
+        return DAY
+    fitting = [length for length in (6 * HOUR, HOUR, 10 * MINUTE, MINUTE)
+               if span >= LEAST_PERIODS * length and length >= 6 * step and length % step == 0]  # fmt: skip
+    return fitting[0] if fitting else DAY
+
+
+def _early(time: NDArray[np.int64], step: int) -> int:
+    """Return how much before a slot's start its readings come, where they scatter around the starts."""
+    phase = (time % step) / step
+    straddling = min(float(np.mean(phase < 0.25)), float(np.mean(phase >= 0.75))) > 0.001
+    turn = np.exp(2j * np.pi * phase).mean()
+    if not straddling or abs(turn) < 0.7:
+        return 0
+    centre = np.angle(turn) / (2 * np.pi) % 1
+    early = round(float((0.5 - centre) % 1) * step)
+    return early // SECOND * SECOND if step >= 10 * SECOND else early
+
+
+def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[float, ...], list[float]]:
+    """Return the values that stand for "no reading", and those of them that nobody knew before.
+
+    Parameters
+    ----------
+    value, sensor
+        Readings of one variable, sorted by sensor and time, and whose they are.
+    """
+    finite = np.isfinite(value)
+    value, sensor = value[finite], sensor[finite]
+    distinct, count = np.unique(value, return_counts=True)
+    known = np.isin(distinct, (*STRONG, *WEAK))
+    bulk = value[~np.isin(value, distinct[known | (count > 0.2 * value.size)])]
+    if bulk.size < 30:
+        bulk = value[~np.isin(value, STRONG)]
+    if bulk.size == 0:
+        return STRONG, []
+    low, high = np.quantile(bulk, [0.005, 0.995])
+    reach = high - low
+
+    def away(codes: FloatArray, share: float) -> BoolArray:
+        return np.asarray((codes < low - share * reach) | (codes > high + share * reach))
+
+    strong = np.array(STRONG)
+    found = set(strong[away(strong, 0.25)].tolist())
+    weak = distinct[np.isin(distinct, WEAK) & (count >= 3) & (reach > 0)]
+    found |= {code for code in weak[away(weak, 0.5)].tolist() if _scattered(value == code, sensor)}
+    unknown = []
+    if reach > 0:
+        far = away(distinct, 1.0) & ~np.isin(distinct, list(found))
+        for code in distinct[far & (count >= 10)]:
+            edge = (code + (low if code < low else high)) / 2
+            beyond = (value < edge) if code < low else (value > edge)
+            beyond &= ~np.isin(value, list(found))
+            here = value == code
+            if here.sum() >= 0.9 * beyond.sum() and _scattered(here, sensor):
+                unknown.append(float(code))
+    return tuple(sorted(found | set(unknown))), unknown
+
+
+def _scattered(here: BoolArray, sensor: NDArray[np.integer]) -> bool:
+    """Say whether a value comes and goes, or at several sensors: one that stays for long at one sensor is stuck."""
+    starts = int(here[0]) + int(np.sum(here[1:] & ~here[:-1]))
+    return starts >= 3 or np.unique(sensor[here]).size >= 2
