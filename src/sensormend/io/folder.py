@@ -1,0 +1,260 @@
+"""What `clean` and `watch` wrote, as others read it."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import gzip
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from sensormend.errors import InputError
+from sensormend.flags import REASONS
+from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
+from sensormend.io.writing import COLUMNS, quoted
+from sensormend.readings import DAY, ORIGINS, Rows
+
+__all__ = ["ENDINGS", "Archive", "data_files", "ending_of", "meta_of"]
+
+ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
+"""The endings that make an OUT a single file; anything else is a folder."""
+
+
+def ending_of(path: str | os.PathLike[str]) -> str | None:
+    """Return which single file an OUT is by its name, or None for a folder.
+
+    Examples
+    --------
+    >>> ending_of("mended.csv.gz"), ending_of("mended")
+    ('.csv.gz', None)
+    """
+    name = Path(path).name.lower()
+    return next((ending for ending in (".csv.gz", *ENDINGS) if name.endswith(ending) and name != ending), None)
+
+
+def meta_of(path: str | os.PathLike[str]) -> Path:
+    """Return where faults.csv, sensors.csv and run.json of an OUT lie."""
+    path = Path(path)
+    return path if ending_of(path) is None or path.is_dir() else path.with_name(f"{path.name}.meta")
+
+
+def data_files(folder: str | os.PathLike[str], start: int | None = None, end: int | None = None) -> list[Path]:
+    """Return the Parquet files of a folder OUT that can have rows from `start` to before `end`, in order of time."""
+    found = []
+    for part in sorted(Path(folder, "data").glob("date=*")):
+        try:
+            date = int(np.datetime64(part.name.removeprefix("date="), "D").astype(np.int64)) * DAY
+        except ValueError:
+            continue
+        if (start is None or date + DAY > start) and (end is None or date < end):
+            found += sorted(part.glob("*.parquet"))
+    return found
+
+
+class Archive:
+    """An OUT: the folder or the single file that `clean` or `watch` wrote.
+
+    Parameters
+    ----------
+    path
+        The folder, or the file that has its `.meta` folder beside it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self.meta = meta_of(self.path)
+        if not self.path.exists():
+            raise InputError(f"there is no {path}: name what sensormend clean wrote")
+        self._ending = None if self.path.is_dir() else ending_of(self.path)
+        if self.path.is_dir() and not (self.path / "data").is_dir():
+            raise InputError(f"{path} is nothing that sensormend clean wrote: there is no folder data in it")
+        if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
+            raise InputError(
+                f"{path} is nothing that sensormend clean wrote: there is no {self.path.name}.meta beside it"
+            )
+
+    def faults(self) -> list[FaultInterval]:
+        """Return what faults.csv says."""
+        return read_faults(self.meta / "faults.csv")
+
+    def sensors(self) -> list[SensorSummary]:
+        """Return what sensors.csv says."""
+        return read_sensors(self.meta / "sensors.csv")
+
+    def run(self) -> dict[str, Any]:
+        """Return what run.json says."""
+        return read_json(self.meta / "run.json")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sensors, sorted."""
+        told = {entry.sensor for entry in self.sensors()}
+        if told:
+            return tuple(sorted(told))
+        if self._ending == ".nc":
+            return tuple(sorted(self._from_netcdf(None, None, None).sensors))
+        with self._table(None, None) as (engine, columns):
+            if not columns:
+                return ()
+            return tuple(name for (name,) in engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall())
+
+    def known(self, sensor: str) -> str:
+        """Return the name of a sensor, or say which names are like it."""
+        if sensor in self.names:
+            return sensor
+        like = difflib.get_close_matches(sensor, self.names, n=3, cutoff=0.5)
+        like += [name for name in self.names if sensor.casefold() in name.casefold() and name not in like]
+        said = f"did you mean {' or '.join(like[:3])}?" if like else f"there are {_listed(self.names)}"
+        raise InputError(f"there is no sensor {sensor!r} in {self.path.name}; {said}")
+
+    def span(self) -> tuple[int, int] | None:
+        """Return the first and the last time of all rows; None where there is none."""
+        if self._ending == ".nc":
+            times = self._from_netcdf(None, None, None).time
+            return (int(times.min()), int(times.max())) if times.size else None
+        files = data_files(self.path) if self._ending is None else []
+        with self._table(None, None, files=[files[0], files[-1]] if files else None) as (engine, columns):
+            if not columns:
+                return None
+            first, last = engine.execute("SELECT epoch_us(min(time)), epoch_us(max(time)) FROM source").fetchall()[0]
+        return None if first is None else (first, last)
+
+    def rows(
+        self,
+        sensor: str | Sequence[str] | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        variable: str | None = None,
+    ) -> Rows:
+        """Return rows, sorted by time, sensor and variable; of the folders per date only those needed are read.
+
+        Parameters
+        ----------
+        sensor
+            One or several; all by default.
+        start, end
+            Microseconds, UTC; `end` itself is left out.
+        variable
+            One of them; all by default.
+        """
+        wanted = None if sensor is None else [sensor] if isinstance(sensor, str) else list(sensor)
+        for name in wanted or ():
+            self.known(name)
+        if self._ending == ".nc":
+            return self._from_netcdf(wanted, start, end, variable)
+        with self._table(start, end) as (engine, columns):
+            if not columns:
+                return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
+            return _fetch(engine, "variable" in columns, wanted, start, end, variable)
+
+    @contextmanager
+    def _table(
+        self, start: int | None, end: int | None, *, files: list[Path] | None = None
+    ) -> Iterator[tuple[Any, list[str]]]:
+        """Have the rows as the table `source` of an engine, with the names of its columns; none without files."""
+        if self._ending is None:
+            files = data_files(self.path, start, end) if files is None else files
+            listed = ", ".join(quoted(glob.escape(str(file))) for file in files)
+            source = f"read_parquet([{listed}], hive_partitioning = false)" if files else None
+        elif self._ending == ".parquet":
+            source = f"read_parquet({quoted(glob.escape(str(self.path)))}, hive_partitioning = false)"
+        else:
+            source = (
+                f"read_csv({quoted(glob.escape(str(self.path)))}, header = true, delim = ',', quote = '\"', "
+                f"escape = '\"', auto_detect = false, columns = {self._csv_types()})"
+            )
+        with duckdb.connect() as engine:
+            try:
+                if source is None:
+                    yield engine, []
+                    return
+                engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {source}")
+                columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
+                lacking = [name for name in COLUMNS if name not in columns and name != "variable"]
+                if lacking:
+                    raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend clean did not write it")
+                yield engine, columns
+            except duckdb.Error as error:
+                raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
+
+    def _csv_types(self) -> str:
+        """Return the columns of the CSV file with their types, as its first line names them."""
+        try:
+            with (gzip.open if self._ending == ".csv.gz" else open)(self.path, "rt", encoding="utf-8") as file:
+                names = file.readline().strip().split(",")
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read {self.path}: {error}") from None
+        strange = [name for name in names if name not in COLUMNS]
+        if strange:
+            raise InputError(f"{self.path} has a column {strange[0]!r}: sensormend clean did not write it")
+        return "{" + ", ".join(f"{quoted(name)}: {quoted(COLUMNS[name])}" for name in names) + "}"
+
+    def _from_netcdf(
+        self, wanted: Sequence[str] | None, start: int | None, end: int | None, variable: str | None = None
+    ) -> Rows:
+        from sensormend.io.netcdf import rows_of
+
+        return rows_of(self.path, wanted, start, end, variable)
+
+
+def _fetch(
+    engine: Any, with_variable: bool, wanted: list[str] | None, start: int | None, end: int | None, variable: str | None
+) -> Rows:
+    clauses: dict[str, tuple[str, object]] = {
+        "sensors": ("list_contains($sensors, sensor)", wanted),
+        "start": ("time >= make_timestamp($start)", start),
+        "end": ("time < make_timestamp($end)", end),
+        "variable": ("variable = $variable" if with_variable else "$variable = ''", variable),
+    }
+    given = {name: value for name, (_, value) in clauses.items() if value is not None}
+    where = " AND ".join(clauses[name][0] for name in given) or "true"
+    unnamed = "" if with_variable else ", '' AS variable"
+    engine.execute(f"CREATE TEMP TABLE taken AS SELECT *{unnamed} FROM source WHERE {where}", given)
+    # Names become numbers in the engine: a Python string per row would cost more than all the rest.
+    for kind in ("sensor", "variable"):
+        engine.execute(
+            f"CREATE TEMP TABLE {kind}s AS SELECT {kind} AS name, (row_number() OVER (ORDER BY {kind}) - 1)::INTEGER "
+            f"AS code FROM (SELECT DISTINCT {kind} FROM taken) ORDER BY code"
+        )
+    sensors, variables = (
+        tuple(name for (name,) in engine.execute(f"SELECT name FROM {kind}s ORDER BY code").fetchall())
+        for kind in ("sensor", "variable")
+    )
+    columns = engine.execute(
+        f"""SELECT s.code AS sensor, v.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper, flag,
+        {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin
+        FROM taken JOIN sensors s ON s.name = sensor JOIN variables v ON v.name = variable
+        ORDER BY time, sensor, variable, taken.rowid"""
+    ).fetchnumpy()
+    return _rows_of(columns, sensors, variables or ("",))
+
+
+def _code_of(column: str, words: Sequence[str]) -> str:
+    """Return an expression that has the number of a word; 0 for none, and for one of a later version."""
+    return f"coalesce(nullif(list_position([{', '.join(map(quoted, words))}], {column}), 0) - 1, 0)::TINYINT"
+
+
+def _rows_of(columns: dict[str, Any], sensors: Sequence[str], variables: Sequence[str]) -> Rows:
+    types = {"sensor": np.int32, "variable": np.int32, "time": np.int64, "n": np.int32}
+    types |= dict.fromkeys(("flag", "reason", "origin"), np.int8)
+    numbers = ("value", "cleaned", "lower", "upper")
+
+    def taken(name: str) -> Any:
+        column = columns.get(name, np.empty(0))
+        if name in numbers:
+            return np.ma.filled(np.ma.asarray(column, dtype=np.float64), np.nan)
+        return np.ma.getdata(column).astype(types[name], copy=False)
+
+    names = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+    return Rows(tuple(sensors), tuple(variables), **{name: taken(name) for name in names})
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

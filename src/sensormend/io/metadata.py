@@ -1,0 +1,245 @@
+"""The small files of an OUT: faults.csv, sensors.csv, run.json. Written beside and renamed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from sensormend.errors import InputError, SensormendError
+from sensormend.readings import SECOND
+
+__all__ = [
+    "FAULTS_HEADER",
+    "SENSORS_HEADER",
+    "FaultInterval",
+    "SensorSummary",
+    "iso",
+    "read_faults",
+    "read_json",
+    "read_sensors",
+    "time_of",
+    "write_beside",
+    "write_csv",
+    "write_faults",
+    "write_json",
+    "write_sensors",
+]
+
+FAULTS_HEADER = ("sensor", "variable", "from", "to", "reason", "score", "sentence")
+SENSORS_HEADER = (
+    "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
+    "latitude", "longitude", "first", "last",
+)  # fmt: skip
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class FaultInterval:
+    """A line of faults.csv: from the first wrong slot to the last, microseconds UTC."""
+
+    sensor: str
+    variable: str
+    start: int
+    end: int
+    reason: str
+    score: float
+    sentence: str
+
+
+@dataclass(frozen=True)
+class SensorSummary:
+    """A line of sensors.csv; NaN where it is not known, None for a sensor that never had a reading."""
+
+    sensor: str
+    variable: str
+    readings: int
+    share_missing: float
+    share_faulty: float
+    usual_error: float
+    latitude: float
+    longitude: float
+    first: int | None
+    last: int | None
+
+
+def iso(time: int) -> str:
+    """Return a time as the files have it: ISO 8601, UTC, without a zone, as the rows are.
+
+    Examples
+    --------
+    >>> iso(1_546_300_800_000_000)
+    '2019-01-01T00:00:00'
+    """
+    exact = np.datetime64(time, "us")
+    return str(exact if time % SECOND else exact.astype("datetime64[s]"))
+
+
+def time_of(text: str) -> int:
+    """Return the microseconds of an ISO time; one without a zone is UTC, a date alone is its beginning.
+
+    Examples
+    --------
+    >>> time_of("2019-01-01T01:00+01:00") == time_of("2019-01-01") == 1_546_300_800_000_000
+    True
+    """
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InputError(f"a time looks like 2019-01-31T14:00, in UTC; got {text!r}") from None
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+@contextmanager
+def write_beside(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that takes its place when it is whole, and leaves nothing behind when that fails."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException as error:
+        with suppress(OSError):
+            beside.unlink()
+        if isinstance(error, OSError):
+            raise SensormendError(f"cannot write {path}: {error.strerror or error}") from error
+        raise
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
+    """Write a table: None and NaN are empty, lines end as they do on this side of the world."""
+    with write_beside(Path(path)) as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(header)
+        for row in rows:
+            cells = [row.get(name) for name in header] if isinstance(row, Mapping) else row
+            out.writerow([_cell(cell) for cell in cells])
+
+
+def write_json(path: Path, content: object) -> None:
+    """Write JSON for people and machines: indented, NaN as null, arrays as lists."""
+    with write_beside(Path(path)) as file:
+        json.dump(_plain(content), file, indent=2, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read an object of JSON; an empty one where there is no such file."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"cannot read {path}: it is no JSON object")
+    return content
+
+
+def write_faults(path: Path, faults: Iterable[FaultInterval]) -> None:
+    """Write faults.csv."""
+    write_csv(
+        path,
+        FAULTS_HEADER,
+        ((f.sensor, f.variable, iso(f.start), iso(f.end), f.reason, f.score, f.sentence) for f in faults),
+    )
+
+
+def write_sensors(path: Path, sensors: Iterable[SensorSummary]) -> None:
+    """Write sensors.csv."""
+    write_csv(
+        path,
+        SENSORS_HEADER,
+        (
+            (
+                s.sensor, s.variable, s.readings, s.share_missing, s.share_faulty, s.usual_error, s.latitude,
+                s.longitude, None if s.first is None else iso(s.first), None if s.last is None else iso(s.last),
+            )
+            for s in sensors
+        ),
+    )  # fmt: skip
+
+
+def read_faults(path: Path) -> list[FaultInterval]:
+    """Read faults.csv; nothing where there is no such file."""
+    return [
+        FaultInterval(
+            sensor=line["sensor"],
+            variable=line["variable"],
+            start=time_of(line["from"]),
+            end=time_of(line["to"]),
+            reason=line["reason"],
+            score=_number(line["score"]),
+            sentence=line["sentence"],
+        )
+        for line in _lines(path, FAULTS_HEADER)
+    ]
+
+
+def read_sensors(path: Path) -> list[SensorSummary]:
+    """Read sensors.csv; nothing where there is no such file."""
+    return [
+        SensorSummary(
+            sensor=line["sensor"],
+            variable=line["variable"],
+            readings=int(line["readings"] or 0),
+            share_missing=_number(line["share_missing"]),
+            share_faulty=_number(line["share_faulty"]),
+            usual_error=_number(line["usual_error"]),
+            latitude=_number(line["latitude"]),
+            longitude=_number(line["longitude"]),
+            first=time_of(line["first"]) if line["first"] else None,
+            last=time_of(line["last"]) if line["last"] else None,
+        )
+        for line in _lines(path, SENSORS_HEADER)
+    ]
+
+
+def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
+            lacking = [name for name in header if name not in (table.fieldnames or ())]
+            if lacking:
+                raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
+            yield from ({name: line[name] or "" for name in header} for line in table)
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, float | np.floating):
+        # Twelve digits: no reading has more, and 0.1 + 0.2 is 0.3.
+        return "" if math.isnan(value) else f"{float(value):.12g}"
+    return "" if value is None else value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,96 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sensormend.errors import InputError, SensormendError
+from sensormend.io.metadata import (
+    FaultInterval,
+    SensorSummary,
+    iso,
+    read_faults,
+    read_json,
+    read_sensors,
+    time_of,
+    write_csv,
+    write_faults,
+    write_json,
+    write_sensors,
+)
+from sensormend.readings import DAY, HOUR
+
+NAN = math.nan
+
+
+@given(st.integers(-1000 * DAY, 40_000 * DAY))
+def test_a_time_is_read_as_it_was_written(time: int) -> None:
+    assert time_of(iso(time)) == time
+
+
+def test_zones_are_taken_off_and_none_is_utc() -> None:
+    assert time_of("2019-01-01T01:00+01:00") == time_of("2019-01-01 00:00Z") == time_of("2019-01-01")
+    with pytest.raises(InputError, match="yesterday"):
+        time_of("yesterday")
+
+
+def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
+    faults = [FaultInterval('a "roof", b', "pm\n2.5", DAY, 2 * DAY + HOUR, "offset", 3.25, "It reads 3,5 too high."),
+              FaultInterval("b", "", 0, 0, "stuck", NAN, "")]  # fmt: skip
+    sensors = [SensorSummary("a", "t", 12, 0.1 + 0.2, 0.0, NAN, 41.878114, -87.629798, 5, 7),
+               SensorSummary("b", "", 0, 1.0, 0.0, NAN, NAN, NAN, None, None)]  # fmt: skip
+    write_faults(tmp_path / "faults.csv", faults)
+    write_sensors(tmp_path / "sensors.csv", sensors)
+    read = read_faults(tmp_path / "faults.csv")
+    assert read[0] == faults[0]
+    assert math.isnan(read[1].score)
+    again = read_sensors(tmp_path / "sensors.csv")
+    assert (again[0].share_missing, again[0].longitude, again[0].last) == (0.3, -87.629798, 7)
+    assert (again[1].first, again[1].last) == (None, None)
+    assert "b,,0,1,0,,,,,\n" in (tmp_path / "sensors.csv").read_text()
+    assert {file.name for file in tmp_path.iterdir()} == {"faults.csv", "sensors.csv"}
+
+
+def test_rows_may_be_mappings(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", ("x", "y"), [{"y": np.float32(0.5), "x": None}, (1, "it's")])
+    assert (tmp_path / "a.csv").read_text() == "x,y\n,0.5\n1,it's\n"
+
+
+def test_json_has_neither_nan_nor_arrays(tmp_path: Path) -> None:
+    write_json(
+        tmp_path / "run.json", {"a": np.arange(2), "b": NAN, "c": Path("x"), "d": np.float64(2), "e": ("ä", True)}
+    )
+    assert json.loads((tmp_path / "run.json").read_text("utf-8")) == {
+        "a": [0, 1], "b": None, "c": "x", "d": 2.0, "e": ["ä", True],
+    }  # fmt: skip
+    assert read_json(tmp_path / "none.json") == {}
+    for text in ("[1]", "{"):
+        (tmp_path / "odd.json").write_text(text)
+        with pytest.raises(InputError, match=r"odd\.json"):
+            read_json(tmp_path / "odd.json")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    write_csv(path, ("x",), [(1,)])
+
+    def broken() -> object:
+        yield (2,)
+        raise KeyError("no more")
+
+    with pytest.raises(KeyError):
+        write_csv(path, ("x",), broken())  # type: ignore[arg-type]
+    assert path.read_text() == "x\n1\n"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(SensormendError, match="cannot write"):
+        write_csv(tmp_path / "none" / "a.csv", ("x",), [])
+
+
+def test_a_file_that_is_not_ours_is_named(tmp_path: Path) -> None:
+    (tmp_path / "faults.csv").write_text("sensor,time\na,b\n")
+    with pytest.raises(InputError, match=r"faults.csv has no column 'variable'"):
+        read_faults(tmp_path / "faults.csv")
+    assert read_sensors(tmp_path / "sensors.csv") == []

@@ -1,0 +1,118 @@
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given
+
+from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken
+from sensormend.errors import SensormendError
+from sensormend.io.folder import Archive
+from sensormend.io.writing import COLUMNS, RowWriter, named
+from sensormend.readings import DAY, HOUR, Rows
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def read(folder: Path) -> duckdb.DuckDBPyRelation:
+    return duckdb.read_parquet(f"{folder}/data/*/*.parquet", hive_partitioning=False)
+
+
+def types(folder: Path) -> dict[str, str]:
+    told = read(folder)
+    return dict(zip(told.columns, map(str, told.types), strict=True))
+
+
+@given(any_rows())
+def test_what_is_written_is_read_back(rows: Rows) -> None:
+    with tempfile.TemporaryDirectory() as folder, RowWriter(folder) as writer:
+        writer.write(rows)
+        same(Archive(folder).rows(), in_order(rows))
+
+
+def test_columns_and_types_are_those_of_the_contract(tmp_path: Path) -> None:
+    with RowWriter(tmp_path / "one") as writer:
+        writer.write(network())
+    assert list(types(tmp_path / "one").items()) == [entry for entry in COLUMNS.items() if entry[0] != "variable"]
+    with RowWriter(tmp_path / "two") as writer:
+        writer.write(network(variables=("a", "b")))
+    assert list(types(tmp_path / "two").items()) == list(COLUMNS.items())
+    assert named(("temperature",))
+    assert not named(("",))
+
+
+def test_missing_is_null_and_an_empty_reason_is_not(tmp_path: Path) -> None:
+    rows = network()
+    rows = changed(rows, cleaned=np.where(np.arange(len(rows)) == 0, np.nan, rows.cleaned),
+                   origin=np.where(np.arange(len(rows)) == 0, 0, rows.origin).astype(np.int8))  # fmt: skip
+    with RowWriter(tmp_path) as writer:
+        writer.write(rows)
+    told = read(tmp_path).aggregate("count(*), count(value), count(cleaned), count(reason), count(origin)").fetchall()
+    assert told == [(144, int(rows.n.sum()), 143, 144, 143)]
+    assert read(tmp_path).project("isnan(value) AS odd").filter("odd").fetchall() == []
+
+
+def test_a_file_per_date_by_the_time_of_the_slot_in_the_order_given(tmp_path: Path) -> None:
+    rows = network(days=3)
+    rows = changed(rows, time=rows.time - 5 * HOUR)
+    with RowWriter(tmp_path) as writer:
+        written = writer.write(taken(rows, rows.time < rows.time.min() + DAY))
+    assert files(tmp_path) == [
+        "data/date=2018-12-31/part-20181231T190000.parquet",
+        "data/date=2019-01-01/part-20181231T190000.parquet",
+    ]
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == files(tmp_path)
+    told = duckdb.read_parquet(str(written[0])).project("sensor, time").fetchall()
+    assert [name for name, _ in told] == ["s0"] * 5 + ["s1"] * 5 + ["s2"] * 5
+
+
+def test_a_period_written_again_takes_its_own_place(tmp_path: Path) -> None:
+    first, second = by_day(network())
+    with RowWriter(tmp_path) as writer:
+        writer.write(first)
+        writer.write(second, start=YEAR_2019 + DAY)
+        before = files(tmp_path)
+        late = taken(second, second.time > second.time.min())
+        writer.write(late, start=YEAR_2019 + DAY)
+        writer.sync()
+    assert files(tmp_path) == before
+    assert read(tmp_path).count("*").fetchall() == [(len(first) + len(late),)]
+
+
+def test_sensors_may_join(tmp_path: Path) -> None:
+    first, second = by_day(network(sensors=2))
+    later = replace(second, sensors=("new", *second.sensors))
+    with RowWriter(tmp_path) as writer:
+        writer.write(first)
+        writer.write(later)
+    assert set(Archive(tmp_path).rows(end=YEAR_2019 + DAY).sensors) == {"s0", "s1"}
+    assert set(Archive(tmp_path).rows(start=YEAR_2019 + DAY).sensors) == {"new", "s0"}
+
+
+def test_no_rows_no_file(tmp_path: Path) -> None:
+    rows = network()
+    with RowWriter(tmp_path) as writer:
+        assert writer.write(taken(rows, np.zeros(len(rows), bool))) == ()
+    assert files(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("in the way")
+    with RowWriter(tmp_path) as writer, pytest.raises(SensormendError, match=r"cannot write .*part-"):
+        writer.write(network())
+    assert files(tmp_path) == ["data"]
+
+
+def test_neither_pandas_nor_pyarrow_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pandas", "pyarrow", "polars"):
+        monkeypatch.setitem(sys.modules, name, None)
+    rows = network()
+    folder = tmp_path / "odd [name]* 'quoted'"
+    with RowWriter(folder) as writer:
+        writer.write(rows)
+    same(Archive(folder).rows(), in_order(rows))
