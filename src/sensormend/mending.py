@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -125,11 +126,8 @@ class Mender:
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
 
-    def push(self, readings: Readings, *, learning: bool = True) -> list[Mended]:
-        """Mend the readings of one period, later than all before it; periods without any in between are made up for.
-
-        With `learning` off the model answers from what it knows and stays as it is.
-        """
+    def push(self, readings: Readings) -> list[Mended]:
+        """Mend the readings of one period, later than all before it; periods without any in between are made up for."""
         if not len(readings):
             raise InputError("a period is pushed with its readings; there is none")
         found = self.grid.period_of(readings.time)
@@ -141,8 +139,16 @@ class Mender:
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
         empty = readings.taken(slice(0, 0))
         # After so long without a word every sensor is gone, and there is nothing left to say.
-        passed = [self._mend(missed, empty, learning) for missed in silent[: self._patience]]
-        return [*passed, self._mend(period, readings, learning)]
+        passed = [self._mend(missed, empty) for missed in silent[: self._patience]]
+        return [*passed, self._mend(period, readings)]
+
+    def twin(self) -> Mender:
+        """Return a mender with the same settings and the same model that has seen no reading."""
+        twin = copy.copy(self)
+        twin.sensors, twin.period, twin._rows = [], None, {}
+        twin._heard = self._heard[:0]
+        twin._names, twin._row_of_name = (), self._row_of_name[:0]
+        return twin
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what is remembered beside the model, which goes to its own file: `model.save`."""
@@ -168,7 +174,7 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
 
-    def _mend(self, period: int, readings: Readings, learning: bool) -> Mended:
+    def _mend(self, period: int, readings: Readings) -> Mended:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
@@ -189,7 +195,7 @@ class Mender:
         seen = np.isfinite(placed.value) & ~placed.implausible
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         labels = self._labels(names, int(times[-1]) + grid.step)
-        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels, learning)
+        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels)
         cells = judge(recovery, placed, seen, hidden, real)
         listed = listed[here].ravel()
         slots = _slot_rows(self, period, here, listed, placed, cells)
@@ -202,14 +208,13 @@ class Mender:
             _reading_rows(slots, readings, placed, listed) if self._per_reading else None,
         )
 
-    def _recover(self, minibatch: FloatArray, labels: list[str], learning: bool) -> Recovery:
+    def _recover(self, minibatch: FloatArray, labels: list[str]) -> Recovery:
         if not labels:
             nothing = np.zeros(minibatch.shape)
             fibers = np.zeros(minibatch.shape[:2], dtype=bool)
             return Recovery(nothing, nothing, nothing > 0, nothing, nothing, nothing, fibers, fibers, fibers,
                             np.zeros(fibers.shape), np.full(fibers.shape, ""), 0)  # fmt: skip
-        answer = self.model.update if learning else self.model.estimate
-        return answer(minibatch, sensors=labels)
+        return self.model.update(minibatch, sensors=labels)
 
     def _labels(self, names: list[str], period_end: int) -> list[str]:
         """Return the names by which the model knows the sensors: one that was set right is another to it."""

@@ -18,8 +18,8 @@ from sensormend.readings import Readings
 __all__ = ["Places", "Position"]
 
 MOVED = 150.0
-"""Metres from where it stood that make a sensor another one: a cheap GPS wanders by tens of metres, and so does a person
-who reads coordinates off a map."""
+"""Metres from where it stood that make a sensor another one: a cheap GPS wanders by tens of metres, and so does whoever
+reads coordinates off a map."""
 
 EARTH = 6_371_000.0
 

@@ -19,6 +19,8 @@ SECOND = 1_000_000
 
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 
+COLUMNS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+
 ORIGINS = ("", "observed", "estimated")
 """Where a cleaned value comes from; `Rows.origin` counts in here, 0 where there is none."""
 
@@ -99,6 +101,9 @@ class Rows:
     def concatenate(parts: Sequence[Rows]) -> Rows:
         """Join rows that count in the names of the last part, which has those of all before it."""
         last = parts[-1]
-        columns = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in columns}
+        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
         return Rows(last.sensors, last.variables, **joined)
+
+    def taken(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Rows:
+        """Return these of them."""
+        return Rows(self.sensors, self.variables, **{name: getattr(self, name)[rows] for name in COLUMNS})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Grid
 from sensormend.mending import Mended
+from sensormend.places import Places
 from sensormend.sentences import sentence
 
-__all__ = ["Fault", "SensorFigures", "Tally"]
+__all__ = ["Fault", "Tally"]
 
 SILENT = REASONS.index("silent")
 
@@ -65,32 +67,6 @@ class Fault:
         self.distance, self.square = self.distance + later.distance, self.square + later.square
         self.farthest = max(self.farthest, later.farthest, key=abs)
         return True
-
-    def row(self) -> dict[str, Any]:
-        """Return its line of faults.csv."""
-        return {
-            "sensor": self.sensor,
-            "variable": self.variable,
-            "from": self.start,
-            "to": self.end,
-            "reason": self.reason,
-            "score": round(self.score, 3),
-            "sentence": sentence(self),
-        }
-
-
-@dataclass(frozen=True)
-class SensorFigures:
-    """One line of sensors.csv."""
-
-    sensor: str
-    variable: str
-    readings: int
-    share_missing: float
-    share_faulty: float
-    usual_error: float
-    first: int
-    last: int
 
 
 COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
@@ -216,26 +192,44 @@ class Tally:
             farthest=float(distance[np.abs(distance).argmax()]),
         )
 
-    def figures(self) -> list[SensorFigures]:
-        """Return the figures of every channel that ever said something, by sensor."""
+    def fault_rows(self) -> list[dict[str, Any]]:
+        """Return the lines of faults.csv, in the order of their beginnings; times are microseconds."""
+        return [
+            {
+                "sensor": fault.sensor,
+                "variable": fault.variable,
+                "from": fault.start,
+                "to": fault.end,
+                "reason": fault.reason,
+                "score": round(fault.score, 3),
+                "sentence": sentence(fault),
+            }
+            for fault in sorted(self.faults, key=lambda fault: (fault.start, fault.sensor, fault.variable))
+        ]
+
+    def sensor_rows(self, places: Places) -> list[dict[str, Any]]:
+        """Return the lines of sensors.csv: every channel that ever said something, by sensor."""
         counts = dict(zip(COUNTS, self._counts, strict=True))
         found = []
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
+            latitude, longitude = places.coordinates.get(self.sensors[sensor], (math.nan, math.nan))
             for variable, name in enumerate(self.variables):
                 here = {key: float(table[sensor, variable]) for key, table in counts.items()}
                 if here["slots"] == 0:
                     continue
                 found.append(
-                    SensorFigures(
-                        sensor=self.sensors[sensor],
-                        variable=name,
-                        readings=int(here["readings"]),
-                        share_missing=here["missing"] / here["slots"],
-                        share_faulty=here["faulty"] / max(here["slots"] - here["missing"], 1),
-                        usual_error=float(np.sqrt(here["square"] / here["good"])) if here["good"] else float("nan"),
-                        first=int(self._span[0][sensor, variable]),
-                        last=int(self._span[1][sensor, variable]),
-                    )
+                    {
+                        "sensor": self.sensors[sensor],
+                        "variable": name,
+                        "readings": int(here["readings"]),
+                        "share_missing": round(here["missing"] / here["slots"], 6),
+                        "share_faulty": round(here["faulty"] / max(here["slots"] - here["missing"], 1), 6),
+                        "usual_error": math.sqrt(here["square"] / here["good"]) if here["good"] else math.nan,
+                        "latitude": latitude,
+                        "longitude": longitude,
+                        "first": int(self._span[0][sensor, variable]),
+                        "last": int(self._span[1][sensor, variable]),
+                    }
                 )
         return found
 

@@ -1,0 +1,177 @@
+"""clean(): a table of readings in, the same readings mended out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import InputError
+from sensormend.frames import Frame, columns_of, is_frame
+from sensormend.grid import Grid
+from sensormend.maintenance import Maintenance
+from sensormend.mending import Mender
+from sensormend.options import Options
+from sensormend.places import Places
+from sensormend.readings import Readings, Rows
+from sensormend.survey import Survey, look
+from sensormend.tally import Tally
+from sensormend.walking import walk
+
+__all__ = ["Cleaned", "InMemory", "clean", "mender_for"]
+
+
+class Cleaned(NamedTuple):
+    """What `clean(..., details=True)` returns: three frames."""
+
+    rows: Any
+    faults: Any
+    sensors: Any
+
+
+def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
+    """Mend a table of readings: find what is wrong, fill what is missing, say how sure that is.
+
+    Parameters
+    ----------
+    readings
+        A pandas or polars frame, long (sensor, time, value) or wide (a column per sensor, or per variable beside a
+        column of sensors), or an `xarray.DataArray` of (time, station). Columns are recognised by their names.
+    details
+        Return `Cleaned(rows, faults, sensors)`: the rows, a list of what is wrong from when to when, and the figures
+        of each sensor.
+    **said
+        What you know better; see `sensormend.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
+        `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
+        `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
+        `interval=0.9`, `one_pass=True`, `per_reading=True`.
+
+    Returns
+    -------
+    A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
+    cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin, and
+    variable where there are several. For a DataArray an `xarray.Dataset` with CF attributes.
+
+    Examples
+    --------
+    >>> import numpy as np, polars
+    >>> random, hours = np.random.default_rng(0), np.arange(24 * 30)
+    >>> weather = 10 + 5 * np.sin(hours / 24 * 2 * np.pi) + random.normal(size=hours.size).cumsum() / 5
+    >>> wide = {name: weather + random.normal(size=hours.size) / 5 for name in "abcdef"}
+    >>> wide["c"][480:528] += 8
+    >>> times = np.datetime64("2024-06-01T00", "us") + hours * np.timedelta64(3600, "s")
+    >>> cleaned = clean(polars.DataFrame({"time": times, **wide}))
+    >>> cleaned.filter(polars.col("flag") == 4).group_by("sensor", "reason").len().rows()
+    [('c', 'offset', 48)]
+    """
+    options = Options.of(**said)
+    if is_frame(readings):
+        frame = Frame.of(readings, options)
+        return _clean_frame(frame, options, details)
+    if hasattr(readings, "dims") and hasattr(readings, "coords"):
+        return _clean_labelled(readings, options, details)
+    raise InputError(
+        f"clean takes a pandas or polars frame or an xarray.DataArray, not {type(readings).__name__}; "
+        "for files there is `sensormend clean READINGS OUT`"
+    )
+
+
+def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
+    places = Places.read(options.coordinates) if options.coordinates else Places.of(frame.positions())
+    rows, tally = _mend(frame.readings(), options, places)
+    mended = frame.like(columns_of(rows))
+    if not details:
+        return mended
+    return Cleaned(
+        mended, frame.like(_columns(tally.fault_rows(), TIMES)), frame.like(_columns(tally.sensor_rows(places), TIMES))
+    )
+
+
+def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
+    from sensormend.io.netcdf import dataset_of, readings_of
+
+    parts = list(readings_of(array, options))
+    last = parts[-1]
+    whole = Readings(
+        last.sensors,
+        last.variables,
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")),
+    )
+    places = Places.read(options.coordinates) if options.coordinates else Places()
+    rows, tally = _mend(whole, options, places)
+    dataset = dataset_of(rows)
+    if not details:
+        return dataset
+    import pandas
+
+    return Cleaned(
+        dataset,
+        pandas.DataFrame(_columns(tally.fault_rows(), TIMES)),
+        pandas.DataFrame(_columns(tally.sensor_rows(places), TIMES)),
+    )
+
+
+TIMES = ("from", "to", "first", "last")
+
+
+def _columns(rows: list[dict[str, Any]], times: Sequence[str]) -> dict[str, Any]:
+    header = rows[0].keys() if rows else ()
+    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in header}
+    return {
+        name: np.array(column, dtype="datetime64[us]") if name in times else column for name, column in columns.items()
+    }
+
+
+def _mend(readings: Readings, options: Options, places: Places) -> tuple[Rows, Tally]:
+    readings = places.settle(readings)
+    survey = look(readings, options)
+    source = InMemory.of(readings, survey.grid)
+    mender = mender_for(survey, readings.variables, options)
+    tally = Tally(survey.grid, readings.variables)
+    parts = []
+    for mended in walk(source, mender, one_pass=options.one_pass):
+        tally.add(mended)
+        parts.append(mended.asked)
+    rows = Rows.concatenate(parts)
+    rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
+    return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
+
+
+def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
+    """Return a mender for what was found and said."""
+    return Mender(
+        survey.grid,
+        variables,
+        fill=survey.fill,
+        valid=options.valid,
+        maintenance=Maintenance.read(options.maintenance) if options.maintenance else None,
+        gone_after=options.gone_after,
+        interval=options.interval,
+        seed=options.seed,
+        per_reading=options.per_reading,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Readings sorted by period: a `Source`."""
+
+    readings: Readings
+    periods: Sequence[int]
+    starts: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, readings: Readings, grid: Grid) -> InMemory:
+        """Sort readings by period; within one they stay in the order in which they came."""
+        period = grid.period_of(readings.time)
+        order = np.argsort(period, kind="stable")
+        found, first = np.unique(period[order], return_index=True)
+        return cls(readings.taken(order), found.tolist(), np.append(first, len(readings)))
+
+    def read(self, period: int) -> Readings:
+        """Return the readings of one period."""
+        place = int(np.searchsorted(self.periods, period))
+        return self.readings.taken(slice(int(self.starts[place]), int(self.starts[place + 1])))

@@ -1,0 +1,186 @@
+"""pandas and polars frames: readings out of them, rows into them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import InputError, ValueRangeError
+from sensormend.flags import REASONS
+from sensormend.io.layout import Kind, Layout, kind_of, recognise
+from sensormend.options import EVERY, Options
+from sensormend.places import Position
+from sensormend.readings import ORIGINS, Readings, Rows
+from sensormend.recovery import FloatArray
+
+__all__ = ["Frame", "columns_of", "is_frame"]
+
+LOOK = 200
+"""Texts of a column that are looked at to tell what they are."""
+
+
+def is_frame(thing: object) -> bool:
+    """Say whether this is a frame that can be read."""
+    return nw.dependencies.is_into_dataframe(thing)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A table of readings in memory, and how it is to be read."""
+
+    table: nw.DataFrame[Any]
+    layout: Layout
+
+    @classmethod
+    def of(cls, frame: Any, options: Options) -> Frame:
+        """Look at a frame; a pandas index that says something is a column like the others."""
+        if nw.dependencies.is_pandas_dataframe(frame) and _speaks(frame.index):
+            frame = frame.reset_index()
+        table = nw.from_native(frame, eager_only=True)
+        if nw.dependencies.is_pandas_dataframe(frame) and not all(isinstance(name, str) for name in frame.columns):
+            table = nw.from_native(frame.rename(columns=str), eager_only=True)
+        if len(table) == 0:
+            raise InputError("the frame has no rows")
+        kinds = [(name, _kind(table[name])) for name in table.columns]
+        return cls(table, recognise(kinds, options, "the frame"))
+
+    def readings(self) -> Readings:
+        """Return its readings, in the order of its rows."""
+        layout, table = self.layout, self.table
+        columns = [_numbers(table[name]) for name in layout.columns]
+        rows, wide = len(table), len(columns)
+        time = np.repeat(_times(table[layout.time]), wide)
+        value = np.stack(columns, axis=1).ravel() if columns else np.zeros(0)
+        across = np.tile(np.arange(wide), rows)
+        nobody = np.zeros(rows * wide, dtype=np.int64)
+        sensors: Sequence[str] = layout.columns if layout.across == "sensor" else ("sensor",)
+        variables: Sequence[str] = layout.columns if layout.across == "variable" else (EVERY,)
+        sensor = across if layout.across == "sensor" else nobody
+        variable = across if layout.across == "variable" else nobody
+        if layout.sensor is not None:
+            sensors, codes = _codes(table[layout.sensor])
+            sensor = np.repeat(codes, wide)
+        if layout.variable is not None:
+            variables, codes = _codes(table[layout.variable])
+            variable = np.repeat(codes, wide)
+        return Readings(sensors, variables, sensor, variable, time, value)
+
+    def positions(self) -> list[Position]:
+        """Return every place at which a sensor was, with the time it was first there."""
+        layout = self.layout
+        if layout.latitude is None or layout.longitude is None or layout.sensor is None:
+            return []
+        where = self.table.select(
+            sensor=nw.col(layout.sensor).cast(nw.String),
+            time=nw.Series.from_iterable("time", _times(self.table[layout.time]), backend=self.table.implementation),
+            latitude=nw.col(layout.latitude).cast(nw.Float64),
+            longitude=nw.col(layout.longitude).cast(nw.Float64),
+        ).drop_nulls()
+        first = where.group_by("sensor", "latitude", "longitude").agg(nw.col("time").min())
+        return [Position(row["sensor"], int(row["time"]), row["latitude"], row["longitude"])
+                for row in first.iter_rows(named=True)]  # fmt: skip
+
+    def like(self, columns: Mapping[str, Any]) -> Any:
+        """Return columns as a frame of the same kind."""
+        return nw.from_dict(dict(columns), backend=self.table.implementation).to_native()
+
+
+def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
+    """Return rows as the columns of a frame, texts as texts."""
+    sensors, variables = np.array(rows.sensors, dtype=object), np.array(rows.variables, dtype=object)
+    origins = np.array([None, *ORIGINS[1:]], dtype=object)
+    named = {
+        "sensor": sensors[rows.sensor],
+        "time": rows.time.astype("datetime64[us]"),
+        "value": rows.value,
+        "n": rows.n,
+        "cleaned": rows.cleaned,
+        "lower": rows.lower,
+        "upper": rows.upper,
+        "flag": rows.flag,
+        "reason": np.array(REASONS, dtype=object)[rows.reason],
+        "origin": origins[rows.origin],
+    }
+    if tuple(rows.variables) != (EVERY,):
+        named["variable"] = variables[rows.variable]
+    return named
+
+
+def _speaks(index: Any) -> bool:
+    return index.nlevels > 1 or index.name is not None or "datetime" in str(index.dtype)
+
+
+def _kind(column: nw.Series[Any]) -> Kind:
+    dtype = column.dtype
+    if dtype == nw.Datetime or dtype == nw.Date:
+        return "time"
+    if dtype.is_numeric():
+        return "number"
+    if dtype == nw.String or dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.Object:
+        seen = column.drop_nulls().head(LOOK).to_list()
+        return kind_of([str(entry) for entry in seen]) if seen else "other"
+    return "other"
+
+
+def _codes(column: nw.Series[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the different names of a column, sorted, and which one each row has."""
+    if column.is_null().any():
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise InputError(f"column {column.name!r} says nothing in row {row}; a reading without a name cannot be mended")
+    names = column.unique().to_list()
+    texts = sorted({str(name) for name in names})
+    code = {text: index for index, text in enumerate(texts)}
+    codes = column.replace_strict(names, [code[str(name)] for name in names], return_dtype=nw.Int64)
+    return tuple(texts), codes.to_numpy()
+
+
+def _times(column: nw.Series[Any]) -> NDArray[np.int64]:
+    """Return times in microseconds since 1970, UTC; without a zone they are taken as they are."""
+    if column.is_null().any():
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise InputError(f"column {column.name!r} has no time in row {row}")
+    dtype = column.dtype
+    if dtype == nw.Date:
+        column = column.cast(nw.Datetime("us"))
+    elif dtype != nw.Datetime:
+        return _written_times(column)
+    return column.dt.timestamp("us").to_numpy().astype(np.int64)
+
+
+def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
+    texts = column.unique().to_list()
+    found = {}
+    for text in texts:
+        try:
+            moment = datetime.fromisoformat(str(text).strip())
+        except ValueError:
+            raise InputError(
+                f"column {column.name!r} has {str(text)!r}, which is no time like 2020-03-01 06:00; "
+                "make it a column of times first"
+            ) from None
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        found[text] = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
+    return np.array([found[text] for text in column.to_list()], dtype=np.int64)
+
+
+def _numbers(column: nw.Series[Any]) -> FloatArray:
+    """Return numbers, NaN for what is none; text that is neither a number nor empty is refused."""
+    if column.dtype.is_numeric():
+        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    from sensormend.io.layout import MISSING
+
+    values = []
+    for row, entry in enumerate(column.to_list()):
+        text = "" if entry is None else str(entry).strip()
+        try:
+            values.append(float("nan") if text.lower() in MISSING else float(text))
+        except ValueError:
+            raise ValueRangeError(f"column {column.name!r} has {text!r} in row {row}, which is no number") from None
+    return np.array(values, dtype=np.float64)
