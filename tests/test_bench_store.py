@@ -7,8 +7,9 @@ import duckdb
 import pytest
 
 from sensormend.bench import store as store_module
-from sensormend.bench.store import SCHEMA, Store, code_version, surroundings
+from sensormend.bench.store import SCHEMA, Store, code_version
 from sensormend.errors import SensormendError
+from sensormend.files import surroundings
 
 NAN = float("nan")
 
@@ -87,13 +88,6 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
         pass
     with Store(tmp_path, "1"):
         pass
-
-
-def test_without_duckdb_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
-    with pytest.raises(SensormendError, match=r"sensormend\[bench\]"), Store(tmp_path / "new", "1"):
-        pass
-    assert not (tmp_path / "new").exists()
 
 
 def test_surroundings_name_neither_host_nor_path() -> None:

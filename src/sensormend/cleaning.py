@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sensormend.errors import InputError
 from sensormend.frames import Frame, columns_of, is_frame
 from sensormend.grid import Grid
+from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.maintenance import Maintenance
 from sensormend.mending import Mender
 from sensormend.options import Options
@@ -85,9 +86,7 @@ def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
     mended = frame.like(columns_of(rows))
     if not details:
         return mended
-    return Cleaned(
-        mended, frame.like(_columns(tally.fault_rows(), TIMES)), frame.like(_columns(tally.sensor_rows(places), TIMES))
-    )
+    return Cleaned(mended, *(frame.like(_columns(*table)) for table in _tables(tally, places)))
 
 
 def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
@@ -107,22 +106,27 @@ def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
         return dataset
     import pandas
 
-    return Cleaned(
-        dataset,
-        pandas.DataFrame(_columns(tally.fault_rows(), TIMES)),
-        pandas.DataFrame(_columns(tally.sensor_rows(places), TIMES)),
-    )
+    tables = (pandas.DataFrame(_columns(*table)) for table in _tables(tally, places))
+    return Cleaned(dataset, *tables)
 
 
-TIMES = ("from", "to", "first", "last")
+def _tables(tally: Tally, places: Places) -> tuple[tuple[Sequence[Any], type], ...]:
+    return (tally.intervals(), FaultInterval), (tally.summaries(places), SensorSummary)
 
 
-def _columns(rows: list[dict[str, Any]], times: Sequence[str]) -> dict[str, Any]:
-    header = rows[0].keys() if rows else ()
-    columns: dict[str, Any] = {name: [row[name] for row in rows] for name in header}
-    return {
-        name: np.array(column, dtype="datetime64[us]") if name in times else column for name, column in columns.items()
-    }
+TIMES = {"start": "from", "end": "to", "first": "first", "last": "last"}
+
+
+def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
+    """Return what a CSV file of an OUT would hold as the columns of a frame."""
+    columns: dict[str, Any] = {}
+    for entry in fields(kind):
+        column = [getattr(line, entry.name) for line in lines]
+        if entry.name in TIMES:
+            columns[TIMES[entry.name]] = np.array(column, dtype="datetime64[us]")
+        else:
+            columns[entry.name] = column
+    return columns
 
 
 def _mend(readings: Readings, options: Options, places: Places) -> tuple[Rows, Tally]:

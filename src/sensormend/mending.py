@@ -119,7 +119,7 @@ class Mender:
         self._patience = max(1, gone_after // grid.period)
         self._per_reading = per_reading
         self.model = model or AutoOLRTR(fiber_axis=2, interval=interval, seed=seed)
-        self.sensors: list[str] = []
+        self.sensors: tuple[str, ...] = ()
         self.period: int | None = None
         self._rows: dict[str, int] = {}
         self._heard = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
@@ -145,7 +145,7 @@ class Mender:
     def twin(self) -> Mender:
         """Return a mender with the same settings and the same model that has seen no reading."""
         twin = copy.copy(self)
-        twin.sensors, twin.period, twin._rows = [], None, {}
+        twin.sensors, twin.period, twin._rows = (), None, {}
         twin._heard = self._heard[:0]
         twin._names, twin._row_of_name = (), self._row_of_name[:0]
         return twin
@@ -155,7 +155,7 @@ class Mender:
         settings = {
             "grid": [self.grid.step, self.grid.period, self.grid.early],
             "variables": list(self.variables),
-            "sensors": self.sensors,
+            "sensors": list(self.sensors),
             "period": self.period,
         }
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays={"heard": self._heard})
@@ -165,7 +165,7 @@ class Mender:
         settings, arrays = read_state(path, method="Mender", version=STATE_VERSION)
         try:
             grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
-            sensors, period, heard = list(settings["sensors"]), settings["period"], arrays["heard"]
+            sensors, period, heard = tuple(settings["sensors"]), settings["period"], arrays["heard"]
         except (KeyError, TypeError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
@@ -230,10 +230,12 @@ class Mender:
             self._row_of_name = np.array([self._rows.get(name, -1) for name in readings.sensors], dtype=np.int64)
         rows = self._row_of_name[readings.sensor]
         if rows.size and rows.min() < 0:
-            new = np.unique(readings.sensor[rows < 0])
-            for code in sorted(new, key=lambda code: readings.sensors[code]):
-                self._row_of_name[code] = self._rows[readings.sensors[code]] = len(self.sensors)
-                self.sensors.append(readings.sensors[code])
+            codes = np.unique(readings.sensor[rows < 0]).tolist()
+            new = sorted((readings.sensors[code], code) for code in codes)
+            for row, (name, code) in enumerate(new, start=len(self.sensors)):
+                self._row_of_name[code] = self._rows[name] = row
+            # Never changed in place: whoever keeps the names sees by it that there are others.
+            self.sensors += tuple(name for name, _ in new)
             rows = self._row_of_name[readings.sensor]
         return rows
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Grid
+from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.mending import Mended
 from sensormend.places import Places
 from sensormend.sentences import sentence
@@ -192,23 +193,25 @@ class Tally:
             farthest=float(distance[np.abs(distance).argmax()]),
         )
 
-    def fault_rows(self) -> list[dict[str, Any]]:
-        """Return the lines of faults.csv, in the order of their beginnings; times are microseconds."""
-        return [
-            {
-                "sensor": fault.sensor,
-                "variable": fault.variable,
-                "from": fault.start,
-                "to": fault.end,
-                "reason": fault.reason,
-                "score": round(fault.score, 3),
-                "sentence": sentence(fault),
-            }
-            for fault in sorted(self.faults, key=lambda fault: (fault.start, fault.sensor, fault.variable))
+    def intervals(self) -> list[FaultInterval]:
+        """Return the faults in the order of their beginnings."""
+        told = [
+            FaultInterval(
+                fault.sensor,
+                fault.variable,
+                fault.start,
+                fault.end,
+                fault.reason,
+                # A single reading has a limit of its own, which it is past; its fiber's score does not know it.
+                math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
+                sentence(fault),
+            )
+            for fault in self.faults
         ]
+        return sorted(told, key=lambda fault: (fault.start, fault.sensor, fault.variable))
 
-    def sensor_rows(self, places: Places) -> list[dict[str, Any]]:
-        """Return the lines of sensors.csv: every channel that ever said something, by sensor."""
+    def summaries(self, places: Places) -> list[SensorSummary]:
+        """Return the figures of every channel that ever said something, by sensor."""
         counts = dict(zip(COUNTS, self._counts, strict=True))
         found = []
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
@@ -217,19 +220,20 @@ class Tally:
                 here = {key: float(table[sensor, variable]) for key, table in counts.items()}
                 if here["slots"] == 0:
                     continue
+                heard = here["readings"] > 0
                 found.append(
-                    {
-                        "sensor": self.sensors[sensor],
-                        "variable": name,
-                        "readings": int(here["readings"]),
-                        "share_missing": round(here["missing"] / here["slots"], 6),
-                        "share_faulty": round(here["faulty"] / max(here["slots"] - here["missing"], 1), 6),
-                        "usual_error": math.sqrt(here["square"] / here["good"]) if here["good"] else math.nan,
-                        "latitude": latitude,
-                        "longitude": longitude,
-                        "first": int(self._span[0][sensor, variable]),
-                        "last": int(self._span[1][sensor, variable]),
-                    }
+                    SensorSummary(
+                        sensor=self.sensors[sensor],
+                        variable=name,
+                        readings=int(here["readings"]),
+                        share_missing=round(here["missing"] / here["slots"], 6),
+                        share_faulty=round(here["faulty"] / max(here["slots"] - here["missing"], 1), 6),
+                        usual_error=math.sqrt(here["square"] / here["good"]) if here["good"] else math.nan,
+                        latitude=latitude,
+                        longitude=longitude,
+                        first=int(self._span[0][sensor, variable]) if heard else None,
+                        last=int(self._span[1][sensor, variable]) if heard else None,
+                    )
                 )
         return found
 

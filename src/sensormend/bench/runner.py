@@ -15,10 +15,11 @@ from typing import Any
 from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.experiments import EXPERIMENTS
 from sensormend.bench.page import write_page
-from sensormend.bench.store import Store, now, surroundings
+from sensormend.bench.store import Store
 from sensormend.bench.tables import Figures, write_tables
 from sensormend.bench.workers import workers
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
+from sensormend.files import now, surroundings
 
 __all__ = ["Ran", "Tick", "TimeLeft", "perform", "run", "show", "show_again"]
 

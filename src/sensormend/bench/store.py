@@ -13,21 +13,20 @@ import hashlib
 import json
 import math
 import os
-import platform
-import subprocess
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as installed
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import duckdb
+
 from sensormend import __version__
 from sensormend.bench.experiment import Row
 from sensormend.errors import SensormendError
+from sensormend.files import locked
 
-__all__ = ["SCHEMA", "Store", "code_version", "now", "surroundings", "write_beside"]
+__all__ = ["SCHEMA", "Store", "code_version", "write_beside"]
 
 _TEXT = ("experiment", "method", "kind", "setting", "output", "status")
 _WHOLE = ("trial", "seed", "minibatch", "days", "minibatches", "passes")
@@ -73,21 +72,6 @@ def code_version() -> str:
     return f"{__version__}+{told.hexdigest()[:8]}"
 
 
-def surroundings() -> dict[str, Any]:
-    """Return versions and the size of the machine; neither its name nor any path."""
-    names = ("numpy", "scipy", "duckdb", "matplotlib")
-    return {
-        "sensormend": __version__,
-        "commit": _commit(),
-        "python": platform.python_version(),
-        **{name: _installed(name) for name in names},
-        "system": platform.system(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "memory_gb": _memory(),
-    }
-
-
 class Store:
     """The results in one folder; as a context manager the only one that writes there.
 
@@ -103,13 +87,15 @@ class Store:
         self.folder = folder
         self.version = code_version() if version is None else version
         self._lines: dict[str, dict[str, Any]] = {}
-        self._lock: int | None = None
+        self._lock: AbstractContextManager[None] | None = None
 
     def __enter__(self) -> Self:
-        _duckdb()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock = _locked(self.folder / ".lock")
+            refusal = f"another run is writing to {self.folder}: wait for it, or give another --out"
+            lock = locked(self.folder / ".lock", refusal)
+            lock.__enter__()
+            self._lock = lock
             self._read()
             self._rewrite()
         except OSError as error:
@@ -120,7 +106,7 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.__exit__(None, None, None)
             self._lock = None
 
     @property
@@ -161,7 +147,7 @@ class Store:
         path = self.folder / "results.parquet"
         beside = path.with_name(f"{path.name}.part")
         columns = ", ".join(f"{name} {kind}" for name, kind in SCHEMA.items())
-        with _duckdb().connect() as engine:
+        with duckdb.connect() as engine:
             lines = engine.read_json(
                 glob.escape(str(self.lines)), format="newline_delimited", maximum_object_size=1 << 28,
                 columns={"key": "VARCHAR", "version": "VARCHAR", "rows": f"STRUCT({columns})[]"},
@@ -200,11 +186,6 @@ class Store:
             write_beside(self.lines, text)
 
 
-def now() -> str:
-    """Return the time, UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _plain(row: Row) -> Row:
     strange = row.keys() - SCHEMA.keys()
     if strange:
@@ -234,58 +215,3 @@ def write_beside(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(beside, path)
-
-
-def _locked(path: Path) -> int | None:
-    """Take the folder for this process alone; the system lets go of it however the process ends."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise SensormendError(f"another run is writing to {path.parent}: wait for it, or give another --out") from None
-    return handle
-
-
-def _duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError:
-        raise SensormendError(
-            "the benches keep their results with duckdb: install it with pip install 'sensormend[bench]'"
-        ) from None
-    return duckdb
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return installed(name)
-    except PackageNotFoundError:
-        return None
-
-
-def _memory() -> float | None:
-    try:
-        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _commit() -> str | None:
-    """Return the commit of a checkout; an installed copy inside somebody else's has none."""
-    here = Path(__file__).resolve()
-
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=here.parent, capture_output=True, text=True, check=True, timeout=20
-        ).stdout.strip()
-
-    try:
-        git("ls-files", "--error-unmatch", here.name)
-        return git("describe", "--always", "--dirty", "--exclude=*")
-    except (OSError, subprocess.SubprocessError):
-        return None
