@@ -1,0 +1,3 @@
+"""Readings out of files and databases, rows into them."""
+
+__all__: list[str] = []

@@ -1,0 +1,172 @@
+"""One table into the staging: the SQL that reads it, and what is said of rows that cannot be read."""
+
+from __future__ import annotations
+
+from sensormend.errors import InputError
+from sensormend.io.layout import MISSING, Layout
+from sensormend.io.tables import Column, Engine, Table, literal
+from sensormend.io.times import EARLIEST, LATEST, TimeFormat, dated, time_format, typed_time
+
+__all__ = ["EMPTY", "REJECTED", "ROW_REASONS", "STRUCTURE", "format_of", "select", "settled"]
+
+EMPTY = 1
+"""A cell of a wide table with nothing in it: no reading, and nothing wrong."""
+
+REJECTED = {
+    2: "no sensor",
+    3: "no time",
+    4: "not a time",
+    5: "a time before 1678 or after 2261",
+    6: "not a number",
+    7: "not a JSON object",
+}
+"""Why a row, or a cell of a wide one, is rejected."""
+
+ROW_REASONS = (2, 3, 4, 5, 7)
+"""Those that hold for the whole row of a wide table."""
+
+STRUCTURE = {
+    "TOO MANY COLUMNS": "more columns than the header",
+    "MISSING COLUMNS": "fewer columns than the header",
+    "UNQUOTED VALUE": "a quote that is not closed",
+    "LINE SIZE OVER MAXIMUM": "a line of more than 2 MB",
+    "INVALID ENCODING": "not UTF-8",
+    "INVALID STATE": "quotes in the wrong place",
+}
+"""Why the engine rejects a line."""
+
+_MISSING = ", ".join(literal(word) for word in MISSING)
+
+
+def format_of(table: Table, layout: Layout) -> TimeFormat | None:
+    """Return how the times of a table are written; None where they are times already."""
+    column = table.column(layout.time)
+    if not column.sample or (column.kind == "time" and not column.is_text):
+        return None if not column.is_text else TimeFormat("iso")
+    found = time_format(column.sample) if column.is_text else typed_time(_middle(column))
+    if found is None:
+        raise InputError(
+            f"{table.shown}: column {column.name!r} holds no times, but for example {column.sample[0]!r}; "
+            "name the right one with --time (time in the TOML file)"
+        )
+    return found
+
+
+def settled(engine: Engine, tables: list[tuple[Table, Layout, TimeFormat | None]]) -> list[TimeFormat | None]:
+    """Find out from all the tables together whether the day or the month comes first, where that is open."""
+    firsts = []
+    for table, layout, written in tables:
+        if written is not None and written.name == "ambiguous":
+            text = f"trim({table.column(layout.time).sql})"
+            first, second = (
+                f"max(TRY_CAST(split_part({text}, {literal(written.mark)}, {place}) AS INTEGER))" for place in (1, 2)
+            )
+            most = engine.execute(f"SELECT {first}, {second} FROM {table.relation}").fetchone()
+            firsts.append((table, layout, written, (most[0] or 0) > 12, (most[1] or 0) > 12))
+    if not firsts:
+        return [written for _, _, written in tables]
+    table, layout, written, *_ = firsts[0]
+    day_first, month_first = any(entry[3] for entry in firsts), any(entry[4] for entry in firsts)
+    if not day_first and not month_first:
+        raise InputError(f"{table.shown}: {dated(layout.time, written)}")
+    if day_first and month_first:
+        both = next((entry for entry in firsts if entry[3] and entry[4]), firsts[0])
+        raise InputError(
+            f"{both[0].shown}: in column {both[1].time!r} the day comes first in some times and second in others; "
+            "write them as 2020-12-31 23:59"
+        )
+    return [
+        written.settled(day_first) if written is not None and written.name == "ambiguous" else written
+        for _, _, written in tables
+    ]
+
+
+def select(table: Table, layout: Layout, written: TimeFormat | None, file: int) -> str:
+    """Return SQL that gives the rows of a table as the staging keeps them."""
+    time = table.column(layout.time)
+    parts = {
+        "written": time.sql,
+        "t": _time(time, written),
+        "s": _name(table.column(layout.sensor)) if layout.sensor else literal(table.sensor),
+        "q": _name(table.column(layout.variable)) if layout.variable else "''",
+        "latitude": _place(table, layout.latitude),
+        "longitude": _place(table, layout.longitude),
+        "broken": table.broken or "false",
+    }
+    if table.line:
+        parts["line"] = table.line
+    cells = [table.column(name) for name in layout.columns]
+    as_text = any(cell.is_text for cell in cells)
+    wide = layout.across != "value"
+    values = [cell.sql if as_text and cell.is_text else f"CAST({cell.sql} AS {'VARCHAR' if as_text else 'DOUBLE'})"
+              for cell in cells]  # fmt: skip
+    if wide:
+        parts["cells"] = f"[{', '.join(values)}]"
+        parts["names"] = f"[{', '.join(literal(name) for name in layout.columns)}]"
+    else:
+        parts["x"] = values[0]
+    inner = f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in parts.items())} FROM {table.relation}"
+    if wide:
+        renamed = {"sensor": "unnest(names) AS s, * EXCLUDE (s, names, cells)",
+                   "variable": "unnest(names) AS q, * EXCLUDE (q, names, cells)"}[layout.across]  # fmt: skip
+        inner = f"SELECT unnest(cells) AS x, {renamed} FROM ({inner})"
+    number = f"TRY_CAST({_plain_number('x', table.decimal_comma)} AS DOUBLE)" if as_text else "x"
+    missing = f"(x IS NULL OR lower(trim(x)) IN ({_MISSING}))" if as_text else "x IS NULL"
+    empty = f"(x IS NULL{' OR trim(x) = ' + chr(39) * 2 if as_text else ''})"
+    # What is usual comes first: the engine looks at the other cases only for the rows that are left.
+    reason = f"""CASE
+        WHEN t BETWEEN {EARLIEST} AND {LATEST} AND v IS NOT NULL AND s <> '' THEN NULL
+        WHEN {"line IS NULL OR trim(line) = ''" if table.line else "false"} THEN {EMPTY}
+        WHEN broken THEN 7
+        WHEN s IS NULL OR s = '' THEN 2
+        WHEN {_nothing("written", time)} THEN 3
+        WHEN t IS NULL THEN 4
+        WHEN t NOT BETWEEN {EARLIEST} AND {LATEST} THEN 5
+        WHEN {empty if wide else "false"} THEN {EMPTY}
+        WHEN NOT {missing} THEN 6
+        END"""
+    line = "line" if table.line else "concat_ws(',', s, nullif(q, ''), written, x)"
+    return f"""
+        SELECT {file} AS file, s AS sensor, COALESCE(q, '') AS variable, t AS time,
+            CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END AS value, latitude, longitude, reason,
+            CASE WHEN reason > {EMPTY} THEN {line} END AS line
+        FROM (SELECT *, CAST({reason} AS UTINYINT) AS reason FROM (SELECT *, {number} AS v FROM ({inner})))"""
+
+
+def _time(column: Column, written: TimeFormat | None) -> str:
+    if written is None:
+        return f"epoch_us(CAST({column.sql} AS {'TIMESTAMPTZ' if 'ZONE' in column.type else 'TIMESTAMP'}))"
+    if column.is_text:
+        return written.sql(f"CAST({column.sql} AS VARCHAR)" if column.type != "VARCHAR" else column.sql)
+    if written.name == "strptime":
+        return written.sql(f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)")
+    return written.sql_of_number(f"CAST({column.sql} AS DOUBLE)", f"TRY_CAST({column.sql} AS BIGINT)")
+
+
+def _nothing(sql: str, column: Column) -> str:
+    return f"({sql} IS NULL OR lower(trim({sql})) IN ({_MISSING}))" if column.is_text else f"{sql} IS NULL"
+
+
+def _name(column: Column) -> str:
+    if column.type in ("FLOAT", "DOUBLE"):  # whole numbers that had gaps once: 7, not 7.0
+        whole = f"{column.sql} = trunc({column.sql}) AND abs({column.sql}) < 1e15"
+        number = f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)"
+        return f"CASE WHEN {whole} THEN {number} ELSE CAST({column.sql} AS VARCHAR) END"
+    return f"trim(CAST({column.sql} AS VARCHAR))"
+
+
+def _place(table: Table, name: str | None) -> str:
+    if name is None:
+        return "NULL::DOUBLE"
+    column = table.column(name)
+    text = _plain_number(column.sql, table.decimal_comma) if column.is_text else column.sql
+    return f"TRY_CAST({text} AS DOUBLE)"
+
+
+def _plain_number(text: str, decimal_comma: bool) -> str:
+    return f"replace({text}, ',', '.')" if decimal_comma else text
+
+
+def _middle(column: Column) -> float:
+    numbers = sorted(float(text) for text in column.sample)
+    return numbers[len(numbers) // 2]

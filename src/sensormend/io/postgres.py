@@ -1,0 +1,84 @@
+"""A table of PostgreSQL, copied into a file: one pass over the wire, then it is read like any other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from sensormend.errors import ConfigError, InputError, SensormendError
+
+__all__ = ["SCHEMES", "shown", "split_address", "spooled"]
+
+SCHEMES = ("postgresql://", "postgres://")
+"""How an address of a database begins."""
+
+
+def split_address(address: str) -> tuple[str, str]:
+    """Return what to connect to, and the table.
+
+    Examples
+    --------
+    >>> split_address("postgresql://me@host/db?table=readings")
+    ('postgresql://me@host/db', 'readings')
+    >>> split_address("postgresql://me@host/db?sslmode=require#lake.readings")
+    ('postgresql://me@host/db?sslmode=require', 'lake.readings')
+    """
+    parts = urlsplit(address)
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    tables = [value for name, value in query if name == "table"] + ([unquote(parts.fragment)] if parts.fragment else [])
+    if len(tables) != 1 or not tables[0].strip():
+        raise ConfigError(
+            f"{shown(address)}: say which table, like postgresql://user@host/database?table=readings (or #schema.table)"
+        )
+    rest = urlencode([(name, value) for name, value in query if name != "table"])
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")), tables[0].strip()
+
+
+def shown(address: str) -> str:
+    """Return an address without its password."""
+    plain = re.sub(r"(//[^/@:]*):[^/@]*@", r"\1@", address)
+    return re.sub(r"([?&]password=)[^&#]*", r"\1...", plain)
+
+
+def spooled(address: str, spool: Path) -> Path:
+    """Copy a table into a CSV file and return where it lies.
+
+    Times with a zone come in UTC, others as they are; the rows in the order in which the server has them.
+    """
+    where, table = split_address(address)
+    psycopg = _psycopg()
+    from psycopg import sql
+
+    name = sql.SQL(".").join(sql.Identifier(part) for part in _parts(table))
+    copy = sql.SQL("COPY (SELECT * FROM {}) TO STDOUT (FORMAT csv, HEADER true)").format(name)
+    spool.mkdir(parents=True, exist_ok=True)
+    path = spool / "table.csv"
+    try:
+        with psycopg.connect(where, connect_timeout=20, options="-c TimeZone=UTC -c DateStyle=ISO") as server:
+            server.read_only = True
+            with server.cursor() as cursor, cursor.copy(copy) as rows, path.open("wb") as file:
+                for block in rows:
+                    file.write(block)
+    except psycopg.Error as error:
+        path.unlink(missing_ok=True)
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{shown(address)}: {said}") from None
+    return path
+
+
+def _parts(table: str) -> list[str]:
+    """Return schema and table; what stands in double quotes may hold a point."""
+    parts = re.findall(r'"(?:[^"]|"")+"|[^."]+', table)
+    return [part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts]
+
+
+def _psycopg() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise SensormendError(
+            "reading from PostgreSQL needs psycopg: install it with pip install 'sensormend[postgres]'"
+        ) from None
+    return psycopg

@@ -1,0 +1,130 @@
+"""Where readings come from: files, folders, patterns, standard input, a database."""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from sensormend.errors import InputError
+from sensormend.io import postgres
+
+__all__ = ["Found", "find"]
+
+Format = Literal["csv", "parquet", "json", "netcdf"]
+
+_ENDINGS: dict[str, Format] = {
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".dat"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".ndjson", ".jsonl", ".json"), "json"),
+    **dict.fromkeys((".nc", ".nc4", ".cdf", ".h5"), "netcdf"),
+}
+# A folder of readings may hold notes and settings too; these endings are taken only where nothing else is there.
+_UNSURE = (".txt", ".dat", ".json", ".h5", ".cdf")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file of readings.
+
+    Attributes
+    ----------
+    path
+        Where it lies.
+    shown
+        Its name, for people: as they gave it.
+    format
+        How it is written.
+    """
+
+    path: Path
+    shown: str
+    format: Format
+
+
+def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spool: Path) -> list[Found]:
+    """Return the files of a source in the order in which they are read.
+
+    Parameters
+    ----------
+    source
+        A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these. The files
+        of a folder and of a pattern come in the order of their names.
+    spool
+        A folder for what has to be written down first.
+    """
+    if not isinstance(source, str | os.PathLike):
+        found = [file for entry in source for file in find(entry, spool)]
+        if not found:
+            raise InputError("no file of readings was given")
+        return found
+    given = os.fspath(source)
+    if given == "-":
+        return [_standard_input(sys.stdin.buffer, spool)]
+    if given.startswith(postgres.SCHEMES):
+        return [Found(postgres.spooled(given, spool), postgres.shown(given), "csv")]
+    path = Path(given)
+    if path.is_dir():
+        return _folder(path, given)
+    if path.exists():
+        return [Found(path, given, _format(path) or "csv")]
+    if glob.has_magic(given):
+        matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
+        files = [file for match in matches for file in (_below(match) if match.is_dir() else [match])]
+        if files:
+            return [Found(file, str(file), _format(file) or "csv") for file in files]
+        raise InputError(f"no file matches {given}")
+    raise InputError(f"there is no file or folder {given}")
+
+
+def _folder(folder: Path, given: str) -> list[Found]:
+    files = _below(folder)
+    if not files:
+        raise InputError(f"{given}: the folder has no CSV, Parquet, JSON or NetCDF file")
+    return [Found(file, str(file), _format(file) or "csv") for file in files]
+
+
+def _below(folder: Path) -> list[Path]:
+    """Return the files of readings below a folder, sorted; hidden ones and those half written are left out."""
+    files = [Path(where) / name for where, inner, names in os.walk(folder) for name in names if _walk(inner)]
+    files = [file for file in files if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
+    known = sorted(file for file in files if _format(file))
+    sure = [file for file in known if not _unpacked_name(file).endswith(_UNSURE)]
+    return sure or known
+
+
+def _walk(inner: list[str]) -> bool:
+    inner.sort()
+    return True
+
+
+def _unpacked_name(path: Path) -> str:
+    return path.name.lower().removesuffix(".gz")
+
+
+def _format(path: Path) -> Format | None:
+    name = _unpacked_name(path)
+    return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
+
+
+def _standard_input(stream: IO[bytes], spool: Path) -> Found:
+    """Write down what comes; it has to be read twice."""
+    spool.mkdir(parents=True, exist_ok=True)
+    path = spool / "stdin"
+    with path.open("wb") as file:
+        shutil.copyfileobj(stream, file, 1 << 20)
+    with path.open("rb") as file:
+        head = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    kind: Format = "json" if head.startswith((b"{", b"[")) else "parquet" if head.startswith(b"PAR1") else "csv"
+    if path.stat().st_size == 0:
+        raise InputError("standard input is empty")
+    packed = head.startswith(b"\x1f\x8b")
+    # The engine goes by the ending.
+    named = path.with_name(f"stdin.{kind}{'.gz' if packed else ''}")
+    os.replace(path, named)
+    return Found(named, "standard input", kind)

@@ -1,0 +1,453 @@
+"""All the readings of an archive, whatever they come from, sorted on disk by the embedded engine."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from sensormend.errors import InputError, SensormendError, StateError
+from sensormend.io.layout import recognise
+from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, format_of, select, settled
+from sensormend.io.sources import Found, find
+from sensormend.io.tables import Engine, Table, literal, parquet_table, reason_of
+from sensormend.io.text import csv_table, json_table
+from sensormend.options import Options
+from sensormend.readings import Readings
+
+__all__ = ["Progress", "Staging"]
+
+Progress = Callable[[float], None]
+"""Is told how much is done, 0 to 1; may be called from another thread."""
+
+VERSION = 1
+_SCHEMA = """
+    CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
+                      longitude DOUBLE, reason UTINYINT, line VARCHAR);
+    CREATE TABLE files (file INTEGER, shown VARCHAR, first_rowid BIGINT, cells INTEGER, first_row BIGINT);
+    CREATE TABLE rejected (file INTEGER, row BIGINT, reason VARCHAR, line VARCHAR);
+    CREATE TABLE known (name VARCHAR, told VARCHAR);
+"""
+
+
+class Staging:
+    """The readings of an archive in one database file.
+
+    Parameters
+    ----------
+    folder
+        Where the file lies, with all that has to be written down on the way; made where it is missing.
+    memory
+        What the engine may use; what is larger goes to the folder.
+
+    Notes
+    -----
+    `load` once, then `sort` as often as the grid changes, then `read` period by period. `Staging.open` finds a sorted
+    one again. Readings that came without a number are kept as NaN; a cell of a wide table with nothing in it is no
+    reading. Duplicates stay, in the order in which they came: files in the order of their names, rows in theirs.
+    """
+
+    def __init__(self, folder: Path, *, memory: str = "1GB") -> None:
+        self.folder = Path(folder)
+        self._memory = memory
+        self._engine: Engine = None
+        self._sensors: tuple[str, ...] = ()
+        self._variables: tuple[str, ...] = ()
+        self._readings = 0
+        self._rejected = 0
+        self._periods = np.empty(0, dtype=np.int64)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @classmethod
+    def open(cls, folder: Path, *, memory: str = "1GB") -> Staging:
+        """Open a staging that is loaded and sorted.
+
+        Raises
+        ------
+        StateError
+            Where there is none, or it was not finished.
+        """
+        staging = cls(folder, memory=memory)
+        if not staging.path.is_file():
+            raise StateError(f"{folder}: there are no staged readings here")
+        try:
+            staging._connect()
+            told = dict(staging._engine.execute("SELECT name, told FROM known").fetchall())
+        except Exception as error:
+            staging.close()
+            raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
+        if told.get("version") != str(VERSION) or "sorted" not in told:
+            staging.close()
+            raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
+        staging._recall()
+        return staging
+
+    @property
+    def path(self) -> Path:
+        """Return the database file."""
+        return self.folder / "staging.duckdb"
+
+    def close(self) -> None:
+        """Let go of the file; `open` finds it again."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def load(
+        self,
+        source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        options: Options | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Read every file of a source.
+
+        Parameters
+        ----------
+        source
+            A file, a folder, a pattern, `-`, a `postgresql://` address, or several of these.
+        options
+            Which column is what, where that cannot be recognised.
+        progress
+            Is told how much is done.
+
+        Raises
+        ------
+        InputError, ConfigError
+            One line that names the file, and what to do.
+        """
+        options = Options() if options is None else options
+        self.close()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for old in (self.path, self.path.with_name(self.path.name + ".wal")):
+            old.unlink(missing_ok=True)
+        found = find(source, self.folder / "spool")
+        self._connect()
+        self._engine.execute(_SCHEMA)
+        self._fill(found, options, progress or _nobody)
+        self._collect_rejected()
+        self._name()
+        if not self.readings:
+            raise InputError(self._why_nothing(found))
+        self._remember("version", str(VERSION))
+
+    @property
+    def sensors(self) -> tuple[str, ...]:
+        """Return the names of the sensors, sorted; `Readings.sensor` counts in them."""
+        return self._sensors
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Return the names of the variables, sorted."""
+        return self._variables
+
+    @property
+    def readings(self) -> int:
+        """Return how many readings there are."""
+        return self._readings
+
+    @property
+    def rejected(self) -> int:
+        """Return how many rows, or cells of wide tables, could not be read."""
+        return self._rejected
+
+    @property
+    def periods(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """Return the periods that have readings, in order; after `sort`."""
+        return self._periods
+
+    @property
+    def locations(self) -> list[tuple[int, int, float, float]]:
+        """Return (sensor, since, latitude, longitude) wherever a sensor was, in the order of time.
+
+        A place is kept to four decimals, some ten metres, since a receiver's last digits wander.
+        """
+        rows = self._engine.execute("""
+            WITH placed AS (
+                SELECT sensors.code, raw.rowid AS arrival, time, round(latitude, 4) AS latitude,
+                    round(longitude, 4) AS longitude
+                FROM raw JOIN sensors ON raw.sensor = sensors.name
+                WHERE reason IS NULL AND latitude IS NOT NULL AND longitude IS NOT NULL
+            ), still AS (
+                SELECT code, min(time) AS time, any_value(latitude) AS latitude, any_value(longitude) AS longitude
+                FROM placed GROUP BY code HAVING min(latitude) = max(latitude) AND min(longitude) = max(longitude)
+            ), moving AS (
+                SELECT *, lag((latitude, longitude)) OVER (PARTITION BY code ORDER BY time, arrival) AS before
+                FROM placed WHERE code NOT IN (SELECT code FROM still)
+            )
+            SELECT * FROM still UNION ALL
+            SELECT code, time, latitude, longitude FROM moving WHERE before IS DISTINCT FROM (latitude, longitude)
+            ORDER BY time, code""").fetchall()
+        return [(int(code), int(time), float(latitude), float(longitude)) for code, time, latitude, longitude in rows]
+
+    def sample(self, most: int = 2_000_000, sensors: int = 50) -> Readings:
+        """Return the whole courses of some sensors, evenly chosen by name: as many as fit into `most` readings."""
+        counts = self._engine.execute("""
+            SELECT coalesce(n, 0) FROM sensors LEFT JOIN
+                (SELECT sensor, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY sensor) ON sensor = name
+            ORDER BY code""").fetchnumpy()
+        counts = next(iter(counts.values()))
+        chosen: list[int] = []
+        total = 0
+        for code in _evenly(len(counts))[: 4 * sensors]:
+            if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
+                chosen.append(code)
+                total += int(counts[code])
+        names = ", ".join(literal(self._sensors[code]) for code in chosen)
+        # One sensor alone may have more: then its beginning, without holes.
+        short = f"QUALIFY row_number() OVER (ORDER BY time, raw.rowid) <= {most}" if total > most else ""
+        return self._coded(f"raw.sensor IN ({names}) {short}")
+
+    def values_sample(self, per_variable: int = 200_000) -> Readings:
+        """Return about as many readings of each variable, from all sensors and times; always the same ones."""
+        counts = self._engine.execute(
+            "SELECT variable, count(*) FROM raw WHERE reason IS NULL GROUP BY variable"
+        ).fetchall()
+        # A multiplier that scatters the row numbers evenly, so that no rhythm of the file shows in the sample.
+        scattered = "((raw.rowid * 2654435761) % 4294967296)"
+        shares = " OR ".join(
+            f"(raw.variable = {literal(name)} AND {scattered} < {min(1.0, per_variable / count) * 2**32:.0f})"
+            for name, count in counts
+        )
+        return self._coded(f"({shares})")
+
+    def sort(self, early: int, period: int, origin: int = 0, progress: Progress | None = None) -> None:
+        """Sort the readings by period, and in each by their arrival.
+
+        Parameters
+        ----------
+        early
+            Microseconds before its begin that still belong to a period.
+        period, origin
+            Its length, and the begin of period 0.
+        progress
+            Is told how much is done.
+        """
+        if period <= 0:
+            raise ValueError("a period takes time")
+        first = self._engine.execute("SELECT min(time) FROM raw WHERE reason IS NULL").fetchone()[0]
+        shift = early - origin
+        # The engine's integer division cuts towards zero; what is never negative is cut downwards.
+        below = (first + shift) // period
+        number = f"((time + {shift - below * period}) // {period} + {below})"
+        with self._told(progress or _nobody, 0.0, 1.0):
+            self._engine.execute("DROP TABLE IF EXISTS sorted")
+            self._engine.execute("DELETE FROM known WHERE name = 'sorted'")
+            self._engine.execute(f"""
+                CREATE TABLE sorted AS SELECT period, sensor, variable, time, value FROM (
+                    SELECT {number} AS period, raw.rowid AS arrival, sensors.code AS sensor,
+                        {self._variable_code()} AS variable, time, value
+                    FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL)
+                ORDER BY period, arrival""")
+        self._remember("sorted", f"{early} {period} {origin}")
+        self._recall()
+
+    def read(self, period: int, count: int = 1) -> Readings:
+        """Return the readings of one period, or of several that follow each other, in the order of arrival."""
+        columns = self._engine.execute(
+            "SELECT sensor, variable, time, value FROM sorted WHERE period BETWEEN ? AND ?",
+            [period, period + count - 1],
+        ).fetchnumpy()
+        return self._as_readings(columns)
+
+    def write_rejected(self, path: Path) -> None:
+        """Write what could not be read as CSV: file, row, reason, line."""
+        beside = path.with_name(f"{path.name}.part")
+        self._engine.execute(f"""
+            COPY (SELECT shown AS file, row, reason, line FROM rejected JOIN files USING (file)
+                ORDER BY files.file, row, reason)
+            TO {literal(str(beside))} (FORMAT csv, HEADER true)""")
+        os.replace(beside, path)
+
+    def _connect(self) -> None:
+        config = {
+            "memory_limit": self._memory,
+            "temp_directory": str(self.folder / "tmp"),
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        }
+        try:
+            self._engine = _duckdb().connect(str(self.path), config=config)
+        except OSError as error:
+            raise SensormendError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
+        self._engine.execute("SET TimeZone = 'UTC'")
+        self._engine.execute("SET preserve_insertion_order = true")
+        self._engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+
+    def _fill(self, found: Sequence[Found], options: Options, progress: Progress) -> None:
+        sizes = [file.path.stat().st_size for file in found]
+        tables = [(file, self._table(file)) for file in found if file.format != "netcdf"]
+        planned = []
+        for _, table in tables:
+            layout = recognise(table.kinds, options, table.shown)
+            planned.append((table, layout, format_of(table, layout)))
+        formats = settled(self._engine, planned)
+        plans = {file: (table, layout, written) for (file, _), (table, layout, _), written
+                 in zip(tables, planned, formats, strict=True)}  # fmt: skip
+        done = 0
+        for number, (file, size) in enumerate(zip(found, sizes, strict=True)):
+            first = self._engine.execute("SELECT count(*) FROM raw").fetchone()[0]
+            cells, first_row = 1, 1
+            with self._told(progress, done / sum(sizes), (done + size) / sum(sizes)):
+                if file.format == "netcdf":
+                    self._insert(_netcdf(file.path, options), number)
+                else:
+                    table, layout, written = plans[file]
+                    cells, first_row = len(layout.columns), table.first_row
+                    self._insert_table(table, select(table, layout, written, number), number)
+            self._engine.execute(
+                "INSERT INTO files VALUES (?, ?, ?, ?, ?)", [number, file.shown, first, cells, first_row]
+            )
+            done += size
+
+    def _table(self, file: Found) -> Table:
+        if file.format == "parquet":
+            return parquet_table(self._engine, file.path, file.shown)
+        if file.format == "json":
+            return json_table(file.path, file.shown, self.folder / "spool")
+        return csv_table(file.path, file.shown, self.folder / "spool")
+
+    def _insert_table(self, table: Table, rows: str, number: int) -> None:
+        try:
+            self._engine.execute(f"INSERT INTO raw {rows}")
+        except _duckdb().Error as error:
+            raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
+        if table.lines is not None:
+            words = " ".join(f"WHEN {literal(known)} THEN {literal(said)}" for known, said in STRUCTURE.items())
+            self._engine.execute(f"""
+                INSERT INTO rejected SELECT {number}, line, any_value(CASE error_type::VARCHAR {words}
+                    ELSE lower(error_type::VARCHAR) END), any_value(ltrim(csv_line, chr(10) || chr(13)))
+                FROM reject_errors GROUP BY line""")
+            self._engine.execute("DELETE FROM reject_errors")
+
+    def _insert(self, parts: Iterable[Readings], number: int) -> None:
+        for part in parts:
+            columns = {"s": part.sensor, "q": part.variable, "t": part.time, "v": part.value}
+            names = {"code": np.arange(len(part.sensors)), "name": np.array(part.sensors, dtype=object)}
+            kinds = {"code": np.arange(len(part.variables)), "name": np.array(part.variables, dtype=object)}
+            for name, table in (("part_readings", columns), ("part_sensors", names), ("part_variables", kinds)):
+                self._engine.register(name, table)
+            self._engine.execute(f"""
+                INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
+                    NULL, NULL, NULL, NULL
+                FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
+
+    def _collect_rejected(self) -> None:
+        words = " ".join(f"WHEN {code} THEN {literal(said)}" for code, said in REJECTED.items())
+        self._engine.execute(f"""
+            INSERT INTO rejected
+            SELECT raw.file, (raw.rowid - first_rowid) // cells + first_row, CASE reason {words} END, line
+            FROM raw JOIN files ON raw.file = files.file
+            WHERE reason > {EMPTY} AND (reason NOT IN {ROW_REASONS} OR (raw.rowid - first_rowid) % cells = 0)""")
+
+    def _name(self) -> None:
+        for table, column in (("sensors", "sensor"), ("variables", "variable")):
+            self._engine.execute(f"""
+                CREATE TABLE {table} AS SELECT name, (row_number() OVER (ORDER BY name) - 1)::INTEGER AS code
+                FROM (SELECT DISTINCT {column} AS name FROM raw WHERE reason IS NULL) ORDER BY name""")
+        self._recall()
+
+    def _recall(self) -> None:
+        ask = self._engine.execute
+        self._sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code").fetchall())
+        self._variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code").fetchall())
+        self._readings = int(ask("SELECT count(*) FROM raw WHERE reason IS NULL").fetchone()[0])
+        self._rejected = int(ask("SELECT count(*) FROM rejected").fetchone()[0])
+        if ask("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'sorted'").fetchone()[0]:
+            found = ask("SELECT DISTINCT period FROM sorted ORDER BY period").fetchnumpy()["period"]
+            self._periods = np.asarray(found, dtype=np.int64)
+
+    def _remember(self, name: str, told: str) -> None:
+        self._engine.execute("INSERT INTO known VALUES (?, ?)", [name, told])
+
+    def _why_nothing(self, found: Sequence[Found]) -> str:
+        where = found[0].shown if len(found) == 1 else f"{found[0].shown} and {len(found) - 1} more"
+        first = self._engine.execute(
+            "SELECT shown, row, reason FROM rejected JOIN files USING (file) ORDER BY file, row LIMIT 1"
+        ).fetchone()
+        if first is None:
+            return f"{where}: there are column names but no readings"
+        return f"{where}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
+
+    def _variable_code(self) -> str:
+        if len(self._variables) == 1:
+            return "0::INTEGER"
+        cases = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(self._variables))
+        return f"(CASE raw.variable {cases} END)::INTEGER"
+
+    def _coded(self, condition: str) -> Readings:
+        return self._as_readings(
+            self._engine.execute(f"""
+                SELECT sensor, variable, time, value FROM (
+                    SELECT raw.rowid AS arrival, sensors.code AS sensor, {self._variable_code()} AS variable,
+                        time, value
+                    FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL AND {condition})
+                ORDER BY arrival""").fetchnumpy()
+        )
+
+    def _as_readings(self, columns: dict[str, Any]) -> Readings:
+        return Readings(
+            self._sensors, self._variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
+        )
+
+    @contextmanager
+    def _told(self, progress: Progress, begin: float, end: float) -> Iterator[None]:
+        """Say how far the engine is, five times a second, while it works."""
+        finished = threading.Event()
+
+        def look() -> None:
+            while not finished.wait(0.2):
+                share = self._engine.query_progress() / 100
+                if 0 <= share <= 1:
+                    progress(begin + share * (end - begin))
+
+        if progress is _nobody:
+            yield
+            return
+        watcher = threading.Thread(target=look, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            watcher.join()
+        progress(end)
+
+
+def _nobody(share: float) -> None:
+    """Tell nobody."""
+
+
+def _evenly(count: int) -> list[int]:
+    """Return all numbers below `count`, so that any first few of them lie evenly."""
+    bits = max(count - 1, 1).bit_length()
+    turned = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
+    return [number for number in turned if number < count]
+
+
+def _netcdf(path: Path, options: Options) -> Iterator[Readings]:
+    readings_of: Callable[[Path, Options], Iterator[Readings]] = importlib.import_module(
+        "sensormend.io.netcdf"
+    ).readings_of
+    return readings_of(path, options)
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise SensormendError("archives are sorted with duckdb: install it with pip install duckdb") from None
+    return duckdb

@@ -1,0 +1,280 @@
+"""Files of text: how a CSV file is written, and newline JSON."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from sensormend.errors import InputError
+from sensormend.io.layout import MISSING, kind_of
+from sensormend.io.tables import SAMPLE, Column, Table, literal, path_literal
+
+__all__ = ["csv_table", "json_table", "opened"]
+
+HEAD = 1 << 18
+MOST_HEAD = 1 << 25
+_DELIMITERS = (",", ";", "\t", "|")
+_BREAK = re.compile(r"\r\n|\n|\r")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_MAGIC = {
+    b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV",
+    b"PAR1": "a Parquet file; give it the ending .parquet",
+    b"\x89HDF": "a NetCDF or HDF5 file; give it the ending .nc",
+    b"CDF": "a NetCDF file; give it the ending .nc",
+    b"SQLite": "an SQLite database; export the table as CSV",
+    b"%PDF": "a PDF",
+}
+
+
+def opened(path: Path) -> gzip.GzipFile | IO[bytes]:
+    """Open a file of text, packed with gzip or not."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if packed else path.open("rb")
+
+
+def csv_table(path: Path, shown: str, spool: Path, strict: bool = True) -> Table:
+    """Look into a CSV file.
+
+    Parameters
+    ----------
+    path, shown
+        Where it lies, and its name for people.
+    spool
+        A folder for a copy, where it is not written in UTF-8.
+    strict
+        False for lines that end in more than one way.
+    """
+    sensor = path.name.split(".")[0]
+    path, text, whole = _text(path, shown, spool)
+    ends = _BREAK.split(text)
+    lines = ends if whole else ends[:-1]
+    delimiter, fields = _delimiter(lines)
+    skip, names = _header(lines, delimiter, fields)
+    rows = [row for row in _rows(lines[skip:], delimiter) if len(row) == len(names)]
+    decimal_comma = delimiter != "," and any(_with_comma(cells) for cells in zip(*rows, strict=True))
+    # A quote that is never closed would swallow the rest of the file: where nobody quotes, it is a letter like others.
+    quote = '"' if '"' in text else ""
+    columns = []
+    for place, name in enumerate(names):
+        sample = tuple(row[place] for row in rows if row[place].strip().lower() not in MISSING)
+        numbers = [cell.replace(",", ".") for cell in sample] if decimal_comma else sample
+        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(numbers), sample))
+    return Table(
+        shown, sensor, _relation(path, len(names), skip, delimiter, quote, strict), tuple(columns), skip + 1,
+        decimal_comma=decimal_comma, lines=path,
+    )  # fmt: skip
+
+
+def json_table(path: Path, shown: str, spool: Path) -> Table:
+    """Look into a file of JSON: an object per line, or one array of objects."""
+    sensor = path.name.split(".")[0]
+    path, text, whole = _text(path, shown, spool)
+    array = text.lstrip().startswith("[")
+    if array:
+        path = _unpacked(path, shown, spool)
+        lines = [line for line, _ in zip(path.open(encoding="utf-8"), range(SAMPLE), strict=False)]
+    else:
+        ends = _BREAK.split(text)
+        lines = (ends if whole else ends[:-1])[:SAMPLE]
+    found: dict[tuple[str, ...], list[str]] = {}
+    objects = 0
+    for line in lines:
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict):
+            objects += 1
+            for keys, value in _leaves(told):
+                found.setdefault(keys, []).append(value)
+    if not objects:
+        raise InputError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
+    columns = []
+    for keys, values in found.items():
+        sample = tuple(value for value in values if value.strip().lower() not in MISSING)
+        inside = "".join(f'."{key}"' for key in keys)
+        sql = f"json_extract_string(told, {literal('$' + inside)})"
+        columns.append(Column(".".join(keys), sql, "VARCHAR", kind_of(sample), sample))
+    rows = _relation(path, 1, 0, chr(31), "", True)
+    relation = f"(SELECT c0 AS line, CASE WHEN json_valid(c0) THEN c0 END AS told FROM {rows})"
+    return Table(
+        shown, sensor, relation, tuple(columns), line="line", broken="told IS NULL", lines=None if array else path
+    )
+
+
+def _relation(path: Path, fields: int, skip: int, delimiter: str, quote: str, strict: bool) -> str:
+    columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(fields))
+    more = "" if strict else ", strict_mode=false"
+    return (
+        f"read_csv({path_literal(path)}, auto_detect=false, header=false, skip={skip}, delim={literal(delimiter)}, "
+        f"quote={literal(quote)}, escape={literal(quote)}, columns={{{columns}}}, store_rejects=true{more})"
+    )
+
+
+def _text(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
+    """Return a file in UTF-8, its first lines, and whether they are all of it."""
+    size, head, whole = HEAD, b"", False
+    try:
+        with opened(path) as file:
+            while not whole and size <= MOST_HEAD and head.count(b"\n") + head.count(b"\r") < 3:
+                head += file.read(size - len(head))
+                whole = len(head) < size
+                size *= 8
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{shown}: cannot be read: {error}") from None
+    if not head.strip():
+        raise InputError(f"{shown}: the file is empty")
+    for magic, what in _MAGIC.items():
+        if head.startswith(magic):
+            raise InputError(f"{shown}: this is {what}")
+    encoding = _encoding(head, whole)
+    if encoding is None:
+        raise InputError(f"{shown}: this is a binary file, not text")
+    if encoding != "utf-8":
+        path = _in_utf8(path, shown, spool, encoding)
+    return path, head.decode(encoding, errors="ignore").removeprefix("\ufeff"), whole
+
+
+def _encoding(head: bytes, whole: bool) -> str | None:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\0" in head:
+        return None
+    try:
+        head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # The head may end within a character.
+        if whole or error.start < len(head) - 4:
+            strange = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in head)
+            many = sum(byte > 126 for byte in head)
+            return None if strange * 100 > len(head) or many * 3 > len(head) else "cp1252"
+    return "utf-8"
+
+
+def _in_utf8(path: Path, shown: str, spool: Path, encoding: str) -> Path:
+    copy = _beside(spool, path)
+    try:
+        with opened(path) as raw, copy.open("w", encoding="utf-8", newline="") as out:
+            for part in _decoded(raw, encoding):
+                out.write(part)
+    except (OSError, EOFError, zlib.error, UnicodeError) as error:
+        raise InputError(f"{shown}: cannot be read: {error}") from None
+    return copy
+
+
+def _decoded(raw: gzip.GzipFile | IO[bytes], encoding: str) -> Iterator[str]:
+    import codecs
+
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    while part := raw.read(1 << 20):
+        yield decoder.decode(part)
+    yield decoder.decode(b"", final=True)
+
+
+def _unpacked(path: Path, shown: str, spool: Path) -> Path:
+    """Write an array of JSON as lines; such files are small, or they would not be arrays."""
+    try:
+        with opened(path) as file:
+            told = json.load(file)
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{shown}: this JSON cannot be read: {error}") from None
+    copy = _beside(spool, path)
+    copy.write_text("".join(json.dumps(entry) + "\n" for entry in told), encoding="utf-8")
+    return copy
+
+
+def _beside(spool: Path, path: Path) -> Path:
+    spool.mkdir(parents=True, exist_ok=True)
+    return spool / f"{sum(1 for _ in spool.iterdir())}-{path.name.removesuffix('.gz')}"
+
+
+def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+    """Return the fields of some lines; a quoted field that holds a line break makes two rows of wrong length."""
+    told = [line for line in lines[: 2 * SAMPLE] if line.strip()][:SAMPLE]
+    return list(csv.reader(told, delimiter=delimiter))
+
+
+def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
+    """Return what stands between fields: where most lines have as many of it, and of those with most fields."""
+    best = (0.0, 0, ",")
+    for delimiter in _DELIMITERS:
+        rows = _rows([line for line in lines[: 2 * SAMPLE] if not line.startswith("#")], delimiter)
+        fields, count = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
+        if fields > 1:
+            best = max(best, (round(count / len(rows), 2), fields, delimiter), key=lambda entry: entry[:2])
+    return best[2], max(best[1], 1)
+
+
+def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, list[str]]:
+    """Return how many lines come before the first row, and the names of the columns."""
+    comment: list[str] | None = None
+    for place, line in enumerate(lines):
+        if not line.strip():
+            continue
+        row = next(csv.reader([line.lstrip("#")], delimiter=delimiter))
+        if line.startswith("#"):
+            comment = row if len(row) == fields else None
+            continue
+        if len(row) == fields - 1 and _ends_open(lines[place + 1 :], delimiter, fields):
+            row.append("")
+        if len(row) != fields:
+            continue
+        if not _is_data(row, _rows(lines[place + 1 :], delimiter), fields):
+            return place + 1, _unique(row)
+        return place, _unique(comment or [""] * fields)
+    return len(lines), [""]
+
+
+def _ends_open(lines: Sequence[str], delimiter: str, fields: int) -> bool:
+    """Say whether the rows end in a delimiter that the header has not."""
+    rows = [row for row in _rows(lines, delimiter) if len(row) == fields]
+    return bool(rows) and all(not row[-1].strip() for row in rows)
+
+
+def _is_data(row: Sequence[str], rows: Sequence[Sequence[str]], fields: int) -> bool:
+    """Say whether a first line is a row like the others rather than names."""
+    kinds = [kind_of([cell.replace(",", ".") if _decimal(cell) else cell]) for cell in row]
+    if "time" in kinds:
+        return True
+    alike = [other for other in rows if len(other) == fields]
+    if not alike or not set(kinds) & {"number"}:
+        return False
+    return all(
+        kind == kind_of([cell.replace(",", ".") for cell in column])
+        for kind, column in zip(kinds, zip(*alike, strict=True), strict=True)
+    )
+
+
+def _decimal(cell: str) -> bool:
+    return bool(_DECIMAL_COMMA.fullmatch(cell.strip()))
+
+
+def _unique(row: Sequence[str]) -> list[str]:
+    names: list[str] = []
+    for place, name in enumerate(row, 1):
+        name = name.strip() or f"column{place}"
+        alike = sum(1 for other in names if other == name or other.startswith(f"{name}_"))
+        names.append(name if name not in names else f"{name}_{alike}")
+    return names
+
+
+def _with_comma(cells: Sequence[str]) -> bool:
+    told = [cell.strip() for cell in cells if cell.strip().lower() not in MISSING]
+    return bool(told) and 2 * sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in told) > len(told)
+
+
+def _leaves(told: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, value in told.items():
+        keys = (*above, key)
+        if isinstance(value, dict) and len(keys) < 4:
+            yield from _leaves(value, keys)
+        else:
+            yield keys, "" if value is None else value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,162 @@
+"""How the times of a table are written, and the SQL that turns them into microseconds.
+
+A time with an offset or a zone goes to UTC; one without is taken as it is. The machine's own zone never enters:
+the engine's zone is set to UTC, and nothing here asks for another one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sensormend.readings import SECOND
+
+__all__ = ["EARLIEST", "LATEST", "TimeFormat", "dated", "time_format", "typed_time"]
+
+EARLIEST, LATEST = -9_214_560_000 * SECOND, 9_214_646_400 * SECOND
+"""1678 to 2261: what numpy's and pandas' nanoseconds can hold. A time beyond is a broken one."""
+
+_ISO = re.compile(
+    r"\d{4}([-/])\d{1,2}\1\d{1,2}"
+    r"([T ]\d{1,2}(:\d{2}(:\d{2}([.,]\d+)?)?)?\s*(Z|[+-]\d{2}(:?\d{2})?|[A-Za-z_]+(/[A-Za-z_]+)*)?)?",
+    re.IGNORECASE,
+)
+_COMPACT = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:([T_ ]?)(\d{2}|\d{4}|\d{6}))?(Z?)")
+_CLOCK = r"(?P<gap>[T ]|, )(?P<clock>\d{1,2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d+)?)?)(?P<half>\s?[AaPp][Mm])?"
+_NUMERIC = re.compile(
+    rf"(?P<a>\d{{1,2}})(?P<mark>[./-])(?P<b>\d{{1,2}})(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?"
+)
+_NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[ -])[A-Za-z]{{3}}(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?")
+_NUMBER = re.compile(r"\d{9,19}(\.\d*)?([eE]\+?\d+)?")
+_EPOCHS = ((1e11, SECOND), (1e14, 1000), (1e17, 1))
+
+
+@dataclass(frozen=True)
+class TimeFormat:
+    """How times are written.
+
+    Attributes
+    ----------
+    name
+        `iso`, `epoch`, `strptime`, or `ambiguous` where day and month cannot be told apart.
+    formats
+        For `strptime`; with `{a}` and `{b}` for day and month where that is `ambiguous`.
+    scale
+        For `epoch`: microseconds in one unit, or 0 for nanoseconds.
+    mark
+        For `ambiguous`: what stands between day and month.
+    """
+
+    name: str
+    formats: tuple[str, ...] = ()
+    scale: int = 0
+    mark: str = ""
+
+    def sql(self, text: str) -> str:
+        """Return SQL that makes microseconds of a text; NULL where it is no time."""
+        if self.name == "iso":
+            # Nineteen characters with a colon before the last two carry no offset, and need no calendar: a quarter
+            # less time for a whole CSV file. All others go through the type that knows offsets.
+            mended = (
+                f"regexp_replace(regexp_replace(replace({text}, ',', '.'), '\\s+([+-]\\d)', '\\1'), "
+                "'^(\\s*\\S+[T ]\\d{1,2})(Z|[+-].*)?\\s*$', '\\1:00\\2', 'i')"
+            )
+            return (
+                f"CASE WHEN strlen({text}) = 19 AND {text}[17] = ':' THEN epoch_us(TRY_CAST({text} AS TIMESTAMP)) "
+                f"ELSE epoch_us(COALESCE(TRY_CAST({text} AS TIMESTAMPTZ), TRY_CAST({mended} AS TIMESTAMPTZ))) END"
+            )
+        if self.name == "epoch":
+            return self.sql_of_number(f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS BIGINT)")
+        return f"epoch_us(try_strptime(upper(trim({text})), [{', '.join(_quoted(entry) for entry in self.formats)}]))"
+
+    def sql_of_number(self, number: str, whole: str) -> str:
+        """Return SQL that makes microseconds of an epoch, whole or with a fraction."""
+        if not self.scale:
+            return f"({whole} // 1000)"
+        fits = f"abs({number}) < {9.2e18 / self.scale:.6e}"
+        exact = f"({number} = trunc({number}) AND {number} = {whole})" if whole != number else "true"
+        return (
+            f"CASE WHEN NOT {fits} THEN NULL WHEN {exact} THEN {whole} * {self.scale} "
+            f"ELSE CAST(round({number} * {self.scale}) AS BIGINT) END"
+        )
+
+    def settled(self, day_first: bool) -> TimeFormat:
+        """Return the format once it is known whether the day comes before the month."""
+        a, b = ("%d", "%m") if day_first else ("%m", "%d")
+        return TimeFormat("strptime", tuple(entry.format(a=a, b=b) for entry in self.formats))
+
+
+def time_format(sample: Sequence[str]) -> TimeFormat | None:
+    """Return how most of some texts, none of them empty, are written; None where they are no times."""
+    families = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
+    texts = [text.strip() for text in sample]
+    found = [next((name for name, shape in families.items() if shape.fullmatch(text)), "") for text in texts]
+    family, count = Counter(found).most_common(1)[0] if found else ("", 0)
+    if not family or 2 * count <= len(found):
+        return None
+    like = [text for text, name in zip(texts, found, strict=True) if name == family]
+    if family == "iso":
+        return TimeFormat("iso")
+    if family == "compact":
+        return TimeFormat("strptime", _compact(like))
+    if family == "epoch":
+        return _epoch(sorted(float(text) for text in like)[len(like) // 2])
+    if family == "named":
+        return TimeFormat("strptime", _clocks(_NAMED, like, "%d{mark}%b{mark}{year}"))
+    formats = _clocks(_NUMERIC, like, "{{a}}{mark}{{b}}{mark}{year}")
+    marks = {text[len(text) - len(text.lstrip("0123456789"))] for text in like}
+    written = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
+    # With points it is the day everywhere; only slashes and dashes are used for both.
+    return written.settled(day_first=True) if marks == {"."} else written
+
+
+def typed_time(number: float) -> TimeFormat | None:
+    """Return what a column of numbers counts in, from one of them; None where they are no epochs."""
+    digits = f"{number:.0f}"
+    if number == int(number) and len(digits) in (8, 10, 12, 14) and _COMPACT.fullmatch(digits):
+        return TimeFormat("strptime", _compact([digits]))
+    return _epoch(number)
+
+
+def dated(name: str, written: TimeFormat) -> str:
+    """Say, for a person, why the times of a column cannot be read."""
+    return (
+        f"in column {name!r} no time has a day above 12, so {written.mark.join(('day', 'month'))} and "
+        f"{written.mark.join(('month', 'day'))} cannot be told apart; write the times as 2020-12-31 23:59"
+    )
+
+
+def _epoch(middle: float) -> TimeFormat | None:
+    if middle < 1e8:
+        return None  # before 1973 in seconds: rather a count of hours or rows than a time
+    scale = next((scale for limit, scale in _EPOCHS if middle < limit), 0)
+    return TimeFormat("epoch", scale=scale)
+
+
+def _compact(like: Sequence[str]) -> tuple[str, ...]:
+    clocks = {0: "", 2: "%H", 4: "%H%M", 6: "%H%M%S"}
+    found = [shape.groups(default="") for shape in map(_COMPACT.fullmatch, like) if shape]
+    return tuple(dict.fromkeys(f"%Y%m%d{between}{clocks[len(clock)]}{zulu}" for between, clock, zulu in found))
+
+
+def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str, ...]:
+    """Return the formats seen, the most frequent first, then those that a later row may have with the same date."""
+    seen: Counter[str] = Counter()
+    others: dict[str, None] = {}
+    for found in map(shape.fullmatch, like):
+        assert found
+        day = date.format(mark=found["mark"], year="%Y" if len(found["year"]) == 4 else "%y")
+        gap = found["gap"] or " "
+        half = found["half"] or ""
+        hours = "%I" if half else "%H"
+        end = "" if not half else " %p" if half[0].isspace() else "%p"
+        clock = [f"{hours}:%M", ":%S" if found["seconds"] else "", ".%f" if found["fraction"] else ""]
+        seen[f"{day}{gap}{''.join(clock)}{end}" if found["clock"] else day] += 1
+        others |= dict.fromkeys([day, *(f"{day}{gap}{hours}:%M{more}{end}" for more in (":%S", "", ":%S.%f"))])
+    return tuple(dict.fromkeys([entry for entry, _ in seen.most_common()] + list(others)))
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
