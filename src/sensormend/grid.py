@@ -14,7 +14,7 @@ from sensormend.readings import DAY, Readings
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
 
-__all__ = ["Grid", "Placed", "place"]
+__all__ = ["ANCHOR", "Grid", "Placed", "place"]
 
 ANCHOR = 4 * DAY
 """Periods are counted from a Monday, 5 January 1970, so that weeks begin on one."""

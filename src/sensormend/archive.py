@@ -1,0 +1,278 @@
+"""An archive in, a mended archive out: staged, mended period by period, written beside, renamed when all is well."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from sensormend.checkpoint import Checkpoint
+from sensormend.cleaning import mender_for
+from sensormend.errors import ConfigError, InputError, StateError
+from sensormend.files import locked, now, surroundings
+from sensormend.grid import ANCHOR, Grid
+from sensormend.io import postgres
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
+from sensormend.io.sources import find
+from sensormend.io.staging import Staging
+from sensormend.io.target import Target
+from sensormend.io.writing import RowWriter
+from sensormend.options import Options, in_words
+from sensormend.places import Places, Position
+from sensormend.readings import Readings
+from sensormend.survey import Survey, look
+from sensormend.tally import Tally
+from sensormend.walking import WARM_UP, walk
+
+__all__ = ["Report", "Stages", "clean_archive"]
+
+CHECKPOINT = 20.0
+"""Seconds between two checkpoints: what a kill costs at most."""
+
+Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+Stages = Callable[[str, int], Callable[[float], None]]
+"""Told when a stage of the work begins, its name and how many readings it is about (0 where that is not known yet);
+gives what is to be told how much of it is done, 0 to 1."""
+
+
+def _quiet(name: str, readings: int) -> Callable[[float], None]:
+    return lambda done: None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done, for the summary and for run.json."""
+
+    out: Path
+    grid: Grid
+    readings: int
+    rejected: int
+    sensors: int
+    periods: int
+    flags: dict[int, int]
+    filled: int
+    notes: tuple[str, ...]
+    faults: list[FaultInterval]
+    summaries: list[SensorSummary]
+    seconds: float
+
+
+def clean_archive(
+    source: Source,
+    out: str | os.PathLike[str],
+    options: Options | None = None,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    stages: Stages = _quiet,
+) -> Report:
+    """Mend the readings of a source into `out`, a folder or a .csv, .parquet or .nc file.
+
+    Parameters
+    ----------
+    source
+        Files, a folder, a pattern, `-`, or a `postgresql://` address.
+    out
+        What must not be there yet.
+    options
+        What the user says; the rest is found from the data.
+    overwrite
+        Let it take the place of an `out` that is there.
+    resume
+        Go on with an interrupted run.
+    stages
+        Told how far the work is.
+    """
+    options, target = options or Options(), Target.of(out)
+    started = monotonic()
+    made = target.claim(overwrite=overwrite, resume=resume)
+    with locked(target.work / ".lock", f"another run is writing {target.path}: wait for it"):
+        try:
+            run = _Run(source, target, options, stages)
+        except (InputError, ConfigError):
+            # Nothing was understood yet: there is nothing to go on with.
+            if made:
+                shutil.rmtree(target.work, ignore_errors=True)
+            raise
+        report = run.mend(started)
+        run.finish(report)
+    target.publish(overwrite=overwrite)
+    return report
+
+
+class _Run:
+    """One run over one archive, in its work folder."""
+
+    def __init__(self, source: Source, target: Target, options: Options, stages: Stages) -> None:
+        self.target, self.options, self.stages = target, options, stages
+        self.checkpoint = Checkpoint(target.work / "state")
+        self.source = _identity(source)
+        job = hashlib.sha256(json.dumps([self.source, _told(options)]).encode()).hexdigest()
+        if (self.checkpoint.job or job) != job:
+            raise ConfigError(
+                f"the interrupted run in {target.work} had other readings or options; --overwrite starts over"
+            )
+        self.checkpoint.begin(job)
+        self.staging, self.survey = self._stage(source)
+        self.places = self._places()
+
+    def mend(self, started: float) -> Report:
+        """Take every period through the mender and write its rows."""
+        staging, survey, one_pass = self.staging, self.survey, self.options.one_pass
+        mender = mender_for(survey, staging.variables, self.options)
+        tally = Tally(survey.grid, staging.variables)
+        resumed = self.checkpoint.restore(mender, tally)
+        source = _Ahead(staging, self.places, twice=0 if resumed or one_pass else WARM_UP)
+        source.tell = self.stages("mending", staging.readings)
+        saved = monotonic()
+        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as pen, source:
+            written: Future[Any] | None = None
+            for mended in walk(source, mender, one_pass=one_pass):
+                tally.add(mended)
+                if written is not None:
+                    written.result()
+                written = pen.submit(writer.write, mended.asked, survey.grid.start_of(mended.period))
+                # A push over silent periods gives several; the mender's state is that of the last one.
+                if mended.period == mender.period and monotonic() - saved > CHECKPOINT:
+                    written.result()
+                    writer.sync()
+                    self.checkpoint.save(mender, tally)
+                    saved = monotonic()
+            if written is not None:
+                written.result()
+            writer.sync()
+        self.checkpoint.finish(mender)
+        return Report(
+            out=self.target.path,
+            grid=survey.grid,
+            readings=staging.readings,
+            rejected=staging.rejected,
+            sensors=len(mender.sensors),
+            periods=len(source.periods),
+            flags=tally.flags,
+            filled=tally.filled,
+            notes=(*survey.notes, *self._moves()),
+            faults=tally.intervals(),
+            summaries=tally.summaries(self.places),
+            seconds=monotonic() - started,
+        )
+
+    def finish(self, report: Report) -> None:
+        """Write what stands beside the rows, and clear away what nobody needs any more."""
+        work = self.target.work
+        write_csv(work / "faults.csv", FAULTS_HEADER, map(astuple, report.faults))
+        write_csv(work / "sensors.csv", SENSORS_HEADER, map(astuple, report.summaries))
+        if report.rejected:
+            self.staging.write_rejected(work / "rejected.csv")
+        self.staging.close()
+        write_json(work / "run.json", self._record(report))
+        shutil.rmtree(work / "staging", ignore_errors=True)
+        if self.target.ending:
+            self.target.export()
+
+    def _stage(self, source: Source) -> tuple[Staging, Survey]:
+        folder = self.target.work / "staging"
+        try:
+            staging = Staging.open(folder)
+        except StateError:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            return staging, look(staging.sample(), self.options)
+        staging = Staging(folder)
+        staging.load(source, self.options, self.stages("reading", 0))
+        survey = look(staging.sample(), self.options)
+        grid = survey.grid
+        staging.sort(grid.early, grid.period, ANCHOR, self.stages("sorting", staging.readings))
+        return staging, survey
+
+    def _places(self) -> Places:
+        if self.options.coordinates:
+            return Places.read(self.options.coordinates)
+        sensors = self.staging.sensors
+        return Places.of(Position(sensors[code], time, *where) for code, time, *where in self.staging.locations)
+
+    def _moves(self) -> list[str]:
+        return [f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved]
+
+    def _record(self, report: Report) -> dict[str, Any]:
+        grid = report.grid
+        return {
+            "command": "clean",
+            "finished": now(),
+            "seconds": round(report.seconds, 2),
+            "source": self.source,
+            "options": _told(self.options),
+            "grid": {"step": in_words(grid.step), "period": in_words(grid.period), "early_seconds": grid.early / 1e6},
+            "fill": self.survey.fill,
+            "variables": list(self.staging.variables),
+            "sensors": report.sensors,
+            "readings": report.readings,
+            "rejected": report.rejected,
+            "flags": report.flags,
+            "filled": report.filled,
+            "faults": len(report.faults),
+            "notes": list(report.notes),
+            "surroundings": surroundings(),
+        }
+
+
+class _Ahead:
+    """The staged readings, the next period being read while the present one is mended."""
+
+    def __init__(self, staging: Staging, places: Places, twice: int) -> None:
+        self.periods: Sequence[int] = [int(period) for period in staging.periods]
+        self._place = {period: place for place, period in enumerate(self.periods)}
+        self._staging, self._places = staging, places
+        self._reader = ThreadPoolExecutor(1)
+        self._waiting: dict[int, Future[Readings]] = {}
+        self._scouted = sum(period < self.periods[0] + twice for period in self.periods)
+        self._reads = 0
+        self.tell: Callable[[float], None] = lambda done: None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reader.shutdown(cancel_futures=True)
+
+    def read(self, period: int) -> Readings:
+        """Return a period's readings, those of moved sensors under their new names."""
+        found = self._waiting.pop(period, None) or self._reader.submit(self._staging.read, period)
+        readings = found.result()
+        place = self._place[period]
+        if place + 1 < len(self.periods):
+            following = self.periods[place + 1]
+            self._waiting = {following: self._reader.submit(self._staging.read, following)}
+        done = self._reads if self._reads < self._scouted else place + self._scouted
+        self._reads += 1
+        self.tell(done / (len(self.periods) + self._scouted))
+        return self._places.settle(readings)
+
+
+def _identity(source: Source) -> list[list[str | int]]:
+    """Return what was given, and how large and how old each file is: another archive is another job."""
+    if not isinstance(source, str | os.PathLike):
+        return [entry for part in source for entry in _identity(part)]
+    given = os.fspath(source)
+    if given == "-" or given.startswith(postgres.SCHEMES):
+        return [[given if given == "-" else postgres.shown(given)]]
+    files = [(file.shown, file.path.stat()) for file in find(given, Path())]
+    return [[shown, stat.st_size, stat.st_mtime_ns] for shown, stat in files]
+
+
+def _told(options: Options) -> dict[str, Any]:
+    """Return the options that somebody said, as JSON has them."""
+    plain = asdict(Options())
+    return {name: value if isinstance(value, int | float | str | list | tuple | dict) else str(value)
+            for name, value in asdict(options).items() if value != plain[name]}  # fmt: skip

@@ -1,0 +1,81 @@
+"""Where a run can go on: model, roster and tally of one period, all of it or none of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from sensormend.errors import StateError
+from sensormend.io.metadata import read_json, write_json
+from sensormend.mending import Mender
+from sensormend.methods.auto import AutoOLRTR
+from sensormend.state import read_state, write_state
+from sensormend.tally import Tally
+
+__all__ = ["Checkpoint"]
+
+STATE_VERSION = 1
+
+
+class Checkpoint:
+    """The `state` folder of an OUT.
+
+    `checkpoint.json` names the folder that holds the newest whole state; it is replaced when that folder is complete.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._file = folder / "checkpoint.json"
+
+    @property
+    def _told(self) -> dict[str, Any]:
+        return read_json(self._file)
+
+    @property
+    def job(self) -> str | None:
+        """What the run is about, as a fingerprint; None before the first one."""
+        return self._told.get("job")
+
+    def begin(self, job: str) -> None:
+        """Say what the run is about."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.job is None:
+            write_json(self._file, {"job": job})
+
+    def save(self, mender: Mender, tally: Tally) -> None:
+        """Keep the state after the mender's last period."""
+        told = self._told
+        name = f"period-{mender.period}"
+        place = self.folder / name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        mender.model.save(place / "model.npz")
+        mender.save(place / "mender.npz")
+        settings, arrays = tally.state()
+        write_state(place / "tally.npz", method="Tally", version=STATE_VERSION, settings=settings, arrays=arrays)
+        write_json(self._file, {**told, "place": name})
+        if told.get("place") not in (None, name):
+            shutil.rmtree(self.folder / told["place"], ignore_errors=True)
+
+    def restore(self, mender: Mender, tally: Tally) -> bool:
+        """Go on from the last state; False where there is none."""
+        place = self._told.get("place")
+        if place is None:
+            return False
+        try:
+            tally.restore(*read_state(self.folder / place / "tally.npz", method="Tally", version=STATE_VERSION))
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateError(f"{self.folder / place} is broken; --overwrite starts over") from error
+        mender.model = AutoOLRTR.load(self.folder / place / "model.npz")
+        mender.restore(self.folder / place / "mender.npz")
+        return True
+
+    def finish(self, mender: Mender) -> None:
+        """Leave the model and the roster for a live feed that goes on from here."""
+        mender.model.save(self.folder / "model.npz")
+        mender.save(self.folder / "mender.npz")
+        told = self._told
+        write_json(self._file, {"period": mender.period, "finished": True})
+        if told.get("place"):
+            shutil.rmtree(self.folder / told["place"], ignore_errors=True)
