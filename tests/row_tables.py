@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sensormend.flags import REASONS, Flag
-from sensormend.io.metadata import SensorSummary, write_faults, write_json, write_sensors
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.writing import RowWriter
 from sensormend.readings import DAY, HOUR, Rows
 
@@ -61,20 +62,16 @@ def by_day(rows: Rows) -> list[Rows]:
     return [taken(rows, rows.time // DAY == day) for day in np.unique(rows.time // DAY)]
 
 
-def write_out(folder: Path, rows: Rows) -> Path:
+def write_out(folder: Path, rows: Rows, faults: Sequence[Mapping[str, object]] = ()) -> Path:
     """Write a small OUT and return its folder."""
     with RowWriter(folder) as writer:
         for day in by_day(rows):
             writer.write(day)
-    write_faults(folder / "faults.csv", [])
-    nan = float("nan")
-    write_sensors(
+    write_csv(folder / "faults.csv", FAULTS_HEADER, faults)
+    write_csv(
         folder / "sensors.csv",
-        [
-            SensorSummary(name, variable, 1, 0.0, 0.0, nan, nan, nan, None, None)
-            for name in rows.sensors
-            for variable in rows.variables
-        ],
+        SENSORS_HEADER,
+        ({"sensor": name, "variable": variable, "readings": 1} for name in rows.sensors for variable in rows.variables),
     )
     write_json(folder / "run.json", {"step": HOUR})
     return folder

@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +10,16 @@ from hypothesis import strategies as st
 
 from sensormend.errors import InputError, SensormendError
 from sensormend.io.metadata import (
+    FAULTS_HEADER,
+    SENSORS_HEADER,
     FaultInterval,
-    SensorSummary,
     iso,
     read_faults,
     read_json,
     read_sensors,
     time_of,
     write_csv,
-    write_faults,
     write_json,
-    write_sensors,
 )
 from sensormend.readings import DAY, HOUR
 
@@ -40,17 +40,23 @@ def test_zones_are_taken_off_and_none_is_utc() -> None:
 def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
     faults = [FaultInterval('a "roof", b', "pm\n2.5", DAY, 2 * DAY + HOUR, "offset", 3.25, "It reads 3,5 too high."),
               FaultInterval("b", "", 0, 0, "stuck", NAN, "")]  # fmt: skip
-    sensors = [SensorSummary("a", "t", 12, 0.1 + 0.2, 0.0, NAN, 41.878114, -87.629798, 5, 7),
-               SensorSummary("b", "", 0, 1.0, 0.0, NAN, NAN, NAN, None, None)]  # fmt: skip
-    write_faults(tmp_path / "faults.csv", faults)
-    write_sensors(tmp_path / "sensors.csv", sensors)
+    write_csv(tmp_path / "faults.csv", FAULTS_HEADER, [astuple(fault) for fault in faults])
+    write_csv(
+        tmp_path / "sensors.csv",
+        SENSORS_HEADER,
+        [
+            ("a", "t", 12, 0.1 + 0.2, 0.0, NAN, 41.878114, -87.629798, np.int64(5), 7),
+            {"sensor": "b", "variable": "", "readings": 0, "share_missing": 1.0},
+        ],
+    )
     read = read_faults(tmp_path / "faults.csv")
     assert read[0] == faults[0]
     assert math.isnan(read[1].score)
     again = read_sensors(tmp_path / "sensors.csv")
-    assert (again[0].share_missing, again[0].longitude, again[0].last) == (0.3, -87.629798, 7)
+    assert again[0].share_missing == 0.3
+    assert (again[0].longitude, again[0].first, again[0].last) == (-87.629798, 5, 7)
     assert (again[1].first, again[1].last) == (None, None)
-    assert "b,,0,1,0,,,,,\n" in (tmp_path / "sensors.csv").read_text()
+    assert "b,,0,1,,,,,,\n" in (tmp_path / "sensors.csv").read_text()
     assert {file.name for file in tmp_path.iterdir()} == {"faults.csv", "sensors.csv"}
 
 

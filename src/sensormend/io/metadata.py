@@ -21,6 +21,7 @@ from sensormend.readings import SECOND
 __all__ = [
     "FAULTS_HEADER",
     "SENSORS_HEADER",
+    "TIMES",
     "FaultInterval",
     "SensorSummary",
     "iso",
@@ -30,9 +31,7 @@ __all__ = [
     "time_of",
     "write_beside",
     "write_csv",
-    "write_faults",
     "write_json",
-    "write_sensors",
 ]
 
 FAULTS_HEADER = ("sensor", "variable", "from", "to", "reason", "score", "sentence")
@@ -41,12 +40,15 @@ SENSORS_HEADER = (
     "latitude", "longitude", "first", "last",
 )  # fmt: skip
 
+TIMES = frozenset({"from", "to", "first", "last"})
+"""Columns that are times."""
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class FaultInterval:
-    """A line of faults.csv: from the first wrong slot to the last, microseconds UTC."""
+    """A line of faults.csv: from its first wrong slot to the end of its last, microseconds UTC."""
 
     sensor: str
     variable: str
@@ -120,13 +122,13 @@ def write_beside(path: Path) -> Iterator[IO[str]]:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
-    """Write a table: None and NaN are empty, lines end as they do on this side of the world."""
+    """Write a table: None and NaN are empty, whole numbers in the columns of `TIMES` are microseconds."""
     with write_beside(Path(path)) as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(header)
         for row in rows:
             cells = [row.get(name) for name in header] if isinstance(row, Mapping) else row
-            out.writerow([_cell(cell) for cell in cells])
+            out.writerow([_cell(name, cell) for name, cell in zip(header, cells, strict=True)])
 
 
 def write_json(path: Path, content: object) -> None:
@@ -147,30 +149,6 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"cannot read {path}: it is no JSON object")
     return content
-
-
-def write_faults(path: Path, faults: Iterable[FaultInterval]) -> None:
-    """Write faults.csv."""
-    write_csv(
-        path,
-        FAULTS_HEADER,
-        ((f.sensor, f.variable, iso(f.start), iso(f.end), f.reason, f.score, f.sentence) for f in faults),
-    )
-
-
-def write_sensors(path: Path, sensors: Iterable[SensorSummary]) -> None:
-    """Write sensors.csv."""
-    write_csv(
-        path,
-        SENSORS_HEADER,
-        (
-            (
-                s.sensor, s.variable, s.readings, s.share_missing, s.share_faulty, s.usual_error, s.latitude,
-                s.longitude, None if s.first is None else iso(s.first), None if s.last is None else iso(s.last),
-            )
-            for s in sensors
-        ),
-    )  # fmt: skip
 
 
 def read_faults(path: Path) -> list[FaultInterval]:
@@ -226,7 +204,9 @@ def _number(text: str) -> float:
     return float(text) if text else math.nan
 
 
-def _cell(value: object) -> object:
+def _cell(name: str, value: object) -> object:
+    if name in TIMES and isinstance(value, int | np.integer):
+        return iso(int(value))
     if isinstance(value, float | np.floating):
         # Twelve digits: no reading has more, and 0.1 + 0.2 is 0.3.
         return "" if math.isnan(value) else f"{float(value):.12g}"

@@ -1,0 +1,138 @@
+"""A finished folder of rows as one file: CSV, Parquet or NetCDF."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.io.folder import Archive, data_files, ending_of
+from sensormend.io.metadata import read_sensors
+from sensormend.io.writing import COLUMNS, quoted
+from sensormend.readings import Rows
+
+__all__ = ["export"]
+
+FORMATS = {
+    ".csv": "FORMAT csv, HEADER true",
+    ".csv.gz": "FORMAT csv, HEADER true, COMPRESSION gzip",
+    ".parquet": "FORMAT parquet, COMPRESSION zstd",
+}
+
+SPARSE = 20
+"""Cells per row beyond which a table of times and stations is no way to keep rows: those per reading, each with its own
+time. A network that grew from one sensor to twenty is still below it."""
+
+
+def export(
+    folder: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    memory: str = "1GB",
+    locations: Any = None,
+    attributes: Any = None,
+) -> Path:
+    """Write the rows of a folder OUT to one file, by time, sensor and variable, and return its path.
+
+    Parameters
+    ----------
+    folder
+        It has the rows in `data/`.
+    path
+        Its ending says what is written: `.csv`, `.csv.gz`, `.parquet` or `.nc`. Written beside and renamed.
+    memory
+        What sorting may take; the rest goes to the disk beside `path`.
+    locations, attributes
+        For NetCDF, as `dataset_of` takes them; locations are those of sensors.csv where none are given.
+    """
+    target, ending = Path(path).absolute(), ending_of(path)
+    if ending is None:
+        raise ConfigError(f"the ending of {path} is none of .csv, .csv.gz, .parquet and .nc")
+    files = data_files(folder)
+    if not files:
+        raise InputError(f"there are no rows in {folder}")
+    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+        # Few threads: each sorts in its own share of the memory.
+        threads = min(os.cpu_count() or 1, 4)
+        with duckdb.connect(config={"memory_limit": memory, "temp_directory": scratch, "threads": threads}) as engine:
+            listed = ", ".join(quoted(glob.escape(str(file))) for file in files)
+            engine.execute(
+                "CREATE TEMP VIEW source AS SELECT * FROM "
+                f"read_parquet([{listed}], hive_partitioning = false, file_row_number = true)"
+            )
+            try:
+                if ending != ".nc":
+                    _copy(engine, target, FORMATS[ending])
+                    return target
+                sensors, variables, times = _axes(engine)
+            except duckdb.Error as error:
+                raise SensormendError(f"cannot write {target}: {str(error).splitlines()[0]}") from error
+    from sensormend.io.netcdf import write_netcdf
+
+    if locations is None:
+        told = read_sensors(Path(folder) / "sensors.csv")
+        locations = {entry.sensor: (entry.latitude, entry.longitude) for entry in told}
+    write_netcdf(
+        target, _parts(Archive(folder), times, len(sensors) * len(variables)), sensors=sensors, variables=variables,
+        times=times, locations=locations, attributes=attributes,
+    )  # fmt: skip
+    return target
+
+
+def _copy(engine: Any, target: Path, form: str) -> None:
+    present = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
+    columns = [name for name in COLUMNS if name in present]
+    # In text an empty cell says it better than two quotation marks.
+    said = {"reason": "nullif(reason, '')"} if "csv" in form else {}
+    keys = ["time", "sensor", *(["variable"] if "variable" in present else []), "file_row_number"]
+    beside = target.with_name(f"{target.name}.new")
+    try:
+        engine.execute(
+            f"COPY (SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM source "
+            f"ORDER BY {', '.join(f'source.{key}' for key in keys)}) TO {quoted(beside)} ({form}, USE_TMP_FILE false)"
+        )
+        os.replace(beside, target)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
+    """Return the sensors, the variables and the times of all rows."""
+    present = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
+
+    def names(column: str) -> tuple[str, ...]:
+        return tuple(name for (name,) in engine.execute(f"SELECT DISTINCT {column} FROM source ORDER BY 1").fetchall())
+
+    sensors, variables = names("sensor"), names("variable") if "variable" in present else ("",)
+    told = engine.execute("SELECT DISTINCT epoch_us(time) AS time FROM source ORDER BY 1").fetchnumpy()["time"]
+    times = np.ma.getdata(told).astype(np.int64)
+    (rows,) = engine.execute("SELECT count(*) FROM source").fetchone()
+    if times.size * len(sensors) * len(variables) > SPARSE * rows:
+        raise ConfigError(
+            "NetCDF is a table of times and stations, and these rows leave it all but empty: "
+            "write rows per reading to .csv or .parquet"
+        )
+    return sensors, variables, times
+
+
+def _parts(archive: Archive, times: NDArray[np.int64], width: int) -> Iterator[Rows]:
+    """Give the rows in stretches of time that fit into memory."""
+    from sensormend.io.labelled import CELLS
+
+    step = max(1, CELLS // max(width, 1))
+    # Stretches of whole chunks of the file where possible: a chunk that is written twice is compressed twice.
+    step = step // 1024 * 1024 or step
+    for begin in range(0, times.size, step):
+        end = int(times[begin + step]) if begin + step < times.size else int(times[-1]) + 1
+        yield archive.rows(start=int(times[begin]), end=end)
