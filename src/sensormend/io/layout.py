@@ -13,8 +13,8 @@ from sensormend.options import Options
 
 __all__ = ["MISSING", "Kind", "Layout", "kind_of", "recognise"]
 
-Kind = Literal["time", "number", "text", "other"]
-"""What a column holds; `other` is what can be none of them, or a column without anything in it."""
+Kind = Literal["time", "clock", "number", "text", "other"]
+"""What a column holds; `clock` is the hour beside a date, `other` what can be none of them, or nothing at all."""
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", "--", "---", ".", "?", "#n/a", "\\n")
 """What people write where there is no number; in small letters."""
@@ -54,6 +54,9 @@ _QUANTITIES = re.compile(
 )
 
 
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
+
+
 @dataclass(frozen=True)
 class Layout:
     """How a table is to be read.
@@ -62,6 +65,8 @@ class Layout:
     ----------
     time
         The column of times.
+    clock
+        The column with the hour, where `time` has the date only and this one the rest.
     sensor
         The column that says whose reading it is; None where each sensor has a column, or the file's name says it.
     across
@@ -81,11 +86,12 @@ class Layout:
     variable: str | None = None
     latitude: str | None = None
     longitude: str | None = None
+    clock: str | None = None
 
     @property
     def used(self) -> tuple[str, ...]:
         """Return every column that is read, each once."""
-        beside = (self.sensor, self.time, self.variable, *self.columns, self.latitude, self.longitude)
+        beside = (self.sensor, self.time, self.clock, self.variable, *self.columns, self.latitude, self.longitude)
         return tuple(dict.fromkeys(name for name in beside if name is not None))
 
 
@@ -128,12 +134,14 @@ def kind_of(texts: Sequence[str]) -> Kind:
         return "other"
     if 2 * sum(map(_is_number, told)) > len(told):
         return "number"
+    if 2 * sum(bool(_CLOCK.fullmatch(text.strip())) for text in told) > len(told):
+        return "clock"
     return "text" if time_format(told) is None else "time"
 
 
 def _is_number(text: str) -> bool:
     try:
-        float(text.replace(",", "."))
+        float(text)
     except ValueError:
         return False
     return True
@@ -161,8 +169,9 @@ class _Table:
         longitude = self.named("longitude") or self.found("longitude", ("number",))
         if (latitude is None) != (longitude is None):
             latitude = longitude = None
-        place = {"latitude": latitude, "longitude": longitude}
-        taken = {time, latitude, longitude, None}
+        clock = self.only("clock") if self.kinds[time] == "time" else None
+        place = {"latitude": latitude, "longitude": longitude, "clock": clock}
+        taken = {time, clock, latitude, longitude, None}
         if said.sensors:
             return Layout(time, None, "sensor", self.listed("sensors", said.sensors), **place)
         sensor = self.sensor(taken)
@@ -196,7 +205,9 @@ class _Table:
         named = self.named("sensor") or self.found("sensor", ("text", "number"), taken)
         if named is not None:
             return named
-        # Nobody's name for it, but the one text beside a time and a number can be nothing else.
+        # Nobody's name for it, but the one text beside a time and one number can be nothing else.
+        if sum(kind == "number" and name not in taken for name, kind in self.kinds.items()) > 1:
+            return None
         texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in taken]
         texts = [
             name for name in texts if self.plain[name] not in _KNOWN["variable"] and not _ASIDE.search(_spaced(name))
@@ -207,8 +218,8 @@ class _Table:
         if sensor is None and not self.options.sensor_from_file:
             raise ConfigError(
                 f"{self.where}: no column says which sensor a reading is from, among {self.seen()}; name it with "
-                "--sensor, or say --sensor-from-file where each sensor has its own file, or --sensors for a column per sensor "
-                "(sensor, sensor_from_file, sensors in the TOML file)"
+                "--sensor, or say --sensor-from-file where each sensor has its own file, or --sensors for a column "
+                "per sensor (sensor, sensor_from_file, sensors in the TOML file)"
             )
 
     def named(self, role: str) -> str | None:

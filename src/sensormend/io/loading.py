@@ -7,7 +7,7 @@ from sensormend.io.layout import MISSING, Layout
 from sensormend.io.tables import Column, Engine, Table, literal
 from sensormend.io.times import EARLIEST, LATEST, TimeFormat, dated, time_format, typed_time
 
-__all__ = ["EMPTY", "REJECTED", "ROW_REASONS", "STRUCTURE", "format_of", "select", "settled"]
+__all__ = ["EMPTY", "REJECTED", "ROW_REASONS", "STRUCTURE", "format_of", "select", "settled", "time_column"]
 
 EMPTY = 1
 """A cell of a wide table with nothing in it: no reading, and nothing wrong."""
@@ -40,7 +40,7 @@ _MISSING = ", ".join(literal(word) for word in MISSING)
 
 def format_of(table: Table, layout: Layout) -> TimeFormat | None:
     """Return how the times of a table are written; None where they are times already."""
-    column = table.column(layout.time)
+    column = time_column(table, layout)
     if not column.sample or (column.kind == "time" and not column.is_text):
         return None if not column.is_text else TimeFormat("iso")
     found = time_format(column.sample) if column.is_text else typed_time(_middle(column))
@@ -57,7 +57,7 @@ def settled(engine: Engine, tables: list[tuple[Table, Layout, TimeFormat | None]
     firsts = []
     for table, layout, written in tables:
         if written is not None and written.name == "ambiguous":
-            text = f"trim({table.column(layout.time).sql})"
+            text = f"trim({time_column(table, layout).sql})"
             first, second = (
                 f"max(TRY_CAST(split_part({text}, {literal(written.mark)}, {place}) AS INTEGER))" for place in (1, 2)
             )
@@ -81,9 +81,20 @@ def settled(engine: Engine, tables: list[tuple[Table, Layout, TimeFormat | None]
     ]
 
 
+def time_column(table: Table, layout: Layout) -> Column:
+    """Return the column of times, put together where the hour stands beside the date."""
+    date = table.column(layout.time)
+    if layout.clock is None:
+        return date
+    clock = table.column(layout.clock)
+    both = f"concat_ws(' ', CAST({date.sql} AS VARCHAR), CAST({clock.sql} AS VARCHAR))"
+    pairs = tuple(f"{day.strip()[:10]} {hour.strip()}" for day, hour in zip(date.sample, clock.sample, strict=False))
+    return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)
+
+
 def select(table: Table, layout: Layout, written: TimeFormat | None, file: int) -> str:
     """Return SQL that gives the rows of a table as the staging keeps them."""
-    time = table.column(layout.time)
+    time = time_column(table, layout)
     parts = {
         "written": time.sql,
         "t": _time(time, written),
@@ -125,7 +136,11 @@ def select(table: Table, layout: Layout, written: TimeFormat | None, file: int) 
         WHEN {empty if wide else "false"} THEN {EMPTY}
         WHEN NOT {missing} THEN 6
         END"""
-    line = "line" if table.line else "concat_ws(',', s, nullif(q, ''), written, x)"
+    line = (
+        "line"
+        if table.line
+        else "concat_ws(',', coalesce(s, ''), nullif(q, ''), coalesce(written::VARCHAR, ''), coalesce(x::VARCHAR, ''))"
+    )
     return f"""
         SELECT {file} AS file, s AS sensor, COALESCE(q, '') AS variable, t AS time,
             CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END AS value, latitude, longitude, reason,

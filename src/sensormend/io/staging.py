@@ -14,11 +14,12 @@ from typing import Any, Self
 import numpy as np
 
 from sensormend.errors import InputError, SensormendError, StateError
-from sensormend.io.layout import recognise
+from sensormend.io.layout import Layout, recognise
 from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, format_of, select, settled
 from sensormend.io.sources import Found, find
-from sensormend.io.tables import Engine, Table, literal, parquet_table, reason_of
-from sensormend.io.text import csv_table, json_table
+from sensormend.io.tables import Engine, Table, decided, literal, parquet_table, reason_of
+from sensormend.io.text import csv_table, json_table, line_numbers
+from sensormend.io.times import TimeFormat
 from sensormend.options import Options
 from sensormend.readings import Readings
 
@@ -31,7 +32,7 @@ VERSION = 1
 _SCHEMA = """
     CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
                       longitude DOUBLE, reason UTINYINT, line VARCHAR);
-    CREATE TABLE files (file INTEGER, shown VARCHAR, first_rowid BIGINT, cells INTEGER, first_row BIGINT);
+    CREATE TABLE files (file INTEGER, shown VARCHAR, first_rowid BIGINT, cells INTEGER);
     CREATE TABLE rejected (file INTEGER, row BIGINT, reason VARCHAR, line VARCHAR);
     CREATE TABLE known (name VARCHAR, told VARCHAR);
 """
@@ -137,8 +138,7 @@ class Staging:
         found = find(source, self.folder / "spool")
         self._connect()
         self._engine.execute(_SCHEMA)
-        self._fill(found, options, progress or _nobody)
-        self._collect_rejected()
+        self._collect_rejected(self._fill(found, options, progress or _nobody))
         self._name()
         if not self.readings:
             raise InputError(self._why_nothing(found))
@@ -287,42 +287,60 @@ class Staging:
         self._engine.execute("SET preserve_insertion_order = true")
         self._engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
 
-    def _fill(self, found: Sequence[Found], options: Options, progress: Progress) -> None:
-        sizes = [file.path.stat().st_size for file in found]
-        tables = [(file, self._table(file)) for file in found if file.format != "netcdf"]
-        planned = []
-        for _, table in tables:
-            layout = recognise(table.kinds, options, table.shown)
-            planned.append((table, layout, format_of(table, layout)))
-        formats = settled(self._engine, planned)
-        plans = {file: (table, layout, written) for (file, _), (table, layout, _), written
-                 in zip(tables, planned, formats, strict=True)}  # fmt: skip
+    def _fill(self, found: Sequence[Found], options: Options, progress: Progress) -> dict[int, tuple[Path, int]]:
+        """Read all files, and return those of text, with the lines before their first row."""
+        sizes = [max(file.path.stat().st_size, 1) for file in found]
+        plans = self._planned(found, options)
         done = 0
+        texts = {}
         for number, (file, size) in enumerate(zip(found, sizes, strict=True)):
             first = self._engine.execute("SELECT count(*) FROM raw").fetchone()[0]
-            cells, first_row = 1, 1
+            cells = 1
             with self._told(progress, done / sum(sizes), (done + size) / sum(sizes)):
                 if file.format == "netcdf":
                     self._insert(_netcdf(file.path, options), number)
-                else:
+                elif file in plans:
                     table, layout, written = plans[file]
-                    cells, first_row = len(layout.columns), table.first_row
+                    cells = len(layout.columns)
+                    if table.lines is not None:
+                        texts[number] = (table.lines, table.skip)
                     self._insert_table(table, select(table, layout, written, number), number)
-            self._engine.execute(
-                "INSERT INTO files VALUES (?, ?, ?, ?, ?)", [number, file.shown, first, cells, first_row]
-            )
+            self._engine.execute("INSERT INTO files VALUES (?, ?, ?, ?)", [number, file.shown, first, cells])
             done += size
+        return texts
+
+    def _planned(
+        self, found: Sequence[Found], options: Options
+    ) -> dict[Found, tuple[Table, Layout, TimeFormat | None]]:
+        """Look into every file before any is read, so that what cannot be read is said at once."""
+        planned = {}
+        for file in found:
+            table = self._table(file) if file.format != "netcdf" else None
+            if table is None or table.empty:
+                continue
+            # Where the columns are named, what the others hold is of no interest.
+            if not (options.variables or options.sensors or options.value):
+                table = decided(self._engine, table)
+            layout = recognise(table.kinds, options, table.shown)
+            planned[file] = (table, layout, format_of(table, layout))
+        formats = settled(self._engine, list(planned.values()))
+        return {file: (table, layout, written)
+                for (file, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
 
     def _table(self, file: Found) -> Table:
         if file.format == "parquet":
             return parquet_table(self._engine, file.path, file.shown)
-        if file.format == "json":
-            return json_table(file.path, file.shown, self.folder / "spool")
-        return csv_table(file.path, file.shown, self.folder / "spool")
+        return (json_table if file.format == "json" else csv_table)(file.path, file.shown, self.folder / "spool")
 
     def _insert_table(self, table: Table, rows: str, number: int) -> None:
         try:
-            self._engine.execute(f"INSERT INTO raw {rows}")
+            try:
+                self._engine.execute(f"INSERT INTO raw {rows}")
+            except _duckdb().InvalidInputException:
+                if table.tolerant is None:
+                    raise
+                self._engine.execute("DELETE FROM reject_errors")
+                self._engine.execute(f"INSERT INTO raw {rows.replace(table.relation, table.tolerant)}")
         except _duckdb().Error as error:
             raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
         if table.lines is not None:
@@ -345,13 +363,28 @@ class Staging:
                     NULL, NULL, NULL, NULL
                 FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
 
-    def _collect_rejected(self) -> None:
+    def _collect_rejected(self, texts: dict[int, tuple[Path, int]]) -> None:
+        """Gather what was not read, with the number of its row or, in a file of text, of its line."""
         words = " ".join(f"WHEN {code} THEN {literal(said)}" for code, said in REJECTED.items())
-        self._engine.execute(f"""
-            INSERT INTO rejected
-            SELECT raw.file, (raw.rowid - first_rowid) // cells + first_row, CASE reason {words} END, line
+        ask = self._engine.execute
+        ask(f"""
+            CREATE TEMP TABLE bad AS
+            SELECT raw.file, (raw.rowid - first_rowid) // cells AS row, CASE reason {words} END AS reason, line
             FROM raw JOIN files ON raw.file = files.file
             WHERE reason > {EMPTY} AND (reason NOT IN {ROW_REASONS} OR (raw.rowid - first_rowid) % cells = 0)""")
+        for (file,) in ask("SELECT DISTINCT file FROM bad ORDER BY file").fetchall():
+            rows = ask("SELECT DISTINCT row FROM bad WHERE file = ? ORDER BY row", [file]).fetchnumpy()["row"]
+            numbers = rows + 1
+            if file in texts:
+                # Lines that are empty, or that the engine could not take apart, are no rows to it.
+                path, skip = texts[file]
+                lines = [row[0] for row in ask("SELECT row FROM rejected WHERE file = ?", [file]).fetchall()]
+                numbers = line_numbers(path, skip, lines, rows)
+            self._engine.register("numbered", {"row": rows, "number": numbers})
+            ask(f"""INSERT INTO rejected SELECT file, number, reason, line
+                    FROM bad JOIN numbered USING (row) WHERE file = {file}""")
+            self._engine.unregister("numbered")
+        ask("DROP TABLE bad")
 
     def _name(self) -> None:
         for table, column in (("sensors", "sensor"), ("variables", "variable")):

@@ -5,14 +5,26 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sensormend.errors import InputError
-from sensormend.io.layout import Kind, kind_of
+from sensormend.io.layout import MISSING, Kind, kind_of
 
-__all__ = ["SAMPLE", "Column", "Engine", "Table", "literal", "parquet_table", "path_literal", "reason_of"]
+__all__ = [
+    "SAMPLE",
+    "Column",
+    "Engine",
+    "Table",
+    "decided",
+    "literal",
+    "parquet_table",
+    "path_literal",
+    "plain",
+    "reason_of",
+    "stem",
+]
 
 Engine = Any
 """A connection of duckdb, which has no types of its own."""
@@ -70,8 +82,8 @@ class Table:
         SQL that stands for its rows, in their order.
     columns
         Its columns, in their order.
-    first_row
-        What people call its first row: the number of its line, or 1.
+    skip
+        Lines before the first row.
     line
         SQL of the whole row as it is written, where that can be had.
     broken
@@ -80,17 +92,23 @@ class Table:
         Numbers are written as 1,5.
     lines
         The file of text itself, where rows are lines.
+    tolerant
+        The relation once more, for a file that does not keep to its own rules.
+    empty
+        There are names of columns and nothing else.
     """
 
     shown: str
     sensor: str
     relation: str
     columns: tuple[Column, ...]
-    first_row: int = 1
+    skip: int = 0
     line: str | None = None
     broken: str | None = None
     decimal_comma: bool = False
-    lines: Path | None = field(default=None)
+    lines: Path | None = None
+    tolerant: str | None = None
+    empty: bool = False
 
     def column(self, name: str) -> Column:
         """Return a column by its name."""
@@ -114,7 +132,45 @@ def parquet_table(engine: Engine, path: Path, shown: str) -> Table:
     for place, (name, kind, *_) in enumerate(described):
         sample = tuple(str(row[place]) for row in rows if row[place] is not None)
         columns.append(Column(name, '"' + name.replace('"', '""') + '"', kind, _kind(kind, sample), sample))
-    return Table(shown, path.name.split(".")[0], relation, tuple(columns))
+    return Table(shown, stem(path), relation, tuple(columns), empty=not rows)
+
+
+def decided(engine: Engine, table: Table) -> Table:
+    """Look through a whole table for what its columns hold whose first rows are empty."""
+    open_ones = [column for column in table.columns if column.is_text and not column.sample]
+    if not open_ones:
+        return table
+    missing = ", ".join(literal(word) for word in MISSING)
+    asked = ", ".join(
+        f"{most}({column.sql}) FILTER (WHERE lower(trim({column.sql})) NOT IN ({missing}))"
+        for column in open_ones
+        for most in ("min", "max", "any_value")
+    )
+    try:
+        found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchone()
+    except Exception as error:
+        raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
+    samples = {column: tuple(text for text in found[3 * place : 3 * place + 3] if text is not None)
+               for place, column in enumerate(open_ones)}  # fmt: skip
+    columns = [replace(column, sample=samples[column], kind=kind_of(plain(samples[column], table.decimal_comma)))
+               if column in samples else column for column in table.columns]  # fmt: skip
+    return replace(table, columns=tuple(columns))
+
+
+def plain(texts: Sequence[str], decimal_comma: bool) -> list[str]:
+    """Return texts with a point for a decimal comma."""
+    return [text.replace(",", ".") if decimal_comma else text for text in texts]
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its ending.
+
+    Examples
+    --------
+    >>> stem(Path("site.7.csv.gz"))
+    'site.7'
+    """
+    return Path(path.name.removesuffix(".gz")).stem
 
 
 def literal(text: str) -> str:

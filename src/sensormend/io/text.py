@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sensormend.errors import InputError
 from sensormend.io.layout import MISSING, kind_of
-from sensormend.io.tables import SAMPLE, Column, Table, literal, path_literal
+from sensormend.io.tables import SAMPLE, Column, Table, literal, path_literal, plain, stem
 
-__all__ = ["csv_table", "json_table", "opened"]
+__all__ = ["csv_table", "json_table", "line_numbers", "opened"]
 
 HEAD = 1 << 18
 MOST_HEAD = 1 << 25
@@ -40,7 +43,7 @@ def opened(path: Path) -> gzip.GzipFile | IO[bytes]:
     return gzip.open(path, "rb") if packed else path.open("rb")
 
 
-def csv_table(path: Path, shown: str, spool: Path, strict: bool = True) -> Table:
+def csv_table(path: Path, shown: str, spool: Path) -> Table:
     """Look into a CSV file.
 
     Parameters
@@ -49,33 +52,39 @@ def csv_table(path: Path, shown: str, spool: Path, strict: bool = True) -> Table
         Where it lies, and its name for people.
     spool
         A folder for a copy, where it is not written in UTF-8.
-    strict
-        False for lines that end in more than one way.
     """
-    sensor = path.name.split(".")[0]
+    sensor = stem(path)
     path, text, whole = _text(path, shown, spool)
     ends = _BREAK.split(text)
     lines = ends if whole else ends[:-1]
     delimiter, fields = _delimiter(lines)
     skip, names = _header(lines, delimiter, fields)
-    rows = [row for row in _rows(lines[skip:], delimiter) if len(row) == len(names)]
+    told = _rows(lines[skip:], delimiter)
+    rows = [row for row in told if len(row) == len(names)]
+    if told and not rows:
+        raise InputError(
+            f"{shown}: line {skip} names {len(names)} columns, but no line below has as many; "
+            f"the first has {len(told[0])}"
+        )
     decimal_comma = delimiter != "," and any(_with_comma(cells) for cells in zip(*rows, strict=True))
     # A quote that is never closed would swallow the rest of the file: where nobody quotes, it is a letter like others.
     quote = '"' if '"' in text else ""
     columns = []
     for place, name in enumerate(names):
         sample = tuple(row[place] for row in rows if row[place].strip().lower() not in MISSING)
-        numbers = [cell.replace(",", ".") for cell in sample] if decimal_comma else sample
-        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(numbers), sample))
+        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(plain(sample, decimal_comma)), sample))
+    tolerant = _relation(path, len(names), skip, delimiter, quote, strict=False)
+    strict = _relation(path, len(names), skip, delimiter, quote, strict=True)
+    mixed = len(set(_BREAK.findall(text))) > 1
     return Table(
-        shown, sensor, _relation(path, len(names), skip, delimiter, quote, strict), tuple(columns), skip + 1,
-        decimal_comma=decimal_comma, lines=path,
+        shown, sensor, tolerant if mixed else strict, tuple(columns), skip,
+        decimal_comma=decimal_comma, lines=path, tolerant=tolerant, empty=not told,
     )  # fmt: skip
 
 
 def json_table(path: Path, shown: str, spool: Path) -> Table:
     """Look into a file of JSON: an object per line, or one array of objects."""
-    sensor = path.name.split(".")[0]
+    sensor = stem(path)
     path, text, whole = _text(path, shown, spool)
     array = text.lstrip().startswith("[")
     if array:
@@ -108,6 +117,49 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
     return Table(
         shown, sensor, relation, tuple(columns), line="line", broken="told IS NULL", lines=None if array else path
     )
+
+
+def line_numbers(path: Path, skip: int, rejected: Sequence[int], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the lines, counted from 1, of some rows of a file of text, counted from 0.
+
+    Parameters
+    ----------
+    path
+        The file.
+    skip
+        Lines before the first row.
+    rejected
+        Lines that are no rows.
+    rows
+        Which rows; empty lines are none.
+    """
+    found = np.zeros(rows.size, dtype=np.int64)
+    order = np.argsort(rows, kind="stable")
+    wanted = rows[order]
+    barred = np.asarray(sorted(rejected), dtype=np.int64)
+    lines_before = rows_before = 0
+    carried = b""
+    with opened(path) as file:
+        while True:
+            block = file.read(1 << 24)
+            data = np.frombuffer(carried + (block or b"\n"), dtype=np.uint8)
+            # A line ends at its last mark: CR LF is one end.
+            ends = np.flatnonzero((data == 10) | ((data == 13) & (np.append(data[1:], 10) != 10)))
+            if block and ends.size and ends[-1] == data.size - 1 and data[-1] == 13:
+                ends = ends[:-1]
+            begins = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
+            numbers = lines_before + 1 + np.arange(ends.size)
+            length = ends - begins
+            full = (length > 1) | ((length == 1) & (data[begins] != 13))
+            is_row = full & (numbers > skip) & ~np.isin(numbers, barred)
+            places = numbers[is_row]
+            low, high = np.searchsorted(wanted, (rows_before, rows_before + places.size))
+            found[order[low:high]] = places[wanted[low:high] - rows_before]
+            rows_before += places.size
+            lines_before += ends.size
+            carried = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
+            if not block or high == wanted.size:
+                return found
 
 
 def _relation(path: Path, fields: int, skip: int, delimiter: str, quote: str, strict: bool) -> str:
@@ -223,33 +275,28 @@ def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, lis
         if line.startswith("#"):
             comment = row if len(row) == fields else None
             continue
-        if len(row) == fields - 1 and _ends_open(lines[place + 1 :], delimiter, fields):
-            row.append("")
+        below = [other for other in _rows(lines[place + 1 :], delimiter) if len(other) == fields]
+        if len(row) == fields - 1 and below:
+            # Rows that end in a delimiter, or begin with their own number as R writes them: a column without a name.
+            row = [*row, ""] if all(not other[-1].strip() for other in below) else ["", *row]
         if len(row) != fields:
             continue
-        if not _is_data(row, _rows(lines[place + 1 :], delimiter), fields):
+        if not _is_data(row, below):
             return place + 1, _unique(row)
         return place, _unique(comment or [""] * fields)
     return len(lines), [""]
 
 
-def _ends_open(lines: Sequence[str], delimiter: str, fields: int) -> bool:
-    """Say whether the rows end in a delimiter that the header has not."""
-    rows = [row for row in _rows(lines, delimiter) if len(row) == fields]
-    return bool(rows) and all(not row[-1].strip() for row in rows)
-
-
-def _is_data(row: Sequence[str], rows: Sequence[Sequence[str]], fields: int) -> bool:
+def _is_data(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Say whether a first line is a row like the others rather than names."""
     kinds = [kind_of([cell.replace(",", ".") if _decimal(cell) else cell]) for cell in row]
     if "time" in kinds:
         return True
-    alike = [other for other in rows if len(other) == fields]
-    if not alike or not set(kinds) & {"number"}:
+    if not below or "number" not in kinds:
         return False
     return all(
         kind == kind_of([cell.replace(",", ".") for cell in column])
-        for kind, column in zip(kinds, zip(*alike, strict=True), strict=True)
+        for kind, column in zip(kinds, zip(*below, strict=True), strict=True)
     )
 
 
