@@ -50,7 +50,7 @@ def test_each_kind_of_fault_is_found_and_named(kind: str, model: type[AutoOLRTR]
     random = np.random.default_rng(0)
     sensors = 16 if model is AutoOLRTR else 60
     truth = sound(sensors)[..., LEARNED : LEARNED + 3]
-    found, fitting, false = [], [], 0
+    found, fitting, off, false = [], [], [], 0
     for ill in (2, 5, 7):
         readings = truth.copy()
         readings[ill] = broken(truth[ill].T.ravel(), kind, random).reshape(3, 24).T
@@ -61,7 +61,8 @@ def test_each_kind_of_fault_is_found_and_named(kind: str, model: type[AutoOLRTR]
         fitting += [word in FITTING[kind] for word in result.reason[ill][result.faulty[ill]].tolist()]
         false += int(result.faulty.sum() - result.faulty[ill].sum())
         assert (result.score[ill][result.faulty[ill]] > 1).all()
-        assert np.abs(result.cleaned - truth)[ill][:, result.faulty[ill]].mean() < 1.5
+        off.append(np.abs(result.cleaned - truth)[ill][:, result.faulty[ill]].mean())
+    assert np.mean(off) < 1.2
     assert np.mean(found) >= 0.8
     assert np.mean(fitting) >= 0.75
     assert false <= 1

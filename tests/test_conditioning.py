@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,8 +25,36 @@ def drawn(seed: int, members: int, slots: int, share: float) -> tuple[Floats, Fl
     return covariance, deviation, random.random((members, slots)) < share
 
 
-def against_the_oracle(covariance: Floats, deviation: Floats, trusted: Bools) -> Conditioned:
-    found = condition(covariance, deviation, trusted)
+@dataclass
+class One:
+    """What is said of the one neighbourhood of a stack."""
+
+    expected: Floats
+    variance: Floats
+    completed: Floats
+    uncertainty: Floats
+    pull: Floats
+    precision: Floats
+
+
+def alone(found: Conditioned, index: int = 0, members: int | None = None) -> One:
+    row, square = (index, slice(members)), (index, slice(members), slice(members))
+    return One(
+        found.expected[row],
+        found.variance()[row],
+        found.completed[row],
+        found.uncertainty()[square],
+        found.pull[row],
+        found.precision[square],
+    )
+
+
+def conditioned(covariance: Floats, deviation: Floats, trusted: Bools) -> One:
+    return alone(condition(covariance[None], deviation[None], trusted[None]))
+
+
+def against_the_oracle(covariance: Floats, deviation: Floats, trusted: Bools) -> One:
+    found = conditioned(covariance, deviation, trusted)
     unit = np.sqrt(covariance.diagonal())
     expected, variance, completed, uncertainty = naive.conditioned(covariance, deviation, trusted)
     np.testing.assert_allclose(found.expected / unit[:, None], expected / unit[:, None], atol=1e-8)
@@ -72,18 +102,12 @@ def test_a_single_member_is_known_only_by_itself() -> None:
     np.testing.assert_allclose(found.expected, 0.0, atol=1e-12)
 
 
-def test_no_members_at_all() -> None:
-    found = condition(np.zeros((0, 0)), np.zeros((0, 5)), np.zeros((0, 5), dtype=bool))
-    assert found.expected.shape == (0, 5)
-    assert found.uncertainty.shape == (0, 0)
-
-
 @given(SEEDS)
 def test_precision_and_pull_say_what_the_expectation_rests_on(seed: int) -> None:
     covariance, deviation, trusted = drawn(seed, 6, 5, 0.8)
     trusted[2] = False
     trusted[[0, 1, 3, 4, 5], [0, 1, 3, 4, 0]] = True
-    found = condition(covariance, deviation, trusted)
+    found = conditioned(covariance, deviation, trusted)
     here = [0, 1, 3, 4, 5]
     unit = np.sqrt(covariance.diagonal())
     inverse = np.linalg.inv(covariance[np.ix_(here, here)])
@@ -106,7 +130,7 @@ def test_a_covariance_that_is_none_gives_numbers_all_the_same(seed: int, members
     broken = twins - 1e-3 * np.diag(random.random(members))
     deviation = random.normal(size=(1, 4)) + 0 * random.normal(size=(members, 4))
     for covariance in (twins, broken):
-        found = condition(covariance, deviation, random.random((members, 4)) < 0.8)
+        found = conditioned(covariance, deviation, random.random((members, 4)) < 0.8)
         for value in (found.expected, found.variance, found.completed, found.uncertainty):
             assert np.isfinite(value).all()
         assert (found.variance >= 0).all()
@@ -115,6 +139,28 @@ def test_a_covariance_that_is_none_gives_numbers_all_the_same(seed: int, members
 def test_the_input_is_not_written_to() -> None:
     covariance, deviation, trusted = drawn(3, 5, 4, 0.7)
     before = covariance.copy(), deviation.copy(), trusted.copy()
-    condition(covariance, deviation, trusted)
+    conditioned(covariance, deviation, trusted)
     for one, other in zip(before, (covariance, deviation, trusted), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@given(SEEDS, st.lists(st.integers(1, 14), min_size=1, max_size=5), st.sampled_from([1, 5, 30]))
+def test_a_stack_says_of_each_neighbourhood_what_it_would_say_alone(seed: int, sizes: list[int], slots: int) -> None:
+    """Neighbourhoods of several sizes padded to one, with few gaps and many; one has lost its definiteness."""
+    random = np.random.default_rng(seed)
+    width = max(sizes)
+    covariance, deviation = np.ones((len(sizes), width, width)), random.normal(size=(len(sizes), width, slots))
+    trusted = np.zeros(deviation.shape, dtype=bool)
+    drawings = []
+    for index, size in enumerate(sizes):
+        one, values, there = drawn(seed + index, size, slots, random.choice([0.3, 0.9, 0.98, 1.0]))
+        if index == 2:
+            one = np.ones((size, size)) - 1e-3 * np.diag(random.random(size))
+        there &= (random.random(size) < 0.9)[:, None]
+        drawings.append((one, values, there))
+        covariance[index, :size, :size], deviation[index, :size], trusted[index, :size] = one, values, there
+    found = condition(covariance, deviation, trusted, np.arange(width) < np.array(sizes)[:, None])
+    for index, (one, values, there) in enumerate(drawings):
+        wanted, got = conditioned(one, values, there), alone(found, index, sizes[index])
+        for field in fields(One):
+            np.testing.assert_allclose(getattr(got, field.name), getattr(wanted, field.name), rtol=1e-6, atol=1e-8)

@@ -173,16 +173,17 @@ def events(deviation: Floats, covariance: Floats) -> Floats:
     sensors = len(covariance)
     there = np.ones(deviation.shape, dtype=bool)
     usual = np.log(np.array([0.22, 0.1, 0.31]))
-    return judge.events(
-        condition(covariance, deviation, there),
-        there,
-        covariance,
-        np.broadcast_to(usual, (sensors, 3)),
-        np.full(sensors, 1e-3),
-        np.ones(sensors, dtype=bool),
+    found = judge.events(
+        condition(covariance[None], deviation[None], there[None]),
+        there[None],
+        covariance[None],
+        np.broadcast_to(usual, (1, sensors, 3)),
+        np.full((1, sensors), 1e-3),
+        np.ones((1, sensors), dtype=bool),
         sensors,
-        np.zeros(sensors),
+        np.zeros((1, sensors)),
     )
+    return np.asarray(found[0])
 
 
 def test_a_fault_is_no_event_and_a_wild_day_is_one() -> None:

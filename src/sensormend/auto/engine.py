@@ -6,9 +6,11 @@ import numpy as np
 
 from sensormend.auto import network, timeline
 from sensormend.auto.judging import Today, Verdict, judge_period
-from sensormend.auto.learning import Lessons, learn
+from sensormend.auto.learning import Lessons, Taught, learn, sketch_axes
 from sensormend.auto.memory import Model
+from sensormend.auto.priors import Priors
 from sensormend.auto.settling import Period, settle
+from sensormend.auto.stack import Stack
 from sensormend.recovery import FloatArray
 
 __all__ = ["bend", "run"]
@@ -46,7 +48,8 @@ def bend(model: Model) -> None:
 def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
     today = Today.of(model, readings)
-    verdict = judge_period(model, readings, today)
+    priors = Priors(model)
+    verdict = judge_period(model, today, priors)
     result = Period.blank(readings.shape[0], readings.shape[1], verdict.rounds)
     pools = model.pools
     tables = np.stack(
@@ -56,14 +59,16 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
         ]
     )
     if not learning:
-        for hood in model.hoods:
-            settle(model, hood, readings, today, verdict, result, tables)
+        for stack in priors.stacks:
+            settle(model, stack, priors.of(stack), today, verdict, result, tables)
         return result
     step = _try_rungs(model, today, verdict)
-    lessons = Lessons.new(model)
-    for hood in model.hoods:
-        state = settle(model, hood, readings, today, verdict, result, tables)
-        learn(model, hood, readings, today, verdict, state, tables, lessons)
+    lessons, axes = Lessons.new(model), sketch_axes(model)
+    after = model.channels.taken(slice(None))
+    for stack in priors.stacks:
+        state = settle(model, stack, priors.of(stack), today, verdict, result, tables)
+        learn(Taught(model, after, today, verdict, stack, state, tables, lessons), axes)
+    model.channels = after
     lessons.apply(model)
     pools.rank, pools.shrinkage = pools.rank + step[0], pools.shrinkage + step[1]
     return result
@@ -72,10 +77,11 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
 def _try_rungs(model: Model, today: Today, verdict: Verdict) -> tuple[int, int]:
     start = model.pools.period * SAMPLE
     chosen = {(start + index) % len(model.hoods) for index in range(min(SAMPLE, len(model.hoods)))}
-    samples = []
-    for index in sorted(chosen):
-        members = model.hoods[index].members
-        trusted = today.observed[members] & (today.known & ~verdict.flagged)[members, None]
-        samples.append((model.hoods[index], today.deviations(members), trusted))
-    samples = [sample for sample in samples if sample[2].any(axis=1).sum() > 3]
-    return network.try_rungs(model.pools, samples, model.channels) if samples else (0, 0)
+    stack = Stack.of(model.hoods, np.array(sorted(chosen)))
+    trusted = today.judged_readings(stack) & ~verdict.flagged[stack.members][:, :, None]
+    asked = np.flatnonzero(trusted.any(axis=2).sum(axis=1) > 3)
+    if asked.size == 0:
+        return 0, 0
+    stack = stack.part(asked)
+    sample = network.Sample(stack, today.deviations(stack.members), trusted[asked])
+    return network.try_rungs(model.pools, sample, model.channels)

@@ -132,7 +132,7 @@ def _moments(model: Model, members: IntArray, homes: IntArray) -> NDArray[np.flo
         variance[here[own]] = old.moments.diagonal()[there[own]]
     spread = np.sqrt(np.maximum(variance, 1e-24))
     sketch = model.channels.sketch[members]
-    sketch = sketch / np.maximum(np.linalg.norm(sketch, axis=1, keepdims=True), 1e-300)
+    sketch = sketch / np.maximum(np.linalg.norm(sketch, axis=1, keepdims=True), 1e-30)
     likely = sketch @ sketch.T * spread[:, None] * spread
     filled = np.where(np.isfinite(pairs), pairs, likely)
     correlation = np.clip(filled / spread[:, None] / spread, -1, 1)

@@ -9,6 +9,7 @@ steady sensor a narrow one.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.auto.conditioning import Conditioned
 from sensormend.auto.memory import Channels
@@ -53,6 +54,9 @@ YOUNG = 10
 STUCK = 1.5
 """Network movement, in usual residuals, that makes a stretch four times as long as usual count as stuck."""
 
+SHORTEST = 4
+"""Equal readings in a row from which a fiber may be called stuck."""
+
 
 def features(residual: FloatArray, there: BoolArray, floor: FloatArray) -> FloatArray:
     """Log of size, level and roughness of each fiber's residual, (fiber, feature); NaN with too few readings.
@@ -61,29 +65,36 @@ def features(residual: FloatArray, there: BoolArray, floor: FloatArray) -> Float
     faults of the fiber. `floor` is the size below which a residual means nothing.
     """
     count = there.sum(axis=1)
-    squares = _trimmed_mean(residual**2, there, 1)
-    ordered = np.sort(np.where(there, residual, np.inf), axis=1)
     cut = count // 8
-    place = np.arange(residual.shape[1])
-    middle = (place >= cut[:, None]) & (place < (count - cut)[:, None])
-    level = np.where(middle, ordered, 0.0).sum(axis=1) / np.maximum(middle.sum(axis=1), 1)
+    squares = _mean_between(residual**2, there, None, count - cut)
+    level = _mean_between(residual, there, cut, count - cut)
     both = there[:, 1:] & there[:, :-1]
+    pairs = both.sum(axis=1)
     # A spike makes two steps.
-    steps = _trimmed_mean(np.diff(residual, axis=1) ** 2, both, 2)
+    steps = _mean_between((residual[:, 1:] - residual[:, :-1]) ** 2, both, None, pairs - 2 * (pairs // 8))
+    found = np.empty((residual.shape[0], 3))
+    found[:, 0], found[:, 2] = squares, steps
     # A mean that happens to be near zero is luck, not precision.
-    found = np.stack([squares, level**2 + 0.1 * squares, steps], axis=1)
-    logs = 0.5 * np.log(found + (floor**2)[:, None] + 1e-300)
-    few = np.stack([count < 1, count < 3, both.sum(axis=1) < 3], axis=1)
-    return np.where(few, np.nan, logs)
+    found[:, 1] = level**2 + 0.1 * squares
+    found += (floor**2 + 1e-300)[:, None]
+    logs = np.log(found, out=found)
+    logs *= 0.5
+    logs[count < 1, 0] = logs[count < 3, 1] = logs[pairs < 3, 2] = np.nan
+    return logs
 
 
-def _trimmed_mean(values: FloatArray, there: BoolArray, eighths: int) -> FloatArray:
-    """Return the mean of each row's values without its largest few eighths."""
-    count = there.sum(axis=1)
-    keep = count - eighths * (count // 8)
-    ordered = np.sort(np.where(there, values, np.inf), axis=1)
-    kept = np.arange(values.shape[1]) < keep[:, None]
-    return np.asarray(np.where(kept, ordered, 0.0).sum(axis=1) / np.maximum(keep, 1))
+def _mean_between(values: FloatArray, there: BoolArray, low: IntArray | None, high: IntArray) -> FloatArray:
+    """Return the mean of each row's values from the `low`-th smallest to before the `high`-th."""
+    ordered = np.where(there, values, np.inf)
+    ordered.sort(axis=1)
+    place = np.arange(values.shape[1])
+    kept = place < high[:, None]
+    length = high
+    if low is not None:
+        kept &= place >= low[:, None]
+        length = high - low
+    ordered[~kept] = 0.0
+    return np.asarray(ordered.sum(axis=1) / np.maximum(length, 1))
 
 
 def usual(channels: Channels, pooled: FloatArray, guess: FloatArray) -> FloatArray:
@@ -114,7 +125,7 @@ def scores(found: FloatArray, middle: FloatArray, event: FloatArray, limit: Floa
 def events(
     view: Conditioned,
     trusted: BoolArray,
-    kinship: FloatArray,
+    covariance: FloatArray,
     middle: FloatArray,
     floor: FloatArray,
     active: BoolArray,
@@ -123,59 +134,80 @@ def events(
 ) -> FloatArray:
     """Return how unusual the residuals of each core member's closest relatives are today, as a log factor >= 0.
 
-    The relatives' residuals are taken without the member itself, so that its own fault is not an event.
+    The relatives' residuals are taken without the member itself, so that its own fault is not an event. All is
+    (neighbourhood, member, ...).
     """
-    size = kinship.shape[0]
+    stack, size, slots = trusted.shape
     count = min(RELATIVES, size - 1)
     if count < 2:
-        return np.zeros((core, middle.shape[1]))
-    closeness = np.abs(kinship[:core]).copy()
-    closeness[:, ~active] = -1
-    closeness[np.arange(core), np.arange(core)] = -1
-    near = np.argpartition(-closeness, count - 1, axis=1)[:, :count]
-    valid = np.take_along_axis(closeness, near, axis=1) > 0
-    own = np.maximum(view.precision.diagonal(), 1e-300)
-    link = view.precision[np.arange(core)[:, None], near]
-    left = view.pull[near] - (link / own[:core, None])[:, :, None] * view.pull[:core, None, :]
-    sharp = np.maximum(own[near] - link**2 / own[:core, None], 1e-9 * own[near])
-    values = view.completed[near]
-    slots = values.shape[2]
-    expected = (values - left / sharp[:, :, None]).reshape(core * count, slots)
-    residual = values.reshape(core * count, slots) - smoothed(expected, ripple[near].reshape(-1, 1))
-    found = features(residual, trusted[near].reshape(core * count, slots), floor[near].ravel())
-    over = np.clip(found.reshape(core, count, -1) - middle[near], -1.0, 1.4)
-    good = valid[:, :, None] & np.isfinite(over)
-    asked = good.sum(axis=1)
-    mean = np.where(good, over, 0.0).sum(axis=1) / np.maximum(asked, 1)
-    return np.where(asked >= 2, np.maximum(mean, 0.0), 0.0)
+        return np.zeros((stack, core, middle.shape[2]))
+    near, valid = _relatives(covariance, active, core, count)
+    own = np.maximum(view.precision.diagonal(axis1=1, axis2=2), 1e-300)
+    link = np.take_along_axis(view.precision[:, :core], near, axis=2)
+    # From here on the members of all neighbourhoods are in one row.
+    near += size * np.arange(stack)[:, None, None]
+    asked = near.ravel()
+    bound = link / own[:, :core, None]
+    sharp = own.ravel()[near]
+    left = view.pull.reshape(-1, slots)[near]
+    left -= bound[:, :, :, None] * view.pull[:, :core, None, :]
+    left /= np.maximum(sharp - link * bound, 1e-9 * sharp)[:, :, :, None]
+    residual = left.reshape(-1, slots)
+    share = ripple.ravel()[asked]
+    if share.any():
+        values = view.completed.reshape(-1, slots)[asked]
+        residual = values - smoothed(values - residual, share[:, None])
+    found = features(residual, trusted.reshape(-1, slots)[asked], floor.ravel()[asked])
+    over = found - middle.reshape(-1, found.shape[1])[asked]
+    np.clip(over, -1.0, 1.4, out=over)
+    over = over.reshape(stack, core, count, -1)
+    good = valid[:, :, :, None] & np.isfinite(over)
+    heard = good.sum(axis=2)
+    mean = np.where(good, over, 0.0).sum(axis=2) / np.maximum(heard, 1)
+    return np.where(heard >= 2, np.maximum(mean, 0.0), 0.0)
+
+
+def _relatives(covariance: FloatArray, active: BoolArray, core: int, count: int) -> tuple[NDArray[np.intp], BoolArray]:
+    """Return who are the most correlated active members of each core member, and which of them are any."""
+    spread = np.sqrt(covariance.diagonal(axis1=1, axis2=2))
+    closeness = np.abs(covariance[:, :core])
+    closeness /= spread[:, None, :]
+    np.copyto(closeness, -1.0, where=~active[:, None, :])
+    closeness[:, np.arange(core), np.arange(core)] = -1.0
+    near = np.argpartition(closeness, -count, axis=2)[:, :, -count:]
+    return near, np.take_along_axis(closeness, near, axis=2) > 0
 
 
 def smoothed(expected: FloatArray, share: FloatArray) -> FloatArray:
     """Take away a share of what differs from the mean of the two neighbouring slots."""
-    padded = np.concatenate([expected[:, :1], expected, expected[:, -1:]], axis=1)
-    return np.asarray(expected - share * (expected - 0.5 * (padded[:, 2:] + padded[:, :-2])))
+    half = (0.5 * share) * expected
+    found = expected - 2 * half
+    found[..., 1:] += half[..., :-1]
+    found[..., :-1] += half[..., 1:]
+    found[..., 0] += half[..., 0]
+    found[..., -1] += half[..., -1]
+    return np.asarray(found)
 
 
 def longest_run(values: FloatArray, there: BoolArray) -> tuple[IntArray, BoolArray]:
     """Length of the longest stretch of equal readings in each fiber, and its cells; gaps are passed over."""
     fibers, slots = values.shape
-    length = np.zeros(fibers, dtype=np.intp)
-    best = np.zeros(fibers, dtype=np.intp)
-    label = np.zeros(fibers, dtype=np.intp)
-    best_label = np.zeros(fibers, dtype=np.intp)
-    labels = np.zeros((fibers, slots), dtype=np.intp)
-    held = np.full(fibers, np.nan)
-    for slot in range(slots):
-        seen = there[:, slot]
-        same = seen & (values[:, slot] == held)
-        label += seen & ~same
-        length = np.where(seen, np.where(same, length + 1, 1), length)
-        held = np.where(seen, values[:, slot], held)
-        labels[:, slot] = np.where(seen, label, 0)
-        longer = length > best
-        best = np.where(longer, length, best)
-        best_label = np.where(longer, label, best_label)
-    return best, (labels == best_label[:, None]) & there
+    starts = there.copy()
+    starts[:, 1:] &= values[:, 1:] != values[:, :-1]
+    broken = np.flatnonzero(~there.all(axis=1))
+    if broken.size:
+        # The reading before may be some slots away.
+        column = np.where(there[broken], np.arange(slots), 0)
+        newest = np.maximum.accumulate(column, axis=1)
+        before = np.take_along_axis(values[broken], newest, axis=1)[:, :-1]
+        starts[broken, 1:] = there[broken, 1:] & (values[broken, 1:] != before)
+    label = np.cumsum(starts, axis=1)
+    label += (slots + 1) * np.arange(fibers)[:, None]
+    lengths = np.bincount(label[there], minlength=fibers * (slots + 1)).reshape(fibers, slots + 1)
+    longest = lengths.argmax(axis=1)
+    best = np.take_along_axis(lengths, longest[:, None], axis=1)[:, 0]
+    longest += (slots + 1) * np.arange(fibers)
+    return best, (label == longest[:, None]) & there
 
 
 def stuck_scores(
@@ -186,7 +218,7 @@ def stuck_scores(
     mean = np.where(inside, expected, 0.0).sum(axis=1) / count
     moved = np.sqrt(np.where(inside, (expected - mean[:, None]) ** 2, 0.0).sum(axis=1) / count)
     found = moved / np.maximum(size, 1e-300) * (length / (4 * np.maximum(run, 1.0))) / STUCK
-    return np.where(length >= 4, found, 0.0)
+    return np.where(length >= SHORTEST, found, 0.0)
 
 
 def learn_usual(channels: Channels, rows: IntArray, found: FloatArray, sound: BoolArray) -> None:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.auto import judge, network
+from sensormend.auto import judge
 from sensormend.auto.conditioning import condition
-from sensormend.auto.memory import Hood, Model
+from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import IntArray
+from sensormend.auto.priors import Priors
+from sensormend.auto.stack import Stack, stacked
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["COMPANY", "WARM", "Today", "Verdict", "judge_period", "related"]
@@ -29,6 +31,9 @@ EASE = 0.7
 
 ROUNDS = 12
 
+BLOCK = 4096
+"""Fibers that are looked at in one go where nothing else bounds the memory that takes."""
+
 
 @dataclass(eq=False)
 class Today:
@@ -37,50 +42,66 @@ class Today:
     Deviations are kept in single precision: for a large network they are one more array of the size of its readings.
     """
 
+    readings: FloatArray
     observed: BoolArray
     deviation: NDArray[np.float32]
+    variable: IntArray
     known: BoolArray
     floor: FloatArray
     middle: FloatArray
     limit: FloatArray
     ripple: FloatArray
+    length: IntArray
+    still: BoolArray
 
     @classmethod
     def of(cls, model: Model, readings: FloatArray) -> Today:
         """Look at readings (channel, slot) with a model's eyes."""
-        channels = model.channels
+        channels, variable = model.channels, model.variable
         observed = np.isfinite(readings)
         known = channels.days > 0
-        deviation = np.zeros(readings.shape, dtype=np.float32)
+        deviation = np.empty(readings.shape, dtype=np.float32)
+        length, still = np.empty(known.size, dtype=np.intp), np.empty(readings.shape, dtype=bool)
+        for start in range(0, known.size, BLOCK):
+            rows = slice(start, start + BLOCK)
+            scaled = model.scales.forward(readings[rows], variable[rows])
+            scaled -= model.usual_values(rows) * known[rows, None]
+            deviation[rows] = np.where(observed[rows], scaled, 0.0)
+            length[rows], still[rows] = judge.longest_run(readings[rows], observed[rows])
         spread = np.zeros(known.size)
         for hood in model.hoods:
-            core = hood.members[: hood.core]
-            scaled = model.scales.forward(readings[core], model.variable[core])
-            scaled -= np.where(known[core, None], model.usual_values(core), 0.0)
-            deviation[core] = np.where(observed[core], scaled, 0.0)
-            spread[hood.members[: hood.core]] = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 0))
+            spread[hood.members[: hood.core]] = hood.moments.diagonal()[: hood.core]
+        spread = np.sqrt(np.maximum(spread, 0.0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
         widths = np.clip(
             model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5)), *judge.SPREAD
         )
         stay = model.pools.stay[0] / model.pools.stay.sum()
         return cls(
+            readings=readings,
             observed=observed,
             deviation=deviation,
+            variable=variable,
             known=known,
             # A hundredth of a sensor's own variation is nothing that its neighbours could vouch for.
             floor=np.maximum(0.5 * step, 0.01 * spread),
             middle=judge.usual(channels, model.pooled(channels.median, model.first_guess()), model.own_guess()),
             limit=judge.limits(channels, widths, EASE * stay * channels.flagged),
             ripple=model.ripple(),
+            length=length,
+            still=still,
         )
 
-    def deviations(self, rows: IntArray) -> FloatArray:
+    def deviations(self, rows: NDArray[np.intp]) -> FloatArray:
         """Return how far these channels' readings are from their usual values, 0 where there is none.
 
         A channel without usual values yet has its readings on the variable's scale instead.
         """
         return self.deviation[rows].astype(float)
+
+    def judged_readings(self, stack: Stack) -> BoolArray:
+        """Say where members that are known have readings, (neighbourhood, member, slot)."""
+        return np.asarray(self.observed[stack.members] & (self.known[stack.members] & stack.real)[:, :, None])
 
 
 @dataclass(eq=False)
@@ -93,42 +114,42 @@ class Verdict:
     event: FloatArray
     excess: FloatArray
     stuck: FloatArray
-    length: IntArray
-    inside: BoolArray
     rounds: int = 0
 
+    @classmethod
+    def open(cls, count: int) -> Verdict:
+        """Return that nothing is known against anyone."""
+        return cls(
+            flagged=np.zeros(count, dtype=bool),
+            score=np.zeros(count),
+            found=np.full((count, 3), np.nan),
+            event=np.zeros((count, 3)),
+            excess=np.zeros((count, 3)),
+            stuck=np.zeros(count),
+        )
 
-def judge_period(model: Model, readings: FloatArray, today: Today) -> Verdict:
+
+def judge_period(model: Model, today: Today, priors: Priors) -> Verdict:
     """Flag fibers until nobody else is past the threshold; whoever is no longer past it comes back once."""
     count = today.known.size
-    length, inside = judge.longest_run(readings, today.observed)
-    verdict = Verdict(
-        flagged=np.zeros(count, dtype=bool),
-        score=np.zeros(count),
-        found=np.full((count, 3), np.nan),
-        event=np.zeros((count, 3)),
-        excess=np.zeros((count, 3)),
-        stuck=np.zeros(count),
-        length=length,
-        inside=inside,
-    )
-    judged = _judgeable(model, today)
+    verdict = Verdict.open(count)
+    stale = priors.stacks
+    judged = _judgeable(stale, today)
     if not judged.any():
         return verdict
-    for hood in model.hoods:
-        _screen(hood, today, verdict)
+    for stack in stale:
+        _screen(stack, today, verdict)
     bar = np.where(model.channels.days < WARM, 2.0, 1.0)
     returned = np.zeros(count, dtype=bool)
-    stale = model.hoods
     while verdict.rounds < ROUNDS:
         verdict.rounds += 1
-        for hood in stale:
-            _assess(model, hood, today, verdict)
+        for stack in stale:
+            _assess(model, stack, today, verdict, priors.of(stack))
         verdict.score[~judged] = 0.0
         over = judged & ~verdict.flagged & (verdict.score > bar)
         if over.any():
             # The worst first: what they did to their neighbours goes with them.
-            changed = over & (verdict.score >= np.sqrt(_worst(model.hoods, verdict.score, over)))
+            changed = over & (verdict.score >= np.sqrt(_worst(priors.stacks, verdict.score, over)))
             verdict.flagged |= changed
         else:
             # Nobody speaks for those whom the others cannot judge: what was far from everyone stays aside.
@@ -137,94 +158,120 @@ def judge_period(model: Model, readings: FloatArray, today: Today) -> Verdict:
                 break
             returned |= changed
             verdict.flagged &= ~changed
-        stale = [hood for hood in model.hoods if changed[hood.members].any()]
+        stale = _touched(model, priors.stacks, changed)
     return verdict
 
 
-def _judgeable(model: Model, today: Today) -> BoolArray:
+def _touched(model: Model, stacks: list[Stack], changed: BoolArray) -> list[Stack]:
+    """Return the neighbourhoods in which someone changed."""
+    touched = [stack.index[(changed[stack.members] & stack.real).any(axis=1)] for stack in stacks]
+    if all(found.size == stack.index.size for found, stack in zip(touched, stacks, strict=True)):
+        return stacks
+    return stacked(model.hoods, np.concatenate(touched))
+
+
+def _judgeable(stacks: list[Stack], today: Today) -> BoolArray:
     """Say whose fibers are compared with the others': those that have readings and company.
 
     Those who turn out to be unrelated are not called faulty, but what is unusual even for them is not learned.
     """
     judgeable = np.zeros(today.known.size, dtype=bool)
-    for hood in model.hoods:
-        core = hood.members[: hood.core]
-        seen = today.observed[hood.members].any(axis=1) & today.known[hood.members]
-        company = seen.sum() - seen[: hood.core] >= COMPANY
-        judgeable[core] = seen[: hood.core] & company
+    seen = today.observed.any(axis=1) & today.known
+    for stack in stacks:
+        company = seen[stack.members] & stack.real
+        judgeable[stack.rows] = stack.flat(company & (company.sum(axis=1, keepdims=True) - company >= COMPANY))
     return judgeable
 
 
-def related(model: Model, hood: Hood) -> BoolArray:
+def related(model: Model, stack: Stack) -> BoolArray:
     """Say of which members the others explain enough to judge them; the young have the benefit of the doubt."""
-    variance = np.maximum(hood.moments.diagonal().astype(float), 1e-300)
-    skill = 1 - model.channels.residual[hood.members] / variance
-    return np.asarray((skill >= UNRELATED) | (model.channels.days[hood.members] < WARM))
+    variance = np.ones(stack.members.shape)
+    for row, hood in zip(variance, stack.hoods, strict=True):
+        row[: hood.members.size] = hood.moments.diagonal()
+    skill = 1 - model.channels.residual[stack.members] / np.maximum(variance, 1e-300)
+    return np.asarray((skill >= UNRELATED) | (model.channels.days[stack.members] < WARM))
 
 
-def _worst(hoods: list[Hood], score: FloatArray, over: BoolArray) -> FloatArray:
+def _worst(stacks: list[Stack], score: FloatArray, over: BoolArray) -> FloatArray:
     """Return for every candidate the worst score among the candidates of its neighbourhood."""
     worst = np.ones_like(score)
-    for hood in hoods:
-        rows = hood.members[over[hood.members]]
-        if rows.size:
-            worst[hood.members[: hood.core]] = score[rows].max()
+    candidates = np.where(over, score, 0.0)
+    for stack in stacks:
+        most = (candidates[stack.members] * stack.real).max(axis=1)
+        worst[stack.rows] = np.repeat(np.where(most > 0, most, 1.0), stack.mine.sum(axis=1))
     return worst
 
 
-def _screen(hood: Hood, today: Today, verdict: Verdict) -> None:
+def _screen(stack: Stack, today: Today, verdict: Verdict) -> None:
     """Set aside what is far from everyone before anyone is predicted from it; it may come back later."""
-    core = hood.members[: hood.core]
-    there = today.observed[core] & today.known[core, None]
-    rows = there.any(axis=1)
-    if rows.sum() < 4:
-        return
-    spread = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 1e-24))
-    scaled = np.where(there, today.deviations(core) / spread[:, None], np.nan)[rows]
-    scaled = scaled[:, np.isfinite(scaled).any(axis=0)]
-    typical = np.nanmedian(np.abs(scaled - np.nanmedian(scaled, axis=0)), axis=1)
+    core = stack.members[:, : stack.core]
+    there = today.observed[core] & (today.known[core] & stack.mine)[:, :, None]
+    rows = there.any(axis=2)
+    spread = np.ones(core.shape)
+    for row, hood in zip(spread, stack.hoods, strict=True):
+        row[: hood.core] = np.sqrt(np.maximum(hood.moments.diagonal()[: hood.core], 1e-24))
+    scaled = np.where(there, today.deviations(core) / spread[:, :, None], np.nan)
+    middle = _quantile(np.sort(scaled.transpose(0, 2, 1), axis=2), there.sum(axis=1), 0.5)
+    scaled -= middle[:, None, :]
+    np.abs(scaled, out=scaled)
+    scaled.sort(axis=2)
+    typical = _quantile(scaled, there.sum(axis=2), 0.5)
+    count = rows.sum(axis=1)
     # Not the median: on a bad day half of the fibers may be wrong.
-    far = (typical > 6 * np.quantile(typical, 0.3)) & (typical > 1.5)
-    if far.mean() <= 0.6:
-        verdict.flagged[core[rows][far]] = True
+    low = _quantile(np.sort(np.where(rows, typical, np.nan), axis=1), count, 0.3)
+    far = rows & (typical > 6 * low[:, None]) & (typical > 1.5)
+    far &= ((count >= 4) & (far.sum(axis=1) <= 0.6 * count))[:, None]
+    verdict.flagged[core[far]] = True
 
 
-def _assess(model: Model, hood: Hood, today: Today, verdict: Verdict) -> None:
-    """Score the fibers of a neighbourhood, given who is flagged so far."""
-    members, core = hood.members, hood.members[: hood.core]
-    there = today.observed[members] & today.known[members, None]
-    trusted = there & ~verdict.flagged[members, None]
-    prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
+def _quantile(ordered: FloatArray, count: NDArray[np.intp], share: float) -> FloatArray:
+    """Return a quantile of the first `count` numbers along the last axis, which are in order; 0 where there is none."""
+    place = share * (np.maximum(count, 1) - 1)
+    low = np.floor(place).astype(np.intp)
+    high = np.minimum(low + 1, np.maximum(count, 1) - 1)
+    below, above = (np.take_along_axis(ordered, which[..., None], axis=-1)[..., 0] for which in (low, high))
+    found = below + (place - low) * (above - below)
+    return np.where(count > 0, found, 0.0)
+
+
+def _assess(model: Model, stack: Stack, today: Today, verdict: Verdict, prior: FloatArray) -> None:
+    """Score the fibers of some neighbourhoods, given who is flagged so far."""
+    members, rows = stack.members, stack.rows
+    there = today.judged_readings(stack)
+    trusted = there & ~verdict.flagged[members][:, :, None]
     deviation = today.deviations(members)
-    view = condition(prior, deviation, trusted)
-    expected = judge.smoothed(view.expected, today.ripple[members, None])[: hood.core]
-    residual = np.where(there[: hood.core], deviation[: hood.core] - expected, 0.0)
-    found = judge.features(residual, there[: hood.core], today.floor[core])
-    spread = np.sqrt(prior.diagonal())
+    view = condition(prior, deviation, trusted, stack.real)
+    expected = judge.smoothed(stack.flat(view.expected), today.ripple[rows, None])
+    seen = stack.flat(there)
+    found = judge.features((stack.flat(deviation) - expected) * seen, seen, today.floor[rows])
     event = judge.events(
         view,
         trusted,
-        prior / spread[:, None] / spread,
+        prior,
         today.middle[members],
         today.floor[members],
-        trusted.any(axis=1) & (model.channels.judged[members] > 2),
-        hood.core,
+        trusted.any(axis=2) & (model.channels.judged[members] > 2),
+        stack.core,
         today.ripple[members],
     )
-    count = there[: hood.core].sum(axis=1)
-    excess = judge.scores(found, today.middle[core], event, today.limit[core], count)
-    size = np.maximum(np.exp(today.middle[core, 0]), 2 * today.floor[core])
-    stuck = judge.stuck_scores(
-        expected + model.usual_values(core),
-        verdict.inside[core],
-        verdict.length[core],
-        model.channels.run[core],
-        size,
-    )
-    verdict.found[core], verdict.event[core], verdict.excess[core], verdict.stuck[core] = (
-        found,
-        event,
-        excess,
-        stuck,
-    )
-    verdict.score[core] = np.maximum(excess.max(axis=1), stuck)
+    flat = stack.flat(event)
+    excess = judge.scores(found, today.middle[rows], flat, today.limit[rows], seen.sum(axis=1))
+    verdict.found[rows], verdict.event[rows], verdict.excess[rows] = found, flat, excess
+    verdict.stuck[rows] = _stuck(model, today, rows, expected)
+    verdict.score[rows] = np.maximum(excess.max(axis=1), verdict.stuck[rows])
+
+
+def _stuck(model: Model, today: Today, rows: IntArray, expected: FloatArray) -> FloatArray:
+    """Score how these fibers stand still, given what is expected of them; few do at all."""
+    score = np.zeros(rows.size)
+    long = np.flatnonzero(today.length[rows] >= judge.SHORTEST)
+    if long.size:
+        mine = rows[long]
+        score[long] = judge.stuck_scores(
+            expected[long] + model.usual_values(mine),
+            today.still[mine],
+            today.length[mine],
+            model.channels.run[mine],
+            np.maximum(np.exp(today.middle[mine, 0]), 2 * today.floor[mine]),
+        )
+    return score

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.auto import judge, network, timeline
 from sensormend.auto.judging import Today, Verdict
-from sensormend.auto.memory import SKETCH, Hood, Model
+from sensormend.auto.memory import SKETCH, Channels, Model
+from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.settling import Settled
+from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Lessons", "learn"]
+__all__ = ["Lessons", "Taught", "learn", "sketch_axes"]
 
 LEVEL_MEMORY = 0.96
 """Weight of the past in the usual value of a slot: the level follows a season, a week of faults does not move it."""
@@ -35,9 +39,11 @@ DOUBTFUL = 0.6
 
 @dataclass(eq=False)
 class Lessons:
-    """What the neighbourhoods found for the parts of the memory that they share."""
+    """What the neighbourhoods found for the parts of the memory that they share.
 
-    taken: BoolArray
+    `products` and `pairs` are (variable, slot, slot) until they are applied.
+    """
+
     products: FloatArray
     pairs: FloatArray
     daily: FloatArray
@@ -46,30 +52,27 @@ class Lessons:
     hidden: FloatArray
     ratios: list[list[FloatArray]]
     stay: FloatArray
-    axes: FloatArray
 
     @classmethod
     def new(cls, model: Model) -> Lessons:
         """Return lessons of which none is learned yet."""
         variables, slots = model.variables, model.slots
         return cls(
-            taken=np.zeros(model.channels.days.size, dtype=bool),
-            products=np.zeros((variables, slots)),
-            pairs=np.zeros((variables, slots)),
+            products=np.zeros((variables, slots, slots)),
+            pairs=np.zeros((variables, slots, slots)),
             daily=np.zeros((variables, 2)),
             ripple=np.zeros((variables, 2)),
             beyond=np.zeros((variables, 2)),
             hidden=np.zeros(variables),
             ratios=[[] for _ in range(2 * variables)],
             stay=np.zeros(2),
-            axes=np.random.default_rng([model.seed, model.pools.period]).normal(size=(slots, SKETCH)),
         )
 
     def apply(self, model: Model) -> None:
         """Fold them into the model; a new period begins."""
         pools = model.pools
-        pools.products += (POOL_MEMORY - 1) * pools.products + self.products
-        pools.pairs += (POOL_MEMORY - 1) * pools.pairs + self.pairs
+        pools.products += (POOL_MEMORY - 1) * pools.products + _by_lag(self.products)
+        pools.pairs += (POOL_MEMORY - 1) * pools.pairs + _by_lag(self.pairs)
         pools.daily += (POOL_MEMORY - 1) * pools.daily + self.daily
         pools.ripple += (POOL_MEMORY - 1) * pools.ripple + self.ripple
         pools.stay += -0.01 * pools.stay + self.stay
@@ -83,212 +86,252 @@ class Lessons:
                 missed = self.beyond[which] / self.hidden[which]
                 pools.width[which] *= np.exp(step * (missed - (1 - model.interval)))
             pools.calibrated[which] += 1
-        model.channels.days += self.taken
         lost = np.flatnonzero((model.channels.held >= START_OVER) & (model.channels.days > 0))
         if lost.size:
             model.channels.forget(lost)
         pools.period += 1
 
 
-def learn(
-    model: Model,
-    hood: Hood,
-    readings: FloatArray,
-    today: Today,
-    verdict: Verdict,
-    state: Settled,
-    tables: FloatArray,
-    lessons: Lessons,
-) -> None:
-    """Learn from a neighbourhood's period; only the channels that it judges change beyond its own moments."""
-    channels, core, n = model.channels, hood.members[: hood.core], hood.core
+def _by_lag(products: FloatArray) -> FloatArray:
+    """Sum products of slots with slots, (variable, slot, slot), over all pairs that are as far apart."""
+    slots = products.shape[1]
+    first, second = np.triu_indices(slots)
+    return np.stack([np.bincount(second - first, table[first, second], slots) for table in products])
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """What a period has for the channels that a stack judges, one row per fiber: settled, and what goes into memory.
+
+    `channels` is the memory that is written to. What others read of a channel today is as it was in the morning, so
+    no neighbourhood's turn depends on another's.
+    """
+
+    model: Model
+    channels: Channels
+    today: Today
+    verdict: Verdict
+    stack: Stack
+    state: Settled
+    tables: FloatArray
+    lessons: Lessons
+
+    @property
+    def rows(self) -> IntArray:
+        """The channels."""
+        return self.stack.rows
+
+    def flat(self, name: str) -> NDArray[Any]:
+        """Return a part of what was settled."""
+        return self.stack.flat(getattr(self.state, name))
+
+
+def learn(period: Taught, axes: FloatArray) -> None:
+    """Learn from a period of some neighbourhoods; only the channels that they judge change beyond their own moments.
+
+    `axes` are today's for the sketches.
+    """
+    model, channels, stack, state, rows = period.model, period.channels, period.stack, period.state, period.rows
     born = state.newborns.born
     if model.pools.period and model.pools.pairs.any():
-        _calibrate(model, hood, state, tables, lessons)
+        _calibrate(period)
     weight = np.where(state.known, np.minimum(1.0, (DOUBTFUL / np.maximum(state.score, 1e-9)) ** 2), 1.0)
     full = _completed(state, weight)
-    uncertainty = _uncertainty(model, hood, state, weight)
-    network.learn_moments(hood, channels, full, uncertainty, born, state.prior)
-    network.refresh(hood, channels, born)
+    _add_doubt(state, weight)
+    moments = network.learn_moments(stack, model.channels, full, state.uncertainty, born, state.prior)
+    network.refresh(stack, moments, state.known | born)
 
-    seen: BoolArray = np.asarray(state.observed[:n].any(axis=1))
-    sound = state.known[:n] & seen & ~state.flagged[:n]
-    taken = state.known[:n] | born[:n]
-    rate = np.maximum(1 / (channels.days[core] + 1), 1 - LEVEL_MEMORY)[:, None]
-    channels.mean[core] += state.shift[:n, None]
-    channels.former[core] = np.where(state.shift[:n] != 0, -state.shift[:n], channels.former[core])
-    value = state.usual[:n] + full[:n] - _borrowed(model, hood)[:, None] * state.expected[:n]
-    channels.mean[core] += np.where(taken[:, None], rate * (value - channels.mean[core]), 0.0)
-    _learn_residuals(model, hood, state, sound, lessons)
-    rows = np.flatnonzero(state.known[:n] & seen & (channels.days[core] >= 2))
-    if rows.size:
-        found = verdict.found[core[rows]] - verdict.event[core[rows]]
+    known, flagged, shift = period.flat("known"), period.flat("flagged"), period.flat("shift")
+    seen: BoolArray = np.asarray(period.flat("observed").any(axis=1))
+    sound, fresh = known & seen & ~flagged, stack.flat(born)
+    taken = known | fresh
+    whole = stack.flat(full)
+    days = channels.days[rows]
+    rate = np.maximum(1 / (days + 1), 1 - LEVEL_MEMORY) * taken
+    mean = channels.mean[rows] + shift[:, None]
+    channels.former[rows] = np.where(shift != 0, -shift, channels.former[rows])
+    value = period.flat("usual") + whole
+    borrowed = _borrowed(model, stack)
+    if borrowed.any():
+        value -= borrowed[:, None] * period.flat("expected")
+    channels.mean[rows] = np.where(taken[:, None], mean + rate[:, None] * (value - mean), mean)
+    _learn_residuals(period, sound)
+    asked = np.flatnonzero(known & seen & (days >= 2))
+    if asked.size:
+        mine = rows[asked]
+        found = period.verdict.found[mine] - period.verdict.event[mine]
         # A feature that too few readings left open is taken to be as usual.
-        found = np.where(np.isfinite(found), found, today.middle[core[rows]])
-        judge.learn_usual(channels, core[rows], found, ~state.flagged[:n][rows])
-    before = channels.flagged[core] == 1
-    wrong = state.flagged[:n] & state.known[:n]
-    lessons.stay += [np.sum(before & wrong & (state.score[:n] > 1.3)), np.sum(before & seen & ~wrong)]
-    _learn_habits(model, hood, readings, verdict, state, sound, seen)
-    _remember(model, hood, state, sound | born[:n])
-    spread = np.sqrt(np.maximum(hood.moments.diagonal()[:n], 1e-24))[:, None]
-    channels.sketch[core] += -0.03 * channels.sketch[core] + (full[:n] / spread) @ lessons.axes
-    lessons.taken[core] = taken
+        found = np.where(np.isfinite(found), found, period.today.middle[mine])
+        judge.learn_usual(channels, mine, found, ~flagged[asked])
+    _learn_habits(period, sound, seen)
+    _remember(period, sound | fresh)
+    spread = np.sqrt(np.maximum(stack.flat(moments.diagonal(axis1=1, axis2=2)), 1e-24))[:, None]
+    channels.sketch[rows] += -0.03 * channels.sketch[rows] + (whole / spread) @ axes
+    channels.days[rows] += taken
 
 
 def _completed(state: Settled, weight: FloatArray) -> FloatArray:
     """Return the deviations to learn from: doubtful readings lean on what the network says."""
-    leaning = state.view.expected + weight[:, None] * (state.deviation - state.view.expected)
-    full = np.where(state.trusted & state.known[:, None], leaning, state.view.completed)
+    full = state.completed.copy()
+    hood, row = np.nonzero(weight < 1)
+    if hood.size:
+        plain = state.plain[hood, row]
+        leaning = plain + weight[hood, row, None] * (state.deviation[hood, row] - plain)
+        full[hood, row] = np.where(state.trusted[hood, row], leaning, full[hood, row])
     # What nobody could judge must not blow up a sensor's variance and with it what is expected of it.
-    bound = np.where(state.known, FARTHEST * np.sqrt(state.prior.diagonal()), np.inf)[:, None]
-    full = np.clip(full, -bound, bound)
+    bound = np.where(state.known, FARTHEST * np.sqrt(state.prior.diagonal(axis1=1, axis2=2)), np.inf)[:, :, None]
+    np.clip(full, -bound, bound, out=full)
     born = state.newborns.born
     if born.any():
         full[born] = np.where(state.observed[born], state.deviation[born], state.expected[born])
     return full
 
 
-def _borrowed(model: Model, hood: Hood) -> FloatArray:
+def _borrowed(model: Model, stack: Stack) -> FloatArray:
     """Return how far a channel that joined older ones lives in weather that its own mean does not know yet.
 
     What the others say is unusual about today must not go into its usual values.
     """
-    days = model.channels.days[hood.members]
-    joined = days.max() > days[: hood.core] + 10
-    return np.where(joined, np.clip(1 - days[: hood.core] * (1 - LEVEL_MEMORY), 0.0, 1.0), 0.0)
+    days = model.channels.days[stack.members]
+    joined = (days * stack.real).max(axis=1, keepdims=True) > days + 10
+    return stack.flat(joined * np.clip(1 - days * (1 - LEVEL_MEMORY), 0.0, 1.0))
 
 
-def _uncertainty(model: Model, hood: Hood, state: Settled, weight: FloatArray) -> FloatArray:
-    """Return the covariance of what `_completed` does not know."""
-    uncertainty = state.view.uncertainty.copy()
-    born = state.newborns.born
-    uncertainty[born] = 0.0
-    uncertainty[:, born] = 0.0
-    seen = state.trusted.mean(axis=1)
-    residual = model.channels.residual[hood.members]
-    open_share = np.where(born, (1 - seen) * state.size**2, (1 - weight) * seen * residual * state.known)
-    return np.asarray(uncertainty + np.diag(open_share))
+def _add_doubt(state: Settled, weight: FloatArray) -> None:
+    """Make the uncertainty that of what `_completed` does not know."""
+    uncertainty, born = state.uncertainty, state.newborns.born
+    if born.any():
+        uncertainty[born] = 0.0
+        uncertainty.transpose(0, 2, 1)[born] = 0.0
+    seen = state.trusted.mean(axis=2)
+    square = state.size**2
+    diagonal = uncertainty.reshape(len(uncertainty), -1)[:, :: uncertainty.shape[1] + 1]
+    diagonal += np.where(born, (1 - seen) * square, (1 - weight) * seen * square * state.known)
 
 
-def _learn_residuals(model: Model, hood: Hood, state: Settled, sound: BoolArray, lessons: Lessons) -> None:
+def _learn_residuals(period: Taught, sound: BoolArray) -> None:
     """Learn how far each channel usually is from the network, and how that carries over in time."""
-    channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    count = state.observed[:n].sum(axis=1)
-    usable = state.observed[:n] & (state.trusted[:n] | ~state.known[:n, None])
-    square = np.where(usable, state.residual[:n] ** 2, 0.0).sum(axis=1) / np.maximum(usable.sum(axis=1), 1)
-    square /= np.exp(2 * state.event[:n])
-    rate = np.maximum(1 / np.maximum(channels.days[core], 1), 0.03)
-    capped = np.minimum(square, np.where(channels.residual[core] > 0, 9 * channels.residual[core], np.inf))
-    born = state.newborns.born[:n]
-    learned = np.where(
-        sound, channels.residual[core] + rate * (capped - channels.residual[core]), channels.residual[core]
-    )
-    channels.residual[core] = np.where(born, state.size[:n] ** 2, learned)
-    trusted = state.trusted[:n] & state.known[:n, None]
-    sharp = np.where(trusted, state.view.variance[:n], 0.0).sum(axis=1) / np.maximum(trusted.sum(axis=1), 1)
-    fresh = channels.sharpness[core] == 0
-    moved = np.where(fresh, sharp, channels.sharpness[core] + 0.1 * (sharp - channels.sharpness[core]))
-    channels.sharpness[core] = np.where(sound & (count > 0), moved, channels.sharpness[core])
+    channels, rows, lessons = period.channels, period.rows, period.lessons
+    observed, known, residual = period.flat("observed"), period.flat("known"), period.flat("residual")
+    trusted = period.flat("trusted") & known[:, None]
+    usable = observed & (trusted | ~known[:, None])
+    event = period.flat("event")
+    square = np.einsum("fs,fs->f", residual**2, usable) / np.maximum(usable.sum(axis=1), 1)
+    square /= np.exp(2 * event)
+    before = channels.residual[rows]
+    rate = np.maximum(1 / np.maximum(channels.days[rows], 1), 0.03)
+    capped = np.minimum(square, np.where(before > 0, 9 * before, np.inf))
+    learned = np.where(sound, before + rate * (capped - before), before)
+    born = period.stack.flat(period.state.newborns.born)
+    after = np.where(born, period.flat("size") ** 2, learned)
+    channels.residual[rows] = after
+    count = trusted.sum(axis=1)
+    sharp = np.einsum("fs,fs->f", period.flat("variance"), trusted) / np.maximum(count, 1)
+    past = channels.sharpness[rows]
+    moved = np.where(past == 0, sharp, past + 0.1 * (sharp - past))
+    channels.sharpness[rows] = np.where(sound & observed.any(axis=1), moved, past)
 
-    if model.pools.period > 1 and sound.any():
-        unit = np.sqrt(np.maximum(channels.residual[core], 1e-24)) * np.exp(state.event[:n])
-        there = trusted & sound[:, None]
-        relative = np.where(there, np.clip(state.residual[:n] / unit[:, None], -4, 4), 0.0)
-        variable = model.variable[core]
-        slots = model.slots
-        for which in range(model.variables):
-            rows = variable == which
-            products = relative[rows].T @ relative[rows]
-            pairs = there[rows].T.astype(float) @ there[rows]
-            for lag in range(slots):
-                lessons.products[which, lag] += np.trace(products, offset=lag)
-                lessons.pairs[which, lag] += np.trace(pairs, offset=lag)
-        daily = np.where(there.any(axis=1), relative.sum(axis=1) / np.maximum(there.sum(axis=1), 1), np.nan)
-        both = np.isfinite(daily) & np.isfinite(channels.daily[core])
-        np.add.at(lessons.daily[:, 0], variable[both], (daily * channels.daily[core])[both])
-        np.add.at(lessons.daily[:, 1], variable[both], 1.0)
-        channels.daily[core] = daily
-        bump = state.view.expected[:n] - judge.smoothed(state.view.expected[:n], np.ones((n, 1)))
-        plain = state.deviation[:n] - state.view.expected[:n]
-        part = np.where(there, -plain * bump, 0.0).sum(axis=1) / unit**2
-        whole = np.where(there, bump**2, 0.0).sum(axis=1) / unit**2
-        np.add.at(lessons.ripple[:, 0], variable, part)
-        np.add.at(lessons.ripple[:, 1], variable, whole)
+    if period.model.pools.period > 1 and sound.any():
+        unit = np.sqrt(np.maximum(after, 1e-24)) * np.exp(event)
+        there = (trusted & sound[:, None]).astype(float)
+        relative = np.clip(residual / unit[:, None], -4, 4) * there
+        variable, variables = period.today.variable[rows], period.model.variables
+        for which in range(variables):
+            mine = slice(None) if variables == 1 else variable == which
+            lessons.products[which] += relative[mine].T @ relative[mine]
+            lessons.pairs[which] += there[mine].T @ there[mine]
+        cells = there.sum(axis=1)
+        daily = np.where(cells > 0, relative.sum(axis=1) / np.maximum(cells, 1), np.nan)
+        product = daily * channels.daily[rows]
+        both = np.isfinite(product)
+        lessons.daily[:, 0] += np.bincount(variable[both], product[both], variables)
+        lessons.daily[:, 1] += np.bincount(variable[both], minlength=variables)
+        channels.daily[rows] = daily
+        plain = period.flat("plain")
+        bump = (plain - judge.smoothed(plain, np.ones((rows.size, 1)))) * there
+        away = plain - period.flat("deviation")
+        part, whole = (np.einsum("fs,fs->f", bump, other) / unit**2 for other in (away, bump))
+        lessons.ripple[:, 0] += np.bincount(variable, part, variables)
+        lessons.ripple[:, 1] += np.bincount(variable, whole, variables)
 
 
-def _calibrate(model: Model, hood: Hood, state: Settled, tables: FloatArray, lessons: Lessons) -> None:
+def _calibrate(period: Taught) -> None:
     """Hide trusted readings, one by one and whole fibers, and see how far the estimates are off."""
-    channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    cells = state.trusted[:n] & (state.known[:n] & (channels.days[core] > 3))[:, None]
+    model, lessons, rows, variables = period.model, period.lessons, period.rows, period.model.variables
+    channels, trusted, residual = model.channels, period.flat("trusted"), period.flat("residual")
+    cells = trusted & (period.flat("known") & (channels.days[rows] > 3))[:, None]
     if len(model.hoods) > 4:
         # A fifth of the cells of a large network is plenty.
-        place = np.arange(n)[:, None] * 7 + np.arange(model.slots) + model.pools.period
-        cells &= place % 5 == 0
-    variable = model.variable[core]
-    unit = (state.size[:n] * np.exp(state.event[:n]))[:, None]
-    for which in range(model.variables):
-        rows = np.flatnonzero(variable == which)
-        mine = cells[rows]
-        if not mine.any():
-            continue
-        residual, trusted = state.residual[rows], state.trusted[rows]
-        last, age = channels.last[core[rows]], channels.age[core[rows]]
-        lessons.hidden[which] += mine.sum()
-        for kind, given in enumerate((trusted, np.zeros_like(trusted))):
-            carried = timeline.carry(residual, given, last, age, tables[which], mine)
-            error = np.abs(residual - carried.residual) / (unit[rows] * np.sqrt(carried.open) + 1e-300)
-            lessons.beyond[which, kind] += np.sum(error[mine] > model.pools.width[which, kind])
-            if model.pools.calibrated[which] == 0:
-                lessons.ratios[2 * which + kind].append(error[mine])
+        order = np.nonzero(period.stack.mine)[1]
+        cells &= (order[:, None] * 7 + np.arange(model.slots) + model.pools.period) % 5 == 0
+    if not cells.any():
+        return
+    variable = period.today.variable[rows]
+    unit = period.flat("size") * np.exp(period.flat("event"))
+    for kind, given in enumerate((trusted, None)):
+        carried = timeline.carry(
+            residual, given, channels.last[rows], channels.age[rows], period.tables, variable, cells
+        )
+        off = np.abs(residual[carried.row, carried.slot] - carried.residual)
+        error = off / (unit[carried.row] * np.sqrt(carried.open) + 1e-300)
+        whose = variable[carried.row]
+        if kind == 0:
+            lessons.hidden += np.bincount(whose, minlength=variables)
+        lessons.beyond[:, kind] += np.bincount(whose, error > model.pools.width[whose, kind], variables)
+        for which in np.flatnonzero(model.pools.calibrated == 0):
+            lessons.ratios[2 * which + kind].append(error[whose == which])
 
 
-def _learn_habits(
-    model: Model,
-    hood: Hood,
-    readings: FloatArray,
-    verdict: Verdict,
-    state: Settled,
-    sound: BoolArray,
-    seen: BoolArray,
-) -> None:
+def _learn_habits(period: Taught, sound: BoolArray, seen: BoolArray) -> None:
     """Learn how long a channel stands still, how fine it resolves, and since when it is wrong."""
-    channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    length = np.maximum(verdict.length[core], 2)
-    channels.run[core] += np.where(sound, 0.05 * (length - channels.run[core]), 0.0)
-    ordered = np.sort(model.scales.forward(readings[core], model.variable[core]), axis=1)
+    channels, rows, today, newborns = period.channels, period.rows, period.today, period.state.newborns
+    known, score, observed = period.flat("known"), period.flat("score"), period.flat("observed")
+    flat = period.stack.flat
+    wrong = period.flat("flagged") & known
+    before = channels.flagged[rows] == 1
+    period.lessons.stay += [np.sum(before & wrong & (score > 1.3)), np.sum(before & seen & ~wrong)]
+    run = channels.run[rows]
+    channels.run[rows] = run + np.where(sound, 0.05 * (np.maximum(today.length[rows], 2) - run), 0.0)
+    ordered = period.model.scales.forward(today.readings[rows], today.variable[rows])
+    ordered.sort(axis=1)
     steps = np.diff(ordered, axis=1)
     finest = np.where(steps > 1e-9, steps, np.inf).min(axis=1, initial=np.inf)
-    channels.step[core] = np.where(seen, np.minimum(channels.step[core] * 1.02, finest), channels.step[core])
-    wrong = state.flagged[:n] & state.known[:n]
-    level = state.residual[:n].sum(axis=1) / np.maximum(state.observed[:n].sum(axis=1), 1)
-    held = channels.held[core]
-    moved = np.where(held > 0, channels.held_level[core] + 0.3 * (level - channels.held_level[core]), level)
-    channels.held_level[core] = np.where(wrong, moved, channels.held_level[core])
-    channels.held[core] = np.where(wrong, held + 1, np.where(seen, 0.0, held))
-    new = ~state.known[:n] & seen
-    channels.held[core] = np.where(new, state.newborns.streak[:n] * ~state.newborns.born[:n], channels.held[core])
-    channels.held_level[core] = np.where(new, state.newborns.anchor[:n], channels.held_level[core])
-    odd = new & (state.newborns.oddness[:n] > 1)
-    hint = HINT * np.clip((state.score[:n] - 0.5) / 0.5, 0.0, 1.0)
-    channels.flagged[core] = np.where(seen, np.where(wrong | odd, 1.0, hint), channels.flagged[core])
-    channels.away[core] = np.where(seen, 0.0, channels.away[core] + 1)
+    step = channels.step[rows]
+    channels.step[rows] = np.where(seen, np.minimum(step * 1.02, finest), step)
+    level = period.flat("residual").sum(axis=1) / np.maximum(observed.sum(axis=1), 1)
+    held, at = channels.held[rows], channels.held_level[rows]
+    at = np.where(wrong, np.where(held > 0, at + 0.3 * (level - at), level), at)
+    held = np.where(wrong, held + 1, np.where(seen, 0.0, held))
+    new = ~known & seen
+    channels.held[rows] = np.where(new, flat(newborns.streak * ~newborns.born), held)
+    channels.held_level[rows] = np.where(new, flat(newborns.anchor), at)
+    odd = new & (flat(newborns.oddness) > 1)
+    hint = HINT * np.clip((score - 0.5) / 0.5, 0.0, 1.0)
+    channels.flagged[rows] = np.where(seen, np.where(wrong | odd, 1.0, hint), channels.flagged[rows])
+    channels.away[rows] = np.where(seen, 0.0, channels.away[rows] + 1)
 
 
-def _remember(model: Model, hood: Hood, state: Settled, keep: BoolArray) -> None:
+def _remember(period: Taught, keep: BoolArray) -> None:
     """Keep the two newest trusted residuals of each channel."""
-    channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    slots = model.slots
-    there = state.trusted[:n] & keep[:, None]
-    slot = np.where(there, np.arange(slots), -1)
-    newest = slot.max(axis=1)
-    second = np.where(slot == newest[:, None], -1, slot).max(axis=1)
-    age, last = channels.age[core] + slots, channels.last[core]
-    rows = np.arange(n)
-    one, two = newest >= 0, second >= 0
-    age = np.where((one & ~two)[:, None], np.stack([age[:, 0], age[:, 0]], axis=1), age)
-    last = np.where((one & ~two)[:, None], np.stack([last[:, 0], last[:, 0]], axis=1), last)
-    age[one, 0], last[one, 0] = slots - newest[one], state.residual[rows[one], newest[one]]
-    age[two, 1], last[two, 1] = slots - second[two], state.residual[rows[two], second[two]]
+    channels, rows, slots = period.channels, period.rows, period.model.slots
+    there = period.flat("trusted") & keep[:, None]
+    slot = there * np.arange(1, slots + 1) - 1
+    every = np.arange(rows.size)
+    newest = slot.argmax(axis=1)
+    one = there[every, newest]
+    slot[every, newest] = -1
+    second = slot.argmax(axis=1)
+    two = one & (slot[every, second] >= 0)
+    age, last = channels.age[rows] + slots, channels.last[rows]
+    single = one & ~two
+    age[single, 1], last[single, 1] = age[single, 0], last[single, 0]
+    residual = period.flat("residual")
+    age[one, 0], last[one, 0] = slots - newest[one], residual[every[one], newest[one]]
+    age[two, 1], last[two, 1] = slots - second[two], residual[every[two], second[two]]
     age[age > timeline.AGE_LIMIT * slots] = np.inf
-    channels.age[core], channels.last[core] = age, last
+    channels.age[rows], channels.last[rows] = age, last
+
+
+def sketch_axes(model: Model) -> FloatArray:
+    """Return the random axes of a period, (slot, axis), on which channels are compared."""
+    return np.random.default_rng([model.seed, model.pools.period]).normal(size=(model.slots, SKETCH))

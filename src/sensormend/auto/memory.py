@@ -91,9 +91,9 @@ class Channels:
         more = Channels.new(count, self.mean.shape[1])
         return self._map(lambda name, array: np.concatenate([array, getattr(more, name)]))
 
-    def taken(self, rows: IntArray) -> Channels:
+    def taken(self, rows: IntArray | slice) -> Channels:
         """Return a copy of these rows."""
-        return self._map(lambda _, array: array[rows])
+        return self._map(lambda _, array: array[rows].copy())
 
     def forget(self, rows: IntArray) -> None:
         """Make these channels unknown again, but for the doubt about them."""
@@ -208,10 +208,10 @@ class Model:
         """The variable of every channel."""
         return np.arange(self.channels.days.size) % self.variables
 
-    def usual_values(self, rows: IntArray) -> FloatArray:
+    def usual_values(self, rows: NDArray[np.intp] | slice) -> FloatArray:
         """Return the usual value of each slot of these channels; a young channel's leans on its level."""
-        mean, days = self.channels.mean[rows], self.channels.days[rows, None]
-        level = mean.mean(axis=1, keepdims=True)
+        mean, days = self.channels.mean[rows], self.channels.days[rows][..., None]
+        level = mean.mean(axis=-1, keepdims=True)
         return np.asarray(level + days / (days + 5) * (mean - level))
 
     def ripple(self) -> FloatArray:

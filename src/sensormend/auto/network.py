@@ -7,17 +7,23 @@ are predicted that the prediction did not see.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.auto.conditioning import condition
-from sensormend.auto.memory import Channels, Hood, Pools
+from sensormend.auto.memory import Channels, Pools
+from sensormend.auto.neighbourhoods import IntArray
+from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = [
     "MEMORY",
     "RANKS",
     "SHRINKAGES",
-    "covariance",
+    "Outlook",
+    "Sample",
     "learn_moments",
     "newborn_rows",
     "refresh",
@@ -46,61 +52,119 @@ KINSHIP = 0.9
 """A sensor never seen before is taken to follow the others nearly as well as they follow each other."""
 
 
-def covariance(hood: Hood, channels: Channels, rank: int, shrinkage: int) -> FloatArray:
-    """Return the covariance of a neighbourhood's members at these rungs."""
-    known = channels.days[hood.members] > 0
-    size = known.size
-    if not known.any():
-        return np.eye(size)
-    correlation, spread = _correlation(hood)
-    spread = _steadied(spread, channels.days[hood.members])
-    patterns = _patterns(hood.dictionary.astype(float), correlation, min(RANKS[rank], max(1, size - 1)))
-    share = SHRINKAGES[shrinkage]
-    mixed = (1 - share) * correlation + share * (patterns @ patterns.T)
-    if not known.all():
-        mixed, spread = newborn_rows(mixed, spread, known)
-    np.fill_diagonal(mixed, 1 + 1e-6)
-    return np.asarray(mixed * spread[:, None] * spread)
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What the covariance of a stack of neighbourhoods is made of, at whatever rungs.
+
+    `patterns` are all of the dictionary's, the strongest last; `usable` is how many a neighbourhood of that size has
+    a use for.
+    """
+
+    correlation: FloatArray
+    spread: FloatArray
+    patterns: FloatArray
+    known: BoolArray
+    real: BoolArray
+    usable: IntArray
+
+    @classmethod
+    def of(cls, stack: Stack, channels: Channels) -> Outlook:
+        """Look at the neighbourhoods' moments and dictionaries."""
+        days = channels.days[stack.members]
+        correlation, spread = _correlation(stack.moments())
+        _steady(spread, days, stack.real)
+        patterns = _patterns(stack.dictionary().astype(float), correlation)
+        return cls(correlation, spread, patterns, (days > 0) & stack.real, stack.real, np.maximum(stack.size - 1, 1))
+
+    def covariance(self, rank: int, shrinkage: int) -> FloatArray:
+        """Return the covariance of the members at these rungs."""
+        patterns = self._strongest(RANKS[rank])
+        share = SHRINKAGES[shrinkage]
+        mixed = patterns @ patterns.transpose(0, 2, 1)
+        mixed *= share
+        mixed += (1 - share) * self.correlation
+        spread = self.spread
+        if (self.known != self.real).any():
+            spread = spread.copy()
+            for index in np.flatnonzero((self.known != self.real).any(axis=1)).tolist():
+                self._with_newborns(index, mixed, spread)
+        diagonal = mixed.reshape(mixed.shape[0], -1)[:, :: mixed.shape[1] + 1]
+        diagonal[:] = 1 + 1e-6
+        mixed *= spread[:, :, None]
+        mixed *= spread[:, None, :]
+        return mixed
+
+    def _strongest(self, rank: int) -> FloatArray:
+        """Return the `rank` strongest patterns, none of which explains more of a member than there is."""
+        columns = self.patterns.shape[2]
+        strongest = self.patterns[:, :, max(columns - rank, 0) :]
+        if (self.usable < strongest.shape[2]).any():
+            place = np.arange(strongest.shape[2])
+            strongest = strongest * (place >= (strongest.shape[2] - self.usable)[:, None])[:, None, :]
+        explained = np.einsum("hmk,hmk->hm", strongest, strongest)
+        return np.asarray(strongest * np.sqrt((1 - 1e-6) / np.maximum(explained, 1 - 1e-6))[:, :, None])
+
+    def _with_newborns(self, index: int, mixed: FloatArray, spread: FloatArray) -> None:
+        size = int(self.real[index].sum())
+        known = self.known[index, :size]
+        if known.any():
+            here = index, slice(size), slice(size)
+            mixed[here], spread[index, :size] = newborn_rows(mixed[here], spread[index, :size], known)
+        else:
+            mixed[index], spread[index] = 0.0, 1 / np.sqrt(1 + 1e-6)
 
 
-def _correlation(hood: Hood) -> tuple[FloatArray, FloatArray]:
-    variance = np.maximum(hood.moments.diagonal().astype(float), 1e-24)
-    correlation = hood.moments / np.sqrt(variance[:, None] * variance)
-    correlation = np.clip(correlation, -0.9999, 0.9999)
-    np.fill_diagonal(correlation, 1.0)
-    return correlation, np.sqrt(variance)
+def _correlation(moments: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
+    stack, size, _ = moments.shape
+    variance = np.maximum(moments.diagonal(axis1=1, axis2=2).astype(float), 1e-24)
+    spread = np.sqrt(variance)
+    correlation = moments / (spread[:, :, None] * spread[:, None, :])
+    np.clip(correlation, -0.9999, 0.9999, out=correlation)
+    correlation.reshape(stack, -1)[:, :: size + 1] = 1.0
+    return correlation, spread
 
 
-def _steadied(spread: FloatArray, days: FloatArray) -> FloatArray:
+def _steady(spread: FloatArray, days: FloatArray, real: BoolArray) -> None:
     """Let the spread of channels that joined older ones lean on theirs: a lively fortnight is not their nature."""
-    joined = days.max() > days + KIN_SPREAD_DAYS
-    if joined.all() or not joined.any():
-        return spread
-    trust = np.where(joined, days / (days + KIN_SPREAD_DAYS), 1.0)
-    return np.asarray(np.median(spread[~joined]) ** (1 - trust) * spread**trust)
+    days = np.where(real, days, np.inf)
+    oldest = np.where(real, days, 0.0).max(axis=1)
+    mixed = oldest > days.min(axis=1) + KIN_SPREAD_DAYS
+    for index in np.flatnonzero(mixed).tolist():
+        joined = oldest[index] > days[index] + KIN_SPREAD_DAYS
+        own = days[index, joined]
+        trust = own / (own + KIN_SPREAD_DAYS)
+        others = np.median(spread[index, ~joined & real[index]])
+        spread[index, joined] = others ** (1 - trust) * spread[index, joined] ** trust
 
 
-def _patterns(dictionary: FloatArray, correlation: FloatArray, rank: int) -> FloatArray:
-    """Return the `rank` strongest patterns, none of which explains more of a member than there is."""
-    inner = dictionary.T @ correlation @ dictionary
-    strength, turn = np.linalg.eigh((inner + inner.T) / 2)
-    rank = min(rank, strength.size)
-    patterns = dictionary @ (turn[:, -rank:] * np.sqrt(np.maximum(strength[-rank:], 0)))
-    explained = (patterns**2).sum(axis=1, keepdims=True)
-    return np.asarray(patterns * np.sqrt((1 - 1e-6) / np.maximum(explained, 1 - 1e-6)))
+def _patterns(dictionary: FloatArray, correlation: FloatArray) -> FloatArray:
+    """Return the dictionary turned to its principal patterns, each as long as it is strong, the strongest last."""
+    inner = dictionary.transpose(0, 2, 1) @ (correlation @ dictionary)
+    strength, turn = np.linalg.eigh((inner + inner.transpose(0, 2, 1)) / 2)
+    return np.asarray(dictionary @ (turn * np.sqrt(np.maximum(strength, 0))[:, None, :]))
 
 
-def refresh(hood: Hood, channels: Channels, born: BoolArray) -> None:
-    """Turn the dictionary towards the strongest patterns of the moments: one step of subspace iteration."""
-    correlation, _ = _correlation(hood)
-    correlation[(channels.days[hood.members] == 0) & ~born] = 0
-    columns = min(hood.members.size, RANKS[-1])
-    if hood.dictionary.shape != (hood.members.size, columns):
-        _, vectors = np.linalg.eigh(correlation)
-        hood.dictionary = vectors[:, -columns:].astype(np.float32)
-    else:
-        turned, _ = np.linalg.qr(correlation @ hood.dictionary + 1e-9 * hood.dictionary)
-        hood.dictionary = turned.astype(np.float32)
+def refresh(stack: Stack, moments: NDArray[np.float32], taken: BoolArray) -> None:
+    """Turn the dictionaries towards the strongest patterns of the moments: one step of subspace iteration.
+
+    Members that are not `taken`, (neighbourhood, member), have no moments yet.
+    """
+    correlation, _ = _correlation(moments)
+    if not taken.all():
+        correlation *= taken[:, :, None]
+    columns = np.minimum(stack.size, RANKS[-1])
+    shapes = [hood.dictionary.shape for hood in stack.hoods]
+    begun = np.array([shape == (size, width) for shape, size, width in zip(shapes, stack.size, columns, strict=True)])
+    if begun.any():
+        dictionary = stack.dictionary().astype(float)
+        turned, _ = np.linalg.qr(correlation @ dictionary + 1e-9 * dictionary)
+        for index in np.flatnonzero(begun).tolist():
+            size, width = stack.hoods[index].dictionary.shape
+            stack.hoods[index].dictionary = turned[index, :size, :width].astype(np.float32)
+    for index in np.flatnonzero(~begun).tolist():
+        size = stack.size[index]
+        _, vectors = np.linalg.eigh(correlation[index, :size, :size])
+        stack.hoods[index].dictionary = vectors[:, -columns[index] :].astype(np.float32)
 
 
 def newborn_rows(correlation: FloatArray, spread: FloatArray, known: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -115,47 +179,65 @@ def newborn_rows(correlation: FloatArray, spread: FloatArray, known: BoolArray) 
 
 
 def learn_moments(
-    hood: Hood,
+    stack: Stack,
     channels: Channels,
     completed: FloatArray,
     uncertainty: FloatArray,
     born: BoolArray,
     prior: FloatArray,
-) -> None:
-    """Fold one period's completed deviations into the second moments.
+) -> NDArray[np.float32]:
+    """Fold one period's completed deviations into the second moments, and return these.
 
     Past and present are weighted by outer products, which keeps the moments positive definite although young
     channels learn faster; the price is that their correlations grow from below.
     """
-    days = channels.days[hood.members]
-    known = days > 0
-    if born.any() and known.any():
-        hood.moments[born] = prior[born]
-        hood.moments[:, born] = prior[:, born]
-    base = max(1 / (days.max() + 1), 1 - MEMORY)
-    rate = np.clip(1 / (days + KIN_DAYS), base, min(HASTE * base, 1.0))
-    rate = np.where(known | born, rate, 0.0)
+    days = channels.days[stack.members] * stack.real
+    known: BoolArray = np.asarray(days > 0)
+    before = stack.moments()
+    if born.any():
+        joined = born & known.any(axis=1, keepdims=True)
+        np.copyto(before, prior, where=joined[:, :, None] | joined[:, None, :], casting="same_kind")
+    base = np.maximum(1 / (days.max(axis=1) + 1), 1 - MEMORY)[:, None]
+    rate = np.clip(1 / (days + KIN_DAYS), base, np.minimum(HASTE * base, 1.0))
+    rate *= known | born
     past, present = np.sqrt(1 - rate), np.sqrt(rate)
-    today = completed @ completed.T / completed.shape[1] + uncertainty
-    moments = hood.moments * (past[:, None] * past) + today * (present[:, None] * present)
-    hood.moments = moments.astype(np.float32)
+    today = completed @ completed.transpose(0, 2, 1)
+    today /= completed.shape[2]
+    today += uncertainty
+    moments = before * (past[:, :, None] * past[:, None, :])
+    today *= present[:, :, None] * present[:, None, :]
+    moments += today
+    learned: NDArray[np.float32] = moments.astype(np.float32)
+    for hood, found in zip(stack.hoods, learned, strict=True):
+        hood.moments = found[: hood.members.size, : hood.members.size].copy()
+    return learned
 
 
-def try_rungs(pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels) -> tuple[int, int]:
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Neighbourhoods on which rungs are tried, and what they read: (neighbourhood, member, slot)."""
+
+    stack: Stack
+    deviation: FloatArray
+    trusted: BoolArray
+
+
+def try_rungs(pools: Pools, sample: Sample, channels: Channels) -> tuple[int, int]:
     """Compare the rungs beside the present ones on hidden readings; return the steps to the better one.
 
     Every reading is predicted from the others with moments that have not seen this period yet.
     """
     options = [(-1, 0), (1, 0), (0, -1), (0, 1)]
-    here = _miss(samples, channels, pools.rank, pools.shrinkage)
-    widest = max(hood.members.size for hood, _, _ in samples)
-    for index, (up, along) in enumerate(options):
-        rank, shrinkage = pools.rank + up, pools.shrinkage + along
-        if 0 <= rank < len(RANKS) and 0 <= shrinkage < len(SHRINKAGES) and RANKS[rank] < widest:
-            gain = _miss(samples, channels, rank, shrinkage) - here
-            pools.trials[index] = PATIENCE * pools.trials[index] + gain
-        else:
-            pools.trials[index] = 0.0
+    widest = int(sample.stack.size.max())
+    rungs = [(pools.rank + up, pools.shrinkage + along) for up, along in options]
+    open_to = [
+        0 <= rank < len(RANKS) and 0 <= shrinkage < len(SHRINKAGES) and RANKS[rank] < widest
+        for rank, shrinkage in rungs
+    ]
+    tried = [rung for rung, there in zip(rungs, open_to, strict=True) if there]
+    here, *beside = _miss(sample, channels, [(pools.rank, pools.shrinkage), *tried])
+    for index, there in enumerate(open_to):
+        pools.trials[index] = PATIENCE * pools.trials[index] + beside.pop(0) - here if there else 0.0
     best = int(np.argmin(pools.trials))
     if pools.trials[best] >= -0.02:
         return 0, 0
@@ -163,14 +245,23 @@ def try_rungs(pools: Pools, samples: list[tuple[Hood, FloatArray, BoolArray]], c
     return options[best]
 
 
-def _miss(samples: list[tuple[Hood, FloatArray, BoolArray]], channels: Channels, rank: int, shrinkage: int) -> float:
-    """Mean log square error of leave-one-out predictions, every member counting the same."""
-    logs = []
-    for hood, deviation, trusted in samples:
-        prior = covariance(hood, channels, rank, shrinkage)
-        error = np.where(trusted, deviation - condition(prior, deviation, trusted).expected, 0.0)
-        count = trusted.sum(axis=1)
-        there = (count > 0) & (channels.days[hood.members] > 0)
-        mean = (error**2).sum(axis=1)[there] / count[there]
-        logs.append(np.log(mean + 1e-10 * prior.diagonal()[there]))
-    return float(np.concatenate(logs).mean()) if logs else 0.0
+def _miss(sample: Sample, channels: Channels, rungs: list[tuple[int, int]]) -> list[float]:
+    """Mean log square error of leave-one-out predictions at each of the rungs, every member counting the same."""
+    stack, trusted = sample.stack, sample.trusted
+    outlook = Outlook.of(stack, channels)
+    priors = [outlook.covariance(*rung) for rung in rungs]
+    times = (len(rungs), 1, 1)
+    view = condition(
+        np.concatenate(priors),
+        np.tile(sample.deviation, times),
+        np.tile(trusted, times),
+        np.tile(stack.real, times[:2]),
+    )
+    expected = view.expected.reshape(len(rungs), *trusted.shape)
+    error = (sample.deviation - expected) * trusted
+    count = trusted.sum(axis=2)
+    there = (count > 0) & (channels.days[stack.members] > 0)
+    mean = np.einsum("rhms,rhms->rhm", error, error)[:, there] / count[there]
+    variance = np.stack([prior.diagonal(axis1=1, axis2=2)[there] for prior in priors])
+    logs = np.log(mean + 1e-10 * variance)
+    return [float(value) for value in logs.mean(axis=1)]

@@ -46,10 +46,17 @@ class Newborns:
     size: FloatArray
 
     @classmethod
-    def none(cls, count: int) -> Newborns:
-        """Return that nobody is new."""
-        nobody, zero, empty = np.zeros(count, dtype=bool), np.zeros(count), np.empty((0, 0))
-        return cls(nobody, zero, zero, zero, empty, empty, empty, np.empty(0))
+    def none(cls, shape: tuple[int, ...]) -> Newborns:
+        """Return that nobody is new in neighbourhoods of this shape."""
+        nobody, empty = np.zeros(shape, dtype=bool), np.empty((0, 0))
+        return cls(nobody, np.zeros(shape), np.zeros(shape), np.zeros(shape), empty, empty, empty, np.empty(0))
+
+    def put(self, where: tuple[int, slice], found: Newborns, known: tuple[FloatArray, ...]) -> None:
+        """Write down what was found of one neighbourhood; `known` are deviation, usual, expected and size of all."""
+        for name in ("born", "oddness", "streak", "anchor"):
+            getattr(self, name)[where] = getattr(found, name)
+        for array, changed in zip(known, (found.deviation, found.usual, found.expected, found.size), strict=True):
+            array[where] = changed
 
 
 def first_look(

@@ -1,4 +1,4 @@
-"""After the verdict: what every cell of a neighbourhood is taken to be, and how sure that is."""
+"""After the verdict: what every cell of some neighbourhoods is taken to be, and how sure that is."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.auto import judge, network, timeline
-from sensormend.auto.conditioning import Conditioned, condition
+from sensormend.auto import judge, timeline
+from sensormend.auto.conditioning import condition
 from sensormend.auto.judging import COMPANY, WARM, Today, Verdict, related
-from sensormend.auto.memory import Hood, Model
+from sensormend.auto.memory import Model
+from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.newborns import Newborns, first_look
 from sensormend.auto.reasons import reasons
+from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["Period", "Settled", "settle"]
@@ -70,16 +72,24 @@ class Period:
 
 @dataclass(eq=False)
 class Settled:
-    """A neighbourhood after its period; arrays are over its members, those it judges first."""
+    """Neighbourhoods after their period; arrays are (neighbourhood, member, ...), those that are judged first.
+
+    `plain`, `completed`, `variance` and `uncertainty` are what `condition` says; `expected` is smoothed, and knows
+    newborns.
+    """
 
     prior: FloatArray
     observed: BoolArray
     known: BoolArray
+    related: BoolArray
     flagged: BoolArray
     deviation: FloatArray
     usual: FloatArray
     trusted: BoolArray
-    view: Conditioned
+    plain: FloatArray
+    completed: FloatArray
+    variance: FloatArray
+    uncertainty: FloatArray
     expected: FloatArray
     residual: FloatArray
     size: FloatArray
@@ -87,249 +97,266 @@ class Settled:
     newborns: Newborns
     shift: FloatArray
     score: FloatArray
-    carried: timeline.Carried
 
 
 def settle(
     model: Model,
-    hood: Hood,
-    readings: FloatArray,
+    stack: Stack,
+    prior: FloatArray,
     today: Today,
     verdict: Verdict,
     result: Period,
     tables: FloatArray,
 ) -> Settled:
-    """Fill in the result for the channels that this neighbourhood judges."""
-    prior = network.covariance(hood, model.channels, model.pools.rank, model.pools.shrinkage)
-    state = _open(model, hood, today, verdict, prior)
-    _accept_levels(model, hood, today, verdict, state)
-    core, n = hood.members[: hood.core], hood.core
-    result.spikes[core] = _spikes(model, hood, state, tables)[:n]
-    _write_verdict(model, hood, verdict, state, result)
-    state.carried = _carry(model, hood, state, tables, ~state.trusted[:n])
-    _write_values(model, hood, readings, state, result, tables)
+    """Fill in the result for the channels that these neighbourhoods judge."""
+    state = _open(model, stack, today, verdict, prior)
+    _accept_levels(model, stack, today, verdict, state)
+    result.spikes[stack.rows] = stack.flat(_spikes(model, stack, today, state, tables))
+    _write_verdict(model, stack, today, verdict, state, result)
+    _write_values(model, stack, today, state, result, tables)
     return state
 
 
-def _write_verdict(model: Model, hood: Hood, verdict: Verdict, state: Settled, result: Period) -> None:
-    core, n = hood.members[: hood.core], hood.core
-    observed, score = state.observed[:n], state.score[:n]
-    odd = (state.newborns.oddness[:n] > 1) & _mature(model, hood)
-    evaluated = _evaluated(model, hood, state)[:n] | odd
-    faulty = (state.flagged[:n] | odd) & evaluated
+def _write_verdict(model: Model, stack: Stack, today: Today, verdict: Verdict, state: Settled, result: Period) -> None:
+    rows = stack.rows
+    observed, score = stack.flat(state.observed), stack.flat(state.score)
+    odd = (stack.flat(state.newborns.oddness) > 1) & np.repeat(_mature(model, stack, state), stack.mine.sum(axis=1))
+    evaluated = stack.flat(_evaluated(model, stack, state)) | odd
+    faulty = (stack.flat(state.flagged) | odd) & evaluated
     suspect = evaluated & ~faulty & (score > SUSPECT)
-    spread = np.sqrt(state.prior.diagonal()[:n])
-    named = reasons(state.residual[:n], state.expected[:n], observed, verdict.excess[core], verdict.stuck[core], spread)
-    still = verdict.length[core] >= np.maximum(0.9 * observed.sum(axis=1), 4)
-    named[odd] = np.where(still, "stuck", "implausible")[odd]
-    alone = ~evaluated & observed.any(axis=1) & (model.channels.days[core] >= WARM)
-    result.faulty[core], result.suspect[core], result.evaluated[core] = faulty, suspect, evaluated
-    result.score[core] = np.where(evaluated, score, 0.0)
-    result.reason[core] = np.where(faulty | suspect, named, np.where(alone, "alone", ""))
-    result.spikes[core] &= ~faulty[:, None]
+    alone = ~evaluated & observed.any(axis=1) & (model.channels.days[rows] >= WARM)
+    named = np.full(rows.size, "", dtype="<U11")
+    named[alone] = "alone"
+    wrong = np.flatnonzero(faulty | suspect)
+    if wrong.size:
+        mine = rows[wrong]
+        spread = np.sqrt(stack.flat(state.prior.diagonal(axis1=1, axis2=2))[wrong])
+        residual, expected = (stack.flat(array)[wrong] for array in (state.residual, state.expected))
+        found = reasons(residual, expected, observed[wrong], verdict.excess[mine], verdict.stuck[mine], spread)
+        still = today.length[mine] >= np.maximum(0.9 * observed[wrong].sum(axis=1), judge.SHORTEST)
+        named[wrong] = np.where(odd[wrong], np.where(still, "stuck", "implausible"), found)
+    result.faulty[rows], result.suspect[rows], result.evaluated[rows] = faulty, suspect, evaluated
+    result.score[rows] = np.where(evaluated, score, 0.0)
+    result.reason[rows] = named
+    result.spikes[rows] &= ~faulty[:, None]
 
 
-def _write_values(
-    model: Model, hood: Hood, readings: FloatArray, state: Settled, result: Period, tables: FloatArray
-) -> None:
-    core, n = hood.members[: hood.core], hood.core
-    variable, trusted, raw = model.variable[core], state.trusted[:n], readings[core]
-    network_says = state.expected[:n] + state.usual[:n]
-    estimate = _bounded(model, hood, state, network_says + state.carried.residual)
-    beside = network_says + _beside(model, hood, state, tables)
-    whole = ~trusted.any(axis=1)
-    width = model.pools.width[variable, whole.astype(np.intp)] * state.size[:n] * np.exp(state.event[:n])
-    reach = width[:, None] * np.sqrt(state.carried.open * _doubt(model, hood, state)[:n])
-    good = state.observed[:n] & ~result.faulty[core, None] & ~result.spikes[core]
-    filled, low, high, seen = (
-        model.scales.backward(scaled, variable) for scaled in (estimate, estimate - reach, estimate + reach, beside)
+def _write_values(model: Model, stack: Stack, today: Today, state: Settled, result: Period, tables: FloatArray) -> None:
+    rows = stack.rows
+    variable, raw = today.variable[rows], today.readings[rows]
+    trusted, residual, observed = stack.flat(state.trusted), stack.flat(state.residual), stack.flat(state.observed)
+    says = stack.flat(state.expected) + stack.flat(state.usual)
+    carried = timeline.carry(
+        residual, trusted, model.channels.last[rows], model.channels.age[rows], tables, variable, ~trusted
     )
-    result.low_rank[core] = np.where(trusted, seen, filled)
-    result.cleaned[core] = np.where(good, raw, filled)
-    result.lower[core] = np.where(good, raw, low)
-    result.upper[core] = np.where(good, raw, high)
-    result.outliers[core] = np.where(state.observed[:n] & ~good, raw - filled, 0.0)
+    left = np.ones(says.shape)
+    left[carried.row, carried.slot] = carried.open
+    scaled = says + timeline.between(residual, trusted, tables, variable)
+    scaled[carried.row, carried.slot] = says[carried.row, carried.slot] + carried.residual
+    _bound(stack, today, state, scaled)
+    values = model.scales.backward(scaled, variable)
+    good = observed & ~result.faulty[rows, None] & ~result.spikes[rows]
+    result.low_rank[rows] = values
+    np.copyto(values, raw, where=good)
+    result.cleaned[rows] = result.lower[rows] = result.upper[rows] = values
+    # A reading that is not good was not trusted either, so that what stands there now is the estimate.
+    row, slot = np.nonzero(~good)
+    whole = ~trusted.any(axis=1)
+    width = model.pools.width[variable, whole.astype(np.intp)] * stack.flat(state.size * np.exp(state.event))
+    doubt = _doubt(stack.flat(state.variance)[row, slot], model.channels.sharpness[rows][row])
+    doubt[~stack.flat(state.known)[row]] = 1.0
+    reach = width[row] * np.sqrt(left[row, slot] * doubt)
+    for side, bound in ((-reach, result.lower), (reach, result.upper)):
+        bound[rows[row], slot] = model.scales.backward((scaled[row, slot] + side)[:, None], variable[row])[:, 0]
+    wrong = observed[row, slot]
+    row, slot = row[wrong], slot[wrong]
+    result.outliers[rows[row], slot] = raw[row, slot] - values[row, slot]
 
 
-def _open(model: Model, hood: Hood, today: Today, verdict: Verdict, prior: FloatArray) -> Settled:
-    members = hood.members
-    known, observed = today.known[members], today.observed[members]
+def _open(model: Model, stack: Stack, today: Today, verdict: Verdict, prior: FloatArray) -> Settled:
+    members, channels = stack.members, model.channels
+    observed = today.observed[members] & stack.real[:, :, None]
+    known = today.known[members] & stack.real
     flagged = verdict.flagged[members]
-    trusted = observed & (known & ~flagged)[:, None]
+    trusted = observed & (known & ~flagged)[:, :, None]
     deviation, usual = today.deviations(members), model.usual_values(members)
-    view = condition(prior, deviation, trusted)
-    expected = judge.smoothed(view.expected, today.ripple[members, None])
-    size = np.sqrt(model.channels.residual[members])
-    newborns = Newborns.none(members.size)
-    if not known.all():
-        newborns = first_look(
-            deviation,
-            observed,
-            known,
-            expected,
-            usual,
-            size,
-            model.variable[members],
-            model.channels.flagged[members] == 1,
-            model.channels.held[members],
-            model.channels.held_level[members],
+    view = condition(prior, deviation, trusted, stack.real)
+    expected = judge.smoothed(view.expected, today.ripple[members][:, :, None])
+    size = np.sqrt(channels.residual[members])
+    newborns = Newborns.none(members.shape)
+    for index in np.flatnonzero((known != stack.real).any(axis=1)).tolist():
+        mine = members[index, : stack.size[index]]
+        here = index, slice(mine.size)
+        newborns.put(
+            here,
+            first_look(
+                deviation[here],
+                observed[here],
+                known[here],
+                expected[here],
+                usual[here],
+                size[here],
+                today.variable[mine],
+                channels.flagged[mine] == 1,
+                channels.held[mine],
+                channels.held_level[mine],
+            ),
+            (deviation, usual, expected, size),
         )
-        deviation, usual, expected, size = (
-            newborns.deviation,
-            newborns.usual,
-            newborns.expected,
-            newborns.size,
-        )
-        trusted = trusted | (observed & newborns.born[:, None])
-    residual = np.where(observed, deviation - expected, 0.0)
+    trusted |= observed & newborns.born[:, :, None]
     return Settled(
         prior=prior,
         observed=observed,
         known=known,
+        related=related(model, stack),
         flagged=flagged,
         deviation=deviation,
         usual=usual,
         trusted=trusted,
-        view=view,
+        plain=view.expected,
+        completed=view.completed,
+        variance=view.variance(),
+        uncertainty=view.uncertainty(),
         expected=expected,
-        residual=residual,
+        residual=(deviation - expected) * observed,
         size=size,
         event=np.minimum(verdict.event[members, 0], 1.5),
         newborns=newborns,
-        shift=np.zeros(members.size),
+        shift=np.zeros(members.shape),
         score=np.maximum(verdict.score[members], newborns.oddness),
-        carried=timeline.Carried(residual, residual),
     )
 
 
-def _accept_levels(model: Model, hood: Hood, today: Today, verdict: Verdict, state: Settled) -> None:
+def _accept_levels(model: Model, stack: Stack, today: Today, verdict: Verdict, state: Settled) -> None:
     """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it.
 
     The way back to the level that it had before needs no waiting.
     """
-    channels, core, n = model.channels, hood.members[: hood.core], hood.core
-    flagged = state.flagged[:n] & state.known[:n]
-    lasting = channels.held[core] >= np.clip(channels.days[core] / YOUTH, *ACCEPT)
-    accepted = False
-    for level, open_to in ((channels.former[core], channels.former[core] != 0), (channels.held_level[core], lasting)):
-        rows = np.flatnonzero(flagged & open_to & (state.shift[:n] == 0))
-        if rows.size == 0:
+    hood, row = np.nonzero((state.flagged & state.known)[:, : stack.core] & stack.mine)
+    if hood.size == 0:
+        return
+    channels, mine = model.channels, stack.members[hood, row]
+    lasting = channels.held[mine] >= np.clip(channels.days[mine] / YOUTH, *ACCEPT)
+    accepted = np.zeros(hood.size, dtype=bool)
+    for level, open_to in ((channels.former[mine], channels.former[mine] != 0), (channels.held_level[mine], lasting)):
+        asked = np.flatnonzero(open_to & ~accepted)
+        if asked.size == 0:
             continue
-        mine, there = core[rows], state.observed[rows]
-        found = judge.features(state.residual[rows] - level[rows, None], there, today.floor[mine])
-        excess = judge.scores(found, today.middle[mine], verdict.event[mine], today.limit[mine], there.sum(axis=1))
-        sound = (excess.max(axis=1) < 1) & (verdict.stuck[mine] < 1)
-        rows, mine = rows[sound], mine[sound]
-        state.shift[rows] = level[rows]
-        state.deviation[rows] -= np.where(state.observed[rows], level[rows, None], 0.0)
-        state.usual[rows] += level[rows, None]
-        state.flagged[rows] = verdict.flagged[mine] = False
-        state.trusted[rows] = state.observed[rows]
-        state.score[rows] = excess.max(axis=1)[sound]
-        verdict.found[mine] = found[sound]
-        accepted |= rows.size > 0
-    if accepted:
-        _recondition(model, hood, state)
+        here, who, at = (hood[asked], row[asked]), mine[asked], level[asked]
+        there = state.observed[here]
+        found = judge.features(state.residual[here] - at[:, None], there, today.floor[who])
+        excess = judge.scores(found, today.middle[who], verdict.event[who], today.limit[who], there.sum(axis=1))
+        sound = (excess.max(axis=1) < 1) & (verdict.stuck[who] < 1)
+        here, at, there = (hood[asked[sound]], row[asked[sound]]), at[sound], there[sound]
+        state.shift[here] = at
+        state.deviation[here] -= there * at[:, None]
+        state.usual[here] += at[:, None]
+        state.flagged[here] = False
+        state.trusted[here] = there
+        state.score[here] = excess.max(axis=1)[sound]
+        verdict.found[who[sound]] = found[sound]
+        accepted[asked[sound]] = True
+    if accepted.any():
+        _recondition(stack, today, state, np.unique(hood[accepted]))
 
 
-def _recondition(model: Model, hood: Hood, state: Settled) -> None:
-    state.view = condition(state.prior, state.deviation, state.trusted & state.known[:, None])
-    expected = judge.smoothed(state.view.expected, model.ripple()[hood.members, None])
-    state.expected = np.where(state.known[:, None], expected, state.expected)
-    state.residual = np.where(state.observed, state.deviation - state.expected, 0.0)
+def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray) -> None:
+    """Ask these neighbourhoods again, after what is trusted has changed."""
+    known = state.known[which][:, :, None]
+    view = condition(state.prior[which], state.deviation[which], state.trusted[which] & known, stack.real[which])
+    state.plain[which], state.completed[which] = view.expected, view.completed
+    state.variance[which], state.uncertainty[which] = view.variance(), view.uncertainty()
+    expected = judge.smoothed(view.expected, today.ripple[stack.members[which]][:, :, None])
+    state.expected[which] = np.where(known, expected, state.expected[which])
+    state.residual[which] = (state.deviation[which] - state.expected[which]) * state.observed[which]
 
 
-def _spikes(model: Model, hood: Hood, state: Settled, tables: FloatArray) -> BoolArray:
+def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
     """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
     spikes = np.zeros(state.observed.shape, dtype=bool)
-    settled = (~state.flagged & _evaluated(model, hood, state))[:, None]
-    unit = np.maximum(state.size * np.exp(state.event), 1e-300)[:, None]
+    settled = ~state.flagged & _evaluated(model, stack, state)
+    unit = np.maximum(state.size * np.exp(state.event), 1e-300)
+    channels = model.channels
     for _ in range(3):
-        large = state.trusted & settled & (np.abs(state.residual) > SPIKE * unit)
-        if not large.any():
+        large = np.abs(state.residual) > SPIKE * unit[:, :, None]
+        large &= state.trusted & settled[:, :, None]
+        hood, row = np.nonzero(large.any(axis=2))
+        if hood.size == 0:
             break
-        carried = _carry(model, hood, state, tables, large)
-        over = np.where(large, np.abs(state.residual - carried.residual) / (unit * np.sqrt(carried.open)), 0.0)
-        worst = (over > SPIKE) & (over == over.max(axis=0))
+        who = stack.members[hood, row]
+        residual = state.residual[hood, row]
+        carried = timeline.carry(
+            residual,
+            state.trusted[hood, row],
+            channels.last[who],
+            channels.age[who],
+            tables,
+            today.variable[who],
+            large[hood, row],
+        )
+        here, at = carried.row, (hood[carried.row], row[carried.row], carried.slot)
+        over = np.zeros(large.shape)
+        over[at] = np.abs(residual[here, carried.slot] - carried.residual) / (
+            unit[hood, row][here] * np.sqrt(carried.open)
+        )
+        worst = over[at] == over.max(axis=1)[at[0], at[2]]
+        worst &= over[at] > SPIKE
         if not worst.any():
             break
-        spikes |= worst
-        state.trusted &= ~worst
-        _recondition(model, hood, state)
+        at = at[0][worst], at[1][worst], at[2][worst]
+        spikes[at] = True
+        state.trusted[at] = False
+        _recondition(stack, today, state, np.unique(at[0]))
     return spikes
 
 
-def _bounded(model: Model, hood: Hood, state: Settled, estimate: FloatArray) -> FloatArray:
+def _bound(stack: Stack, today: Today, state: Settled, estimate: FloatArray) -> None:
     """Keep whole fibers that are estimated near what was seen today, since far out nothing was ever learned.
 
     How far beyond the others a channel's usual values lie is allowed for.
     """
-    n = hood.core
-    whole = state.known[:n] & ~state.trusted[:n].any(axis=1)
-    variable = model.variable[hood.members]
-    for which in np.unique(variable[:n][whole]):
-        mine = whole & (variable[:n] == which)
-        others = (variable == which) & state.trusted.any(axis=1)
-        if others.sum() < 2 * COMPANY:
+    seen = state.trusted.any(axis=2)
+    whole = stack.flat(state.known & ~seen)
+    if not whole.any():
+        return
+    variable = today.variable[stack.members]
+    home, usual, size = np.nonzero(stack.mine)[0], stack.flat(state.usual), stack.flat(state.size)
+    for which in np.unique(today.variable[stack.rows[whole]]).tolist():
+        others = (variable == which) & seen
+        mine = np.flatnonzero(whole & (today.variable[stack.rows] == which) & (others.sum(axis=1) >= 2 * COMPANY)[home])
+        if mine.size == 0:
             continue
-        seen = (state.deviation + state.usual)[others][state.trusted[others]]
-        usual, own = state.usual[others], state.usual[:n][mine]
-        margin = state.size[:n][mine, None]
-        low = seen.min() - margin - np.maximum(usual.min() - own.min(axis=1), 0.0)[:, None]
-        high = seen.max() + margin + np.maximum(own.max(axis=1) - usual.max(), 0.0)[:, None]
-        estimate[mine] = np.clip(estimate[mine], low, high)
-    return estimate
+        hoods, place = np.unique(home[mine], return_inverse=True)
+        there = state.trusted[hoods] & others[hoods][:, :, None]
+        values, ways = (state.deviation + state.usual)[hoods], state.usual[hoods]
+        asked = others[hoods][:, :, None]
+        own, margin = usual[mine], size[mine]
+        lowest, highest = (
+            np.where(there, values, np.inf).min(axis=(1, 2)), np.where(there, values, -np.inf).max(axis=(1, 2))
+        )  # fmt: skip
+        low_way, high_way = (
+            np.where(asked, ways, np.inf).min(axis=(1, 2)), np.where(asked, ways, -np.inf).max(axis=(1, 2))
+        )  # fmt: skip
+        low = lowest[place] - margin - np.maximum(low_way[place] - own.min(axis=1), 0.0)
+        high = highest[place] + margin + np.maximum(own.max(axis=1) - high_way[place], 0.0)
+        estimate[mine] = np.clip(estimate[mine], low[:, None], high[:, None])
 
 
-def _evaluated(model: Model, hood: Hood, state: Settled) -> BoolArray:
+def _evaluated(model: Model, stack: Stack, state: Settled) -> BoolArray:
     """Say whose fibers the others can judge."""
-    present = state.trusted.any(axis=1)
-    company = present.sum() - present >= COMPANY
-    seasoned = model.channels.days[hood.members] >= WARM
-    return np.asarray(seasoned & related(model, hood) & company & state.observed.any(axis=1))
+    present = state.trusted.any(axis=2)
+    company = present.sum(axis=1, keepdims=True) - present >= COMPANY
+    seasoned = model.channels.days[stack.members] >= WARM
+    return np.asarray(seasoned & state.related & company & state.observed.any(axis=2))
 
 
-def _mature(model: Model, hood: Hood) -> bool:
-    """Say whether the others are known well enough to tell a new sensor that it is not where they are."""
-    seasoned = model.channels.days[hood.members] >= WARM
-    return int(np.sum(seasoned & related(model, hood))) >= 2 * COMPANY
+def _mature(model: Model, stack: Stack, state: Settled) -> BoolArray:
+    """Say where the others are known well enough to tell a new sensor that it is not where they are."""
+    seasoned = (model.channels.days[stack.members] >= WARM) & stack.real
+    return np.asarray((seasoned & state.related).sum(axis=1) >= 2 * COMPANY)
 
 
-def _carry(model: Model, hood: Hood, state: Settled, tables: FloatArray, cells: BoolArray) -> timeline.Carried:
-    """Carry residuals over in time, for the first rows of the neighbourhood that `cells` has."""
-    rows = hood.members[: cells.shape[0]]
-    count = rows.size
-    estimate, remaining = np.zeros(cells.shape), np.ones(cells.shape)
-    for which in range(model.variables):
-        mine = np.flatnonzero(model.variable[rows] == which)
-        if not cells[mine].any():
-            continue
-        channels = rows[mine]
-        part = timeline.carry(
-            state.residual[:count][mine],
-            state.trusted[:count][mine],
-            model.channels.last[channels],
-            model.channels.age[channels],
-            tables[which],
-            cells[mine],
-        )
-        estimate[mine], remaining[mine] = part.residual, part.open
-    return timeline.Carried(estimate, remaining)
-
-
-def _beside(model: Model, hood: Hood, state: Settled, tables: FloatArray) -> FloatArray:
-    """Return what the slots beside a trusted reading add to what the network says of it."""
-    n = hood.core
-    variable = model.variable[hood.members[:n]]
-    found = np.zeros((n, model.slots))
-    for which in range(model.variables):
-        rows = variable == which
-        found[rows] = timeline.between(state.residual[:n][rows], state.trusted[:n][rows], tables[which])
-    return found
-
-
-def _doubt(model: Model, hood: Hood, state: Settled) -> FloatArray:
+def _doubt(variance: FloatArray, usual: FloatArray) -> FloatArray:
     """Return how much less is known in a cell than usual, as a ratio of variances."""
-    usual = model.channels.sharpness[hood.members][:, None]
-    ratio = np.where(usual > 0, state.view.variance / np.where(usual > 0, usual, 1.0), 1.0)
-    return np.where(state.known[:, None], np.clip(ratio, 0.5, 4.0), 1.0)
+    ratio = np.where(usual > 0, variance / np.where(usual > 0, usual, 1.0), 1.0)
+    return np.asarray(np.clip(ratio, 0.5, 4.0))

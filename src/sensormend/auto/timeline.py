@@ -10,6 +10,7 @@ reading itself, and this is interpolation in time.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,27 +30,38 @@ NEAREST = 2
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """What neighbouring residuals say about a cell, and the share of the variance that they leave open."""
+    """What neighbouring residuals say about some cells, and the share of the variance that they leave open.
 
+    `row` and `slot` say which cells; all are in one row.
+    """
+
+    row: NDArray[np.intp]
+    slot: NDArray[np.intp]
     residual: FloatArray
     open: FloatArray
 
 
-def correlation(products: FloatArray, pairs: FloatArray, daily: FloatArray, slots: int) -> FloatArray:
-    """Fit the correlation at lags 0 ... `AGE_LIMIT` periods to sums of products at lags 0, 1, ... and over a day."""
+@lru_cache(maxsize=8)
+def _kernels(slots: int) -> FloatArray:
+    """Return what the correlation is a sum of, (lag, kernel)."""
     lags = np.arange(AGE_LIMIT * slots + 1, dtype=float)
-    if pairs[0] <= 0 or products[0] <= 0:
-        return np.asarray(lags == 0, dtype=float)
-    known = np.flatnonzero(pairs > 0)
-    values = products[known] / pairs[known]
-    values = values / values[0]
     kernels = [np.exp(-lags / scale) for scale in slots * 2.0 ** np.arange(-5, 6) if scale > 0.3]
     kernels += [np.exp(-((lags / scale) ** 2)) for scale in slots / np.array([12.0, 6.0, 3.0])]
     kernels.append((lags == 0).astype(float))
-    basis = np.stack(kernels, axis=1)
+    return np.stack(kernels, axis=1)
+
+
+def correlation(products: FloatArray, pairs: FloatArray, daily: FloatArray, slots: int) -> FloatArray:
+    """Fit the correlation at lags 0 ... `AGE_LIMIT` periods to sums of products at lags 0, 1, ... and over a day."""
+    if pairs[0] <= 0 or products[0] <= 0:
+        return np.asarray(np.arange(AGE_LIMIT * slots + 1) == 0, dtype=float)
+    known = np.flatnonzero(pairs > 0)
+    values = products[known] / pairs[known]
+    values = values / values[0]
+    basis = _kernels(slots)
     # Lag 0 is known best, and neighbours in time are what most gaps are filled from.
     weight = np.sqrt(pairs[known] / pairs[0]) / np.sqrt(1 + known)
-    rows = np.vstack([basis[known] * weight[:, None], basis[slots] * 1.0, np.ones(len(kernels)) * 100])
+    rows = np.vstack([basis[known] * weight[:, None], basis[slots] * 1.0, np.ones(basis.shape[1]) * 100])
     over_a_day = np.clip(daily[0] / daily[1], 0, 1) if daily[1] > 0 else 0.0
     aims = np.concatenate([values * weight, [over_a_day], [100.0]])
     weights, _ = nnls(rows, aims)
@@ -59,75 +71,109 @@ def correlation(products: FloatArray, pairs: FloatArray, daily: FloatArray, slot
 
 def carry(
     residual: FloatArray,
-    trusted: BoolArray,
+    trusted: BoolArray | None,
     last: FloatArray,
     age: FloatArray,
-    table: FloatArray,
+    tables: FloatArray,
+    variable: IntArray,
     cells: BoolArray,
 ) -> Carried:
     """Estimate the residual at `cells` from the nearest trusted ones before and after, never from itself.
 
     `last` and `age` are the newest trusted residuals of the past and how many slots before the period's first
-    slot they lie; infinite where there is none.
+    slot they lie; infinite where there is none. Without `trusted` they are all there is. `tables` are the
+    correlations of each variable.
     """
-    channels, slots = residual.shape
     row, slot = np.nonzero(cells)
-    estimate, remaining = np.zeros((channels, slots)), np.ones((channels, slots))
     if row.size == 0:
-        return Carried(estimate, remaining)
-    values = np.concatenate([last[:, ::-1], np.where(trusted, residual, 0.0)], axis=1)
-    known = np.isfinite(age[:, ::-1])
-    times = np.concatenate(
-        [np.where(known, -age[:, ::-1], 0.0), np.broadcast_to(np.arange(slots), (channels, slots))], axis=1
-    )
-    usable = np.concatenate([known, trusted], axis=1)
-    position = _nearest(usable, row, slot + NEAREST)
-    there = position >= 0
-    moments = np.where(there, times[row[:, None], np.maximum(position, 0)], 0.0)
-    parts = np.where(there, values[row[:, None], np.maximum(position, 0)], 0.0)
-    weights, left = _combine(np.abs(moments - slot[:, None]), moments, there, table)
-    estimate[row, slot] = (weights * parts).sum(axis=1)
-    remaining[row, slot] = left
-    return Carried(estimate, remaining)
+        return Carried(row, slot, np.empty(0), np.empty(0))
+    remembered = np.isfinite(age)
+    then = np.where(remembered, -age, 0.0).astype(np.intp)
+    if trusted is None:
+        there, times, parts = remembered.T[:, row], then.T[:, row], last.T[:, row]
+    else:
+        usable = np.concatenate([remembered[:, ::-1], trusted], axis=1)
+        position = _nearest(usable, row, slot + NEAREST)
+        there = position >= 0
+        position += row * usable.shape[1]
+        times = np.concatenate([then[:, ::-1], np.broadcast_to(np.arange(trusted.shape[1]), trusted.shape)], axis=1)
+        values = np.concatenate([last[:, ::-1], residual], axis=1)
+        # Where there is none, whatever stands there gets no weight.
+        position[~there] = 0
+        times, parts = times.ravel()[position], values.ravel()[position]
+    weights, left = _combine(times, slot, there, tables, variable[row])
+    carried = sum(weight * np.where(real, part, 0.0) for weight, part, real in zip(weights, parts, there, strict=True))
+    return Carried(row, slot, np.asarray(carried), left)
 
 
-def between(residual: FloatArray, trusted: BoolArray, table: FloatArray) -> FloatArray:
+def between(residual: FloatArray, trusted: BoolArray, tables: FloatArray, variable: IntArray) -> FloatArray:
     """Estimate every residual from the trusted ones in the two slots beside it: `carry` without far neighbours."""
-    empty = np.zeros((residual.shape[0], 1))
-    values = np.concatenate([empty, np.where(trusted, residual, 0.0), empty], axis=1)
-    there = np.concatenate([empty, trusted, empty], axis=1)
-    both = there[:, 2:] * there[:, :-2]
-    weight = np.where(both > 0, table[1] / (1 + table[2]), table[1])
-    return np.asarray(weight * (values[:, 2:] + values[:, :-2]))
+    values = residual * trusted
+    total = np.zeros(residual.shape)
+    total[:, 1:] += values[:, :-1]
+    total[:, :-1] += values[:, 1:]
+    both = np.zeros(residual.shape, dtype=bool)
+    both[:, 1:-1] = trusted[:, 2:] & trusted[:, :-2]
+    one, two = tables[variable, 1][:, None], (tables[:, 1] / (1 + tables[:, 2]))[variable][:, None]
+    total *= np.where(both, two, one)
+    return total
 
 
 def _nearest(usable: BoolArray, row: IntArray, here: IntArray) -> NDArray[np.intp]:
     """Columns of the nearest usable cells: before, before that, after, after that; -1 for none."""
     columns = usable.shape[1]
     index = np.arange(columns)
-    fibers = np.arange(usable.shape[0])[:, None]
-    last = np.maximum.accumulate(np.where(usable, index, -1), axis=1)
-    first = np.minimum.accumulate(np.where(usable, index, columns)[:, ::-1], axis=1)[:, ::-1]
     # before[., c] is the last usable column under c, after[., c] the first one at c or above it.
-    before = np.concatenate([np.full_like(fibers, -1), last], axis=1)
-    after = np.concatenate([first, np.full_like(fibers, columns)], axis=1)
-    one = before[row, here]
-    two = np.where(one >= 0, before[row, np.maximum(one, 0)], -1)
-    next_one = after[row, here + 1]
-    next_two = after[row, np.minimum(next_one + 1, columns)]
-    following = np.stack([next_one, next_two], axis=1)
-    return np.concatenate([np.stack([one, two], axis=1), np.where(following < columns, following, -1)], axis=1)
+    before = np.full((usable.shape[0], columns + 1), -1)
+    np.maximum.accumulate(np.where(usable, index, -1), axis=1, out=before[:, 1:])
+    after = np.full((usable.shape[0], columns + 2), columns)
+    np.minimum.accumulate(np.where(usable, index, columns)[:, ::-1], axis=1, out=after[:, columns - 1 :: -1])
+    found = np.empty((2 * NEAREST, row.size), dtype=np.intp)
+    down, up = row * (columns + 1), row * (columns + 2)
+    found[0] = before.ravel()[down + here]
+    # Column 0 has nothing before it, and that is what one without any is sent to.
+    found[1] = before.ravel()[down + np.maximum(found[0], 0)]
+    found[2] = after.ravel()[up + here + 1]
+    found[3] = after.ravel()[up + found[2] + 1]
+    np.copyto(found[2:], -1, where=found[2:] >= columns)
+    return found
 
 
 def _combine(
-    lags: FloatArray, moments: FloatArray, there: BoolArray, table: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Best linear weights for residuals at these lags, and the share of variance they leave open."""
-    limit = table.size - 1
-    reach = np.where(there, table[np.minimum(lags, limit).astype(np.intp)], 0.0)
-    apart = np.abs(moments[:, :, None] - moments[:, None, :])
-    among = table[np.minimum(apart, limit).astype(np.intp)] * (there[:, :, None] & there[:, None, :])
-    diagonal = np.arange(lags.shape[1])
-    among[:, diagonal, diagonal] = 1 + 1e-6
-    weights = np.asarray(np.linalg.solve(among, reach[:, :, None])[:, :, 0], dtype=float)
-    return weights, np.clip(1 - (weights * reach).sum(axis=1), 1e-6, 1.0)
+    times: NDArray[np.intp], slot: NDArray[np.intp], there: BoolArray, tables: FloatArray, variable: IntArray
+) -> tuple[list[FloatArray], FloatArray]:
+    """Best linear weights for residuals at these times, (residual, cell), and the share of variance they leave open.
+
+    The few equations of a cell are solved for all cells in one go, by elimination: A = L D L', L z = reach.
+    """
+    limit, base = tables.shape[1] - 1, variable * tables.shape[1]
+    flat = tables.ravel()
+    count = len(times)
+
+    def alike(lag: NDArray[np.intp], both: BoolArray) -> FloatArray:
+        return np.asarray(flat[np.minimum(np.abs(lag), limit) + base] * both)
+
+    lower: list[list[FloatArray]] = []
+    sharp: list[FloatArray] = []
+    solved: list[FloatArray] = []
+    left = np.ones(slot.size)
+    for i in range(count):
+        row: list[FloatArray] = []
+        rest = np.full(slot.size, 1 + 1e-6)
+        aim = alike(times[i] - slot, there[i])
+        for j in range(i):
+            scaled = alike(times[i] - times[j], there[i] & there[j])
+            for k in range(j):
+                scaled -= row[k] * lower[j][k] * sharp[k]
+            row.append(scaled / sharp[j])
+            rest -= row[j] * scaled
+            aim -= row[j] * solved[j]
+        lower.append(row)
+        sharp.append(rest)
+        solved.append(aim)
+        left -= aim * aim / rest
+    weights = [aim / rest for aim, rest in zip(solved, sharp, strict=True)]
+    for i in reversed(range(count)):
+        for j in range(i):
+            weights[j] -= lower[i][j] * weights[i]
+    return weights, np.clip(left, 1e-6, 1.0)

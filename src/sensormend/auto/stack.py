@@ -1,0 +1,114 @@
+"""Neighbourhoods side by side: what is done to one is done to many in one go.
+
+A neighbourhood is small, and most of what a period of it would cost alone is calling numpy. So neighbourhoods are
+padded to one shape and go through a period some at a time; a small network is a stack of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.auto.memory import Hood
+from sensormend.auto.neighbourhoods import IntArray
+from sensormend.recovery import BoolArray
+
+__all__ = ["HIGH", "Stack", "stacked"]
+
+HIGH = 16
+"""Neighbourhoods in a stack: few enough for the cache, enough that calling numpy costs little."""
+
+_Kind = TypeVar("_Kind", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Some neighbourhoods, (neighbourhood, member), those that each of them judges first.
+
+    Attributes
+    ----------
+    hoods, index
+        The neighbourhoods, and where they are among the model's.
+    members, real
+        Their channels, and which of these are more than padding.
+    size, core
+        How many members each of them has, and how many the one has that judges most.
+    mine, rows
+        Which of the first `core` members a neighbourhood judges, and these channels in a row.
+    """
+
+    hoods: tuple[Hood, ...]
+    index: IntArray
+    members: NDArray[np.intp]
+    real: BoolArray
+    size: IntArray
+    core: int
+    mine: BoolArray
+    rows: IntArray
+
+    @classmethod
+    def of(cls, hoods: Sequence[Hood], index: IntArray) -> Stack:
+        """Stack those of these neighbourhoods that `index` names."""
+        chosen = tuple(hoods[which] for which in index.tolist())
+        size = np.array([hood.members.size for hood in chosen])
+        cores = np.array([hood.core for hood in chosen])
+        core = int(cores.max())
+        if (size == size[0]).all():
+            members = np.stack([hood.members for hood in chosen])
+        else:
+            # Padding has to be a channel that is there; whose it is does not matter.
+            members = np.zeros((size.size, size.max()), dtype=np.intp)
+            for row, hood in zip(members, chosen, strict=True):
+                row[: hood.members.size] = hood.members
+        mine = np.arange(core) < cores[:, None]
+        real = np.arange(members.shape[1]) < size[:, None]
+        return cls(chosen, index, members, real, size, core, mine, members[:, :core][mine])
+
+    def flat(self, values: NDArray[_Kind]) -> NDArray[_Kind]:
+        """Return the part of (neighbourhood, member, ...) that is judged here, (fiber, ...)."""
+        judged = values[:, : self.core]
+        if self.rows.size == self.mine.size:
+            return judged.reshape(self.rows.size, *values.shape[2:])
+        return np.asarray(judged[self.mine])
+
+    def moments(self) -> NDArray[np.float32]:
+        """Return their second moments, zero for padding."""
+        width = self.members.shape[1]
+        return self._padded([hood.moments for hood in self.hoods], width)
+
+    def dictionary(self) -> NDArray[np.float32]:
+        """Return their dictionaries, zero for padding."""
+        return self._padded([hood.dictionary for hood in self.hoods], max(h.dictionary.shape[1] for h in self.hoods))
+
+    def part(self, which: IntArray) -> Stack:
+        """Return some of these neighbourhoods, in the same shape."""
+        mine, members = self.mine[which], self.members[which]
+        return Stack(
+            tuple(self.hoods[place] for place in which.tolist()),
+            self.index[which],
+            members,
+            self.real[which],
+            self.size[which],
+            self.core,
+            mine,
+            members[:, : self.core][mine],
+        )
+
+    def _padded(self, parts: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
+        shape = (self.members.shape[1], width)
+        if all(part.shape == shape for part in parts):
+            return np.stack(parts)
+        padded = np.zeros((len(parts), *shape), dtype=np.float32)
+        for room, part in zip(padded, parts, strict=True):
+            room[: part.shape[0], : part.shape[1]] = part
+        return padded
+
+
+def stacked(hoods: Sequence[Hood], index: Any = None) -> list[Stack]:
+    """Stack all neighbourhoods, or those that `index` names, some at a time."""
+    chosen = np.arange(len(hoods)) if index is None else np.asarray(index, dtype=np.intp)
+    return [Stack.of(hoods, chosen[start : start + HIGH]) for start in range(0, chosen.size, HIGH)]
