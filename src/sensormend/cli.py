@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sensormend import __version__
 from sensormend.bench.commands import bench, screen
+from sensormend.clean_command import clean, explain
 from sensormend.errors import ConfigError, SensormendError
 
 __all__ = ["app", "demo", "main"]
@@ -26,6 +27,8 @@ app = cyclopts.App(
     help="Mends the data of a sensor network while it streams in.",
     version=__version__,
 )
+app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
+app.command(explain)
 app.command(bench)
 
 

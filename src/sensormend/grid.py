@@ -151,12 +151,21 @@ def place(
 def _no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
     value = readings.value
     # Written so that NaN is no number either.
-    found = ~(np.abs(value) <= LARGEST)
-    for variable, values in enumerate(fill):
-        for code in values:
-            # A fill value that went through single precision is the same fill value.
-            found |= (readings.variable == variable) & (np.abs(value - code) <= 1e-6 * abs(code))
-    return np.asarray(found)
+    found = np.asarray(~(np.abs(value) <= LARGEST))
+    if found.any():
+        value = np.where(found, 0.0, value)
+    for variable, codes in enumerate(fill):
+        if codes:
+            among = _is_one_of(value, np.unique(codes))
+            found |= among & (readings.variable == variable) if len(fill) > 1 else among
+    return found
+
+
+def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:
+    """Say which values are codes; one that went through single precision is still the same code."""
+    at = np.searchsorted(codes, value - 1e-6 * np.abs(value))
+    near = codes[np.minimum(at, codes.size - 1)]
+    return np.asarray(np.abs(value - near) <= 1e-6 * np.abs(near))
 
 
 def _repetitions(

@@ -130,9 +130,9 @@ class Mender:
         """Mend the readings of one period, later than all before it; periods without any in between are made up for."""
         if not len(readings):
             raise InputError("a period is pushed with its readings; there is none")
-        found = self.grid.period_of(readings.time)
-        period = int(found[0])
-        if (found != period).any():
+        ends = np.array([readings.time.min(), readings.time.max()])
+        period, last = self.grid.period_of(ends).tolist()
+        if period != last:
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         if self.period is not None and period <= self.period:
             raise InputError("these readings belong to a period that is over; push periods in their order")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,8 +106,10 @@ def _step(gaps: NDArray[np.int64], owner: NDArray[np.integer]) -> int:
     length = float(np.quantile(usual, 0.75, method="nearest"))
     candidates = [nice for nice in STEPS if nice >= 0.9 * length] or [round(length / DAY) * DAY]
     for nice in candidates[:4]:
-        near = gaps[gaps < 10 * nice]
-        if near.size and near.size / np.maximum(np.round(near / nice), 1).sum() >= OCCUPIED:
+        steps = gaps[gaps < 10 * nice] / nice
+        whole = np.maximum(np.round(steps), 1)
+        # Readings on the beat may be missing; those without a beat need slots wide enough to be filled.
+        if steps.size and (np.mean(np.abs(steps - whole) < 0.15) > 0.8 or steps.size / whole.sum() >= OCCUPIED):
             return nice
     return candidates[0]
 
@@ -145,33 +148,40 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
     finite = np.isfinite(value)
     value, sensor = value[finite], sensor[finite]
     distinct, count = np.unique(value, return_counts=True)
-    known = np.isin(distinct, (*STRONG, *WEAK))
-    bulk = value[~np.isin(value, distinct[known | (count > 0.2 * value.size)])]
-    if bulk.size < 30:
-        bulk = value[~np.isin(value, STRONG)]
-    if bulk.size == 0:
-        return STRONG, []
-    low, high = np.quantile(bulk, [0.005, 0.995])
-    reach = high - low
+    low, high = _bulk(value[~np.isin(value, (*STRONG, *WEAK))], value[~np.isin(value, STRONG)])
+    found = {code for code in STRONG if _beyond(code, low, high) > 0.25}
+    for code in distinct[np.isin(distinct, WEAK) & (count >= 3)].tolist():
+        if high > low and _beyond(code, low, high) > 0.5 and _scattered(value == code, sensor):
+            found.add(code)
+    unknown: list[float] = []
+    left = ~np.isin(distinct, list(found))
+    for end in (0, -1):
+        # Only the outermost value can be one: what lies farther out than a fill value is another fill value.
+        while left.sum() > 2:
+            place = np.flatnonzero(left)[end]
+            code, others = distinct[place], np.isin(value, distinct[left]) & (value != distinct[place])
+            low, high = _bulk(value[others], value)
+            middle = (code + (high if end else low)) / 2
+            alone = np.sum(value[others] > middle if end else value[others] < middle) <= 0.1 * count[place]
+            far = count[place] >= 10 and high > low and _beyond(code, low, high) > 1 and alone
+            if not far or not _scattered(value == code, sensor):
+                break
+            unknown.append(float(code))
+            left[place] = False
+    return tuple(sorted(found.union(unknown))), unknown
 
-    def away(codes: FloatArray, share: float) -> BoolArray:
-        return np.asarray((codes < low - share * reach) | (codes > high + share * reach))
 
-    strong = np.array(STRONG)
-    found = set(strong[away(strong, 0.25)].tolist())
-    weak = distinct[np.isin(distinct, WEAK) & (count >= 3) & (reach > 0)]
-    found |= {code for code in weak[away(weak, 0.5)].tolist() if _scattered(value == code, sensor)}
-    unknown = []
-    if reach > 0:
-        far = away(distinct, 1.0) & ~np.isin(distinct, list(found))
-        for code in distinct[far & (count >= 10)]:
-            edge = (code + (low if code < low else high)) / 2
-            beyond = (value < edge) if code < low else (value > edge)
-            beyond &= ~np.isin(value, list(found))
-            here = value == code
-            if here.sum() >= 0.9 * beyond.sum() and _scattered(here, sensor):
-                unknown.append(float(code))
-    return tuple(sorted(found | set(unknown))), unknown
+def _bulk(value: FloatArray, otherwise: FloatArray) -> tuple[float, float]:
+    """Return the range of all but the outermost values."""
+    value = value if value.size >= 30 else otherwise
+    low, high = np.quantile(value, [0.005, 0.995]) if value.size else (0.0, 0.0)
+    return float(low), float(high)
+
+
+def _beyond(code: float, low: float, high: float) -> float:
+    """Return how far a value lies outside a range, in widths of it."""
+    outside = max(low - code, code - high)
+    return outside / (high - low) if high > low else math.inf if outside > 0 else 0.0
 
 
 def _scattered(here: BoolArray, sensor: NDArray[np.integer]) -> bool:

@@ -1,0 +1,86 @@
+"""What `sensormend clean` says at its end: what came, what was found, who is worst, and what to type next."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from sensormend.flags import Flag
+from sensormend.io.metadata import FaultInterval, iso
+from sensormend.options import in_words
+from sensormend.sentences import how_long
+
+if TYPE_CHECKING:
+    from sensormend.archive import Report
+
+__all__ = ["summary", "worst"]
+
+WORST = 5
+
+
+def summary(report: Report) -> RenderableType:
+    """Return the last page of a run."""
+    slots = sum(report.flags.values()) or 1
+    present = slots - report.flags[Flag.MISSING]
+    figures = Table.grid(padding=(0, 2))
+    figures.add_column(style="dim")
+    figures.add_column()
+
+    def share(count: int, whole: int) -> str:
+        return f"{count:,} ({count / max(whole, 1):.1%})"
+
+    figures.add_row("sensors", f"{report.sensors:,}")
+    rejected = f", {report.rejected:,} rows rejected (rejected.csv)" if report.rejected else ""
+    figures.add_row("readings", f"{report.readings:,}{rejected}")
+    figures.add_row("grid", f"{in_words(report.grid.step)} in a period of {in_words(report.grid.period)}")
+    figures.add_row("missing slots", share(report.flags[Flag.MISSING], slots))
+    figures.add_row("faulty", share(report.flags[Flag.FAIL], present))
+    figures.add_row("suspect", share(report.flags[Flag.SUSPECT], present))
+    figures.add_row("not evaluated", share(report.flags[Flag.NOT_EVALUATED], present))
+    figures.add_row("filled or replaced", share(report.filled, slots))
+    figures.add_row("seconds", f"{report.seconds:.1f}")
+    parts: list[RenderableType] = [figures]
+    parts += [f"note: {note}" for note in report.notes]
+    found = worst(report.faults)
+    if found:
+        table = Table(
+            "sensor", "variable", "faulty", "reasons", "longest", box=None, padding=(0, 2), title_justify="left"
+        )
+        for (sensor, variable), faults in found:
+            reasons = Counter(fault.reason for fault in faults)
+            longest = max(faults, key=lambda fault: fault.end - fault.start)
+            table.add_row(
+                sensor,
+                variable,
+                how_long(sum(fault.end - fault.start for fault in faults)),
+                ", ".join(reason for reason, _ in reasons.most_common(3)),
+                f"{longest.reason} from {iso(longest.start)[:16]}",
+            )
+        parts += ["", "[bold]The worst of them[/]", table]
+    parts += ["", _next(report, found)]
+    return Group(*parts)
+
+
+def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[FaultInterval]]]:
+    """Return the channels that were wrong for longest, each with its faults; silence is not counted."""
+    by_channel: dict[tuple[str, str], list[FaultInterval]] = defaultdict(list)
+    for fault in faults:
+        if fault.reason != "silent":
+            by_channel[fault.sensor, fault.variable].append(fault)
+    length = {key: sum(fault.end - fault.start for fault in found) for key, found in by_channel.items()}
+    return [(key, by_channel[key]) for key in sorted(length, key=lambda key: (-length[key], key))[:WORST]]
+
+
+def _next(report: Report, found: list[tuple[tuple[str, str], list[FaultInterval]]]) -> str:
+    out = shlex.quote(str(report.out))
+    if not found:
+        return f"Nothing is wrong for long. The rows are in [bold]{out}[/]."
+    (sensor, variable), faults = found[0]
+    longest = max(faults, key=lambda fault: fault.end - fault.start)
+    named = f" --variable {shlex.quote(variable)}" if variable else ""
+    middle = iso((longest.start + longest.end) // 2 // report.grid.step * report.grid.step)[:16]
+    return f"Why? Type: [bold]sensormend explain {out} {shlex.quote(sensor)} {middle}{named}[/]"

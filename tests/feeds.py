@@ -1,0 +1,49 @@
+"""Readings for the tests of `clean`: a small simulated city as columns, frames and files."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.grid import Grid
+from sensormend.readings import DAY, HOUR, Readings
+from sensormend.simulate import Network, city
+
+__all__ = ["HOURLY", "START", "city_readings", "made_of", "small_city", "write_csv"]
+
+HOURLY = Grid(HOUR, DAY)
+START = 18_262 * DAY
+"""1 January 2020."""
+
+
+@lru_cache
+def small_city(sensors: int = 8, days: int = 40, seed: int = 3) -> Network:
+    """Return a city with faults and gaps."""
+    return city(sensors, days, seed=seed)
+
+
+def made_of(tensor: NDArray[np.float64], start: int = START) -> Readings:
+    """Return (sensor, slot, day) as hourly readings, sensor by sensor; a NaN is no reading."""
+    sensors, slots, days = tensor.shape
+    value = np.moveaxis(tensor, 1, 2).reshape(sensors, -1)
+    time = start + np.arange(slots * days, dtype=np.int64) * (DAY // slots)
+    row, column = np.nonzero(np.isfinite(value))
+    names = tuple(f"s{number:02d}" for number in range(sensors))
+    return Readings(names, ("",), row, np.zeros(row.size, dtype=np.int64), time[column], value[row, column])
+
+
+def city_readings(sensors: int = 8, days: int = 40, seed: int = 3) -> Readings:
+    """Return the readings of `small_city`."""
+    return made_of(small_city(sensors, days, seed).readings)
+
+
+def write_csv(path: Path, readings: Readings, order: NDArray[np.intp] | None = None) -> Path:
+    """Write readings as a long table."""
+    times = readings.time.astype("datetime64[us]").astype("datetime64[s]")
+    rows = range(len(readings)) if order is None else order
+    lines = [f"{readings.sensors[readings.sensor[row]]},{times[row]},{readings.value[row]!r}\n" for row in rows]
+    path.write_text("sensor,time,value\n" + "".join(lines).replace("np.float64(", "").replace(")", ""))
+    return path

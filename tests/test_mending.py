@@ -1,0 +1,259 @@
+"""The stream of readings: who gets rows, and what is said in them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from feeds import HOURLY, START, city_readings, made_of, small_city
+from sensormend import AutoOLRTR
+from sensormend.cleaning import InMemory
+from sensormend.errors import ConfigError, InputError, StateError
+from sensormend.flags import REASONS, Flag
+from sensormend.maintenance import Maintenance, Note
+from sensormend.mending import Mended, Mender
+from sensormend.readings import COLUMNS, DAY, HOUR, Readings, Rows
+
+FIRST = int(HOURLY.period_of(np.array([START]))[0])
+
+
+def mend(readings: Readings, mender: Mender) -> Iterator[Mended]:
+    source = InMemory.of(readings, mender.grid)
+    for period in source.periods:
+        yield from mender.push(source.read(period))
+
+
+def all_rows(readings: Readings, mender: Mender | None = None) -> Rows:
+    return Rows.concatenate([mended.rows for mended in mend(readings, mender or Mender(HOURLY))])
+
+
+def cell(rows: Rows, sensor: str, day: int, hour: int) -> dict[str, object]:
+    """One row, as a person reads it."""
+    mine = np.flatnonzero((rows.sensor == rows.sensors.index(sensor)) & (rows.time == START + day * DAY + hour * HOUR))
+    assert mine.size == 1
+    found: dict[str, object] = {name: getattr(rows, name)[mine[0]].item() for name in COLUMNS}
+    return found | {"reason": REASONS[int(rows.reason[mine[0]])]}
+
+
+def changed(readings: Readings, sensor: int, day: int, hour: int, value: float) -> Readings:
+    """One reading that says something else."""
+    values = readings.value.copy()
+    values[(readings.sensor == sensor) & (readings.time == START + day * DAY + hour * HOUR)] = value
+    return Readings(readings.sensors, readings.variables, readings.sensor, readings.variable, readings.time, values)
+
+
+def with_more(readings: Readings, sensor: int, time: int, value: float) -> Readings:
+    """The same with one more reading at the end."""
+    return Readings(
+        readings.sensors,
+        readings.variables,
+        np.append(readings.sensor, sensor),
+        np.append(readings.variable, 0),
+        np.append(readings.time, time),
+        np.append(readings.value, value),
+    )
+
+
+def sound(days: int = 12) -> Readings:
+    from networks import sound as network
+
+    return made_of(network(8, 90)[..., :days])
+
+
+def test_rows_say_what_the_model_says() -> None:
+    network = small_city()
+    model, rows = AutoOLRTR(fiber_axis=2), all_rows(city_readings())
+    names = [f"s{number:02d}" for number in range(8)]
+    for day in range(network.readings.shape[2]):
+        came = np.flatnonzero(np.isfinite(network.readings[..., : day + 1]).any(axis=(1, 2)))
+        minibatch = network.readings[came][:, None, :, day]
+        recovery = model.update(minibatch, sensors=[names[row] for row in came])
+        mine = (rows.time >= START + day * DAY) & (rows.time < START + (day + 1) * DAY)
+        order = np.lexsort((rows.time[mine], np.array(rows.sensors, dtype=object)[rows.sensor[mine]]))
+        np.testing.assert_array_equal(rows.cleaned[mine][order], recovery.cleaned.ravel())
+        np.testing.assert_array_equal(rows.lower[mine][order], recovery.lower.ravel())  # type: ignore[union-attr]
+        flag = rows.flag[mine][order].reshape(minibatch.shape)
+        present = np.isfinite(minibatch)
+        wrong = (recovery.faulty[..., None] | recovery.spikes) & present
+        np.testing.assert_array_equal(flag == Flag.FAIL, wrong)
+        np.testing.assert_array_equal(flag == Flag.MISSING, ~present)
+        np.testing.assert_array_equal(flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None])
+        origin = rows.origin[mine][order].reshape(minibatch.shape)
+        np.testing.assert_array_equal(origin == 1, present & ~wrong)
+
+
+def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:
+    readings = city_readings()
+    whole = [mended.rows for mended in mend(readings, Mender(HOURLY))]
+    source = InMemory.of(readings, HOURLY)
+    first = Mender(HOURLY)
+    for period in source.periods[:17]:
+        first.push(source.read(period))
+    first.save(tmp_path / "mender.npz")
+    first.model.save(tmp_path / "model.npz")
+    second = Mender(HOURLY, model=AutoOLRTR.load(tmp_path / "model.npz"))
+    second.restore(tmp_path / "mender.npz")
+    for rows, period in zip(whole[17:], source.periods[17:], strict=True):
+        (mended,) = second.push(source.read(period))
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(mended.rows, name), getattr(rows, name))
+    with pytest.raises(StateError, match="another grid"):
+        Mender(HOURLY, ("temp",)).restore(tmp_path / "mender.npz")
+
+
+def test_the_order_of_a_period_s_readings_does_not_matter() -> None:
+    readings = city_readings(days=12)
+    mixed = readings.taken(np.random.default_rng(0).permutation(len(readings)))
+    one, other = all_rows(readings), all_rows(mixed)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
+    readings = sound(30)
+    sensor, day = readings.sensor, (readings.time - START) // DAY
+    rows = all_rows(readings.taken((sensor != 2) | ((day >= 4) & (day < 9))), Mender(HOURLY, gone_after=10 * DAY))
+    mine = rows.sensor == rows.sensors.index("s02")
+    days = np.unique((rows.time[mine] - START) // DAY)
+    assert days.tolist() == list(range(4, 19))
+    silent = mine & (rows.time >= START + 9 * DAY)
+    assert set(rows.flag[silent]) == {Flag.MISSING}
+    assert {REASONS[code] for code in rows.reason[silent]} == {"silent"}
+    assert set(rows.origin[silent]) == {2}
+    young = mine & (rows.time < START + 9 * DAY)
+    assert set(rows.flag[young]) == {Flag.NOT_EVALUATED}
+
+
+def test_periods_in_which_nothing_came_have_rows_and_a_long_silence_is_skipped() -> None:
+    readings = sound(14)
+    mender = Mender(HOURLY, gone_after=5 * DAY)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:10]:
+        mender.push(source.read(period))
+    later = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
+                     readings.time + 4 * DAY, readings.value)  # fmt: skip
+    mended = mender.push(InMemory.of(later, HOURLY).read(source.periods[10] + 4))
+    assert [entry.period - source.periods[0] for entry in mended] == [10, 11, 12, 13, 14]
+    assert [len(entry.rows) for entry in mended] == [8 * 24] * 5
+    far = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
+                   readings.time + 3000 * DAY, readings.value)  # fmt: skip
+    mended = mender.push(InMemory.of(far, HOURLY).read(source.periods[10] + 3000))
+    assert len(mended) == 6
+    assert sum(len(entry.rows) > 0 for entry in mended) == 6
+
+
+def test_fill_values_and_repeated_readings() -> None:
+    time = START + 9 * DAY + 5 * HOUR
+    readings = changed(sound(), 3, 9, 7, -999.0)
+    readings = changed(readings, 3, 9, 8, np.nan)
+    twice = float(readings.value[(readings.sensor == 1) & (readings.time == time)][0])
+    readings = with_more(with_more(readings, 1, time, twice), 2, time, 16.25)
+    rows = all_rows(readings, Mender(HOURLY, fill={"": [-999.0]}))
+    for hour in (7, 8):
+        fill = cell(rows, "s03", 9, hour)
+        assert (fill["flag"], fill["reason"], fill["n"], fill["origin"]) == (9, "fill", 0, 2)
+        assert np.isnan(float(str(fill["value"])))
+    assert cell(rows, "s01", 9, 5)["n"] == 1
+    clash = cell(rows, "s02", 9, 5)
+    assert (clash["value"], clash["n"]) == (16.25, 1)
+    assert (clash["flag"], clash["reason"]) in {(3, "duplicate"), (4, "spike")}
+
+
+def test_what_cannot_be_is_implausible_and_kept_from_the_model() -> None:
+    readings = changed(sound(), 3, 9, 7, 70.0)
+    odd, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(sound())
+    there = cell(odd, "s03", 9, 7)
+    assert (there["value"], there["flag"], there["reason"], there["origin"]) == (70.0, 4, "implausible", 2)
+    assert abs(float(str(there["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
+    others = (odd.sensor != 3) & (odd.time == START + 9 * DAY + 7 * HOUR)
+    np.testing.assert_array_equal(odd.value[others], plain.value[others])
+
+
+def test_notes_are_obeyed() -> None:
+    readings = sound()
+    day = (readings.sensor == 3) & ((readings.time - START) // DAY == 9)
+    readings.value[day] += 15
+    start, end = START + 9 * DAY, START + 10 * DAY
+    plain = cell(all_rows(readings), "s03", 9, 4)
+    assert (plain["flag"], plain["origin"]) == (4, 2)
+    real = cell(all_rows(readings, with_note("real", start, end)), "s03", 9, 4)
+    assert (real["flag"], real["reason"], real["origin"]) == (1, "", 1)
+    assert real["cleaned"] == real["value"] == real["upper"]
+    ignored = cell(all_rows(readings, with_note("ignore", start, end)), "s03", 9, 4)
+    assert (ignored["flag"], ignored["reason"], ignored["origin"]) == (2, "", 2)
+    assert ignored["value"] == real["value"]
+    assert abs(float(str(ignored["cleaned"])) - float(str(ignored["value"])) + 15) < 3
+
+
+def with_note(action: str, start: int, end: int) -> Mender:
+    return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)))
+
+
+def test_a_recalibrated_sensor_starts_over() -> None:
+    readings = sound(25)
+    readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY)] += 15
+    never = np.iinfo(np.int64).max // 4
+    rows = all_rows(readings, with_note("recalibrated", START + 15 * DAY, never))
+    mine = (rows.sensor == 3) & (rows.time >= START + 15 * DAY)
+    assert Flag.FAIL not in set(rows.flag[mine].tolist())
+    assert set(rows.flag[mine & (rows.time < START + 20 * DAY)].tolist()) == {2}
+    assert set(rows.flag[mine & (rows.time >= START + 21 * DAY)].tolist()) <= {1, 3}
+    without = all_rows(readings)
+    assert Flag.FAIL in set(without.flag[mine].tolist())
+
+
+def test_every_reading_can_have_a_row() -> None:
+    base = sound(10)
+    time = START + 8 * DAY + 5 * HOUR
+    readings = with_more(with_more(base, 2, time + 60_000_000, 1000.0), 2, time + 120_000_000, np.nan)
+    readings = readings.taken((readings.sensor != 1) | (readings.time != time))
+    mender = Mender(HOURLY, valid={"": (-90, 90)}, per_reading=True)
+    (*_, mended) = [entry for entry in mend(readings, mender) if entry.period == FIRST + 8]
+    rows = mended.asked
+    assert mended.readings is rows
+    assert len(rows) == 8 * 24 + 2
+    mine = (rows.sensor == 2) & (rows.time >= time) & (rows.time < time + HOUR)
+    assert rows.flag[mine].tolist() == [1, 4, 9]
+    assert [REASONS[code] for code in rows.reason[mine]] == ["", "implausible", "fill"]
+    empty = (rows.sensor == 1) & (rows.time == time)
+    assert (rows.flag[empty].item(), rows.n[empty].item(), rows.origin[empty].item()) == (9, 0, 2)
+    assert np.sum(np.isfinite(rows.value)) == np.sum(
+        np.isfinite(readings.value) & (HOURLY.period_of(readings.time) == FIRST + 8)
+    )
+
+
+def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
+    one = sound(10)
+    two = one.taken(one.sensor != 5)
+    both = Readings(
+        one.sensors,
+        ("dew", "temp"),
+        np.concatenate([one.sensor, two.sensor]),
+        np.repeat([1, 0], [len(one), len(two)]),
+        np.concatenate([one.time, two.time]),
+        np.concatenate([one.value, 1000 + 2 * two.value]),
+    )
+    rows = all_rows(both, Mender(HOURLY, ("dew", "temp")))
+    assert len(rows) == (8 + 7) * 24 * 10
+    assert rows.value[rows.variable == 0].min() > 900
+    assert rows.value[rows.variable == 1].max() < 100
+    with pytest.raises(InputError, match="'dew' was not there from the start"):
+        Mender(HOURLY, ("temp",)).push(InMemory.of(both, HOURLY).read(FIRST))
+
+
+def test_wrong_pushes_are_refused_and_change_nothing() -> None:
+    readings = sound(3)
+    source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
+    mender.push(source.read(FIRST + 1))
+    for wrong, match in (
+        (source.read(FIRST), "period that is over"),
+        (source.read(FIRST + 1), "period that is over"),
+        (readings, "several periods"),
+        (readings.taken(slice(0, 0)), "there is none"),
+    ):
+        with pytest.raises(InputError, match=match):
+            mender.push(wrong)
+    assert mender.period == FIRST + 1
+    with pytest.raises(ConfigError, match="different names"):
+        Mender(HOURLY, ("a", "a"))
