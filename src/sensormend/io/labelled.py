@@ -221,8 +221,8 @@ def _sensors(dataset: Any, array: Any, station: str | None, options: Options, sh
 
 
 def texts_of(values: NDArray[Any]) -> list[str]:
-    """Return names as text, whatever they were kept as."""
-    return [entry.decode("utf-8", "replace").strip() if isinstance(entry, bytes) else str(entry).strip()
+    """Return names as text, whatever they were kept as; bytes come from arrays of characters, which are padded."""
+    return [entry.decode("utf-8", "replace").strip(" \0") if isinstance(entry, bytes) else str(entry)
             for entry in values.tolist()]  # fmt: skip
 
 
