@@ -1,5 +1,6 @@
 """sensormend mends the data of a sensor network while it streams in."""
 
+from sensormend.cleaning import clean
 from sensormend.errors import (
     ConfigError,
     DivergenceError,
@@ -38,6 +39,7 @@ __all__ = [
     "StateError",
     "StocRPCA",
     "ValueRangeError",
+    "clean",
 ]
 
 __version__ = "0.1.0"

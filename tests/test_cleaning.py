@@ -1,0 +1,199 @@
+"""clean() on frames of every kind, and on labelled arrays."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from feeds import START, city_readings, small_city
+from sensormend import clean
+from sensormend.errors import ConfigError, InputError, ValueRangeError
+from sensormend.readings import DAY, HOUR
+
+DAYS = 34
+
+
+def columns() -> dict[str, Any]:
+    readings = city_readings(days=DAYS)
+    order = np.random.default_rng(0).permutation(len(readings))
+    return {
+        "Station ID": np.array(readings.sensors)[readings.sensor[order]],
+        "time": readings.time[order].astype("datetime64[us]"),
+        "temperature": readings.value[order],
+    }
+
+
+@pytest.fixture(scope="module")
+def expected() -> pd.DataFrame:
+    return clean(pd.DataFrame(columns()))
+
+
+def same(one: Any, other: pd.DataFrame) -> None:
+    """Compare two frames by their values."""
+    assert list(one.columns) == list(other.columns)
+    for name in other.columns:
+        left, right = one[name].to_numpy(), other[name].to_numpy()
+        if name in ("value", "cleaned", "lower", "upper"):
+            np.testing.assert_array_equal(left, right, err_msg=name)
+        elif name == "time":
+            np.testing.assert_array_equal(left.astype("datetime64[us]"), right.astype("datetime64[us]"))
+        else:
+            missing = pd.isna(right)
+            np.testing.assert_array_equal(pd.isna(left), missing, err_msg=name)
+            assert (left[~missing] == right[~missing]).all(), name
+
+
+def test_a_frame_comes_back_with_the_columns_of_the_contract(expected: pd.DataFrame) -> None:
+    assert list(expected.columns) == [
+        "sensor", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin",
+    ]  # fmt: skip
+    assert len(expected) == 8 * 24 * DAYS
+    assert expected.groupby("sensor").time.is_monotonic_increasing.all()
+    assert set(expected.flag) <= {1, 2, 3, 4, 9}
+    trusted = expected[expected.origin == "observed"]
+    assert (trusted.cleaned == trusted.value).all()
+    assert (expected.lower <= expected.cleaned).all()
+    assert (expected.cleaned <= expected.upper).all()
+    network = small_city(days=DAYS)
+    truth = np.moveaxis(network.truth, 1, 2).reshape(-1)
+    came = expected.value.notna().to_numpy()
+    raw, error = (np.sqrt(np.mean((column - truth)[came] ** 2)) for column in (expected.value, expected.cleaned))
+    assert error < raw / 2
+
+
+def test_pandas_and_polars_give_the_same(expected: pd.DataFrame) -> None:
+    cleaned = clean(pl.DataFrame(columns()))
+    assert isinstance(cleaned, pl.DataFrame)
+    assert cleaned["time"].dtype == pl.Datetime("us")
+    same(cleaned, expected)
+
+
+def test_a_wide_frame_gives_the_same_with_times_as_a_column_or_as_the_index(expected: pd.DataFrame) -> None:
+    long = pd.DataFrame(columns())
+    wide = long.pivot(index="time", columns="Station ID", values="temperature")
+    assert isinstance(wide.index, pd.DatetimeIndex)
+    ordinary = expected[(expected.reason != "fill")]
+    for frame in (wide, wide.reset_index().rename_axis(columns=None)):
+        found = clean(frame)
+        seen = found[(found.reason != "fill")]
+        assert (found.cleaned.to_numpy() == expected.cleaned.to_numpy()).all()
+        assert abs(len(seen) - len(ordinary)) <= wide.isna().sum().sum()
+
+
+def test_times_with_a_zone_become_utc_and_nothing_shifts_in_march() -> None:
+    frame = pd.DataFrame(columns())
+    local = frame.assign(time=frame.time.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"))
+    same(clean(local), clean(frame))
+    start = np.datetime64("2024-03-25T00", "us")
+    hours = start + np.arange(24 * 14) * np.timedelta64(3600, "s")
+    spring = pd.DataFrame({"time": np.tile(hours, 2), "sensor": np.repeat(["a", "b"], hours.size), "value": 1.0})
+    spring.value = np.random.default_rng(0).normal(size=len(spring))
+    berlin = spring.assign(time=spring.time.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"))
+    assert (clean(berlin).n == 1).all()
+    assert (clean(spring).n == 1).all()
+    written = spring.assign(time=[moment.isoformat() for moment in berlin.time])
+    same(clean(written), clean(spring))
+
+
+def test_details_tell_what_is_wrong_and_how_the_sensors_are() -> None:
+    for kind in (pd.DataFrame, pl.DataFrame):
+        rows, faults, sensors = clean(kind(columns()), details=True)
+        assert isinstance(faults, kind)
+        assert isinstance(sensors, kind)
+        assert list(faults.columns) == ["sensor", "variable", "from", "to", "reason", "score", "sentence"]
+        assert len(sensors) == 8
+        begin, end = (np.asarray(faults[name]).astype("datetime64[us]") for name in ("from", "to"))
+        time, flag, sensor = (np.asarray(rows[name]) for name in ("time", "flag", "sensor"))
+        covered = np.zeros(len(rows), dtype=bool)
+        for row in range(len(faults)):
+            mine = (sensor == np.asarray(faults["sensor"])[row]) & (time >= begin[row]) & (time < end[row])
+            assert set(flag[mine]) <= {4, 9}
+            covered |= mine
+        assert covered[flag == 4].all()
+        quiet = clean(kind(columns()).head(300), details=True)
+        assert list(quiet.faults.columns) == list(faults.columns)
+
+
+def test_several_variables_and_what_is_said_about_each() -> None:
+    frame = pd.DataFrame(columns()).rename(columns={"temperature": "temp"})
+    frame["humidity"] = 50 - frame.temp
+    frame.loc[frame.index[7], "humidity"] = 180.0
+    cleaned = clean(frame, valid={"humidity": [0, 100]}, fill=[])
+    assert list(cleaned.columns)[-1] == "variable"
+    assert set(cleaned.variable) == {"humidity", "temp"}
+    odd = cleaned[cleaned.reason == "implausible"]
+    assert ((odd.value > 100) | (odd.value < 0) | (odd.flag == 4)).all()
+    assert (odd.value == 180).any()
+
+
+def test_a_sensor_that_moves_is_a_new_sensor() -> None:
+    frame = pd.DataFrame(columns())
+    moved = (frame["Station ID"] == "s03") & (frame.time >= np.datetime64(START + 20 * DAY, "us"))
+    frame["lat"], frame["lon"] = np.where(moved, 41.9, 41.8), -87.6
+    rows, _, sensors = clean(frame, details=True)
+    assert "s03@2" in set(rows.sensor)
+    assert rows[rows.sensor == "s03@2"].time.min() == pd.Timestamp(START + 20 * DAY, unit="us")
+    assert sensors.set_index("sensor").latitude["s03@2"] == 41.9
+
+
+def test_one_pass_is_what_a_stream_would_say() -> None:
+    from test_mending import all_rows
+
+    rows, cleaned = all_rows(city_readings(days=DAYS)), clean(pd.DataFrame(columns()), one_pass=True, step="1h")
+    order = np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor]))
+    for name in ("value", "n", "cleaned", "lower", "upper", "flag"):
+        np.testing.assert_array_equal(cleaned[name].to_numpy(), getattr(rows, name)[order])
+
+
+def test_per_reading_keeps_every_reading() -> None:
+    frame = pd.DataFrame(columns())
+    frame.time = frame.time + pd.to_timedelta(np.arange(len(frame)) % 50, unit="min")
+    cleaned = clean(frame, per_reading=True, step="1h")
+    present = cleaned[cleaned.n > 0]
+    assert sorted(present.value) == sorted(frame.temperature)
+    assert set(present.time) == set(frame.time)
+
+
+def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> None:
+    xarray = pytest.importorskip("xarray")
+    network = small_city(days=DAYS)
+    values = np.moveaxis(network.readings, 1, 2).reshape(8, -1).T
+    times = (START + np.arange(24 * DAYS) * HOUR).astype("datetime64[us]").astype("datetime64[ns]")
+    array = xarray.DataArray(
+        values,
+        dims=("time", "station"),
+        coords={"time": times, "station": [f"s{number:02d}" for number in range(8)]},
+        name="temperature",
+    )
+    dataset = clean(array)
+    cleaned = dataset["temperature_cleaned"].transpose("station", "time").to_numpy().ravel()
+    np.testing.assert_allclose(cleaned, expected.cleaned.to_numpy())
+    assert dataset["temperature_flag"].attrs["flag_meanings"].split()[0] == "good"
+
+
+@pytest.mark.parametrize(
+    ("frame", "said", "error", "match"),
+    [
+        ([1, 2], {}, InputError, "pandas or polars frame"),
+        (np.ones((3, 3)), {}, InputError, "not ndarray; for files there is `sensormend clean"),
+        (pd.DataFrame({"time": [], "sensor": [], "value": []}), {}, InputError, "no rows"),
+        (pd.DataFrame({"a": ["x"], "b": ["y"]}), {}, ConfigError, "the frame"),
+        (pd.DataFrame({"time": ["2020-01-01"], "value": [1]}), {"colour": 1}, ConfigError, "no option"),
+        (pd.DataFrame({"time": ["2020-01-01", "soon"] * 5, "sensor": ["a"] * 10, "value": [1.0] * 10}),
+         {"time": "time"}, InputError, "'soon', which is no time"),
+        (pd.DataFrame({"time": [pd.Timestamp("2020"), pd.NaT], "sensor": ["a"] * 2, "value": [1.0] * 2}), {},
+         InputError, "no time in row 1"),
+        (pd.DataFrame({"time": pd.date_range("2020", periods=3), "sensor": ["a", None, "b"], "value": [1.0] * 3}), {},
+         InputError, "says nothing in row 1"),
+        (pd.DataFrame({"time": pd.date_range("2020", periods=4), "sensor": ["a"] * 4, "value": [*"123", "warm"]}),
+         {}, ValueRangeError, "'warm' in row 3"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_cleaned_is_refused_in_one_line(
+    frame: Any, said: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match) as caught:
+        clean(frame, **said)
+    assert "\n" not in str(caught.value)

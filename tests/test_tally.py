@@ -1,0 +1,102 @@
+"""Faults with their spans, sensors with their figures."""
+
+import math
+
+import numpy as np
+import pytest
+
+from feeds import HOURLY, START, city_readings, made_of
+from networks import sound
+from sensormend.flags import Flag
+from sensormend.mending import Mender
+from sensormend.places import Places, Position
+from sensormend.readings import DAY, HOUR, Readings
+from sensormend.sentences import sentence
+from sensormend.tally import Fault, Tally
+from test_mending import changed, mend
+
+
+def tallied(readings: Readings, mender: Mender | None = None) -> Tally:
+    tally = Tally(HOURLY, ("",))
+    for mended in mend(readings, mender or Mender(HOURLY)):
+        tally.add(mended)
+    return tally
+
+
+def test_a_fault_of_several_days_is_one_and_says_how_far_off_it_is() -> None:
+    readings = made_of(sound(8, 90)[..., :20])
+    day = (readings.time - START) // DAY
+    readings.value[(readings.sensor == 2) & (day >= 12) & (day < 15)] += 9
+    (fault,) = [fault for fault in tallied(readings).intervals() if fault.reason == "offset"]
+    assert (fault.sensor, fault.start, fault.end) == ("s02", START + 12 * DAY, START + 15 * DAY)
+    assert fault.score > 1
+    assert fault.sentence.startswith("s02 read ")
+    assert fault.sentence.endswith("above what the others say, for 3 days.")
+    assert float(fault.sentence.split()[2]) == pytest.approx(9, abs=1)
+
+
+def test_silence_is_on_the_list_and_a_single_reading_too() -> None:
+    readings = changed(made_of(sound(8, 90)[..., :20]), 5, 15, 6, 60.0)
+    day = (readings.time - START) // DAY
+    readings = readings.taken(~((readings.sensor == 2) & (day >= 12) & (day < 15)))
+    silent, spike = tallied(readings).intervals()
+    assert (silent.reason, silent.end - silent.start, silent.sentence) == (
+        "silent", 3 * DAY, "s02 sent nothing for 3 days.",
+    )  # fmt: skip
+    assert math.isnan(silent.score)
+    assert (spike.reason, spike.start, spike.end) == ("spike", START + 15 * DAY + 6 * HOUR, START + 15 * DAY + 7 * HOUR)
+    assert spike.sentence.startswith("s05 read 60.0 where ")
+
+
+def test_the_figures_are_those_of_the_rows() -> None:
+    readings = city_readings(days=25)
+    tally, rows = Tally(HOURLY, ("",)), []
+    for mended in mend(readings, Mender(HOURLY)):
+        tally.add(mended)
+        rows.append(mended.rows)
+    for summary in tally.summaries(Places.of([Position("s03", 0, 1.0, 2.0)])):
+        code = int(summary.sensor[1:])
+        flag = np.concatenate([part.flag[np.array(part.sensors)[part.sensor] == summary.sensor] for part in rows])
+        assert summary.readings == np.sum(readings.sensor == code)
+        assert summary.share_missing == pytest.approx(np.mean(flag == Flag.MISSING), abs=1e-6)
+        assert summary.share_faulty == pytest.approx(np.mean(flag[flag != 9] == Flag.FAIL), abs=1e-6)
+        assert 0.01 < summary.usual_error < 3
+        assert (summary.latitude == 1.0) == (summary.sensor == "s03")
+        assert summary.first == readings.time[readings.sensor == code].min()
+        assert summary.last == readings.time[readings.sensor == code].max()
+    assert sum(tally.flags.values()) == sum(len(part) for part in rows)
+    assert tally.filled == sum(int(np.sum(part.origin == 2)) for part in rows)
+
+
+def test_a_tally_goes_on_from_its_state() -> None:
+    readings = city_readings(days=25)
+    whole, broken = tallied(readings), Tally(HOURLY, ("",))
+    for number, mended in enumerate(mend(readings, Mender(HOURLY))):
+        broken.add(mended)
+        if number % 9 == 4:
+            state = broken.state()
+            broken = Tally(HOURLY, ("",))
+            broken.restore(*state)
+    assert broken.intervals() == whole.intervals()
+    assert broken.summaries(Places()) == pytest.approx(whole.summaries(Places())) or str(
+        broken.summaries(Places())
+    ) == str(whole.summaries(Places()))
+    assert (broken.flags, broken.filled) == (whole.flags, whole.filled)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (1, "a temp stood still near 5.00 for 2 days while the others moved."),
+        (2, "a temp scattered by 3.00 around what the others say, for 2 days."),
+        (3, "a temp drifted away from the others for 2 days, by up to 4.00."),
+        (4, "a temp read 2.00 below what the others say, for 2 days."),
+        (5, "a temp moved more or less than the others let expect, by up to 4.00, for 2 days."),
+        (6, "a temp read 5.00 on average for 2 days, which cannot be."),
+        (7, "a temp read 5.00 where 7.00 was expected."),
+        (11, "a temp sent nothing for 2 days."),
+    ],
+)
+def test_every_reason_has_its_sentence(code: int, said: str) -> None:
+    fault = Fault("a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0)
+    assert sentence(fault) == said
