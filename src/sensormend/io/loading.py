@@ -61,7 +61,7 @@ def settled(engine: Engine, tables: list[tuple[Table, Layout, TimeFormat | None]
             first, second = (
                 f"max(TRY_CAST(split_part({text}, {literal(written.mark)}, {place}) AS INTEGER))" for place in (1, 2)
             )
-            most = engine.execute(f"SELECT {first}, {second} FROM {table.relation}").fetchone()
+            most = engine.execute(f"SELECT {first}, {second} FROM {table.relation}").fetchall()[0]
             firsts.append((table, layout, written, (most[0] or 0) > 12, (most[1] or 0) > 12))
     if not firsts:
         return [written for _, _, written in tables]

@@ -38,7 +38,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 def shown(address: str) -> str:
     """Return an address without its password."""
-    plain = re.sub(r"(//[^/@:]*):[^/@]*@", r"\1@", address)
+    plain = re.sub(r"(//[^/@:]*):.*@", r"\1@", address)
     return re.sub(r"([?&]password=)[^&#]*", r"\1...", plain)
 
 

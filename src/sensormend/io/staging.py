@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -87,7 +86,7 @@ class Staging:
             raise StateError(f"{folder}: there are no staged readings here")
         try:
             staging._connect()
-            told = dict(staging._engine.execute("SELECT name, told FROM known").fetchall())
+            told = dict(staging._ask("SELECT name, told FROM known"))
         except Exception as error:
             staging.close()
             raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
@@ -137,7 +136,7 @@ class Staging:
             old.unlink(missing_ok=True)
         found = find(source, self.folder / "spool")
         self._connect()
-        self._engine.execute(_SCHEMA)
+        self._ask(_SCHEMA)
         self._collect_rejected(self._fill(found, options, progress or _nobody))
         self._name()
         if not self.readings:
@@ -175,7 +174,7 @@ class Staging:
 
         A place is kept to four decimals, some ten metres, since a receiver's last digits wander.
         """
-        rows = self._engine.execute("""
+        rows = self._ask("""
             WITH placed AS (
                 SELECT sensors.code, raw.rowid AS arrival, time, round(latitude, 4) AS latitude,
                     round(longitude, 4) AS longitude
@@ -190,22 +189,21 @@ class Staging:
             )
             SELECT * FROM still UNION ALL
             SELECT code, time, latitude, longitude FROM moving WHERE before IS DISTINCT FROM (latitude, longitude)
-            ORDER BY time, code""").fetchall()
+            ORDER BY time, code""")
         return [(int(code), int(time), float(latitude), float(longitude)) for code, time, latitude, longitude in rows]
 
     def sample(self, most: int = 2_000_000, sensors: int = 50) -> Readings:
         """Return the whole courses of some sensors, evenly chosen by name: as many as fit into `most` readings."""
-        counts = self._engine.execute("""
-            SELECT coalesce(n, 0) FROM sensors LEFT JOIN
-                (SELECT sensor, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY sensor) ON sensor = name
-            ORDER BY code""").fetchnumpy()
-        counts = next(iter(counts.values()))
+        counted = self._ask("""
+            SELECT n FROM sensors JOIN (SELECT sensor, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY sensor)
+                ON sensor = name ORDER BY code""")
+        counts = [row[0] for row in counted]
         chosen: list[int] = []
         total = 0
         for code in _evenly(len(counts))[: 4 * sensors]:
             if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
                 chosen.append(code)
-                total += int(counts[code])
+                total += counts[code]
         names = ", ".join(literal(self._sensors[code]) for code in chosen)
         # One sensor alone may have more: then its beginning, without holes.
         short = f"QUALIFY row_number() OVER (ORDER BY time, raw.rowid) <= {most}" if total > most else ""
@@ -213,9 +211,7 @@ class Staging:
 
     def values_sample(self, per_variable: int = 200_000) -> Readings:
         """Return about as many readings of each variable, from all sensors and times; always the same ones."""
-        counts = self._engine.execute(
-            "SELECT variable, count(*) FROM raw WHERE reason IS NULL GROUP BY variable"
-        ).fetchall()
+        counts = self._ask("SELECT variable, count(*) FROM raw WHERE reason IS NULL GROUP BY variable")
         # A multiplier that scatters the row numbers evenly, so that no rhythm of the file shows in the sample.
         scattered = "((raw.rowid * 2654435761) % 4294967296)"
         shares = " OR ".join(
@@ -238,15 +234,15 @@ class Staging:
         """
         if period <= 0:
             raise ValueError("a period takes time")
-        first = self._engine.execute("SELECT min(time) FROM raw WHERE reason IS NULL").fetchone()[0]
+        first = self._ask("SELECT min(time) FROM raw WHERE reason IS NULL")[0][0]
         shift = early - origin
         # The engine's integer division cuts towards zero; what is never negative is cut downwards.
         below = (first + shift) // period
         number = f"((time + {shift - below * period}) // {period} + {below})"
         with self._told(progress or _nobody, 0.0, 1.0):
-            self._engine.execute("DROP TABLE IF EXISTS sorted")
-            self._engine.execute("DELETE FROM known WHERE name = 'sorted'")
-            self._engine.execute(f"""
+            self._ask("DROP TABLE IF EXISTS sorted")
+            self._ask("DELETE FROM known WHERE name = 'sorted'")
+            self._ask(f"""
                 CREATE TABLE sorted AS SELECT period, sensor, variable, time, value FROM (
                     SELECT {number} AS period, raw.rowid AS arrival, sensors.code AS sensor,
                         {self._variable_code()} AS variable, time, value
@@ -257,16 +253,15 @@ class Staging:
 
     def read(self, period: int, count: int = 1) -> Readings:
         """Return the readings of one period, or of several that follow each other, in the order of arrival."""
-        columns = self._engine.execute(
-            "SELECT sensor, variable, time, value FROM sorted WHERE period BETWEEN ? AND ?",
-            [period, period + count - 1],
-        ).fetchnumpy()
-        return self._as_readings(columns)
+        last = period + count - 1
+        return self._as_readings(
+            f"SELECT sensor, variable, time, value FROM sorted WHERE period BETWEEN {period} AND {last}"
+        )
 
     def write_rejected(self, path: Path) -> None:
         """Write what could not be read as CSV: file, row, reason, line."""
         beside = path.with_name(f"{path.name}.part")
-        self._engine.execute(f"""
+        self._ask(f"""
             COPY (SELECT shown AS file, row, reason, line FROM rejected JOIN files USING (file)
                 ORDER BY files.file, row, reason)
             TO {literal(str(beside))} (FORMAT csv, HEADER true)""")
@@ -283,29 +278,38 @@ class Staging:
             self._engine = _duckdb().connect(str(self.path), config=config)
         except OSError as error:
             raise SensormendError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
-        self._engine.execute("SET TimeZone = 'UTC'")
-        self._engine.execute("SET preserve_insertion_order = true")
-        self._engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+        self._ask("SET TimeZone = 'UTC'")
+        self._ask("SET preserve_insertion_order = true")
+        self._ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
 
-    def _fill(self, found: Sequence[Found], options: Options, progress: Progress) -> dict[int, tuple[Path, int]]:
-        """Read all files, and return those of text, with the lines before their first row."""
+    def _ask(self, sql: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        # An answer that is not fetched to its end keeps the connection busy.
+        rows: list[tuple[Any, ...]] = self._engine.execute(sql, given).fetchall()
+        return rows
+
+    def _columns(self, sql: str) -> dict[str, Any]:
+        columns: dict[str, Any] = self._engine.execute(sql).fetchnumpy()
+        return columns
+
+    def _fill(self, found: Sequence[Found], options: Options, progress: Progress) -> dict[int, Table]:
+        """Read all files, and return those of text."""
         sizes = [max(file.path.stat().st_size, 1) for file in found]
         plans = self._planned(found, options)
         done = 0
         texts = {}
         for number, (file, size) in enumerate(zip(found, sizes, strict=True)):
-            first = self._engine.execute("SELECT count(*) FROM raw").fetchone()[0]
+            first = self._ask("SELECT count(*) FROM raw")[0][0]
             cells = 1
             with self._told(progress, done / sum(sizes), (done + size) / sum(sizes)):
                 if file.format == "netcdf":
-                    self._insert(_netcdf(file.path, options), number)
+                    self._insert_arrays(file, options, number)
                 elif file in plans:
                     table, layout, written = plans[file]
                     cells = len(layout.columns)
                     if table.lines is not None:
-                        texts[number] = (table.lines, table.skip)
+                        texts[number] = table
                     self._insert_table(table, select(table, layout, written, number), number)
-            self._engine.execute("INSERT INTO files VALUES (?, ?, ?, ?)", [number, file.shown, first, cells])
+            self._ask("INSERT INTO files VALUES (?, ?, ?, ?)", [number, file.shown, first, cells])
             done += size
         return texts
 
@@ -335,51 +339,60 @@ class Staging:
     def _insert_table(self, table: Table, rows: str, number: int) -> None:
         try:
             try:
-                self._engine.execute(f"INSERT INTO raw {rows}")
+                self._ask(f"INSERT INTO raw {rows}")
             except _duckdb().InvalidInputException:
                 if table.tolerant is None:
                     raise
-                self._engine.execute("DELETE FROM reject_errors")
-                self._engine.execute(f"INSERT INTO raw {rows.replace(table.relation, table.tolerant)}")
+                self._ask("DELETE FROM reject_errors")
+                self._ask(f"INSERT INTO raw {rows.replace(table.relation, table.tolerant)}")
         except _duckdb().Error as error:
             raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
         if table.lines is not None:
             words = " ".join(f"WHEN {literal(known)} THEN {literal(said)}" for known, said in STRUCTURE.items())
-            self._engine.execute(f"""
+            self._ask(f"""
                 INSERT INTO rejected SELECT {number}, line, any_value(CASE error_type::VARCHAR {words}
                     ELSE lower(error_type::VARCHAR) END), any_value(ltrim(csv_line, chr(10) || chr(13)))
                 FROM reject_errors GROUP BY line""")
-            self._engine.execute("DELETE FROM reject_errors")
+            self._ask("DELETE FROM reject_errors")
 
-    def _insert(self, parts: Iterable[Readings], number: int) -> None:
-        for part in parts:
+    def _insert_arrays(self, file: Found, options: Options, number: int) -> None:
+        # Only who reads NetCDF needs what that needs.
+        from sensormend.io.netcdf import locations_of, readings_of
+
+        places = locations_of(file.path, options)
+        for part in readings_of(file.path, options):
             columns = {"s": part.sensor, "q": part.variable, "t": part.time, "v": part.value}
-            names = {"code": np.arange(len(part.sensors)), "name": np.array(part.sensors, dtype=object)}
+            where = np.array([places.get(name, (np.nan, np.nan)) for name in part.sensors]).reshape(-1, 2)
+            names = {
+                "code": np.arange(len(part.sensors)), "name": np.array(part.sensors, dtype=object),
+                "latitude": where[:, 0], "longitude": where[:, 1],
+            }  # fmt: skip
             kinds = {"code": np.arange(len(part.variables)), "name": np.array(part.variables, dtype=object)}
             for name, table in (("part_readings", columns), ("part_sensors", names), ("part_variables", kinds)):
                 self._engine.register(name, table)
-            self._engine.execute(f"""
+            self._ask(f"""
                 INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
-                    NULL, NULL, NULL, NULL
+                    nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
                 FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
 
-    def _collect_rejected(self, texts: dict[int, tuple[Path, int]]) -> None:
+    def _collect_rejected(self, texts: dict[int, Table]) -> None:
         """Gather what was not read, with the number of its row or, in a file of text, of its line."""
         words = " ".join(f"WHEN {code} THEN {literal(said)}" for code, said in REJECTED.items())
-        ask = self._engine.execute
+        ask = self._ask
         ask(f"""
             CREATE TEMP TABLE bad AS
             SELECT raw.file, (raw.rowid - first_rowid) // cells AS row, CASE reason {words} END AS reason, line
             FROM raw JOIN files ON raw.file = files.file
             WHERE reason > {EMPTY} AND (reason NOT IN {ROW_REASONS} OR (raw.rowid - first_rowid) % cells = 0)""")
-        for (file,) in ask("SELECT DISTINCT file FROM bad ORDER BY file").fetchall():
-            rows = ask("SELECT DISTINCT row FROM bad WHERE file = ? ORDER BY row", [file]).fetchnumpy()["row"]
+        for (file,) in ask("SELECT DISTINCT file FROM bad ORDER BY file"):
+            rows = self._columns(f"SELECT DISTINCT row FROM bad WHERE file = {file} ORDER BY row")["row"]
             numbers = rows + 1
             if file in texts:
                 # Lines that are empty, or that the engine could not take apart, are no rows to it.
-                path, skip = texts[file]
-                lines = [row[0] for row in ask("SELECT row FROM rejected WHERE file = ?", [file]).fetchall()]
-                numbers = line_numbers(path, skip, lines, rows)
+                table = texts[file]
+                assert table.lines is not None
+                lines = [row[0] for row in ask("SELECT row FROM rejected WHERE file = ?", [file])]
+                numbers = line_numbers(table.lines, table.skip, lines, rows, table.empty_lines)
             self._engine.register("numbered", {"row": rows, "number": numbers})
             ask(f"""INSERT INTO rejected SELECT file, number, reason, line
                     FROM bad JOIN numbered USING (row) WHERE file = {file}""")
@@ -388,31 +401,32 @@ class Staging:
 
     def _name(self) -> None:
         for table, column in (("sensors", "sensor"), ("variables", "variable")):
-            self._engine.execute(f"""
+            self._ask(f"""
                 CREATE TABLE {table} AS SELECT name, (row_number() OVER (ORDER BY name) - 1)::INTEGER AS code
                 FROM (SELECT DISTINCT {column} AS name FROM raw WHERE reason IS NULL) ORDER BY name""")
         self._recall()
 
     def _recall(self) -> None:
-        ask = self._engine.execute
-        self._sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code").fetchall())
-        self._variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code").fetchall())
-        self._readings = int(ask("SELECT count(*) FROM raw WHERE reason IS NULL").fetchone()[0])
-        self._rejected = int(ask("SELECT count(*) FROM rejected").fetchone()[0])
-        if ask("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'sorted'").fetchone()[0]:
-            found = ask("SELECT DISTINCT period FROM sorted ORDER BY period").fetchnumpy()["period"]
+        ask = self._ask
+        self._sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code"))
+        self._variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code"))
+        self._readings = int(ask("SELECT count(*) FROM raw WHERE reason IS NULL")[0][0])
+        self._rejected = int(ask("SELECT count(*) FROM rejected")[0][0])
+        if ask("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'sorted'")[0][0]:
+            found = self._columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
             self._periods = np.asarray(found, dtype=np.int64)
 
     def _remember(self, name: str, told: str) -> None:
-        self._engine.execute("INSERT INTO known VALUES (?, ?)", [name, told])
+        self._ask("INSERT INTO known VALUES (?, ?)", [name, told])
 
     def _why_nothing(self, found: Sequence[Found]) -> str:
         where = found[0].shown if len(found) == 1 else f"{found[0].shown} and {len(found) - 1} more"
-        first = self._engine.execute(
+        rejected = self._ask(
             "SELECT shown, row, reason FROM rejected JOIN files USING (file) ORDER BY file, row LIMIT 1"
-        ).fetchone()
-        if first is None:
+        )
+        if not rejected:
             return f"{where}: there are column names but no readings"
+        first = rejected[0]
         return f"{where}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
 
     def _variable_code(self) -> str:
@@ -422,16 +436,14 @@ class Staging:
         return f"(CASE raw.variable {cases} END)::INTEGER"
 
     def _coded(self, condition: str) -> Readings:
-        return self._as_readings(
-            self._engine.execute(f"""
-                SELECT sensor, variable, time, value FROM (
-                    SELECT raw.rowid AS arrival, sensors.code AS sensor, {self._variable_code()} AS variable,
-                        time, value
-                    FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL AND {condition})
-                ORDER BY arrival""").fetchnumpy()
-        )
+        return self._as_readings(f"""
+            SELECT sensor, variable, time, value FROM (
+                SELECT raw.rowid AS arrival, sensors.code AS sensor, {self._variable_code()} AS variable, time, value
+                FROM raw JOIN sensors ON raw.sensor = sensors.name WHERE reason IS NULL AND {condition})
+            ORDER BY arrival""")
 
-    def _as_readings(self, columns: dict[str, Any]) -> Readings:
+    def _as_readings(self, sql: str) -> Readings:
+        columns = self._columns(sql)
         return Readings(
             self._sensors, self._variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
         )
@@ -469,13 +481,6 @@ def _evenly(count: int) -> list[int]:
     bits = max(count - 1, 1).bit_length()
     turned = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
     return [number for number in turned if number < count]
-
-
-def _netcdf(path: Path, options: Options) -> Iterator[Readings]:
-    readings_of: Callable[[Path, Options], Iterator[Readings]] = importlib.import_module(
-        "sensormend.io.netcdf"
-    ).readings_of
-    return readings_of(path, options)
 
 
 def _duckdb() -> Any:

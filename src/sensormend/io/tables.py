@@ -92,6 +92,8 @@ class Table:
         Numbers are written as 1,5.
     lines
         The file of text itself, where rows are lines.
+    empty_lines
+        Empty lines are rows too.
     tolerant
         The relation once more, for a file that does not keep to its own rules.
     empty
@@ -107,6 +109,7 @@ class Table:
     broken: str | None = None
     decimal_comma: bool = False
     lines: Path | None = None
+    empty_lines: bool = False
     tolerant: str | None = None
     empty: bool = False
 
@@ -125,12 +128,12 @@ def parquet_table(engine: Engine, path: Path, shown: str) -> Table:
     relation = f"read_parquet({path_literal(path)}, hive_partitioning=false)"
     try:
         described = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-        rows = engine.execute(f"SELECT * FROM {relation} LIMIT {SAMPLE}").fetchall()
+        rows = engine.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {relation} LIMIT {SAMPLE}").fetchall()
     except Exception as error:
         raise InputError(f"{shown}: this Parquet file cannot be read: {reason_of(error)}") from None
     columns = []
     for place, (name, kind, *_) in enumerate(described):
-        sample = tuple(str(row[place]) for row in rows if row[place] is not None)
+        sample = tuple(row[place] for row in rows if row[place] is not None)
         columns.append(Column(name, '"' + name.replace('"', '""') + '"', kind, _kind(kind, sample), sample))
     return Table(shown, stem(path), relation, tuple(columns), empty=not rows)
 
@@ -147,7 +150,7 @@ def decided(engine: Engine, table: Table) -> Table:
         for most in ("min", "max", "any_value")
     )
     try:
-        found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchone()
+        found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchall()[0]
     except Exception as error:
         raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
     samples = {column: tuple(text for text in found[3 * place : 3 * place + 3] if text is not None)

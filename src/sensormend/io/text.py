@@ -9,6 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -89,7 +90,8 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
     array = text.lstrip().startswith("[")
     if array:
         path = _unpacked(path, shown, spool)
-        lines = [line for line, _ in zip(path.open(encoding="utf-8"), range(SAMPLE), strict=False)]
+        with path.open(encoding="utf-8") as file:
+            lines = list(islice(file, SAMPLE))
     else:
         ends = _BREAK.split(text)
         lines = (ends if whole else ends[:-1])[:SAMPLE]
@@ -97,12 +99,12 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
     objects = 0
     for line in lines:
         try:
-            told = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict):
+        if isinstance(entry, dict):
             objects += 1
-            for keys, value in _leaves(told):
+            for keys, value in _leaves(entry):
                 found.setdefault(keys, []).append(value)
     if not objects:
         raise InputError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
@@ -113,13 +115,23 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
         sql = f"json_extract_string(told, {literal('$' + inside)})"
         columns.append(Column(".".join(keys), sql, "VARCHAR", kind_of(sample), sample))
     rows = _relation(path, 1, 0, chr(31), "", True)
-    relation = f"(SELECT c0 AS line, CASE WHEN json_valid(c0) THEN c0 END AS told FROM {rows})"
+    told = "CASE WHEN starts_with(ltrim(c0), '{') AND json_valid(c0) THEN c0 END"
+    relation = f"(SELECT c0 AS line, {told} AS told FROM {rows})"
     return Table(
-        shown, sensor, relation, tuple(columns), line="line", broken="told IS NULL", lines=None if array else path
+        shown,
+        sensor,
+        relation,
+        tuple(columns),
+        line="line",
+        broken="told IS NULL",
+        lines=None if array else path,
+        empty_lines=True,
     )
 
 
-def line_numbers(path: Path, skip: int, rejected: Sequence[int], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def line_numbers(
+    path: Path, skip: int, rejected: Sequence[int], rows: NDArray[np.int64], empty_lines: bool = False
+) -> NDArray[np.int64]:
     """Return the lines, counted from 1, of some rows of a file of text, counted from 0.
 
     Parameters
@@ -131,7 +143,9 @@ def line_numbers(path: Path, skip: int, rejected: Sequence[int], rows: NDArray[n
     rejected
         Lines that are no rows.
     rows
-        Which rows; empty lines are none.
+        Which rows.
+    empty_lines
+        Whether empty lines are rows.
     """
     found = np.zeros(rows.size, dtype=np.int64)
     order = np.argsort(rows, kind="stable")
@@ -150,7 +164,7 @@ def line_numbers(path: Path, skip: int, rejected: Sequence[int], rows: NDArray[n
             begins = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
             numbers = lines_before + 1 + np.arange(ends.size)
             length = ends - begins
-            full = (length > 1) | ((length == 1) & (data[begins] != 13))
+            full = (length > 1) | ((length == 1) & (data[begins] != 13)) | empty_lines
             is_row = full & (numbers > skip) & ~np.isin(numbers, barred)
             places = numbers[is_row]
             low, high = np.searchsorted(wanted, (rows_before, rows_before + places.size))

@@ -60,7 +60,7 @@ class TimeFormat:
             # Nineteen characters with a colon before the last two carry no offset, and need no calendar: a quarter
             # less time for a whole CSV file. All others go through the type that knows offsets.
             mended = (
-                f"regexp_replace(regexp_replace(replace({text}, ',', '.'), '\\s+([+-]\\d)', '\\1'), "
+                f"regexp_replace(regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1'), "
                 "'^(\\s*\\S+[T ]\\d{1,2})(Z|[+-].*)?\\s*$', '\\1:00\\2', 'i')"
             )
             return (

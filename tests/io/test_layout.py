@@ -1,0 +1,120 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sensormend.errors import ConfigError
+from sensormend.io.layout import Kind, Layout, kind_of, recognise
+from sensormend.options import Options
+
+
+def columns(told: str) -> list[tuple[str, Kind]]:
+    """Return columns from `name:t name:n`: time, number, clock, words, other."""
+    kinds: dict[str, Kind] = {"t": "time", "n": "number", "c": "clock", "w": "text", "o": "other"}
+    return [(part[:-2].replace("+", " "), kinds[part[-1]]) for part in told.split()]
+
+
+def read(told: str, **said: object) -> Layout:
+    return recognise(columns(told), Options.of(**said), "readings.csv")
+
+
+@pytest.mark.parametrize(
+    ("told", "layout"),
+    [
+        ("sensor:w time:t value:n", Layout("time", "sensor", "value", ("value",))),
+        ("Station+ID:n Date_Time:t Reading:n", Layout("Date_Time", "Station ID", "value", ("Reading",))),
+        ("id:n node-id:w ts:n val:n", Layout("ts", "node-id", "value", ("val",))),
+        ("site:w time:t parameter:w value:n", Layout("time", "site", "value", ("value",), "parameter")),
+        ("Messstelle:w Datum:t Wert+[°C]:n", Layout("Datum", "Messstelle", "value", ("Wert [°C]",))),
+        ("where:w observed:t pm25:n", Layout("observed", "where", "value", ("pm25",))),
+        ("site:w time:t lat:n lon:n temp:n", Layout("time", "site", "value", ("temp",), None, "lat", "lon")),
+        ("site:w time:t temp:n rh:n note:w", Layout("time", "site", "variable", ("temp", "rh"))),
+        ("site:w time:t temp:n temp_qc:n elevation:n", Layout("time", "site", "value", ("temp",))),
+        ("time:t north:n south:n", Layout("time", None, "sensor", ("north", "south"))),
+        ("time:t 101:n 102:n empty:o", Layout("time", None, "sensor", ("101", "102"))),
+        ("date:t time:c site:w value:n", Layout("date", "site", "value", ("value",), clock="time")),
+        ("updated:t time:t sensor:w value:n", Layout("time", "sensor", "value", ("value",))),
+        ("time:w timestamp:t sensor:w value:n", Layout("timestamp", "sensor", "value", ("value",))),
+    ],
+)
+def test_tables_as_people_write_them(told: str, layout: Layout) -> None:
+    assert read(told) == layout
+
+
+def test_what_the_user_says_goes_first() -> None:
+    told = "sensor:w time:t value:n mac:w seen:t raw:n"
+    assert read(told, sensor="mac", time="seen", value="raw") == Layout("seen", "mac", "value", ("raw",))
+    assert read(told, sensor="MAC ", value="value").sensor == "mac", "case and spaces do not matter"
+
+
+def test_one_file_per_site() -> None:
+    told = "datetime:t temp:n temp_cor:n temp_qual:o ph:n"
+    layout = read(told, sensor_from_file=True, variables=["temp", "ph"])
+    assert layout == Layout("datetime", None, "variable", ("temp", "ph"))
+    assert read("time:t level:n", sensor_from_file=True) == Layout("time", None, "value", ("level",))
+    assert read("time:t value:n id:n", sensor_from_file=True) == Layout("time", None, "value", ("value",))
+
+
+def test_named_columns_are_taken_whatever_they_hold() -> None:
+    assert read("time:t a:o b:w", sensors=["a", "b", "a"]) == Layout("time", None, "sensor", ("a", "b"))
+    assert read("site:w time:t a:o b:w", variables="a") == Layout("time", "site", "variable", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("told", "said", "message"),
+    [
+        (
+            "sensor:w when_it_was:w value:n",
+            {},
+            r"readings.csv: found no column for the time .*'value' \(number\).*--time",
+        ),
+        ("a:t b:t sensor:w value:n", {}, "found no column for the time"),
+        ("sensor:w time:t note:w", {}, "found no column for the readings .*--value, or --variables or --sensors"),
+        ("time:t temp:n ph:n", {}, "which sensor a reading is from, .*--sensor-from-file.*sensor_from_file"),
+        ("time:t value:n", {}, "which sensor"),
+        ("sensor:w time:t value:n", {"value": "val"}, r"no column 'val', as --value says \(value in the TOML file\)"),
+        ("sensor:w time:t value:n", {"variables": ["a"]}, "no column 'a', as --variables says"),
+        ("sensor:w time:t a:n", {"variables": ["a"], "sensors": ["a"]}, "not both"),
+        ("sensor:w time:t a:n", {"value": "a", "sensors": ["a"]}, "leave it out"),
+        (
+            "sensor:w time:t a:n",
+            {"sensor": "sensor", "sensor_from_file": True},
+            "one of --sensor and --sensor-from-file",
+        ),
+        ("time:t temp:n ph:n", {"variables": ["temp"]}, "which sensor"),
+    ],
+)
+def test_where_it_fails_the_columns_are_shown_and_the_flag_is_named(
+    told: str, said: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        read(told, **said)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_of_many_columns_is_shown_in_part() -> None:
+    with pytest.raises(ConfigError, match="and 488 more") as caught:
+        recognise([(f"c{n}", "number") for n in range(500)], Options(), "wide.csv")
+    assert len(str(caught.value)) < 500
+
+
+@given(st.permutations(columns("node:w time:t value:n lat:n lon:n quantity:w note:w flag:n")))
+def test_the_order_of_the_columns_does_not_matter(shuffled: list[tuple[str, Kind]]) -> None:
+    expected = Layout("time", "node", "value", ("value",), "quantity", "lat", "lon")
+    assert recognise(shuffled, Options(), "readings.csv") == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "NA", "-2.5e3", "NULL"], "number"),
+        (["1", "2", "x"], "number"),
+        (["2020-01-01 00:00", "?"], "time"),
+        (["31/12/2020"], "time"),
+        (["12:30", "1:05:07 pm"], "clock"),
+        (["a", "b", "3"], "text"),
+        (["", " ", "NaN"], "other"),
+        ([], "other"),
+    ],
+)
+def test_kinds(texts: list[str], kind: Kind) -> None:
+    assert kind_of(texts) == kind
