@@ -41,8 +41,7 @@ def mended(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows_of(out: Path) -> pd.DataFrame:
     files = f"{out}/data/*/*.parquet" if out.is_dir() else str(out)
-    found = duckdb.sql(f"SELECT * FROM '{files}' ORDER BY sensor, time")
-    return pd.DataFrame(dict(zip(found.columns, zip(*found.fetchall(), strict=True), strict=True)))
+    return duckdb.execute(f"SELECT * FROM '{files}' ORDER BY sensor, time").df()
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> None:

@@ -1,0 +1,155 @@
+"""What `sensormend clean` costs on a large archive, beside what DuckDB alone needs to read, sort and write it.
+
+    python benchmarks/archive_speed.py                          20 million readings, from Parquet and from CSV
+    python benchmarks/archive_speed.py --readings 100000000 --formats parquet
+
+The readings are a simulated city of 2,000 sensors with its faults and gaps, in no order. DuckDB reads them, sorts
+them by time and writes one Parquet table with as many columns as the rows have, with its own settings; `clean` runs as
+its own process, so that its memory is its own. Both are timed in turns in the same run: the ratio is what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import duckdb
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from sensormend.readings import DAY, HOUR
+from sensormend.simulate import stream
+
+SENSORS = 2000
+START = 17_897 * DAY
+"""1 January 2019."""
+
+ALONE = """
+COPY (SELECT sensor, time, value, 1::INTEGER AS n, value AS cleaned, value - 1 AS lower, value + 1 AS upper,
+             1::TINYINT AS flag, '' AS reason, 'observed' AS origin
+      FROM {source} ORDER BY time) TO '{target}' (FORMAT parquet)
+"""
+
+MEASURED = """
+import json, resource, sys, time
+from sensormend.archive import clean_archive
+marks = []
+def stages(name, readings):
+    marks.append((name, time.perf_counter()))
+    return lambda done: None
+began = time.perf_counter()
+report = clean_archive(sys.argv[1], sys.argv[2], stages=stages)
+ended = time.perf_counter()
+times = [*(mark for _, mark in marks), ended]
+print(json.dumps({
+    "seconds": ended - began,
+    "stages": {name: after - mark for (name, mark), after in zip(marks, times[1:])},
+    "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    "rows": sum(report.flags.values()),
+}))
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--readings", type=int, default=20_000_000)
+    parser.add_argument("--sensors", type=int, default=SENSORS)
+    parser.add_argument("--formats", nargs="+", choices=["parquet", "csv"], default=["parquet", "csv"])
+    parser.add_argument("--folder", type=Path, help="where the files go; a temporary folder otherwise")
+    parser.add_argument("--out", type=Path, help="also write the figures to this JSON file")
+    given = parser.parse_args()
+    screen = Console()
+    found = []
+    with tempfile.TemporaryDirectory(dir=given.folder) as place:
+        folder = Path(place)
+        source = simulate(folder / "readings.parquet", given.readings, given.sensors)
+        for kind in given.formats:
+            if kind == "csv":
+                duckdb.execute(f"COPY '{source}' TO '{folder / 'readings.csv'}' (FORMAT csv)")
+            found.append(compare(folder / f"readings.{kind}", folder) | {"format": kind, "readings": given.readings})
+            screen.print(shown(found[-1]))
+    if given.out:
+        given.out.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+def simulate(path: Path, readings: int, sensors: int) -> Path:
+    """Write a city's readings in no order."""
+    place = duckdb.connect(str(path.with_suffix(".duckdb")), config={"memory_limit": "2GB"})
+    place.execute("CREATE TABLE raw (sensor INTEGER, time BIGINT, value DOUBLE)")
+    left, code = readings, np.repeat(np.arange(sensors, dtype=np.int32), 24)
+    for number, day in enumerate(stream(sensors, seed=0)):
+        value = day.readings.ravel()
+        time = np.tile(START + number * DAY + np.arange(24, dtype=np.int64) * HOUR, sensors)
+        came = np.flatnonzero(np.isfinite(value))[:left]
+        part = {"sensor": code[came], "time": time[came], "value": value[came]}
+        place.register("part", part)
+        place.execute("INSERT INTO raw SELECT * FROM part")
+        left -= came.size
+        if left <= 0:
+            break
+    place.execute(f"""
+        COPY (SELECT format('sensor-{{:04d}}', sensor) AS sensor, make_timestamp(time) AS time, value
+              FROM raw ORDER BY hash(sensor, time)) TO '{path}' (FORMAT parquet)""")
+    place.close()
+    path.with_suffix(".duckdb").unlink()
+    return path
+
+
+def compare(source: Path, folder: Path) -> dict[str, Any]:
+    """Time both, DuckDB before and after: a machine that is busy at one time is so for both."""
+    before = alone(source, folder)
+    out = folder / "mended"
+    mended: dict[str, Any] = json.loads(
+        subprocess.run(
+            [sys.executable, "-c", MEASURED, str(source), str(out)],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        ).stdout
+    )
+    mended["written_mb"] = sum(file.stat().st_size for file in out.rglob("*.parquet")) / 2**20
+    shutil.rmtree(out)
+    after = alone(source, folder)
+    return mended | {"duckdb": (before + after) / 2, "ratio": mended["seconds"] / ((before + after) / 2)}
+
+
+def alone(source: Path, folder: Path) -> float:
+    target = folder / "alone.parquet"
+    began = perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", "import duckdb, sys; duckdb.execute(sys.argv[1])",
+         ALONE.format(source=f"'{source}'", target=target)], check=True,
+    )  # fmt: skip
+    seconds = perf_counter() - began
+    target.unlink()
+    return seconds
+
+
+def shown(found: dict[str, Any]) -> Table:
+    table = Table(title=f"{found['readings']:,} readings from {found['format']}", title_justify="left", box=None)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("DuckDB alone", f"{found['duckdb']:.1f} s")
+    table.add_row("clean", f"{found['seconds']:.1f} s")
+    for name, seconds in found["stages"].items():
+        table.add_row(f"  {name}", f"{seconds:.1f} s")
+    table.add_row("ratio", f"{found['ratio']:.2f}")
+    table.add_row("readings per second", f"{found['readings'] / found['seconds']:,.0f}")
+    table.add_row("peak memory", f"{found['peak_mb']:,.0f} MB")
+    table.add_row("rows written", f"{found['rows']:,}, {found['written_mb']:,.0f} MB")
+    return table
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
