@@ -98,13 +98,13 @@ def clean_archive(
     with locked(target.work / ".lock", f"another run is writing {target.path}: wait for it"):
         try:
             run = _Run(source, target, options, stages)
+            report = run.mend(started)
+            run.finish(report)
         except (InputError, ConfigError):
-            # Nothing was understood yet: there is nothing to go on with.
+            # The same call would end the same way: there is nothing to go on with.
             if made:
                 shutil.rmtree(target.work, ignore_errors=True)
             raise
-        report = run.mend(started)
-        run.finish(report)
     target.publish(overwrite=overwrite)
     return report
 

@@ -16,7 +16,10 @@ from sensormend.errors import ConfigError
 from sensormend.options import EVERY, Options
 from sensormend.summary import summary
 
-__all__ = ["clean", "explain"]
+__all__ = ["STDIN", "clean", "explain"]
+
+STDIN = "standard input"
+"""What stands for a lone `-`, which the parser of the command line would take for an option."""
 
 COLUMNS = Group("Which column is what (recognised by their names; say it where that fails)", sort_key=1)
 KNOWN = Group("What you know about the data", sort_key=2)
@@ -118,7 +121,7 @@ def clean(
 
     if len(paths) < 2:
         raise ConfigError("clean needs READINGS and OUT: sensormend clean readings.csv mended")
-    *readings, out = paths
+    *readings, out = ["-" if path == STDIN else path for path in paths]
     said: dict[str, Any] = {
         "sensor": sensor, "time": time, "value": value, "variable": variable, "latitude": latitude,
         "longitude": longitude, "sensor_from_file": sensor_from_file or None, "variables": _list(variables),

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sensormend import __version__
 from sensormend.bench.commands import bench, screen
-from sensormend.clean_command import clean, explain
+from sensormend.clean_command import STDIN, clean, explain
 from sensormend.errors import ConfigError, SensormendError
 
 __all__ = ["app", "demo", "main"]
@@ -32,9 +32,16 @@ app.command(explain)
 app.command(bench)
 
 
+STOPPED = {
+    "bench": "what is done is kept, the same call goes on",
+    "clean": "what is done is kept, the same call with --resume goes on",
+}
+"""What became of a command's work when somebody pressed Ctrl-C."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    words = [STDIN if word == "-" else word for word in (sys.argv[1:] if argv is None else argv)]
     try:
         command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
         command(*bound.args, **bound.kwargs)
@@ -43,8 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SensormendError as error:
         return _fail(1, _one_line(error))
     except KeyboardInterrupt:
-        kept = "what is done is kept, the same call goes on" if words[:1] == ["bench"] else "nothing more was written"
-        return _fail(1, f"stopped; {kept}")
+        return _fail(1, f"stopped; {STOPPED.get(words[0] if words else '', 'nothing more was written')}")
     except BrokenPipeError:
         # Whoever read our output has gone; Python would complain once more when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -58,7 +58,7 @@ def summary(report: Report) -> RenderableType:
                 variable,
                 how_long(sum(fault.end - fault.start for fault in faults)),
                 ", ".join(reason for reason, _ in reasons.most_common(3)),
-                f"{longest.reason} from {iso(longest.start)[:16]}",
+                f"{longest.reason} {iso(longest.start)[:10]}",
             )
         parts += ["", "[bold]The worst of them[/]", table]
     parts += ["", _next(report, found)]

@@ -1,0 +1,127 @@
+"""`sensormend clean` and `sensormend explain` as a person types them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from feeds import city_readings, write_csv
+from sensormend.clean_command import _fill, _valid
+from sensormend.cli import main
+from sensormend.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("typed")
+    write_csv(folder / "readings.csv", city_readings(days=32))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def typed(place: Path) -> subprocess.CompletedProcess[str]:
+    words = ["clean", "readings.csv", "mended", "--valid", "-60,60", "--coordinates", "places.csv"]
+    (place / "places.csv").write_text("sensor,latitude,longitude\ns00,41.8,-87.6\n")
+    return subprocess.run(
+        [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *words],
+        cwd=place, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_a_summary_says_what_was_found_and_what_to_type_next(
+    typed: subprocess.CompletedProcess[str], place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed.returncode == 0, typed.stderr
+    assert "Traceback" not in typed.stderr
+    for word in (
+        "sensors",
+        "readings",
+        "faulty",
+        "suspect",
+        "filled or replaced",
+        "The worst of them",
+        "1h in a period",
+    ):
+        assert word in typed.stdout
+    assert "mending" in typed.stderr
+    assert "readings/s" in typed.stderr
+    assert "s00" in (place / "mended" / "sensors.csv").read_text()
+    said = " ".join(typed.stdout.split())
+    words = said[said.index("sensormend explain ") :].split()[1:5]
+    words[1] = str(place / words[1])
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert words[2] in told
+    assert "flag 4" in told
+
+
+def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["clean", "--help"]) == 0
+    page = capsys.readouterr().out
+    assert page.splitlines()[0] == "Usage: sensormend clean READINGS... OUT [OPTIONS]"
+    for word in ("never changed", "nothing to tune", "--maintenance", "--resume", "QARTOD", "postgresql://"):
+        assert word in " ".join(page.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["clean"], 2, "needs READINGS and OUT"),
+        (["clean", "readings.csv"], 2, "needs READINGS and OUT"),
+        (["clean", "nothing.csv", "out"], 1, "nothing.csv"),
+        (["clean", "readings.csv", "mended"], 2, "--overwrite replaces it"),
+        (["clean", "readings.csv", "out", "--valid", "warm"], 2, "--valid takes numbers like"),
+        (["clean", "readings.csv", "out", "--valid", "50,-40"], 2, "lowest and a highest"),
+        (["clean", "readings.csv", "out", "--step", "often"], 2, "15min, 1h or 1d"),
+        (["clean", "readings.csv", "out", "--value", "temp"], 2, "temp"),
+        (["clean", "readings.csv", "out", "--config", "none.toml"], 2, "there is no file"),
+        (["clean", "readings.csv", "out", "--maintenance", "none.csv"], 2, "none.csv"),
+        (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
+        (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),
+        (["clean", "readings.csv", "readings.csv/out"], 1, "readings.csv"),
+        (["explain", "mended", "nobody", "2020-01-05"], 1, "nobody"),
+        (["explain", "mended", "s00", "soon"], 1, "soon"),
+        (["explain", "readings.csv", "s00", "2020-01-05"], 1, "readings.csv"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_writes_nothing(
+    typed: subprocess.CompletedProcess[str],
+    place: Path,
+    words: list[str],
+    code: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert typed.returncode == 0
+    monkeypatch.chdir(place)
+    before = sorted(path.name for path in place.iterdir())
+    assert main(words) == code
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert line.startswith("sensormend: ")
+    assert said in line
+    assert sorted(path.name for path in place.iterdir()) == before
+
+
+def test_values_and_limits_are_read_as_typed() -> None:
+    assert _fill("-999,85") == [-999.0, 85.0]
+    assert _fill("none") == []
+    assert _fill(None) is None
+    assert _valid(["-40,50", "hum=0,100"]) == {"": [-40.0, 50.0], "hum": [0.0, 100.0]}
+    with pytest.raises(ConfigError, match="--fill takes numbers"):
+        _fill("many")
+
+
+def test_standard_input_is_a_source(place: Path, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())",
+         "clean", "-", str(tmp_path / "one.csv")],
+        input=(place / "readings.csv").read_text(), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    lines = (tmp_path / "one.csv").read_text().splitlines()
+    assert lines[0] == "sensor,time,value,n,cleaned,lower,upper,flag,reason,origin"
+    assert len(lines) == 1 + 8 * 24 * 32
+    assert np.unique([line.split(",")[7] for line in lines[1:]]).size > 1
