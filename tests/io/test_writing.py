@@ -109,8 +109,16 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path: 
 
 
 def test_neither_pandas_nor_pyarrow_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("pandas", "pyarrow", "polars"):
-        monkeypatch.setitem(sys.modules, name, None)
+    gone = ("pandas", "pyarrow", "polars")
+    for name in [name for name in sys.modules if name.partition(".")[0] in gone]:
+        monkeypatch.delitem(sys.modules, name)
+
+    class Nowhere:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name.partition(".")[0] in gone:
+                raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Nowhere(), *sys.meta_path])
     rows = network()
     folder = tmp_path / "odd [name]* 'quoted'"
     with RowWriter(folder) as writer:

@@ -21,16 +21,20 @@ from numpy.typing import NDArray
 from sensormend import __version__
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.flags import MEANINGS, REASONS, Flag
+from sensormend.io import labelled
 from sensormend.io.labelled import KEPT, microseconds_of, netcdf_libraries, opened, texts_of
 from sensormend.readings import ORIGINS, SECOND, Rows
 
-__all__ = ["Attributes", "Locations", "dataset_of", "rows_of", "write_netcdf"]
+__all__ = ["Attributes", "Locations", "dataset_of", "rows_of", "stretch_of", "write_netcdf"]
 
 Locations = Mapping[str, tuple[float, float]]
 """Latitude and longitude by the name of the sensor."""
 
 Attributes = Mapping[str, Mapping[str, Any]]
 """What is known of each variable: `units`, `standard_name`, `long_name`."""
+
+LONG, WIDE = 1024, 256
+"""Times and stations in a chunk of a file."""
 
 EMPTY = {"value": np.nan, "cleaned": np.nan, "lower": np.nan, "upper": np.nan, "n": 0,
          "flag": int(Flag.MISSING), "reason": 0, "origin": 0}  # fmt: skip
@@ -205,8 +209,8 @@ class _Plan:
         for name, (values, told) in self.places.items():
             file.create_variable(name, ("station",), "f8", data=values, fillvalue=np.nan).attrs.update(told)
         # Two megabytes at most: a station's course and a day of all stations are both read in few pieces.
-        wide = min(max(len(self.sensors), 1), 256)
-        chunks = (min(max(self.times.size, 1), 1024), wide)
+        long = min(stretch_of(len(self.sensors) * len(self.variables)), LONG)
+        chunks = (min(max(self.times.size, 1), long), min(max(len(self.sensors), 1), WIDE))
         columns = {_called(name, column): column for name in self.names for column in EMPTY}
         for name, told in self.told.items():
             kind = TYPES[columns[name]]
@@ -217,6 +221,15 @@ class _Plan:
             variable.attrs.update(told)
             if self.places:
                 variable.attrs["coordinates"] = " ".join(self.places)
+
+
+def stretch_of(width: int) -> int:
+    """Return how many times to write at once, of so many channels: what fits into memory, in whole chunks of the file.
+
+    A chunk that is written in two goes is compressed twice.
+    """
+    most = max(1, labelled.CELLS // max(width, 1))
+    return most // LONG * LONG or most
 
 
 def _called(name: str, column: str) -> str:

@@ -128,11 +128,9 @@ def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int
 
 def _parts(archive: Archive, times: NDArray[np.int64], width: int) -> Iterator[Rows]:
     """Give the rows in stretches of time that fit into memory."""
-    from sensormend.io.labelled import CELLS
+    from sensormend.io.cf import stretch_of
 
-    step = max(1, CELLS // max(width, 1))
-    # Stretches of whole chunks of the file where possible: a chunk that is written twice is compressed twice.
-    step = step // 1024 * 1024 or step
+    step = stretch_of(width)
     for begin in range(0, times.size, step):
         end = int(times[begin + step]) if begin + step < times.size else int(times[-1]) + 1
         yield archive.rows(start=int(times[begin]), end=end)
