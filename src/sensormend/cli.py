@@ -20,7 +20,7 @@ from sensormend.bench.commands import bench, screen
 from sensormend.clean_command import STDIN, clean, explain
 from sensormend.errors import ConfigError, SensormendError
 
-__all__ = ["app", "demo", "main"]
+__all__ = ["app", "demo", "example", "main"]
 
 app = cyclopts.App(
     name="sensormend",
@@ -126,6 +126,31 @@ def demo(
         title=f"A simulated network of {sensors} sensors, cleaned day by day, told nothing",
     )
     page.print(f"\nPicture: [bold]{path}[/] ({perf_counter() - started:.0f} s in all)", soft_wrap=True)
+
+
+@app.command
+def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) -> None:
+    """Write a file of readings to try `sensormend clean` on: a simulated city with all that goes wrong in a real one.
+
+    Parameters
+    ----------
+    file
+        The CSV file to write; it must not be there yet.
+    sensors
+        How many sensors it has.
+    days
+        How many days, hour by hour.
+    seed
+        Another seed is another city.
+    """
+    import shlex
+
+    from sensormend.example import write_example
+
+    rows = write_example(file, sensors=sensors, days=days, seed=seed)
+    page, name = screen(), shlex.quote(str(file))
+    page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
+    page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
 
 
 def _progress() -> Progress:
