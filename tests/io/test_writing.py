@@ -84,6 +84,14 @@ def test_a_period_written_again_takes_its_own_place(tmp_path: Path) -> None:
     assert read(tmp_path).count("*").fetchall() == [(len(first) + len(late),)]
 
 
+def test_what_was_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+    with RowWriter(tmp_path) as writer:
+        (written,) = writer.write(by_day(network())[0])
+    written.with_name(f"{written.name}.new").write_text("half")
+    RowWriter(tmp_path).close()
+    assert files(tmp_path) == [written.relative_to(tmp_path).as_posix()]
+
+
 def test_sensors_may_join(tmp_path: Path) -> None:
     first, second = by_day(network(sensors=2))
     later = replace(second, sensors=("new", *second.sensors))

@@ -40,7 +40,8 @@ _NUMBERS = ("value", "cleaned", "lower", "upper")
 class RowWriter:
     """Appends rows to `folder/data/date=YYYY-MM-DD/`, a Parquet file per date and call.
 
-    A file appears whole or not at all, and is named by the period: written again, a period takes its own place.
+    A file appears whole or not at all, and is named by the period: written again, a period takes its own place. What
+    an earlier writer left half written is cleared away.
 
     Parameters
     ----------
@@ -70,6 +71,9 @@ class RowWriter:
         self._engine.execute("SET VARIABLE origins = $1", [[origin or None for origin in ORIGINS]])
         self._names: dict[str, Sequence[str] | None] = {"sensor": None, "variable": None}
         self._unsynced: list[Path] = []
+        # Left by one that was killed while it wrote; there is never more than one writer.
+        for half in self.data.glob("date=*/*.new"):
+            half.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
