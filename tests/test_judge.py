@@ -21,7 +21,7 @@ def test_features_against_the_oracle(seed: int, fibers: int, slots: int, share: 
     residual = random.standard_t(2, (fibers, slots))
     there = random.random((fibers, slots)) < share
     floor = random.choice([0.0, 0.3], fibers)
-    found = judge.features(np.where(there, residual, 0.0), there, floor)
+    found = judge.features(np.where(there, residual, 0.0), judge.Seen.of(there), floor)
     np.testing.assert_allclose(found, naive.features(residual, there, floor), atol=1e-9)
 
 
@@ -29,16 +29,16 @@ def test_a_single_wrong_reading_is_no_fault_of_the_fiber() -> None:
     random = np.random.default_rng(0)
     residual = random.normal(size=(1, 24))
     there, floor = np.ones((1, 24), dtype=bool), np.zeros(1)
-    before = judge.features(residual, there, floor)
+    before = judge.features(residual, judge.Seen.of(there), floor)
     residual[0, 7] = 1e6
-    assert (judge.features(residual, there, floor) - before < np.log(1.5)).all()
+    assert (judge.features(residual, judge.Seen.of(there), floor) - before < np.log(1.5)).all()
 
 
 def test_features_follow_the_unit() -> None:
     random = np.random.default_rng(1)
     residual, there = random.normal(size=(4, 24)), random.random((4, 24)) < 0.8
-    one = judge.features(residual, there, np.full(4, 0.1))
-    other = judge.features(1000 * residual, there, np.full(4, 100.0))
+    one = judge.features(residual, judge.Seen.of(there), np.full(4, 0.1))
+    other = judge.features(1000 * residual, judge.Seen.of(there), np.full(4, 100.0))
     np.testing.assert_allclose(other - one, np.log(1000))
 
 
@@ -173,17 +173,16 @@ def events(deviation: Floats, covariance: Floats) -> Floats:
     sensors = len(covariance)
     there = np.ones(deviation.shape, dtype=bool)
     usual = np.log(np.array([0.22, 0.1, 0.31]))
-    found = judge.events(
+    return judge.events(
         condition(covariance[None], deviation[None], there[None]),
-        there[None],
+        judge.Seen.of(there),
         covariance[None],
-        np.broadcast_to(usual, (1, sensors, 3)),
-        np.full((1, sensors), 1e-3),
-        np.ones((1, sensors), dtype=bool),
-        sensors,
-        np.zeros((1, sensors)),
+        np.broadcast_to(usual, (sensors, 3)),
+        np.full(sensors, 1e-3),
+        np.ones(sensors, dtype=bool),
+        np.zeros(sensors),
+        np.arange(sensors),
     )
-    return np.asarray(found[0])
 
 
 def test_a_fault_is_no_event_and_a_wild_day_is_one() -> None:

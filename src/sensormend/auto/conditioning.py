@@ -7,7 +7,8 @@ others are solved for slot by slot. Neighbourhoods come in stacks, (neighbourhoo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +18,14 @@ from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["Conditioned", "condition"]
 
-STEPS = (2, 8)
+STEPS = (1, 2, 4, 8)
 """Gaps in a slot up to which slots are solved together, padded to the one with the most; from there on it doubles."""
 
 FEW = 64
-"""Slots with gaps under which the first of these steps is not worth a round of its own."""
+"""Slots with gaps under which only the last of these steps is worth a round of its own."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Conditioned:
     """The members of neighbourhoods given their trusted readings; arrays are (neighbourhood, member, slot).
 
@@ -39,7 +40,9 @@ class Conditioned:
     precision
         Inverse covariance of the members that were present; zero rows and columns for the others.
     sharpness
-        The inverse of the variance of `expected` at a trusted reading.
+        The inverse of the variance of `expected`, (neighbourhood, slot, member), for the members that were present.
+    later
+        What was found later of some of the neighbourhoods; the first four arrays know it already.
     """
 
     expected: FloatArray
@@ -50,14 +53,22 @@ class Conditioned:
     covariance: FloatArray
     gaps: tuple[_Gaps, ...]
     absent: _Absent | None
+    later: list[tuple[NDArray[np.intp], Conditioned]] = field(default_factory=list)
+
+    def put(self, which: NDArray[np.intp], found: Conditioned) -> None:
+        """Let what was found of these neighbourhoods now stand for what was found before."""
+        self.expected[which], self.completed[which] = found.expected, found.completed
+        self.pull[which] = found.pull
+        self.precision[which] = found.precision
+        self.later.append((which, found))
 
     def variance(self) -> FloatArray:
         """Return the variance of `expected`, by the model."""
-        found = 1 / self.sharpness
-        for gaps in self.gaps:
-            gaps.write(found, gaps.covariance.diagonal(axis1=1, axis2=2))
+        found: FloatArray = np.ascontiguousarray(1 / self.sharpness.transpose(0, 2, 1))
         if self.absent:
-            self.absent.write(found, self.absent.variance(self.covariance, self.gaps, found.shape[2]))
+            self.absent.write(found, self.absent.variance(self.covariance, self.gaps, self.expected.shape[2]))
+        for which, part in self.later:
+            found[which] = part.variance()
         return found
 
     def uncertainty(self) -> FloatArray:
@@ -66,51 +77,53 @@ class Conditioned:
         total = np.zeros(stack * members * members)
         for gaps in self.gaps:
             total += gaps.summed(members, total.size)
-        mean = (total / slots).reshape(stack, members, members)
-        return self.absent.open(self.covariance, mean) if self.absent else mean
+        total /= slots
+        mean = total.reshape(stack, members, members)
+        if self.absent:
+            self.absent.open(self.covariance, mean)
+        for which, part in self.later:
+            mean[which] = part.uncertainty()
+        return mean
 
 
 def condition(
-    covariance: FloatArray, deviation: FloatArray, trusted: BoolArray, real: BoolArray | None = None
+    covariance: FloatArray,
+    deviation: FloatArray,
+    trusted: BoolArray,
+    real: BoolArray | None = None,
+    precision: FloatArray | None = None,
 ) -> Conditioned:
     """Condition every cell on the trusted readings of the other members in the same slot.
 
-    Nothing is said of members that are not `real`.
+    Nothing is said of members that are not `real`. The `precision` of an earlier look can be handed in where the
+    same members were present.
     """
+    slots = deviation.shape[2]
     present: BoolArray = np.asarray(trusted.any(axis=2))
     everyone = bool(present.all())
-    if everyone:
-        W = _inverse(covariance.copy(), covariance, present)
-        own = W.diagonal(axis1=1, axis2=2)
-    else:
-        # Rows and columns of their own for those who are not there: they take no part in the inverse.
-        W = covariance * (present[:, :, None] & present[:, None, :])
-        diagonal = _diagonal(W)
-        diagonal += ~present
-        W = _inverse(W, covariance, present)
-        diagonal = _diagonal(W)
-        diagonal *= present
-        own = diagonal + ~present
+    W = _precision(covariance, present, everyone=everyone) if precision is None else precision
+    own = _diagonal(W) if everyone else _diagonal(W) + ~present
     completed = deviation * trusted
     missing = ~trusted if everyone else present[:, :, None] & ~trusted
-    gaps = _find(W, missing) if missing.any() else ()
-    sharpness = np.repeat(own[:, :, None], deviation.shape[2], axis=2)
+    sharpness = np.repeat(own[:, None, :], slots, axis=1)
+    gaps = _find(W, missing)
     if gaps:
         pull = W @ completed
         for part in gaps:
             part.fill(completed, pull)
             part.blunt(sharpness)
     pull = W @ completed
-    expected = completed - pull / sharpness
-    for part in gaps:
-        part.copy(expected, completed)
+    expected = np.empty(completed.shape)
+    np.divide(pull, sharpness.transpose(0, 2, 1), out=expected)
+    np.subtract(completed, expected, out=expected)
     absent = None
     if not everyone:
         away = ~present if real is None else real & ~present
         if away.any():
             absent = _Absent.of(covariance, W, present, away)
-            absent.write(completed, absent.weights @ completed)
-            absent.copy(expected, completed)
+            found = absent.weights @ completed
+            absent.write(completed, found)
+            absent.write(expected, found)
     return Conditioned(expected, completed, pull, W, sharpness, covariance, gaps, absent)
 
 
@@ -118,6 +131,20 @@ def _diagonal(matrices: FloatArray) -> FloatArray:
     """Return the diagonals to write to, (matrix, entry)."""
     stack, members, _ = matrices.shape
     return matrices.reshape(stack, -1)[:, :: members + 1]
+
+
+def _precision(covariance: FloatArray, present: BoolArray, *, everyone: bool) -> FloatArray:
+    """Invert the covariance of those who are there; zero rows and columns for the others."""
+    if everyone:
+        return _inverse(covariance.copy(), covariance, present)
+    # Rows and columns of their own for those who are not there: they take no part in the inverse.
+    alone = covariance * (present[:, :, None] & present[:, None, :])
+    diagonal = _diagonal(alone)
+    diagonal += ~present
+    W = _inverse(alone, covariance, present)
+    diagonal = _diagonal(W)
+    diagonal *= present
+    return W
 
 
 def _inverse(matrices: FloatArray, covariance: FloatArray, present: BoolArray) -> FloatArray:
@@ -133,7 +160,7 @@ def _inverse(matrices: FloatArray, covariance: FloatArray, present: BoolArray) -
         if failed:
             broken.append(index)
     members = matrices.shape[1]
-    inverted = np.where(np.tri(members, dtype=bool), matrices.transpose(0, 2, 1), matrices)
+    inverted = np.where(_lower(members), matrices.transpose(0, 2, 1), matrices)
     for index in broken:
         here = np.ix_(present[index], present[index])
         values, vectors = np.linalg.eigh(covariance[index][here])
@@ -142,93 +169,103 @@ def _inverse(matrices: FloatArray, covariance: FloatArray, present: BoolArray) -
     return inverted
 
 
+@lru_cache(maxsize=64)
+def _lower(members: int) -> BoolArray:
+    return np.tri(members, dtype=bool)
+
+
 @dataclass(frozen=True, eq=False)
 class _Gaps:
     """The gaps of some slots with about as many of them: whose they are, and what is not known of them.
 
-    `hood` and `slot` are (pair); `rows`, (pair, gap), is padded to the slot with the most gaps, and `real` says which
-    are not padding. `reach` is how the members' precision reaches the gaps, (pair, gap, member), and `covariance`
-    what the gaps have among each other, (pair, gap, gap).
+    `pair` is (neighbourhood, slot) in one number, and `rows`, (pair, gap), are numbers over all members of the stack.
+    They are padded to the slot with the most gaps, and `real` says which are not padding, None where all are. `reach`
+    is how the members' precision reaches the gaps, (pair, gap, member), and `covariance` what the gaps have among
+    each other, (pair, gap, gap), zero for padding.
     """
 
-    hood: NDArray[np.intp]
-    slot: NDArray[np.intp]
+    pair: NDArray[np.intp]
     rows: NDArray[np.intp]
-    real: BoolArray
+    real: BoolArray | None
+    slots: int
     reach: FloatArray
     covariance: FloatArray
 
     @classmethod
     def of(
-        cls, W: FloatArray, hood: NDArray[np.intp], slot: NDArray[np.intp], rows: NDArray[np.intp], real: BoolArray
+        cls, W: FloatArray, pair: NDArray[np.intp], rows: NDArray[np.intp], real: BoolArray | None, slots: int
     ) -> _Gaps:
         """Invert W_mm in every one of these slots."""
-        reach = W[hood[:, None], rows]
-        if not real.all():
-            reach *= real[:, :, None]
-        blocks = np.take_along_axis(reach, rows[:, None, :], axis=2)
-        most = rows.shape[1]
-        if most == 1:
-            return cls(hood, slot, rows, real, reach, 1 / blocks)
-        if real.all():
-            return cls(hood, slot, rows, real, reach, np.asarray(np.linalg.inv(blocks), dtype=float))
-        blocks *= real[:, None, :]
+        members = W.shape[1]
+        reach = W.reshape(-1, members)[rows]
+        if rows.shape[1] == 1:
+            own = W.reshape(-1)[rows * members + rows % members]
+            return cls(pair, rows, real, slots, reach, (1 / own)[:, :, None])
+        blocks = W.reshape(-1)[(rows * members)[:, :, None] + (rows % members)[:, None, :]]
+        if real is None:
+            return cls(pair, rows, real, slots, reach, np.asarray(np.linalg.inv(blocks), dtype=float))
+        both = real[:, :, None] & real[:, None, :]
+        blocks *= both
         diagonal = _diagonal(blocks)
         diagonal += ~real
         covariance = np.asarray(np.linalg.inv(blocks), dtype=float)
-        diagonal = _diagonal(covariance)
-        diagonal *= real
-        return cls(hood, slot, rows, real, reach, covariance)
+        covariance *= both
+        return cls(pair, rows, real, slots, reach, covariance)
 
     def fill(self, values: FloatArray, pull: FloatArray) -> None:
         """Solve W_mm x_m = -W_mo x_o; `pull` is W x with the gaps left out."""
-        there = pull[self.hood[:, None], self.rows, self.slot[:, None]]
-        self.write(values, -(self.covariance @ there[:, :, None])[:, :, 0])
+        cells = self.rows * self.slots + (self.pair % self.slots)[:, None]
+        found = -(self.covariance @ pull.reshape(-1)[cells][:, :, None])[:, :, 0]
+        self._write(values, cells, found)
 
     def blunt(self, sharpness: FloatArray) -> None:
-        """Take from the members' sharpness what they would know by the gaps."""
-        through = np.einsum("pgm,pgm->pm", self.covariance @ self.reach, self.reach)
-        before = sharpness[self.hood, :, self.slot]
-        sharpness[self.hood, :, self.slot] = np.maximum(before - through, 1e-9 * before)
+        """Take from the members' sharpness, (..., slot, member), what they would know by the gaps."""
+        members = sharpness.shape[2]
+        through = self.covariance @ self.reach
+        through *= self.reach
+        flat = sharpness.reshape(-1, members)
+        before = flat[self.pair]
+        flat[self.pair] = np.maximum(before - through.sum(axis=1), 1e-9 * before)
+        variance = self.covariance.diagonal(axis1=1, axis2=2)
+        if self.real is not None:
+            variance = variance + ~self.real
+        self._write(sharpness, self.pair[:, None] * members + self.rows % members, 1 / variance)
 
-    def write(self, into: FloatArray, values: FloatArray) -> None:
-        """Write values, (pair, gap), to where the gaps are."""
-        pair, place = np.nonzero(self.real)
-        into[self.hood[pair], self.rows[pair, place], self.slot[pair]] = values[pair, place]
-
-    def copy(self, into: FloatArray, source: FloatArray) -> None:
-        """Copy what stands in the gaps."""
-        pair, place = np.nonzero(self.real)
-        here = self.hood[pair], self.rows[pair, place], self.slot[pair]
-        into[here] = source[here]
+    def _write(self, into: FloatArray, cells: NDArray[np.intp], values: FloatArray) -> None:
+        flat = into.reshape(-1)
+        if self.real is None:
+            flat[cells] = values
+        else:
+            flat[cells[self.real]] = values[self.real]
 
     def summed(self, members: int, size: int) -> FloatArray:
         """Return the sum over the slots of the gaps' covariance, among members and flat."""
-        base = self.hood[:, None] * members + self.rows
-        pairs = base[:, :, None] * members + self.rows[:, None, :]
+        pairs = (self.rows * members)[:, :, None] + (self.rows % members)[:, None, :]
         return np.asarray(np.bincount(pairs.ravel(), self.covariance.ravel(), size), dtype=float)
 
     def seen_by(self, weights: FloatArray) -> FloatArray:
         """Return the variance that the gaps bring into these combinations of the members, (pair, combination)."""
-        reach = np.take_along_axis(weights[self.hood], self.rows[:, None, :], axis=2)
-        if not self.real.all():
-            reach *= self.real[:, None, :]
-        return np.asarray(np.einsum("pag,pag->pa", reach @ self.covariance, reach))
+        _, count, members = weights.shape
+        base = (self.pair // self.slots)[:, None] * count + np.arange(count)
+        reach = weights.reshape(-1)[(base * members)[:, :, None] + (self.rows % members)[:, None, :]]
+        return np.asarray(((reach @ self.covariance) * reach).sum(axis=2))
 
 
 def _find(W: FloatArray, missing: BoolArray) -> tuple[_Gaps, ...]:
     """Gather the gaps, slots with few of them apart from those with many."""
-    slots = missing.shape[2]
-    hood, row, slot = np.nonzero(missing)
-    pair = hood * slots + slot
-    order = np.argsort(pair, kind="stable")
-    row, pair = row[order], pair[order]
-    count = np.bincount(pair, minlength=missing.shape[0] * slots)
+    stack, members, slots = missing.shape
+    cells = np.flatnonzero(missing)
+    if cells.size == 0:
+        return ()
+    row, slot = np.divmod(cells, slots)
+    pair = row // members * slots + slot
+    row = row[np.argsort(pair, kind="stable")]
+    count = np.bincount(pair, minlength=stack * slots)
     first = np.cumsum(count) - count
     pairs = np.flatnonzero(count)
     many = count[pairs]
     most = int(many.max())
-    steps = [step for step in STEPS if pairs.size >= FEW or step > STEPS[0]]
+    steps = list(STEPS if pairs.size >= FEW else STEPS[-1:])
     while steps[-1] < most:
         steps.append(2 * steps[-1])
     found = []
@@ -240,8 +277,9 @@ def _find(W: FloatArray, missing: BoolArray) -> tuple[_Gaps, ...]:
             length = count[chosen]
             width = np.arange(int(length.max()))
             real = width < length[:, None]
-            rows = row[np.minimum(first[chosen, None] + width, row.size - 1)]
-            found.append(_Gaps.of(W, chosen // slots, chosen % slots, rows, real))
+            # Padding repeats the last one.
+            rows = row[first[chosen, None] + np.minimum(width, length[:, None] - 1)]
+            found.append(_Gaps.of(W, chosen, rows, None if real.all() else real, slots))
     return tuple(found)
 
 
@@ -249,12 +287,12 @@ def _find(W: FloatArray, missing: BoolArray) -> tuple[_Gaps, ...]:
 class _Absent:
     """Members without any trusted reading: what they get from the others.
 
-    `hood`, `row` and `place` say for each of them where it is in the stack and where in `rows`, (neighbourhood,
-    absent), which is padded. `across` is their covariance with those who are there, `weights` what they take from each.
+    `where` are their numbers over all members of the stack, and `place` where each is in the padded (neighbourhood,
+    absent); `rows` are the members there. `across` is their covariance with those who are there, `weights` what they
+    take from each.
     """
 
-    hood: NDArray[np.intp]
-    row: NDArray[np.intp]
+    where: NDArray[np.intp]
     place: NDArray[np.intp]
     rows: NDArray[np.intp]
     across: FloatArray
@@ -263,42 +301,44 @@ class _Absent:
     @classmethod
     def of(cls, covariance: FloatArray, W: FloatArray, present: BoolArray, away: BoolArray) -> _Absent:
         """Look from these members at those who are there."""
-        hood, row = np.nonzero(away)
-        count = away.sum(axis=1)
-        place = np.arange(hood.size) - (np.cumsum(count) - count)[hood]
-        rows = np.zeros((away.shape[0], int(count.max())), dtype=np.intp)
-        rows[hood, place] = row
-        across = np.take_along_axis(covariance, rows[:, :, None], axis=1) * present[:, None, :]
-        return cls(hood, row, place, rows, across, across @ W)
+        stack, members = away.shape
+        where = np.flatnonzero(away)
+        hood = where // members
+        count = np.bincount(hood, minlength=stack)
+        most = int(count.max())
+        place = np.arange(where.size) + (most * np.arange(stack) - (np.cumsum(count) - count))[hood]
+        rows = np.repeat(np.arange(stack) * members, most)
+        rows[place] = where
+        across = covariance.reshape(-1, members)[rows].reshape(stack, most, members)
+        across *= present[:, None, :]
+        return cls(where, place, rows.reshape(stack, most), across, across @ W)
 
     def write(self, into: FloatArray, values: FloatArray) -> None:
         """Write values, (neighbourhood, absent, ...), to the rows of those who are not there."""
-        into[self.hood, self.row] = values[self.hood, self.place]
-
-    def copy(self, into: FloatArray, source: FloatArray) -> None:
-        """Copy what stands in their rows."""
-        into[self.hood, self.row] = source[self.hood, self.row]
+        width = into.shape[2]
+        into.reshape(-1, width)[self.where] = values.reshape(-1, width)[self.place]
 
     def remaining(self, covariance: FloatArray) -> FloatArray:
         """Return the covariance among them that those who are there leave open."""
-        among = np.take_along_axis(covariance, self.rows[:, :, None], axis=1)
-        among = np.take_along_axis(among, self.rows[:, None, :], axis=2)
+        members = covariance.shape[1]
+        among = covariance.reshape(-1)[(self.rows * members)[:, :, None] + (self.rows % members)[:, None, :]]
         return np.asarray(among - self.weights @ self.across.transpose(0, 2, 1))
 
     def variance(self, covariance: FloatArray, gaps: tuple[_Gaps, ...], slots: int) -> FloatArray:
         """Return what is left open of each of them in each slot."""
-        left = np.maximum(self.remaining(covariance).diagonal(axis1=1, axis2=2), 0)
+        left = np.maximum(_diagonal(self.remaining(covariance)), 0)
         found = np.repeat(left[:, :, None], slots, axis=2)
         for part in gaps:
-            found[part.hood, :, part.slot] += part.seen_by(self.weights)
+            found[part.pair // slots, :, part.pair % slots] += part.seen_by(self.weights)
         return found
 
-    def open(self, covariance: FloatArray, mean: FloatArray) -> FloatArray:
+    def open(self, covariance: FloatArray, mean: FloatArray) -> None:
         """Add what is not known of them to the mean covariance of the gaps."""
+        members, most = mean.shape[1], self.rows.shape[1]
         through = self.weights @ mean
         left = self.remaining(covariance) + through @ self.weights.transpose(0, 2, 1)
         self.write(mean, through)
-        mean[self.hood, :, self.row] = through[self.hood, self.place]
-        one, other = (self.hood[:, None] == self.hood).nonzero()
-        mean[self.hood[one], self.row[one], self.row[other]] = left[self.hood[one], self.place[one], self.place[other]]
-        return mean
+        hood, row = np.divmod(self.where, members)
+        mean[hood, :, row] = through.reshape(-1, members)[self.place]
+        one, other = np.nonzero(hood[:, None] == hood)
+        mean[hood[one], row[one], row[other]] = left.reshape(-1, most)[self.place[one], self.place[other] % most]

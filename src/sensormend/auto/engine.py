@@ -7,8 +7,8 @@ import numpy as np
 from sensormend.auto import network, timeline
 from sensormend.auto.judging import Today, Verdict, judge_period
 from sensormend.auto.learning import Lessons, Taught, learn, sketch_axes
+from sensormend.auto.looks import looks
 from sensormend.auto.memory import Model
-from sensormend.auto.priors import Priors
 from sensormend.auto.settling import Period, settle
 from sensormend.auto.stack import Stack
 from sensormend.recovery import FloatArray
@@ -48,8 +48,8 @@ def bend(model: Model) -> None:
 def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
     today = Today.of(model, readings)
-    priors = Priors(model)
-    verdict = judge_period(model, today, priors)
+    through = looks(model)
+    verdict = judge_period(model, today, through)
     result = Period.blank(readings.shape[0], readings.shape[1], verdict.rounds)
     pools = model.pools
     tables = np.stack(
@@ -59,15 +59,15 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
         ]
     )
     if not learning:
-        for stack in priors.stacks:
-            settle(model, stack, priors.of(stack), today, verdict, result, tables)
+        for look in through:
+            settle(model, look, today, verdict, result, tables, learning=False)
         return result
     step = _try_rungs(model, today, verdict)
     lessons, axes = Lessons.new(model), sketch_axes(model)
     after = model.channels.taken(slice(None))
-    for stack in priors.stacks:
-        state = settle(model, stack, priors.of(stack), today, verdict, result, tables)
-        learn(Taught(model, after, today, verdict, stack, state, tables, lessons), axes)
+    for look in through:
+        state = settle(model, look, today, verdict, result, tables, learning=True)
+        learn(Taught(model, after, today, verdict, look.stack, state, tables, lessons), axes)
     model.channels = after
     lessons.apply(model)
     pools.rank, pools.shrinkage = pools.rank + step[0], pools.shrinkage + step[1]

@@ -8,6 +8,9 @@ steady sensor a narrow one.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +20,8 @@ from sensormend.auto.neighbourhoods import IntArray
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = [
+    "Seen",
+    "bumps",
     "events",
     "features",
     "learn_usual",
@@ -58,43 +63,65 @@ SHORTEST = 4
 """Equal readings in a row from which a fiber may be called stuck."""
 
 
-def features(residual: FloatArray, there: BoolArray, floor: FloatArray) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """Which readings of some fibers count, (fiber, slot), which steps from slot to slot, and how many of each."""
+
+    there: BoolArray
+    steps: BoolArray
+    count: IntArray
+    pairs: IntArray
+
+    @classmethod
+    def of(cls, there: BoolArray) -> Seen:
+        """Count what is there."""
+        steps = there[:, 1:] & there[:, :-1]
+        return cls(there, steps, np.asarray(there.sum(axis=1)), np.asarray(steps.sum(axis=1)))
+
+    def taken(self, rows: IntArray) -> Seen:
+        """Return these of the fibers."""
+        return Seen(self.there[rows], self.steps[rows], self.count[rows], self.pairs[rows])
+
+
+def features(residual: FloatArray, seen: Seen, floor: FloatArray) -> FloatArray:
     """Log of size, level and roughness of each fiber's residual, (fiber, feature); NaN with too few readings.
 
     The largest eighth of the squares is left out of each mean, since single wrong readings are spikes and not
     faults of the fiber. `floor` is the size below which a residual means nothing.
     """
-    count = there.sum(axis=1)
-    cut = count // 8
-    squares = _mean_between(residual**2, there, None, count - cut)
-    level = _mean_between(residual, there, cut, count - cut)
-    both = there[:, 1:] & there[:, :-1]
-    pairs = both.sum(axis=1)
-    # A spike makes two steps.
-    steps = _mean_between((residual[:, 1:] - residual[:, :-1]) ** 2, both, None, pairs - 2 * (pairs // 8))
+    slots = residual.shape[1]
+    steps = residual[:, 1:] - residual[:, :-1]
+    squares = _mean(residual**2, seen.there, _kept(slots, 0, 1)[seen.count])
+    level = _mean(residual, seen.there, _kept(slots, 1, 1)[seen.count])
     found = np.empty((residual.shape[0], 3))
-    found[:, 0], found[:, 2] = squares, steps
+    found[:, 0] = squares
     # A mean that happens to be near zero is luck, not precision.
     found[:, 1] = level**2 + 0.1 * squares
+    # A spike makes two steps.
+    found[:, 2] = _mean(steps**2, seen.steps, _kept(slots - 1, 0, 2)[seen.pairs])
     found += (floor**2 + 1e-300)[:, None]
-    logs = np.log(found, out=found)
-    logs *= 0.5
-    logs[count < 1, 0] = logs[count < 3, 1] = logs[pairs < 3, 2] = np.nan
-    return logs
+    np.log(found, out=found)
+    found *= 0.5
+    if seen.pairs.min(initial=3) < 3:
+        found[seen.count < 1, 0] = found[seen.count < 3, 1] = found[seen.pairs < 3, 2] = np.nan
+    return found
 
 
-def _mean_between(values: FloatArray, there: BoolArray, low: IntArray | None, high: IntArray) -> FloatArray:
-    """Return the mean of each row's values from the `low`-th smallest to before the `high`-th."""
-    ordered = np.where(there, values, np.inf)
+@lru_cache(maxsize=32)
+def _kept(slots: int, below: int, above: int) -> FloatArray:
+    """Return the weights of a mean over n numbers in order without some eighths at either end, (n, place)."""
+    count = np.arange(slots + 1)[:, None]
+    place, cut = np.arange(slots), count // 8
+    inside = (place >= below * cut) & (place < count - above * cut)
+    return np.asarray(inside / np.maximum(inside.sum(axis=1, keepdims=True), 1))
+
+
+def _mean(values: FloatArray, there: BoolArray, weights: FloatArray) -> FloatArray:
+    """Return the weighted mean of each row's values from the smallest to the largest."""
+    # Not infinite: what is not there comes last and has no weight.
+    ordered = np.where(there, values, 1e300)
     ordered.sort(axis=1)
-    place = np.arange(values.shape[1])
-    kept = place < high[:, None]
-    length = high
-    if low is not None:
-        kept &= place >= low[:, None]
-        length = high - low
-    ordered[~kept] = 0.0
-    return np.asarray(ordered.sum(axis=1) / np.maximum(length, 1))
+    return np.asarray(np.einsum("fs,fs->f", ordered, weights))
 
 
 def usual(channels: Channels, pooled: FloatArray, guess: FloatArray) -> FloatArray:
@@ -124,69 +151,88 @@ def scores(found: FloatArray, middle: FloatArray, event: FloatArray, limit: Floa
 
 def events(
     view: Conditioned,
-    trusted: BoolArray,
+    seen: Seen,
     covariance: FloatArray,
     middle: FloatArray,
     floor: FloatArray,
     active: BoolArray,
-    core: int,
     ripple: FloatArray,
+    asked: IntArray,
 ) -> FloatArray:
-    """Return how unusual the residuals of each core member's closest relatives are today, as a log factor >= 0.
+    """Return how unusual the residuals of some members' closest relatives are today, as a log factor >= 0.
 
-    The relatives' residuals are taken without the member itself, so that its own fault is not an event. All is
-    (neighbourhood, member, ...).
+    The relatives' residuals are taken without the member itself, so that its own fault is not an event. `view` and
+    `covariance` are of a stack; all else has the members of all its neighbourhoods in one row, and `asked` says for
+    which of them to answer.
     """
-    stack, size, slots = trusted.shape
+    _, size, slots = view.expected.shape
     count = min(RELATIVES, size - 1)
     if count < 2:
-        return np.zeros((stack, core, middle.shape[2]))
-    near, valid = _relatives(covariance, active, core, count)
-    own = np.maximum(view.precision.diagonal(axis1=1, axis2=2), 1e-300)
-    link = np.take_along_axis(view.precision[:, :core], near, axis=2)
-    # From here on the members of all neighbourhoods are in one row.
-    near += size * np.arange(stack)[:, None, None]
-    asked = near.ravel()
-    bound = link / own[:, :core, None]
-    sharp = own.ravel()[near]
-    left = view.pull.reshape(-1, slots)[near]
-    left -= bound[:, :, :, None] * view.pull[:, :core, None, :]
-    left /= np.maximum(sharp - link * bound, 1e-9 * sharp)[:, :, :, None]
+        return np.zeros((asked.size, middle.shape[1]))
+    near, valid = _relatives(covariance, active, asked, count)
+    own = np.maximum(view.precision.diagonal(axis1=1, axis2=2), 1e-300).reshape(-1)
+    link = view.precision.reshape(-1)[asked[:, None] * size + near % size]
+    bound = link / own[asked, None]
+    sharp = own[near]
+    pull = view.pull.reshape(-1, slots)
+    left = pull[near]
+    left -= bound[:, :, None] * pull[asked, None, :]
+    left /= np.maximum(sharp - link * bound, 1e-9 * sharp)[:, :, None]
+    whose = near.ravel()
     residual = left.reshape(-1, slots)
-    share = ripple.ravel()[asked]
+    share = ripple[whose]
     if share.any():
-        values = view.completed.reshape(-1, slots)[asked]
+        values = view.completed.reshape(-1, slots)[whose]
         residual = values - smoothed(values - residual, share[:, None])
-    found = features(residual, trusted.reshape(-1, slots)[asked], floor.ravel()[asked])
-    over = found - middle.reshape(-1, found.shape[1])[asked]
+    over = features(residual, seen.taken(whose), floor[whose])
+    over -= middle[whose]
     np.clip(over, -1.0, 1.4, out=over)
-    over = over.reshape(stack, core, count, -1)
-    good = valid[:, :, :, None] & np.isfinite(over)
-    heard = good.sum(axis=2)
-    mean = np.where(good, over, 0.0).sum(axis=2) / np.maximum(heard, 1)
+    over = over.reshape(asked.size, count, -1)
+    good = valid[:, :, None] & np.isfinite(over)
+    over[~good] = 0.0
+    heard = good.sum(axis=1)
+    mean = over.sum(axis=1) / np.maximum(heard, 1)
     return np.where(heard >= 2, np.maximum(mean, 0.0), 0.0)
 
 
-def _relatives(covariance: FloatArray, active: BoolArray, core: int, count: int) -> tuple[NDArray[np.intp], BoolArray]:
-    """Return who are the most correlated active members of each core member, and which of them are any."""
+def _relatives(
+    covariance: FloatArray, active: BoolArray, asked: IntArray, count: int
+) -> tuple[NDArray[np.intp], BoolArray]:
+    """Return who are the most correlated active members of each member that is asked for, and which of them are any."""
+    size = covariance.shape[1]
+    hood, row = np.divmod(asked, size)
     spread = np.sqrt(covariance.diagonal(axis1=1, axis2=2))
-    closeness = np.abs(covariance[:, :core])
-    closeness /= spread[:, None, :]
-    np.copyto(closeness, -1.0, where=~active[:, None, :])
-    closeness[:, np.arange(core), np.arange(core)] = -1.0
-    near = np.argpartition(closeness, -count, axis=2)[:, :, -count:]
-    return near, np.take_along_axis(closeness, near, axis=2) > 0
+    closeness = np.abs(covariance.reshape(-1, size)[asked])
+    closeness /= spread[hood]
+    place = np.arange(asked.size)
+    np.copyto(closeness, -1.0, where=~active.reshape(-1, size)[hood])
+    closeness[place, row] = -1.0
+    near = np.argpartition(closeness, -count, axis=1)[:, -count:]
+    valid = closeness[place[:, None], near] > 0
+    near += (asked - row)[:, None]
+    return near, valid
 
 
 def smoothed(expected: FloatArray, share: FloatArray) -> FloatArray:
     """Take away a share of what differs from the mean of the two neighbouring slots."""
-    half = (0.5 * share) * expected
-    found = expected - 2 * half
-    found[..., 1:] += half[..., :-1]
-    found[..., :-1] += half[..., 1:]
-    found[..., 0] += half[..., 0]
-    found[..., -1] += half[..., -1]
-    return np.asarray(found)
+    found = bumps(expected)
+    found *= -share
+    found += expected
+    return found
+
+
+def bumps(expected: FloatArray) -> FloatArray:
+    """Return what differs from the mean of the two neighbouring slots."""
+    return np.asarray(expected @ _bumps(expected.shape[-1]))
+
+
+@lru_cache(maxsize=8)
+def _bumps(slots: int) -> FloatArray:
+    place = np.arange(slots)
+    matrix = np.eye(slots)
+    for beside in (np.maximum(place - 1, 0), np.minimum(place + 1, slots - 1)):
+        np.add.at(matrix, (beside, place), -0.5)
+    return matrix
 
 
 def longest_run(values: FloatArray, there: BoolArray) -> tuple[IntArray, BoolArray]:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.auto import judge
-from sensormend.auto.conditioning import condition
+from sensormend.auto.conditioning import Conditioned
+from sensormend.auto.looks import Look, touched
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import IntArray
-from sensormend.auto.priors import Priors
-from sensormend.auto.stack import Stack, stacked
+from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["COMPANY", "WARM", "Today", "Verdict", "judge_period", "related"]
@@ -129,45 +129,39 @@ class Verdict:
         )
 
 
-def judge_period(model: Model, today: Today, priors: Priors) -> Verdict:
+def judge_period(model: Model, today: Today, looks: list[Look]) -> Verdict:
     """Flag fibers until nobody else is past the threshold; whoever is no longer past it comes back once."""
-    count = today.known.size
-    verdict = Verdict.open(count)
-    stale = priors.stacks
-    judged = _judgeable(stale, today)
+    verdict = Verdict.open(today.known.size)
+    judged = _judgeable([look.stack for look in looks], today)
     if not judged.any():
         return verdict
-    for stack in stale:
-        _screen(stack, today, verdict)
+    for look in looks:
+        _screen(look.stack, today, verdict)
     bar = np.where(model.channels.days < WARM, 2.0, 1.0)
-    returned = np.zeros(count, dtype=bool)
-    while verdict.rounds < ROUNDS:
+    bar[~judged] = np.inf
+    returned = np.zeros(judged.size, dtype=bool)
+    stale: list[tuple[Look, IntArray | None]] = [(look, None) for look in looks]
+    while stale:
+        for look, which in stale:
+            _assess(model, look, which, today, verdict, bar)
+        if verdict.rounds == ROUNDS:
+            break
         verdict.rounds += 1
-        for stack in stale:
-            _assess(model, stack, today, verdict, priors.of(stack))
-        verdict.score[~judged] = 0.0
-        over = judged & ~verdict.flagged & (verdict.score > bar)
+        over = ~verdict.flagged & (verdict.score > bar)
         if over.any():
             # The worst first: what they did to their neighbours goes with them.
-            changed = over & (verdict.score >= np.sqrt(_worst(priors.stacks, verdict.score, over)))
+            changed = over & (verdict.score >= np.sqrt(_worst(looks, verdict.score, over)))
             verdict.flagged |= changed
         else:
             # Nobody speaks for those whom the others cannot judge: what was far from everyone stays aside.
             changed = verdict.flagged & judged & (verdict.score <= bar) & ~returned
-            if not changed.any():
-                break
             returned |= changed
             verdict.flagged &= ~changed
-        stale = _touched(model, priors.stacks, changed)
+        stale = [(look, which) for look in looks if (which := touched(look, changed)) is None or which.size]
+    for look in looks:
+        _conclude(model, look, today, verdict)
+    verdict.score[~judged] = 0.0
     return verdict
-
-
-def _touched(model: Model, stacks: list[Stack], changed: BoolArray) -> list[Stack]:
-    """Return the neighbourhoods in which someone changed."""
-    touched = [stack.index[(changed[stack.members] & stack.real).any(axis=1)] for stack in stacks]
-    if all(found.size == stack.index.size for found, stack in zip(touched, stacks, strict=True)):
-        return stacks
-    return stacked(model.hoods, np.concatenate(touched))
 
 
 def _judgeable(stacks: list[Stack], today: Today) -> BoolArray:
@@ -192,11 +186,11 @@ def related(model: Model, stack: Stack) -> BoolArray:
     return np.asarray((skill >= UNRELATED) | (model.channels.days[stack.members] < WARM))
 
 
-def _worst(stacks: list[Stack], score: FloatArray, over: BoolArray) -> FloatArray:
+def _worst(looks: list[Look], score: FloatArray, over: BoolArray) -> FloatArray:
     """Return for every candidate the worst score among the candidates of its neighbourhood."""
     worst = np.ones_like(score)
     candidates = np.where(over, score, 0.0)
-    for stack in stacks:
+    for stack in [look.stack for look in looks]:
         most = (candidates[stack.members] * stack.real).max(axis=1)
         worst[stack.rows] = np.repeat(np.where(most > 0, most, 1.0), stack.mine.sum(axis=1))
     return worst
@@ -234,31 +228,78 @@ def _quantile(ordered: FloatArray, count: NDArray[np.intp], share: float) -> Flo
     return np.where(count > 0, found, 0.0)
 
 
-def _assess(model: Model, stack: Stack, today: Today, verdict: Verdict, prior: FloatArray) -> None:
-    """Score the fibers of some neighbourhoods, given who is flagged so far."""
+def _assess(model: Model, look: Look, which: IntArray | None, today: Today, verdict: Verdict, bar: FloatArray) -> None:
+    """Score the fibers of some neighbourhoods, given who is flagged so far.
+
+    An event only ever excuses a fiber. So where the neighbourhoods' views are kept, whoever is not flagged and below
+    the bar without asking for events is left at that, until all is over.
+    """
+    stack = look.part(which)
     members, rows = stack.members, stack.rows
     there = today.judged_readings(stack)
-    trusted = there & ~verdict.flagged[members][:, :, None]
+    flagged = verdict.flagged[members]
+    trusted = there & ~flagged[:, :, None]
     deviation = today.deviations(members)
-    view = condition(prior, deviation, trusted, stack.real)
+    view = look.view(which, deviation, trusted)
     expected = judge.smoothed(stack.flat(view.expected), today.ripple[rows, None])
-    seen = stack.flat(there)
-    found = judge.features((stack.flat(deviation) - expected) * seen, seen, today.floor[rows])
-    event = judge.events(
-        view,
-        trusted,
-        prior,
-        today.middle[members],
-        today.floor[members],
-        trusted.any(axis=2) & (model.channels.judged[members] > 2),
-        stack.core,
-        today.ripple[members],
-    )
-    flat = stack.flat(event)
-    excess = judge.scores(found, today.middle[rows], flat, today.limit[rows], seen.sum(axis=1))
-    verdict.found[rows], verdict.event[rows], verdict.excess[rows] = found, flat, excess
-    verdict.stuck[rows] = _stuck(model, today, rows, expected)
+    seen = judge.Seen.of(stack.flat(there))
+    found = judge.features((stack.flat(deviation) - expected) * seen.there, seen, today.floor[rows])
+    event = np.zeros(found.shape)
+    excess = judge.scores(found, today.middle[rows], event, today.limit[rows], seen.count)
+    stuck = _stuck(model, today, rows, expected)
+    score = np.maximum(excess.max(axis=1), stuck)
+    asked = np.arange(rows.size)
+    if look.kept:
+        asked = np.flatnonzero((score > bar[rows]) | (verdict.flagged[rows] & np.isfinite(bar[rows])))
+    if asked.size:
+        event[asked] = _events(model, stack, today, view, look.prior(which), trusted, asked)
+        mine = rows[asked]
+        excess[asked] = judge.scores(
+            found[asked], today.middle[mine], event[asked], today.limit[mine], seen.count[asked]
+        )
+        score[asked] = np.maximum(excess[asked].max(axis=1), stuck[asked])
+    verdict.found[rows], verdict.event[rows], verdict.excess[rows] = found, event, excess
+    verdict.stuck[rows], verdict.score[rows] = stuck, score
+
+
+def _conclude(model: Model, look: Look, today: Today, verdict: Verdict) -> None:
+    """Ask for the events of everyone, now that it is settled who is flagged."""
+    view = look.latest()
+    if view is None:
+        return
+    stack, rows = look.stack, look.stack.rows
+    there = today.judged_readings(stack)
+    trusted = there & ~verdict.flagged[stack.members][:, :, None]
+    event = _events(model, stack, today, view, look.prior(), trusted, np.arange(rows.size))
+    count = stack.flat(there).sum(axis=1)
+    excess = judge.scores(verdict.found[rows], today.middle[rows], event, today.limit[rows], count)
+    verdict.event[rows], verdict.excess[rows] = event, excess
     verdict.score[rows] = np.maximum(excess.max(axis=1), verdict.stuck[rows])
+
+
+def _events(
+    model: Model,
+    stack: Stack,
+    today: Today,
+    view: Conditioned,
+    prior: FloatArray,
+    trusted: BoolArray,
+    asked: IntArray,
+) -> FloatArray:
+    """Return what is unusual today for the relatives of these of the fibers that are judged here."""
+    whose = stack.members.ravel()
+    seen = judge.Seen.of(trusted.reshape(whose.size, -1))
+    active = (seen.count > 0) & (model.channels.judged[whose] > 2)
+    return judge.events(
+        view,
+        seen,
+        prior,
+        today.middle[whose],
+        today.floor[whose],
+        active,
+        today.ripple[whose],
+        stack.place[asked],
+    )
 
 
 def _stuck(model: Model, today: Today, rows: IntArray, expected: FloatArray) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,15 @@ class Lessons:
 def _by_lag(products: FloatArray) -> FloatArray:
     """Sum products of slots with slots, (variable, slot, slot), over all pairs that are as far apart."""
     slots = products.shape[1]
-    first, second = np.triu_indices(slots)
-    return np.stack([np.bincount(second - first, table[first, second], slots) for table in products])
+    lag = _lags(slots)
+    return np.stack([np.bincount(lag, table.ravel(), slots + 1)[:slots] for table in products])
+
+
+@lru_cache(maxsize=8)
+def _lags(slots: int) -> IntArray:
+    """Return how far apart the slots of each pair are; those the other way round are counted with none."""
+    lag = np.arange(slots) - np.arange(slots)[:, None]
+    return np.where(lag < 0, slots, lag).ravel()
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +141,12 @@ def learn(period: Taught, axes: FloatArray) -> None:
     """
     model, channels, stack, state, rows = period.model, period.channels, period.stack, period.state, period.rows
     born = state.newborns.born
-    if model.pools.period and model.pools.pairs.any():
-        _calibrate(period)
+    _calibrate(period)
+    uncertainty = state.view.uncertainty()
     weight = np.where(state.known, np.minimum(1.0, (DOUBTFUL / np.maximum(state.score, 1e-9)) ** 2), 1.0)
     full = _completed(state, weight)
-    _add_doubt(state, weight)
-    moments = network.learn_moments(stack, model.channels, full, state.uncertainty, born, state.prior)
+    _add_doubt(uncertainty, state, weight)
+    moments = network.learn_moments(stack, model.channels, full, uncertainty, born, state.prior)
     network.refresh(stack, moments, state.known | born)
 
     known, flagged, shift = period.flat("known"), period.flat("flagged"), period.flat("shift")
@@ -172,10 +180,10 @@ def learn(period: Taught, axes: FloatArray) -> None:
 
 def _completed(state: Settled, weight: FloatArray) -> FloatArray:
     """Return the deviations to learn from: doubtful readings lean on what the network says."""
-    full = state.completed.copy()
+    full = state.view.completed.copy()
     hood, row = np.nonzero(weight < 1)
     if hood.size:
-        plain = state.plain[hood, row]
+        plain = state.view.expected[hood, row]
         leaning = plain + weight[hood, row, None] * (state.deviation[hood, row] - plain)
         full[hood, row] = np.where(state.trusted[hood, row], leaning, full[hood, row])
     # What nobody could judge must not blow up a sensor's variance and with it what is expected of it.
@@ -197,9 +205,9 @@ def _borrowed(model: Model, stack: Stack) -> FloatArray:
     return stack.flat(joined * np.clip(1 - days * (1 - LEVEL_MEMORY), 0.0, 1.0))
 
 
-def _add_doubt(state: Settled, weight: FloatArray) -> None:
+def _add_doubt(uncertainty: FloatArray, state: Settled, weight: FloatArray) -> None:
     """Make the uncertainty that of what `_completed` does not know."""
-    uncertainty, born = state.uncertainty, state.newborns.born
+    born = state.newborns.born
     if born.any():
         uncertainty[born] = 0.0
         uncertainty.transpose(0, 2, 1)[born] = 0.0
@@ -247,8 +255,8 @@ def _learn_residuals(period: Taught, sound: BoolArray) -> None:
         lessons.daily[:, 0] += np.bincount(variable[both], product[both], variables)
         lessons.daily[:, 1] += np.bincount(variable[both], minlength=variables)
         channels.daily[rows] = daily
-        plain = period.flat("plain")
-        bump = (plain - judge.smoothed(plain, np.ones((rows.size, 1)))) * there
+        plain = period.stack.flat(period.state.view.expected)
+        bump = judge.bumps(plain) * there
         away = plain - period.flat("deviation")
         part, whole = (np.einsum("fs,fs->f", bump, other) / unit**2 for other in (away, bump))
         lessons.ripple[:, 0] += np.bincount(variable, part, variables)
@@ -256,27 +264,23 @@ def _learn_residuals(period: Taught, sound: BoolArray) -> None:
 
 
 def _calibrate(period: Taught) -> None:
-    """Hide trusted readings, one by one and whole fibers, and see how far the estimates are off."""
+    """See how far the estimates of trusted readings are off that were hidden, one by one and as whole fibers."""
     model, lessons, rows, variables = period.model, period.lessons, period.rows, period.model.variables
-    channels, trusted, residual = model.channels, period.flat("trusted"), period.flat("residual")
-    cells = trusted & (period.flat("known") & (channels.days[rows] > 3))[:, None]
-    if len(model.hoods) > 4:
-        # A fifth of the cells of a large network is plenty.
-        order = np.nonzero(period.stack.mine)[1]
-        cells &= (order[:, None] * 7 + np.arange(model.slots) + model.pools.period) % 5 == 0
-    if not cells.any():
+    channels, residual, carried = model.channels, period.flat("residual"), period.state.carried
+    hidden = period.flat("trusted")[carried.row, carried.slot]
+    row, slot = carried.row[hidden], carried.slot[hidden]
+    if row.size == 0:
         return
     variable = period.today.variable[rows]
-    unit = period.flat("size") * np.exp(period.flat("event"))
-    for kind, given in enumerate((trusted, None)):
-        carried = timeline.carry(
-            residual, given, channels.last[rows], channels.age[rows], period.tables, variable, cells
-        )
-        off = np.abs(residual[carried.row, carried.slot] - carried.residual)
-        error = off / (unit[carried.row] * np.sqrt(carried.open) + 1e-300)
-        whose = variable[carried.row]
-        if kind == 0:
-            lessons.hidden += np.bincount(whose, minlength=variables)
+    unit = (period.flat("size") * np.exp(period.flat("event")))[row]
+    actual, whose = residual[row, slot], variable[row]
+    lessons.hidden += np.bincount(whose, minlength=variables)
+    past = timeline.carry_to(
+        row, slot, residual, None, channels.last[rows], channels.age[rows], period.tables, variable
+    )
+    found = (carried.residual[hidden], carried.open[hidden]), (past.residual, past.open)
+    for kind, (estimate, left) in enumerate(found):
+        error = np.abs(actual - estimate) / (unit * np.sqrt(left) + 1e-300)
         lessons.beyond[:, kind] += np.bincount(whose, error > model.pools.width[whose, kind], variables)
         for which in np.flatnonzero(model.pools.calibrated == 0):
             lessons.ratios[2 * which + kind].append(error[whose == which])

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.auto import judge, timeline
-from sensormend.auto.conditioning import condition
+from sensormend.auto.conditioning import Conditioned, condition
 from sensormend.auto.judging import COMPANY, WARM, Today, Verdict, related
+from sensormend.auto.looks import Look
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.newborns import Newborns, first_look
@@ -74,8 +75,8 @@ class Period:
 class Settled:
     """Neighbourhoods after their period; arrays are (neighbourhood, member, ...), those that are judged first.
 
-    `plain`, `completed`, `variance` and `uncertainty` are what `condition` says; `expected` is smoothed, and knows
-    newborns.
+    `expected` is what the view says, smoothed, and knows newborns. `carried` has the cells that are not trusted, and
+    those trusted ones that are hidden to see how far the estimates would be off.
     """
 
     prior: FloatArray
@@ -86,10 +87,8 @@ class Settled:
     deviation: FloatArray
     usual: FloatArray
     trusted: BoolArray
-    plain: FloatArray
-    completed: FloatArray
+    view: Conditioned
     variance: FloatArray
-    uncertainty: FloatArray
     expected: FloatArray
     residual: FloatArray
     size: FloatArray
@@ -97,24 +96,52 @@ class Settled:
     newborns: Newborns
     shift: FloatArray
     score: FloatArray
+    carried: timeline.Carried
 
 
 def settle(
     model: Model,
-    stack: Stack,
-    prior: FloatArray,
+    look: Look,
     today: Today,
     verdict: Verdict,
     result: Period,
     tables: FloatArray,
+    *,
+    learning: bool,
 ) -> Settled:
     """Fill in the result for the channels that these neighbourhoods judge."""
-    state = _open(model, stack, today, verdict, prior)
+    stack = look.stack
+    state = _open(model, look, today, verdict)
     _accept_levels(model, stack, today, verdict, state)
     result.spikes[stack.rows] = stack.flat(_spikes(model, stack, today, state, tables))
+    state.variance = state.view.variance()
+    state.carried = _carry(model, stack, today, state, tables, learning=learning)
     _write_verdict(model, stack, today, verdict, state, result)
     _write_values(model, stack, today, state, result, tables)
     return state
+
+
+def _carry(
+    model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray, *, learning: bool
+) -> timeline.Carried:
+    rows, channels, trusted = stack.rows, model.channels, stack.flat(state.trusted)
+    cells = ~trusted
+    if learning and model.pools.period and model.pools.pairs.any():
+        hidden = trusted & (stack.flat(state.known) & (channels.days[rows] > 3))[:, None]
+        if len(model.hoods) > 4:
+            # A fifth of the cells of a large network is plenty.
+            order = stack.place % stack.members.shape[1]
+            hidden &= (order[:, None] * 7 + np.arange(model.slots) + model.pools.period) % 5 == 0
+        cells |= hidden
+    return timeline.carry(
+        stack.flat(state.residual),
+        trusted,
+        channels.last[rows],
+        channels.age[rows],
+        tables,
+        today.variable[rows],
+        cells,
+    )
 
 
 def _write_verdict(model: Model, stack: Stack, today: Today, verdict: Verdict, state: Settled, result: Period) -> None:
@@ -146,13 +173,13 @@ def _write_values(model: Model, stack: Stack, today: Today, state: Settled, resu
     variable, raw = today.variable[rows], today.readings[rows]
     trusted, residual, observed = stack.flat(state.trusted), stack.flat(state.residual), stack.flat(state.observed)
     says = stack.flat(state.expected) + stack.flat(state.usual)
-    carried = timeline.carry(
-        residual, trusted, model.channels.last[rows], model.channels.age[rows], tables, variable, ~trusted
-    )
+    carried = state.carried
     left = np.ones(says.shape)
     left[carried.row, carried.slot] = carried.open
     scaled = says + timeline.between(residual, trusted, tables, variable)
-    scaled[carried.row, carried.slot] = says[carried.row, carried.slot] + carried.residual
+    gap = ~trusted[carried.row, carried.slot]
+    at = carried.row[gap], carried.slot[gap]
+    scaled[at] = says[at] + carried.residual[gap]
     _bound(stack, today, state, scaled)
     values = model.scales.backward(scaled, variable)
     good = observed & ~result.faulty[rows, None] & ~result.spikes[rows]
@@ -173,14 +200,14 @@ def _write_values(model: Model, stack: Stack, today: Today, state: Settled, resu
     result.outliers[rows[row], slot] = raw[row, slot] - values[row, slot]
 
 
-def _open(model: Model, stack: Stack, today: Today, verdict: Verdict, prior: FloatArray) -> Settled:
-    members, channels = stack.members, model.channels
+def _open(model: Model, look: Look, today: Today, verdict: Verdict) -> Settled:
+    stack, channels, members = look.stack, model.channels, look.stack.members
     observed = today.observed[members] & stack.real[:, :, None]
     known = today.known[members] & stack.real
     flagged = verdict.flagged[members]
     trusted = observed & (known & ~flagged)[:, :, None]
     deviation, usual = today.deviations(members), model.usual_values(members)
-    view = condition(prior, deviation, trusted, stack.real)
+    view = look.latest() or look.view(None, deviation, trusted)
     expected = judge.smoothed(view.expected, today.ripple[members][:, :, None])
     size = np.sqrt(channels.residual[members])
     newborns = Newborns.none(members.shape)
@@ -205,7 +232,7 @@ def _open(model: Model, stack: Stack, today: Today, verdict: Verdict, prior: Flo
         )
     trusted |= observed & newborns.born[:, :, None]
     return Settled(
-        prior=prior,
+        prior=look.prior(),
         observed=observed,
         known=known,
         related=related(model, stack),
@@ -213,10 +240,8 @@ def _open(model: Model, stack: Stack, today: Today, verdict: Verdict, prior: Flo
         deviation=deviation,
         usual=usual,
         trusted=trusted,
-        plain=view.expected,
-        completed=view.completed,
-        variance=view.variance(),
-        uncertainty=view.uncertainty(),
+        view=view,
+        variance=np.empty(0),
         expected=expected,
         residual=(deviation - expected) * observed,
         size=size,
@@ -224,6 +249,7 @@ def _open(model: Model, stack: Stack, today: Today, verdict: Verdict, prior: Flo
         newborns=newborns,
         shift=np.zeros(members.shape),
         score=np.maximum(verdict.score[members], newborns.oddness),
+        carried=timeline.Carried.nothing(),
     )
 
 
@@ -244,7 +270,7 @@ def _accept_levels(model: Model, stack: Stack, today: Today, verdict: Verdict, s
             continue
         here, who, at = (hood[asked], row[asked]), mine[asked], level[asked]
         there = state.observed[here]
-        found = judge.features(state.residual[here] - at[:, None], there, today.floor[who])
+        found = judge.features(state.residual[here] - at[:, None], judge.Seen.of(there), today.floor[who])
         excess = judge.scores(found, today.middle[who], verdict.event[who], today.limit[who], there.sum(axis=1))
         sound = (excess.max(axis=1) < 1) & (verdict.stuck[who] < 1)
         here, at, there = (hood[asked[sound]], row[asked[sound]]), at[sound], there[sound]
@@ -257,15 +283,20 @@ def _accept_levels(model: Model, stack: Stack, today: Today, verdict: Verdict, s
         verdict.found[who[sound]] = found[sound]
         accepted[asked[sound]] = True
     if accepted.any():
-        _recondition(stack, today, state, np.unique(hood[accepted]))
+        _recondition(stack, today, state, np.unique(hood[accepted]), joined=True)
 
 
-def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray) -> None:
-    """Ask these neighbourhoods again, after what is trusted has changed."""
+def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray, *, joined: bool) -> None:
+    """Ask these neighbourhoods again, after what is trusted has changed; `joined` if members came or went with it."""
     known = state.known[which][:, :, None]
-    view = condition(state.prior[which], state.deviation[which], state.trusted[which] & known, stack.real[which])
-    state.plain[which], state.completed[which] = view.expected, view.completed
-    state.variance[which], state.uncertainty[which] = view.variance(), view.uncertainty()
+    view = condition(
+        state.prior[which],
+        state.deviation[which],
+        state.trusted[which] & known,
+        stack.real[which],
+        None if joined else state.view.precision[which],
+    )
+    state.view.put(which, view)
     expected = judge.smoothed(view.expected, today.ripple[stack.members[which]][:, :, None])
     state.expected[which] = np.where(known, expected, state.expected[which])
     state.residual[which] = (state.deviation[which] - state.expected[which]) * state.observed[which]
@@ -306,7 +337,8 @@ def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: Fl
         at = at[0][worst], at[1][worst], at[2][worst]
         spikes[at] = True
         state.trusted[at] = False
-        _recondition(stack, today, state, np.unique(at[0]))
+        silenced = not state.trusted[at[:2]].any(axis=1).all()
+        _recondition(stack, today, state, np.unique(at[0]), joined=silenced)
     return spikes
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from sensormend.recovery import BoolArray
 
 __all__ = ["HIGH", "Stack", "stacked"]
 
-HIGH = 16
+HIGH = 25
 """Neighbourhoods in a stack: few enough for the cache, enough that calling numpy costs little."""
 
 _Kind = TypeVar("_Kind", bound=np.generic)
@@ -37,8 +37,9 @@ class Stack:
         Their channels, and which of these are more than padding.
     size, core
         How many members each of them has, and how many the one has that judges most.
-    mine, rows
-        Which of the first `core` members a neighbourhood judges, and these channels in a row.
+    mine, rows, place
+        Which of the first `core` members a neighbourhood judges, these channels in a row, and where they are among
+        all members in a row.
     """
 
     hoods: tuple[Hood, ...]
@@ -49,6 +50,7 @@ class Stack:
     core: int
     mine: BoolArray
     rows: IntArray
+    place: IntArray
 
     @classmethod
     def of(cls, hoods: Sequence[Hood], index: IntArray) -> Stack:
@@ -66,7 +68,22 @@ class Stack:
                 row[: hood.members.size] = hood.members
         mine = np.arange(core) < cores[:, None]
         real = np.arange(members.shape[1]) < size[:, None]
-        return cls(chosen, index, members, real, size, core, mine, members[:, :core][mine])
+        return cls._made(chosen, index, members, real, size, core, mine)
+
+    @classmethod
+    def _made(
+        cls,
+        hoods: tuple[Hood, ...],
+        index: IntArray,
+        members: NDArray[np.intp],
+        real: BoolArray,
+        size: IntArray,
+        core: int,
+        mine: BoolArray,
+    ) -> Stack:
+        hood, row = np.nonzero(mine)
+        place = hood * members.shape[1] + row
+        return cls(hoods, index, members, real, size, core, mine, members.ravel()[place], place)
 
     def flat(self, values: NDArray[_Kind]) -> NDArray[_Kind]:
         """Return the part of (neighbourhood, member, ...) that is judged here, (fiber, ...)."""
@@ -86,16 +103,14 @@ class Stack:
 
     def part(self, which: IntArray) -> Stack:
         """Return some of these neighbourhoods, in the same shape."""
-        mine, members = self.mine[which], self.members[which]
-        return Stack(
+        return Stack._made(
             tuple(self.hoods[place] for place in which.tolist()),
             self.index[which],
-            members,
+            self.members[which],
             self.real[which],
             self.size[which],
             self.core,
-            mine,
-            members[:, : self.core][mine],
+            self.mine[which],
         )
 
     def _padded(self, parts: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]:
@@ -108,7 +123,7 @@ class Stack:
         return padded
 
 
-def stacked(hoods: Sequence[Hood], index: Any = None) -> list[Stack]:
-    """Stack all neighbourhoods, or those that `index` names, some at a time."""
-    chosen = np.arange(len(hoods)) if index is None else np.asarray(index, dtype=np.intp)
-    return [Stack.of(hoods, chosen[start : start + HIGH]) for start in range(0, chosen.size, HIGH)]
+def stacked(hoods: Sequence[Hood]) -> list[Stack]:
+    """Stack all neighbourhoods, some at a time and about as many each time."""
+    count = -(-len(hoods) // HIGH)
+    return [Stack.of(hoods, part) for part in np.array_split(np.arange(len(hoods)), count)]

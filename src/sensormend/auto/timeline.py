@@ -19,7 +19,7 @@ from scipy.optimize import nnls
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["AGE_LIMIT", "Carried", "between", "carry", "correlation"]
+__all__ = ["AGE_LIMIT", "Carried", "between", "carry", "carry_to", "correlation"]
 
 AGE_LIMIT = 40
 """Residuals older than this many periods say nothing more."""
@@ -39,6 +39,11 @@ class Carried:
     slot: NDArray[np.intp]
     residual: FloatArray
     open: FloatArray
+
+    @classmethod
+    def nothing(cls) -> Carried:
+        """Return that no cell is asked for."""
+        return cls(np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), np.empty(0), np.empty(0))
 
 
 @lru_cache(maxsize=8)
@@ -85,8 +90,20 @@ def carry(
     correlations of each variable.
     """
     row, slot = np.nonzero(cells)
-    if row.size == 0:
-        return Carried(row, slot, np.empty(0), np.empty(0))
+    return carry_to(row, slot, residual, trusted, last, age, tables, variable) if row.size else Carried.nothing()
+
+
+def carry_to(
+    row: NDArray[np.intp],
+    slot: NDArray[np.intp],
+    residual: FloatArray,
+    trusted: BoolArray | None,
+    last: FloatArray,
+    age: FloatArray,
+    tables: FloatArray,
+    variable: IntArray,
+) -> Carried:
+    """Do as `carry` does, at cells that are named one by one."""
     remembered = np.isfinite(age)
     then = np.where(remembered, -age, 0.0).astype(np.intp)
     if trusted is None:
