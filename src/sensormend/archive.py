@@ -21,7 +21,8 @@ from sensormend.files import locked, now, surroundings
 from sensormend.grid import ANCHOR, Grid
 from sensormend.io import postgres
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
-from sensormend.io.sources import find
+from sensormend.io.netcdf import attributes_of, locations_of
+from sensormend.io.sources import find, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.writing import RowWriter
@@ -177,7 +178,7 @@ class _Run:
         write_json(work / "run.json", self._record(report))
         shutil.rmtree(work / "staging", ignore_errors=True)
         if self.target.ending:
-            self.target.export()
+            self.target.export(self._attributes())
 
     def _stage(self, source: Source) -> tuple[Staging, Survey]:
         folder = self.target.work / "staging"
@@ -198,7 +199,22 @@ class _Run:
         if self.options.coordinates:
             return Places.read(self.options.coordinates)
         sensors = self.staging.sensors
-        return Places.of(Position(sensors[code], time, *where) for code, time, *where in self.staging.locations)
+        seen = [Position(sensors[code], time, *where) for code, time, *where in self.staging.locations]
+        for path in self._labelled():
+            seen += [Position(sensor, 0, *where) for sensor, where in locations_of(path, self.options).items()]
+        return Places.of(seen)
+
+    def _labelled(self) -> list[Path]:
+        """Return the NetCDF files among the readings; they say more than readings."""
+        given = [entry[0] for entry in self.source if len(entry) > 1]
+        return [Path(str(name)) for name in given if format_of(Path(str(name))) == "netcdf"]
+
+    def _attributes(self) -> dict[str, dict[str, Any]]:
+        """Return what NetCDF files say of their variables: units, standard names."""
+        found: dict[str, dict[str, Any]] = {}
+        for path in self._labelled():
+            found.update(attributes_of(path, self.options))
+        return found
 
     def _moves(self) -> list[str]:
         return [f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved]

@@ -16,7 +16,7 @@ from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.maintenance import Maintenance
 from sensormend.mending import Mender
 from sensormend.options import Options
-from sensormend.places import Places
+from sensormend.places import Places, Position
 from sensormend.readings import Readings, Rows
 from sensormend.survey import Survey, look
 from sensormend.tally import Tally
@@ -90,7 +90,7 @@ def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
 
 
 def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
-    from sensormend.io.netcdf import dataset_of, readings_of
+    from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of
 
     parts = list(readings_of(array, options))
     last = parts[-1]
@@ -99,9 +99,12 @@ def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
         last.variables,
         *(np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")),
     )
-    places = Places.read(options.coordinates) if options.coordinates else Places()
+    if options.coordinates:
+        places = Places.read(options.coordinates)
+    else:
+        places = Places.of(Position(name, 0, *where) for name, where in locations_of(array, options).items())
     rows, tally = _mend(whole, options, places)
-    dataset = dataset_of(rows)
+    dataset = dataset_of(rows, places.coordinates, attributes_of(array, options))
     if not details:
         return dataset
     import pandas

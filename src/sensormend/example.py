@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.io.metadata import write_beside
+from sensormend.files import write_beside
 from sensormend.simulate import Network, city
 from sensormend.weather import Stations
 

@@ -6,16 +6,16 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sensormend.errors import SensormendError
 
-__all__ = ["locked", "now", "surroundings"]
+__all__ = ["locked", "now", "surroundings", "write_beside"]
 
 
 @contextmanager
@@ -35,6 +35,24 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def write_beside(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that takes its place when it is whole, and leaves nothing behind when that fails."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        with beside.open("w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException as error:
+        with suppress(OSError):
+            beside.unlink()
+        if isinstance(error, OSError):
+            raise SensormendError(f"cannot write {path}: {error.strerror or error}") from error
+        raise
 
 
 def now() -> str:

@@ -19,7 +19,7 @@ from sensormend.places import Position
 from sensormend.readings import ORIGINS, Readings, Rows
 from sensormend.recovery import FloatArray
 
-__all__ = ["Frame", "columns_of", "is_frame"]
+__all__ = ["Frame", "columns_of", "is_frame", "rows_of"]
 
 LOOK = 200
 """Texts of a column that are looked at to tell what they are."""
@@ -48,7 +48,13 @@ class Frame:
         if len(table) == 0:
             raise InputError("the frame has no rows")
         kinds = [(name, _kind(table[name])) for name in table.columns]
-        return cls(table, recognise(kinds, options, "the frame"))
+        layout = recognise(kinds, options, "the frame")
+        if layout.clock is not None:
+            raise InputError(
+                f"the frame has the day in {layout.time!r} and the hour in {layout.clock!r}; "
+                "make one column of times of them first"
+            )
+        return cls(table, layout)
 
     def readings(self) -> Readings:
         """Return its readings, in the order of its rows."""
@@ -110,6 +116,30 @@ def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
     if tuple(rows.variables) != (EVERY,):
         named["variable"] = variables[rows.variable]
     return named
+
+
+def rows_of(frame: Any) -> Rows:
+    """Return the rows of a frame that `clean` made: what `columns_of` does, the other way round."""
+    table = nw.from_native(frame, eager_only=True)
+    needed = ("sensor", "time", "value", "cleaned", "lower", "upper", "flag", "reason")
+    lacking = [name for name in needed if name not in table.columns]
+    if lacking:
+        raise InputError(f"the frame has no column {lacking[0]!r}: give what clean() returned")
+    sensors, sensor = _codes(table["sensor"])
+    named = "variable" in table.columns and not table["variable"].is_null().all()
+    variables, variable = _codes(table["variable"]) if named else ((EVERY,), np.zeros(len(table), dtype=np.int64))
+    reasons, reason = _codes(table["reason"].cast(nw.String).fill_null(""))
+    code = np.array([REASONS.index(word) if word in REASONS else 0 for word in reasons] or [0], dtype=np.int8)
+    origin = np.zeros(len(table), dtype=np.int8)
+    for number, word in enumerate(ORIGINS[1:], start=1):
+        if "origin" in table.columns:
+            origin[(table["origin"].cast(nw.String).fill_null("") == word).to_numpy()] = number
+    numbers = {name: _numbers(table[name]) for name in ("value", "cleaned", "lower", "upper")}
+    count = table["n"].to_numpy() if "n" in table.columns else np.isfinite(numbers["value"])
+    return Rows(
+        sensors, variables, sensor, variable, _times(table["time"]), n=count.astype(np.int32), **numbers,
+        flag=table["flag"].to_numpy().astype(np.int8), reason=code[reason], origin=origin,
+    )  # fmt: skip
 
 
 def _speaks(index: Any) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sensormend.sentences import sentence
 __all__ = ["Fault", "Tally"]
 
 SILENT = REASONS.index("silent")
+ONCE = 1 << 30
 
 
 @dataclass
@@ -206,9 +208,25 @@ class Tally:
                 math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
                 sentence(fault),
             )
-            for fault in self.faults
+            for fault in self._joined()
         ]
         return sorted(told, key=lambda fault: (fault.start, fault.sensor, fault.variable))
+
+    def _joined(self) -> list[Fault]:
+        """Return the faults, a sensor that was silent in all its variables at once being one of them."""
+        variables = dict.fromkeys(self.sensors, 0)
+        for sensor, listed in zip(self.sensors, (self._counts[0] > 0).sum(axis=1), strict=True):
+            variables[sensor] = int(listed)
+        silent = Counter((fault.sensor, fault.start, fault.end) for fault in self.faults if SILENT in fault.slots)
+        joined: list[Fault] = []
+        for fault in self.faults:
+            span = (fault.sensor, fault.start, fault.end)
+            if SILENT not in fault.slots or silent[span] < max(variables[fault.sensor], 2):
+                joined.append(fault)
+            elif silent[span] < ONCE:
+                silent[span] = ONCE
+                joined.append(replace(fault, variable=""))
+        return joined
 
     def summaries(self, places: Places) -> list[SensorSummary]:
         """Return the figures of every channel that ever said something, by sensor."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from sensormend.bench.experiment import Experiment, Plan
 from sensormend.bench.experiments import EXPERIMENTS
-from sensormend.bench.store import Store, write_beside
+from sensormend.bench.store import Store
 from sensormend.bench.tables import Cell, Figures
+from sensormend.files import write_beside
 
 __all__ = ["write_page"]
 
@@ -68,7 +69,8 @@ def write_page(store: Store) -> Path:
         f"{''.join(content)}{_machine(records)}</body>\n</html>\n"
     )
     path = store.folder / "index.html"
-    write_beside(path, text)
+    with write_beside(path) as file:
+        file.write(text)
     return path
 
 

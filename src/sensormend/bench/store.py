@@ -24,9 +24,9 @@ import duckdb
 from sensormend import __version__
 from sensormend.bench.experiment import Row
 from sensormend.errors import SensormendError
-from sensormend.files import locked
+from sensormend.files import locked, write_beside
 
-__all__ = ["SCHEMA", "Store", "code_version", "write_beside"]
+__all__ = ["SCHEMA", "Store", "code_version"]
 
 _TEXT = ("experiment", "method", "kind", "setting", "output", "status")
 _WHOLE = ("trial", "seed", "minibatch", "days", "minibatches", "passes")
@@ -167,7 +167,8 @@ class Store:
     def record(self, name: str, content: Mapping[str, Any]) -> None:
         """Put an experiment into `run.json`."""
         told = {"experiments": self.records() | {name: dict(content)}}
-        write_beside(self.folder / "run.json", json.dumps(told, indent=2) + "\n")
+        with write_beside(self.folder / "run.json") as file:
+            file.write(json.dumps(told, indent=2) + "\n")
 
     def _read(self) -> None:
         if not self.lines.is_file():
@@ -183,7 +184,8 @@ class Store:
         """Leave one line per run, the last, and none cut short; untouched where that is so."""
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in self._lines.values())
         if not self.lines.is_file() or self.lines.read_text(encoding="utf-8", errors="replace") != text:
-            write_beside(self.lines, text)
+            with write_beside(self.lines) as file:
+                file.write(text)
 
 
 def _plain(row: Row) -> Row:
@@ -205,13 +207,3 @@ def _known(row: Row) -> Row:
         name: float("nan") if row.get(name) is None and kind == "DOUBLE" else row.get(name)
         for name, kind in SCHEMA.items()
     }
-
-
-def write_beside(path: Path, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    beside = path.with_name(f"{path.name}.part")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from sensormend.errors import InputError, SensormendError
+from sensormend.errors import InputError
+from sensormend.files import write_beside
 from sensormend.readings import SECOND
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "read_json",
     "read_sensors",
     "time_of",
-    "write_beside",
     "write_csv",
     "write_json",
 ]
@@ -101,24 +99,6 @@ def time_of(text: str) -> int:
         raise InputError(f"a time looks like 2019-01-31T14:00, in UTC; got {text!r}") from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return (moment - EPOCH) // timedelta(microseconds=1)
-
-
-@contextmanager
-def write_beside(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that takes its place when it is whole, and leaves nothing behind when that fails."""
-    beside = path.with_name(f"{path.name}.new")
-    try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException as error:
-        with suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError):
-            raise SensormendError(f"cannot write {path}: {error.strerror or error}") from error
-        raise
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:

@@ -14,7 +14,7 @@ from typing import IO, Literal
 from sensormend.errors import InputError
 from sensormend.io import postgres
 
-__all__ = ["Found", "find"]
+__all__ = ["Found", "find", "format_of"]
 
 Format = Literal["csv", "parquet", "json", "netcdf"]
 
@@ -72,12 +72,12 @@ def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spoo
     if path.is_dir():
         return _folder(path, given)
     if path.exists():
-        return [Found(path, given, _format(path) or "csv")]
+        return [Found(path, given, format_of(path) or "csv")]
     if glob.has_magic(given):
         matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
         files = [file for match in matches for file in (_below(match) if match.is_dir() else [match])]
         if files:
-            return [Found(file, str(file), _format(file) or "csv") for file in files]
+            return [Found(file, str(file), format_of(file) or "csv") for file in files]
         raise InputError(f"no file matches {given}")
     raise InputError(f"there is no file or folder {given}")
 
@@ -86,14 +86,14 @@ def _folder(folder: Path, given: str) -> list[Found]:
     files = _below(folder)
     if not files:
         raise InputError(f"{given}: the folder has no CSV, Parquet, JSON or NetCDF file")
-    return [Found(file, str(file), _format(file) or "csv") for file in files]
+    return [Found(file, str(file), format_of(file) or "csv") for file in files]
 
 
 def _below(folder: Path) -> list[Path]:
     """Return the files of readings below a folder, sorted; hidden ones and those half written are left out."""
     files = [Path(where) / name for where, inner, names in os.walk(folder) for name in names if _walk(inner)]
     files = [file for file in files if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
-    known = sorted(file for file in files if _format(file))
+    known = sorted(file for file in files if format_of(file))
     sure = [file for file in known if not _unpacked_name(file).endswith(_UNSURE)]
     return sure or known
 
@@ -107,7 +107,8 @@ def _unpacked_name(path: Path) -> str:
     return path.name.lower().removesuffix(".gz")
 
 
-def _format(path: Path) -> Format | None:
+def format_of(path: Path) -> Format | None:
+    """Return how a file is written, by its name; None where that says nothing."""
     name = _unpacked_name(path)
     return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
 

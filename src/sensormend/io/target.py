@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.export import export
+from sensormend.io.folder import ending_of
 
-__all__ = ["ENDINGS", "Target"]
-
-ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
-"""Names that ask for one file."""
+__all__ = ["Target"]
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,9 @@ class Target:
     def of(cls, path: str | os.PathLike[str]) -> Target:
         """Look at a path."""
         path = Path(path)
-        ending = next((ending for ending in sorted(ENDINGS, key=len, reverse=True) if path.name.endswith(ending)), "")
         if not path.name or path.name in (".", ".."):
             raise ConfigError(f"OUT is a folder or a file that is not there yet, not {str(path)!r}")
-        return cls(path, ending)
+        return cls(path, ending_of(path) or "")
 
     @property
     def work(self) -> Path:
@@ -72,9 +71,9 @@ class Target:
             raise SensormendError(f"cannot write to {self.work}: {error.strerror}") from error
         return True
 
-    def export(self) -> None:
+    def export(self, attributes: Mapping[str, Mapping[str, Any]]) -> None:
         """Make the one file that was asked for out of the rows, and drop those."""
-        export(self.work, self.work / f"rows{self.ending}")
+        export(self.work, self.work / f"rows{self.ending}", attributes=attributes)
         shutil.rmtree(self.work / "data")
 
     def publish(self, *, overwrite: bool) -> None:

@@ -59,10 +59,9 @@ class TimeFormat:
         if self.name == "iso":
             # Nineteen characters with a colon before the last two carry no offset, and need no calendar: a quarter
             # less time for a whole CSV file. All others go through the type that knows offsets.
-            mended = (
-                f"regexp_replace(regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1'), "
-                "'^(\\s*\\S+[T ]\\d{1,2})(Z|[+-].*)?\\s*$', '\\1:00\\2', 'i')"
-            )
+            mended = f"regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1')"
+            for clock in (r"\d{1,2}", r"\d{1,2}:\d{2}"):
+                mended = rf"regexp_replace({mended}, '^(\S+[T ]{clock})(Z|[+-].*)?$', '\1:00\2', 'i')"
             return (
                 f"CASE WHEN strlen({text}) = 19 AND {text}[17] = ':' THEN epoch_us(TRY_CAST({text} AS TIMESTAMP)) "
                 f"ELSE epoch_us(COALESCE(TRY_CAST({text} AS TIMESTAMPTZ), TRY_CAST({mended} AS TIMESTAMPTZ))) END"
