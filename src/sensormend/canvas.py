@@ -8,13 +8,28 @@ from typing import Any
 
 from sensormend.errors import SensormendError
 
-__all__ = ["BLUE", "GREYS", "INK", "ORANGE", "bare", "blank", "heading", "save", "save_both"]
+__all__ = ["BLUE", "GREYS", "INK", "ORANGE", "bare", "blank", "darken", "heading", "is_dark", "save", "save_both"]
 
 # From Okabe and Ito's palette, which stays apart for every kind of colour blindness.
 BLUE, ORANGE = "#0072b2", "#d55e00"
 INK = "#3b4252"
 GREYS = ("#56606b", "#8a94a0", "#b8c0c8", "#e3e7ea")
 """From text to hairlines."""
+
+NIGHT = {
+    "#ffffff": "#14181d",
+    INK: "#d8dee6",
+    BLUE: "#56b4e9",
+    ORANGE: "#f0803c",
+    **dict(zip(GREYS, ("#a9b2bc", "#7b8590", "#4b545e", "#2b3138"), strict=True)),
+    "#1f2933": "#eceff4",
+    "#a04000": "#f4a36c",
+    "#7a6000": "#f0c419",
+    "#edf3ef": "#22302b",
+    "#d3e6f3": "#274357",
+    "#cfcfcf": "#565d66",
+}
+"""What each colour of a picture becomes on a dark page; those that are not here stay."""
 
 # Without a fixed salt an SVG's identifiers change with every run.
 _SAVED = {"svg.hashsalt": "sensormend", "svg.fonttype": "path"}
@@ -59,3 +74,42 @@ def bare(axes: Any, *, sides: tuple[str, ...] = ("bottom",)) -> None:
         axes.spines[side].set_visible(side in sides)
         axes.spines[side].set_color(GREYS[2])
     axes.tick_params(colors=INK, labelsize=9, width=0.6)
+
+
+def is_dark() -> bool:
+    """Say whether matplotlib is set to a dark style."""
+    matplotlib: Any = import_module("matplotlib")
+    red, green, blue, _ = import_module("matplotlib.colors").to_rgba(matplotlib.rcParams["figure.facecolor"])
+    return bool(0.3 * red + 0.6 * green + 0.1 * blue < 0.5)
+
+
+def darken(figure: Any) -> None:
+    """Turn a finished figure into one for a dark page."""
+    colours: Any = import_module("matplotlib.colors")
+    kinds = {name: getattr(import_module(f"matplotlib.{module}"), name) for name, module in
+             (("Text", "text"), ("Line2D", "lines"), ("Patch", "patches"), ("Collection", "collections"),
+              ("AxesImage", "image"))}  # fmt: skip
+
+    def night(colour: Any, area: bool = False) -> Any:
+        if isinstance(colour, str) and colour.lower() in ("none", "auto"):
+            return colour
+        # Ink that fills an area would be the brightest thing on the page.
+        named = (NIGHT | {INK: "#8e99a6"} if area else NIGHT).get(colours.to_hex(colour))
+        return colour if named is None else (*colours.to_rgba(named)[:3], colours.to_rgba(colour)[3])
+
+    for axes in figure.axes:
+        axes.tick_params(colors=NIGHT[INK])
+    for artist in figure.findobj():
+        if isinstance(artist, kinds["Text"]):
+            artist.set_color(night(artist.get_color()))
+        elif isinstance(artist, kinds["Line2D"]):
+            for name in ("color", "markerfacecolor", "markeredgecolor"):
+                getattr(artist, f"set_{name}")(night(getattr(artist, f"get_{name}")()))
+        elif isinstance(artist, kinds["Patch"]):
+            artist.set_facecolor(night(artist.get_facecolor(), area=True))
+            artist.set_edgecolor(night(artist.get_edgecolor()))
+        elif isinstance(artist, kinds["Collection"]):
+            artist.set_facecolor([night(colour) for colour in artist.get_facecolor()])
+        elif isinstance(artist, kinds["AxesImage"]) and isinstance(artist.cmap, colours.ListedColormap):
+            cells = colours.ListedColormap([night(colour, area=True) for colour in artist.cmap.colors])
+            artist.set_cmap(cells.with_extremes(under=night(artist.cmap.get_under())))

@@ -19,7 +19,7 @@ from sensormend.readings import DAY, HOUR, Rows
 from sensormend.sentences import how_long
 from sensormend.witnesses import ENOUGH, Witness, witnesses
 
-__all__ = ["explain"]
+__all__ = ["BEFORE", "Moment", "explain", "moment_of"]
 
 BEFORE = 30 * DAY
 """What counts as a sensor's usual behaviour: long enough for some weather, short enough for the season."""
@@ -28,9 +28,11 @@ FEW = 4
 """Fill values that are worth naming; the list of those that are known everywhere is longer."""
 
 
-def explain(
-    out: str | os.PathLike[str], sensor: str, time: str | int | datetime | np.datetime64, variable: str | None = None
-) -> str:
+Moment = str | int | datetime | np.datetime64
+"""A time as people have it: ISO text, microseconds since 1970, or a datetime; UTC where no zone is said."""
+
+
+def explain(out: str | os.PathLike[str], sensor: str, time: Moment, variable: str | None = None) -> str:
     """Say in one paragraph why the reading of a sensor at a time has its flag.
 
     Parameters
@@ -45,7 +47,7 @@ def explain(
         Needed where the sensor measures several.
     """
     archive = Archive(out)
-    case = _look_up(archive, archive.known(sensor), _as_time(time), variable)
+    case = _look_up(archive, archive.known(sensor), moment_of(time), variable)
     told = [
         *_opening(case),
         *_verdict(case),
@@ -110,7 +112,8 @@ class _Case:
         return f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
 
 
-def _as_time(time: str | int | datetime | np.datetime64) -> int:
+def moment_of(time: Moment) -> int:
+    """Return a time in microseconds since 1970, UTC."""
     if isinstance(time, int):
         return time
     return time_of(time if isinstance(time, str) else time.isoformat() if isinstance(time, datetime) else str(time))

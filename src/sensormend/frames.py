@@ -75,7 +75,9 @@ class Frame:
         if layout.variable is not None:
             variables, codes = _codes(table[layout.variable])
             variable = np.repeat(codes, wide)
-        return Readings(sensors, variables, sensor, variable, time, value)
+        readings = Readings(sensors, variables, sensor, variable, time, value)
+        # A cell of a wide table with nothing in it is no reading, as in a file.
+        return readings if layout.across == "value" else readings.taken(~np.isnan(value))
 
     def positions(self) -> list[Position]:
         """Return every place at which a sensor was, with the time it was first there."""
@@ -125,11 +127,13 @@ def rows_of(frame: Any) -> Rows:
     lacking = [name for name in needed if name not in table.columns]
     if lacking:
         raise InputError(f"the frame has no column {lacking[0]!r}: give what clean() returned")
+    if not len(table):
+        raise InputError("the frame has no rows")
     sensors, sensor = _codes(table["sensor"])
     named = "variable" in table.columns and not table["variable"].is_null().all()
     variables, variable = _codes(table["variable"]) if named else ((EVERY,), np.zeros(len(table), dtype=np.int64))
     reasons, reason = _codes(table["reason"].cast(nw.String).fill_null(""))
-    code = np.array([REASONS.index(word) if word in REASONS else 0 for word in reasons] or [0], dtype=np.int8)
+    code = np.array([REASONS.index(word) if word in REASONS else 0 for word in reasons], dtype=np.int8)
     origin = np.zeros(len(table), dtype=np.int8)
     for number, word in enumerate(ORIGINS[1:], start=1):
         if "origin" in table.columns:
