@@ -175,7 +175,7 @@ def events(deviation: Floats, covariance: Floats) -> Floats:
     usual = np.log(np.array([0.22, 0.1, 0.31]))
     return judge.events(
         condition(covariance[None], deviation[None], there[None]),
-        judge.Seen.of(there),
+        there,
         covariance[None],
         np.broadcast_to(usual, (sensors, 3)),
         np.full(sensors, 1e-3),

@@ -67,7 +67,7 @@ class Conditioned:
         found: FloatArray = np.ascontiguousarray(1 / self.sharpness.transpose(0, 2, 1))
         if self.absent:
             self.absent.write(found, self.absent.variance(self.covariance, self.gaps, self.expected.shape[2]))
-        for which, part in self.later:
+        for which, part in self._newest():
             found[which] = part.variance()
         return found
 
@@ -81,9 +81,16 @@ class Conditioned:
         mean = total.reshape(stack, members, members)
         if self.absent:
             self.absent.open(self.covariance, mean)
-        for which, part in self.later:
+        for which, part in self._newest():
             mean[which] = part.uncertainty()
         return mean
+
+    def _newest(self) -> list[tuple[NDArray[np.intp], Conditioned]]:
+        """Return what was found later, but for what was found anew for all its neighbourhoods later still."""
+        newest = np.full(len(self.expected), -1)
+        for index, (which, _) in enumerate(self.later):
+            newest[which] = index
+        return [self.later[index] for index in np.unique(newest).tolist() if index >= 0]
 
 
 def condition(

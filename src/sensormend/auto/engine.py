@@ -7,16 +7,13 @@ import numpy as np
 from sensormend.auto import network, timeline
 from sensormend.auto.judging import Today, Verdict, judge_period
 from sensormend.auto.learning import Lessons, Taught, learn, sketch_axes
-from sensormend.auto.looks import looks
+from sensormend.auto.looks import SAMPLE, Look, looks
 from sensormend.auto.memory import Model
 from sensormend.auto.settling import Period, settle
 from sensormend.auto.stack import Stack
 from sensormend.recovery import FloatArray
 
 __all__ = ["bend", "run"]
-
-SAMPLE = 4
-"""Neighbourhoods on which rank and shrinkage are tried in a period."""
 
 
 def bend(model: Model) -> None:
@@ -61,27 +58,34 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     if not learning:
         for look in through:
             settle(model, look, today, verdict, result, tables, learning=False)
+            look.forget()
         return result
-    step = _try_rungs(model, today, verdict)
-    lessons, axes = Lessons.new(model), sketch_axes(model)
-    after = model.channels.taken(slice(None))
+    step = _try_rungs(model, today, verdict, through)
+    lessons, axes, after = Lessons.new(model), sketch_axes(model), model.channels.taken(slice(None))
     for look in through:
         state = settle(model, look, today, verdict, result, tables, learning=True)
         learn(Taught(model, after, today, verdict, look.stack, state, tables, lessons), axes)
+        look.forget()
     model.channels = after
     lessons.apply(model)
     pools.rank, pools.shrinkage = pools.rank + step[0], pools.shrinkage + step[1]
     return result
 
 
-def _try_rungs(model: Model, today: Today, verdict: Verdict) -> tuple[int, int]:
-    start = model.pools.period * SAMPLE
-    chosen = {(start + index) % len(model.hoods) for index in range(min(SAMPLE, len(model.hoods)))}
-    stack = Stack.of(model.hoods, np.array(sorted(chosen)))
+def _try_rungs(model: Model, today: Today, verdict: Verdict, through: list[Look]) -> tuple[int, int]:
+    if len(model.hoods) <= SAMPLE:
+        look = through[0]
+    else:
+        chosen = (model.pools.period * SAMPLE + np.arange(SAMPLE)) % len(model.hoods)
+        look = Look(model, Stack.of(model.hoods, np.sort(chosen)), kept=False)
+    stack, view = look.stack, look.latest()
     trusted = today.judged_readings(stack) & ~verdict.flagged[stack.members][:, :, None]
     asked = np.flatnonzero(trusted.any(axis=2).sum(axis=1) > 3)
     if asked.size == 0:
         return 0, 0
-    stack = stack.part(asked)
-    sample = network.Sample(stack, today.deviations(stack.members), trusted[asked])
-    return network.try_rungs(model.pools, sample, model.channels)
+    outlook, expected = look.outlook(), view.expected if view else None
+    if asked.size < len(stack.hoods):
+        stack, trusted, expected = stack.part(asked), trusted[asked], None
+        outlook = network.Outlook.of(stack, model.channels)
+    sample = network.Sample(stack, outlook, today.deviations(stack.members), trusted, expected)
+    return network.try_rungs(model.pools, sample)

@@ -78,10 +78,6 @@ class Seen:
         steps = there[:, 1:] & there[:, :-1]
         return cls(there, steps, np.asarray(there.sum(axis=1)), np.asarray(steps.sum(axis=1)))
 
-    def taken(self, rows: IntArray) -> Seen:
-        """Return these of the fibers."""
-        return Seen(self.there[rows], self.steps[rows], self.count[rows], self.pairs[rows])
-
 
 def features(residual: FloatArray, seen: Seen, floor: FloatArray) -> FloatArray:
     """Log of size, level and roughness of each fiber's residual, (fiber, feature); NaN with too few readings.
@@ -137,7 +133,7 @@ def usual(channels: Channels, pooled: FloatArray, guess: FloatArray) -> FloatArr
 
 def limits(channels: Channels, pooled: FloatArray, ease: FloatArray) -> FloatArray:
     """Return how far the log features may lie above the usual; `ease` (channel) lowers it after a wrong day."""
-    own = np.clip(channels.high - channels.median, *SPREAD)
+    own = np.minimum(np.maximum(channels.high - channels.median, SPREAD[0]), SPREAD[1])
     trust = OWN * (channels.judged / (channels.judged + 10))[:, None]
     return np.asarray(LIMITS * (pooled + trust * (own - pooled)) * (1 - ease)[:, None])
 
@@ -151,7 +147,7 @@ def scores(found: FloatArray, middle: FloatArray, event: FloatArray, limit: Floa
 
 def events(
     view: Conditioned,
-    seen: Seen,
+    trusted: BoolArray,
     covariance: FloatArray,
     middle: FloatArray,
     floor: FloatArray,
@@ -163,14 +159,15 @@ def events(
 
     The relatives' residuals are taken without the member itself, so that its own fault is not an event. `view` and
     `covariance` are of a stack; all else has the members of all its neighbourhoods in one row, and `asked` says for
-    which of them to answer.
+    which of them to answer. Only `active` members that were present are asked.
     """
     _, size, slots = view.expected.shape
     count = min(RELATIVES, size - 1)
     if count < 2:
         return np.zeros((asked.size, middle.shape[1]))
-    near, valid = _relatives(covariance, active, asked, count)
-    own = np.maximum(view.precision.diagonal(axis1=1, axis2=2), 1e-300).reshape(-1)
+    own = view.precision.diagonal(axis1=1, axis2=2).reshape(-1)
+    near, valid = _relatives(covariance, active & (own > 0), asked, count)
+    own = np.maximum(own, 1e-300)
     link = view.precision.reshape(-1)[asked[:, None] * size + near % size]
     bound = link / own[asked, None]
     sharp = own[near]
@@ -184,9 +181,9 @@ def events(
     if share.any():
         values = view.completed.reshape(-1, slots)[whose]
         residual = values - smoothed(values - residual, share[:, None])
-    over = features(residual, seen.taken(whose), floor[whose])
+    over = features(residual, Seen.of(trusted[whose]), floor[whose])
     over -= middle[whose]
-    np.clip(over, -1.0, 1.4, out=over)
+    np.minimum(np.maximum(over, -1.0, out=over), 1.4, out=over)
     over = over.reshape(asked.size, count, -1)
     good = valid[:, :, None] & np.isfinite(over)
     over[~good] = 0.0
@@ -274,7 +271,7 @@ def learn_usual(channels: Channels, rows: IntArray, found: FloatArray, sound: Bo
     seen = channels.judged[rows]
     new = (seen == 0)[:, None]
     median, high = channels.median[rows], channels.high[rows]
-    width = np.clip(high - median, *SPREAD)
+    width = np.minimum(np.maximum(high - median, SPREAD[0]), SPREAD[1])
     step = np.where(sound, np.maximum(1 / (seen + 1), 0.025), 0.025)[:, None] * width
     moved = median + np.where(found > median, 1.5, -1.5) * step
     raised = np.where(found > high, 0.9, -0.1) * 3.5 * step * np.where(sound, 1.0, WRONG_DAYS)[:, None]

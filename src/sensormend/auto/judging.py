@@ -51,6 +51,7 @@ class Today:
     middle: FloatArray
     limit: FloatArray
     ripple: FloatArray
+    count: IntArray
     length: IntArray
     still: BoolArray
 
@@ -73,9 +74,8 @@ class Today:
             spread[hood.members[: hood.core]] = hood.moments.diagonal()[: hood.core]
         spread = np.sqrt(np.maximum(spread, 0.0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
-        widths = np.clip(
-            model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5)), *judge.SPREAD
-        )
+        widths = model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5))
+        widths = np.minimum(np.maximum(widths, judge.SPREAD[0]), judge.SPREAD[1])
         stay = model.pools.stay[0] / model.pools.stay.sum()
         return cls(
             readings=readings,
@@ -85,9 +85,10 @@ class Today:
             known=known,
             # A hundredth of a sensor's own variation is nothing that its neighbours could vouch for.
             floor=np.maximum(0.5 * step, 0.01 * spread),
-            middle=judge.usual(channels, model.pooled(channels.median, model.first_guess()), model.own_guess()),
+            middle=judge.usual(channels, model.pooled(channels.median), model.own_guess()),
             limit=judge.limits(channels, widths, EASE * stay * channels.flagged),
             ripple=model.ripple(),
+            count=np.asarray(observed.sum(axis=1)),
             length=length,
             still=still,
         )
@@ -170,7 +171,7 @@ def _judgeable(stacks: list[Stack], today: Today) -> BoolArray:
     Those who turn out to be unrelated are not called faulty, but what is unusual even for them is not learned.
     """
     judgeable = np.zeros(today.known.size, dtype=bool)
-    seen = today.observed.any(axis=1) & today.known
+    seen = (today.count > 0) & today.known
     for stack in stacks:
         company = seen[stack.members] & stack.real
         judgeable[stack.rows] = stack.flat(company & (company.sum(axis=1, keepdims=True) - company >= COMPANY))
@@ -220,12 +221,12 @@ def _screen(stack: Stack, today: Today, verdict: Verdict) -> None:
 
 def _quantile(ordered: FloatArray, count: NDArray[np.intp], share: float) -> FloatArray:
     """Return a quantile of the first `count` numbers along the last axis, which are in order; 0 where there is none."""
-    place = share * (np.maximum(count, 1) - 1)
-    low = np.floor(place).astype(np.intp)
-    high = np.minimum(low + 1, np.maximum(count, 1) - 1)
-    below, above = (np.take_along_axis(ordered, which[..., None], axis=-1)[..., 0] for which in (low, high))
-    found = below + (place - low) * (above - below)
-    return np.where(count > 0, found, 0.0)
+    last = np.maximum(count, 1) - 1
+    place = share * last
+    low = place.astype(np.intp)
+    flat, start = ordered.reshape(-1), np.arange(0, ordered.size, ordered.shape[-1]).reshape(count.shape)
+    below, above = flat[start + low], flat[start + np.minimum(low + 1, last)]
+    return np.where(count > 0, below + (place - low) * (above - below), 0.0)
 
 
 def _assess(model: Model, look: Look, which: IntArray | None, today: Today, verdict: Verdict, bar: FloatArray) -> None:
@@ -271,8 +272,7 @@ def _conclude(model: Model, look: Look, today: Today, verdict: Verdict) -> None:
     there = today.judged_readings(stack)
     trusted = there & ~verdict.flagged[stack.members][:, :, None]
     event = _events(model, stack, today, view, look.prior(), trusted, np.arange(rows.size))
-    count = stack.flat(there).sum(axis=1)
-    excess = judge.scores(verdict.found[rows], today.middle[rows], event, today.limit[rows], count)
+    excess = judge.scores(verdict.found[rows], today.middle[rows], event, today.limit[rows], today.count[rows])
     verdict.event[rows], verdict.excess[rows] = event, excess
     verdict.score[rows] = np.maximum(excess.max(axis=1), verdict.stuck[rows])
 
@@ -288,15 +288,13 @@ def _events(
 ) -> FloatArray:
     """Return what is unusual today for the relatives of these of the fibers that are judged here."""
     whose = stack.members.ravel()
-    seen = judge.Seen.of(trusted.reshape(whose.size, -1))
-    active = (seen.count > 0) & (model.channels.judged[whose] > 2)
     return judge.events(
         view,
-        seen,
+        trusted.reshape(whose.size, -1),
         prior,
         today.middle[whose],
         today.floor[whose],
-        active,
+        model.channels.judged[whose] > 2,
         today.ripple[whose],
         stack.place[asked],
     )

@@ -150,7 +150,7 @@ def learn(period: Taught, axes: FloatArray) -> None:
     network.refresh(stack, moments, state.known | born)
 
     known, flagged, shift = period.flat("known"), period.flat("flagged"), period.flat("shift")
-    seen: BoolArray = np.asarray(period.flat("observed").any(axis=1))
+    seen: BoolArray = np.asarray(period.today.count[rows] > 0)
     sound, fresh = known & seen & ~flagged, stack.flat(born)
     taken = known | fresh
     whole = stack.flat(full)
@@ -188,7 +188,8 @@ def _completed(state: Settled, weight: FloatArray) -> FloatArray:
         full[hood, row] = np.where(state.trusted[hood, row], leaning, full[hood, row])
     # What nobody could judge must not blow up a sensor's variance and with it what is expected of it.
     bound = np.where(state.known, FARTHEST * np.sqrt(state.prior.diagonal(axis1=1, axis2=2)), np.inf)[:, :, None]
-    np.clip(full, -bound, bound, out=full)
+    np.minimum(full, bound, out=full)
+    np.maximum(full, -bound, out=full)
     born = state.newborns.born
     if born.any():
         full[born] = np.where(state.observed[born], state.deviation[born], state.expected[born])
@@ -237,12 +238,13 @@ def _learn_residuals(period: Taught, sound: BoolArray) -> None:
     sharp = np.einsum("fs,fs->f", period.flat("variance"), trusted) / np.maximum(count, 1)
     past = channels.sharpness[rows]
     moved = np.where(past == 0, sharp, past + 0.1 * (sharp - past))
-    channels.sharpness[rows] = np.where(sound & observed.any(axis=1), moved, past)
+    channels.sharpness[rows] = np.where(sound, moved, past)
 
     if period.model.pools.period > 1 and sound.any():
         unit = np.sqrt(np.maximum(after, 1e-24)) * np.exp(event)
         there = (trusted & sound[:, None]).astype(float)
-        relative = np.clip(residual / unit[:, None], -4, 4) * there
+        relative = residual * (there / unit[:, None])
+        np.minimum(np.maximum(relative, -4, out=relative), 4, out=relative)
         variable, variables = period.today.variable[rows], period.model.variables
         for which in range(variables):
             mine = slice(None) if variables == 1 else variable == which
@@ -289,7 +291,7 @@ def _calibrate(period: Taught) -> None:
 def _learn_habits(period: Taught, sound: BoolArray, seen: BoolArray) -> None:
     """Learn how long a channel stands still, how fine it resolves, and since when it is wrong."""
     channels, rows, today, newborns = period.channels, period.rows, period.today, period.state.newborns
-    known, score, observed = period.flat("known"), period.flat("score"), period.flat("observed")
+    known, score = period.flat("known"), period.flat("score")
     flat = period.stack.flat
     wrong = period.flat("flagged") & known
     before = channels.flagged[rows] == 1
@@ -298,11 +300,11 @@ def _learn_habits(period: Taught, sound: BoolArray, seen: BoolArray) -> None:
     channels.run[rows] = run + np.where(sound, 0.05 * (np.maximum(today.length[rows], 2) - run), 0.0)
     ordered = period.model.scales.forward(today.readings[rows], today.variable[rows])
     ordered.sort(axis=1)
-    steps = np.diff(ordered, axis=1)
+    steps = ordered[:, 1:] - ordered[:, :-1]
     finest = np.where(steps > 1e-9, steps, np.inf).min(axis=1, initial=np.inf)
     step = channels.step[rows]
     channels.step[rows] = np.where(seen, np.minimum(step * 1.02, finest), step)
-    level = period.flat("residual").sum(axis=1) / np.maximum(observed.sum(axis=1), 1)
+    level = period.flat("residual").sum(axis=1) / np.maximum(today.count[rows], 1)
     held, at = channels.held[rows], channels.held_level[rows]
     at = np.where(wrong, np.where(held > 0, at + 0.3 * (level - at), level), at)
     held = np.where(wrong, held + 1, np.where(seen, 0.0, held))

@@ -11,7 +11,10 @@ from sensormend.auto.network import Outlook
 from sensormend.auto.stack import Stack, stacked
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["KEPT", "Look", "looks", "touched"]
+__all__ = ["KEPT", "SAMPLE", "Look", "looks", "touched"]
+
+SAMPLE = 4
+"""Neighbourhoods on which rank and shrinkage are tried in a period."""
 
 KEPT = 64
 """Neighbourhoods up to which all that was found of them is kept through a period, 130 kB each; beyond, it is found
@@ -23,6 +26,7 @@ class Look:
 
     def __init__(self, model: Model, stack: Stack, *, kept: bool) -> None:
         self._model, self.stack, self.kept = model, stack, kept
+        self._outlook: Outlook | None = None
         self._prior: FloatArray | None = None
         self._view: Conditioned | None = None
 
@@ -51,9 +55,20 @@ class Look:
         """Return what was found of all of them last, if that is known."""
         return self._view
 
+    def forget(self) -> None:
+        """Let go of what was kept, once the period is over for these neighbourhoods."""
+        self._outlook = self._prior = self._view = None
+
+    def outlook(self) -> Outlook:
+        """Return what the covariances are made of."""
+        return self._outlook or Outlook.of(self.stack, self._model.channels)
+
     def _made(self, stack: Stack) -> FloatArray:
         pools = self._model.pools
-        return Outlook.of(stack, self._model.channels).covariance(pools.rank, pools.shrinkage)
+        outlook = Outlook.of(stack, self._model.channels)
+        if len(self._model.hoods) <= SAMPLE:
+            self._outlook = outlook
+        return outlook.covariance(pools.rank, pools.shrinkage)
 
 
 def looks(model: Model) -> list[Look]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
 from sensormend.auto.scales import Scales
-from sensormend.recovery import FloatArray
+from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["SKETCH", "Channels", "Hood", "Model", "Pools"]
 
@@ -219,15 +219,12 @@ class Model:
         part, whole = self.pools.ripple.T
         return np.asarray(np.clip(part / np.where(whole > 0, whole, 1.0), 0.0, 1.0)[self.variable])
 
-    def pooled(self, values: FloatArray, otherwise: FloatArray) -> FloatArray:
-        """Return for every channel the median over the judged channels of its variable, else `otherwise`."""
-        pooled = otherwise.copy()
-        variable, judged = self.variable, self.channels.judged > 0
-        for which in range(self.variables):
-            rows = variable == which
-            if (rows & judged).any():
-                pooled[rows] = np.median(values[rows & judged], axis=0)
-        return pooled
+    def pooled(self, values: FloatArray, otherwise: FloatArray | None = None) -> FloatArray:
+        """Return for every channel the median over the judged channels of its variable.
+
+        Where none was judged it is `otherwise`, or what `first_guess` says.
+        """
+        return self._medians(values, self.channels.judged > 0, otherwise)
 
     def own_guess(self) -> FloatArray:
         """Return the log features that each channel's residuals let expect; a fiber's mean is half its size."""
@@ -236,10 +233,19 @@ class Model:
 
     def first_guess(self) -> FloatArray:
         """Return the log features to expect of a variable before any fiber was judged."""
-        guess, own = np.zeros((self.channels.days.size, FEATURES)), self.own_guess()
-        variable, known = self.variable, self.channels.days > 0
+        nothing = np.zeros((self.channels.days.size, FEATURES))
+        return self._medians(self.own_guess(), self.channels.days > 0, nothing)
+
+    def _medians(self, values: FloatArray, counts: BoolArray, otherwise: FloatArray | None) -> FloatArray:
+        """Return for every channel the median over those channels of its variable that count."""
+        found = np.empty(values.shape)
         for which in range(self.variables):
-            rows = variable == which
-            if (rows & known).any():
-                guess[rows] = np.median(own[rows & known], axis=0)
-        return guess
+            mine = slice(which, None, self.variables)
+            ordered = values[mine][counts[mine]]
+            if len(ordered):
+                ordered.sort(axis=0)
+                middle = len(ordered) // 2
+                found[mine] = (ordered[middle] + ordered[len(ordered) - 1 - middle]) / 2
+            else:
+                found[mine] = (self.first_guess() if otherwise is None else otherwise)[mine]
+        return found

@@ -119,15 +119,17 @@ def _correlation(moments: NDArray[np.float32]) -> tuple[FloatArray, FloatArray]:
     variance = np.maximum(moments.diagonal(axis1=1, axis2=2).astype(float), 1e-24)
     spread = np.sqrt(variance)
     correlation = moments / (spread[:, :, None] * spread[:, None, :])
-    np.clip(correlation, -0.9999, 0.9999, out=correlation)
+    np.minimum(np.maximum(correlation, -0.9999, out=correlation), 0.9999, out=correlation)
     correlation.reshape(stack, -1)[:, :: size + 1] = 1.0
     return correlation, spread
 
 
 def _steady(spread: FloatArray, days: FloatArray, real: BoolArray) -> None:
     """Let the spread of channels that joined older ones lean on theirs: a lively fortnight is not their nature."""
+    if days.max() <= days.min() + KIN_SPREAD_DAYS:
+        return
+    oldest = (days * real).max(axis=1)
     days = np.where(real, days, np.inf)
-    oldest = np.where(real, days, 0.0).max(axis=1)
     mixed = oldest > days.min(axis=1) + KIN_SPREAD_DAYS
     for index in np.flatnonzero(mixed).tolist():
         joined = oldest[index] > days[index] + KIN_SPREAD_DAYS
@@ -215,14 +217,19 @@ def learn_moments(
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Neighbourhoods on which rungs are tried, and what they read: (neighbourhood, member, slot)."""
+    """Neighbourhoods on which rungs are tried, and what they read: (neighbourhood, member, slot).
+
+    `expected` is what the present rungs make of it, where that is known.
+    """
 
     stack: Stack
+    outlook: Outlook
     deviation: FloatArray
     trusted: BoolArray
+    expected: FloatArray | None
 
 
-def try_rungs(pools: Pools, sample: Sample, channels: Channels) -> tuple[int, int]:
+def try_rungs(pools: Pools, sample: Sample) -> tuple[int, int]:
     """Compare the rungs beside the present ones on hidden readings; return the steps to the better one.
 
     Every reading is predicted from the others with moments that have not seen this period yet.
@@ -235,7 +242,7 @@ def try_rungs(pools: Pools, sample: Sample, channels: Channels) -> tuple[int, in
         for rank, shrinkage in rungs
     ]
     tried = [rung for rung, there in zip(rungs, open_to, strict=True) if there]
-    here, *beside = _miss(sample, channels, [(pools.rank, pools.shrinkage), *tried])
+    here, *beside = _miss(sample, (pools.rank, pools.shrinkage), tried)
     for index, there in enumerate(open_to):
         pools.trials[index] = PATIENCE * pools.trials[index] + beside.pop(0) - here if there else 0.0
     best = int(np.argmin(pools.trials))
@@ -245,23 +252,25 @@ def try_rungs(pools: Pools, sample: Sample, channels: Channels) -> tuple[int, in
     return options[best]
 
 
-def _miss(sample: Sample, channels: Channels, rungs: list[tuple[int, int]]) -> list[float]:
+def _miss(sample: Sample, present: tuple[int, int], beside: list[tuple[int, int]]) -> list[float]:
     """Mean log square error of leave-one-out predictions at each of the rungs, every member counting the same."""
-    stack, trusted = sample.stack, sample.trusted
-    outlook = Outlook.of(stack, channels)
-    priors = [outlook.covariance(*rung) for rung in rungs]
+    trusted = sample.trusted
+    rungs = beside if sample.expected is not None else [present, *beside]
+    priors = np.concatenate([sample.outlook.covariance(*rung) for rung in rungs])
     times = (len(rungs), 1, 1)
     view = condition(
-        np.concatenate(priors),
+        priors,
         np.tile(sample.deviation, times),
         np.tile(trusted, times),
-        np.tile(stack.real, times[:2]),
+        np.tile(sample.stack.real, times[:2]),
     )
     expected = view.expected.reshape(len(rungs), *trusted.shape)
+    if sample.expected is not None:
+        expected = np.concatenate([sample.expected[None], expected])
     error = (sample.deviation - expected) * trusted
     count = trusted.sum(axis=2)
-    there = (count > 0) & (channels.days[stack.members] > 0)
-    mean = np.einsum("rhms,rhms->rhm", error, error)[:, there] / count[there]
-    variance = np.stack([prior.diagonal(axis1=1, axis2=2)[there] for prior in priors])
-    logs = np.log(mean + 1e-10 * variance)
-    return [float(value) for value in logs.mean(axis=1)]
+    there = count > 0
+    square = np.einsum("rhms,rhms->rhm", error, error)[:, there] / count[there]
+    # No rung changes how much a member varies.
+    variance = priors[: len(trusted)].diagonal(axis1=1, axis2=2)[there]
+    return [float(value) for value in np.log(square + 1e-10 * variance).mean(axis=1)]

@@ -148,10 +148,10 @@ def _write_verdict(model: Model, stack: Stack, today: Today, verdict: Verdict, s
     rows = stack.rows
     observed, score = stack.flat(state.observed), stack.flat(state.score)
     odd = (stack.flat(state.newborns.oddness) > 1) & np.repeat(_mature(model, stack, state), stack.mine.sum(axis=1))
-    evaluated = stack.flat(_evaluated(model, stack, state)) | odd
+    evaluated = stack.flat(_evaluated(model, stack, today, state)) | odd
     faulty = (stack.flat(state.flagged) | odd) & evaluated
     suspect = evaluated & ~faulty & (score > SUSPECT)
-    alone = ~evaluated & observed.any(axis=1) & (model.channels.days[rows] >= WARM)
+    alone = ~evaluated & (today.count[rows] > 0) & (model.channels.days[rows] >= WARM)
     named = np.full(rows.size, "", dtype="<U11")
     named[alone] = "alone"
     wrong = np.flatnonzero(faulty | suspect)
@@ -160,7 +160,7 @@ def _write_verdict(model: Model, stack: Stack, today: Today, verdict: Verdict, s
         spread = np.sqrt(stack.flat(state.prior.diagonal(axis1=1, axis2=2))[wrong])
         residual, expected = (stack.flat(array)[wrong] for array in (state.residual, state.expected))
         found = reasons(residual, expected, observed[wrong], verdict.excess[mine], verdict.stuck[mine], spread)
-        still = today.length[mine] >= np.maximum(0.9 * observed[wrong].sum(axis=1), judge.SHORTEST)
+        still = today.length[mine] >= np.maximum(0.9 * today.count[mine], judge.SHORTEST)
         named[wrong] = np.where(odd[wrong], np.where(still, "stuck", "implausible"), found)
     result.faulty[rows], result.suspect[rows], result.evaluated[rows] = faulty, suspect, evaluated
     result.score[rows] = np.where(evaluated, score, 0.0)
@@ -305,15 +305,22 @@ def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray, *,
 def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
     """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
     spikes = np.zeros(state.observed.shape, dtype=bool)
-    settled = ~state.flagged & _evaluated(model, stack, state)
+    settled = ~state.flagged & _evaluated(model, stack, today, state)
     unit = np.maximum(state.size * np.exp(state.event), 1e-300)
     channels = model.channels
+    limit = np.where(settled, SPIKE * unit, np.inf)
+    which = np.arange(len(limit))
     for _ in range(3):
-        large = np.abs(state.residual) > SPIKE * unit[:, :, None]
-        large &= state.trusted & settled[:, :, None]
-        hood, row = np.nonzero(large.any(axis=2))
+        # Where nothing has changed since, there is nothing more to find.
+        large = np.abs(state.residual[which]) > limit[which][:, :, None]
+        large &= state.trusted[which]
+        hood, row, _ = np.nonzero(large)
         if hood.size == 0:
             break
+        fiber = np.unique(hood * large.shape[1] + row)
+        hood, row = np.divmod(fiber, large.shape[1])
+        cells = large[hood, row]
+        hood = which[hood]
         who = stack.members[hood, row]
         residual = state.residual[hood, row]
         carried = timeline.carry(
@@ -323,22 +330,22 @@ def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: Fl
             channels.age[who],
             tables,
             today.variable[who],
-            large[hood, row],
+            cells,
         )
-        here, at = carried.row, (hood[carried.row], row[carried.row], carried.slot)
-        over = np.zeros(large.shape)
-        over[at] = np.abs(residual[here, carried.slot] - carried.residual) / (
-            unit[hood, row][here] * np.sqrt(carried.open)
-        )
-        worst = over[at] == over.max(axis=1)[at[0], at[2]]
-        worst &= over[at] > SPIKE
-        if not worst.any():
+        home = hood[carried.row]
+        over = np.abs(residual[carried.row, carried.slot] - carried.residual)
+        over /= unit[hood, row][carried.row] * np.sqrt(carried.open)
+        worst = np.zeros((len(limit), model.slots))
+        np.maximum.at(worst, (home, carried.slot), over)
+        found = (over > SPIKE) & (over == worst[home, carried.slot])
+        if not found.any():
             break
-        at = at[0][worst], at[1][worst], at[2][worst]
+        at = home[found], row[carried.row[found]], carried.slot[found]
         spikes[at] = True
         state.trusted[at] = False
         silenced = not state.trusted[at[:2]].any(axis=1).all()
-        _recondition(stack, today, state, np.unique(at[0]), joined=silenced)
+        which = np.unique(at[0])
+        _recondition(stack, today, state, which, joined=silenced)
     return spikes
 
 
@@ -374,12 +381,12 @@ def _bound(stack: Stack, today: Today, state: Settled, estimate: FloatArray) -> 
         estimate[mine] = np.clip(estimate[mine], low[:, None], high[:, None])
 
 
-def _evaluated(model: Model, stack: Stack, state: Settled) -> BoolArray:
+def _evaluated(model: Model, stack: Stack, today: Today, state: Settled) -> BoolArray:
     """Say whose fibers the others can judge."""
     present = state.trusted.any(axis=2)
     company = present.sum(axis=1, keepdims=True) - present >= COMPANY
     seasoned = model.channels.days[stack.members] >= WARM
-    return np.asarray(seasoned & state.related & company & state.observed.any(axis=2))
+    return np.asarray(seasoned & state.related & company & (today.count[stack.members] > 0) & stack.real)
 
 
 def _mature(model: Model, stack: Stack, state: Settled) -> BoolArray:

@@ -119,7 +119,8 @@ def carry_to(
         position[~there] = 0
         times, parts = times.ravel()[position], values.ravel()[position]
     weights, left = _combine(times, slot, there, tables, variable[row])
-    carried = sum(weight * np.where(real, part, 0.0) for weight, part, real in zip(weights, parts, there, strict=True))
+    # What is not there has weight 0, and whatever stands in its place is a number.
+    carried = sum(weight * part for weight, part in zip(weights, parts, strict=True))
     return Carried(row, slot, np.asarray(carried), left)
 
 
@@ -163,13 +164,7 @@ def _combine(
 
     The few equations of a cell are solved for all cells in one go, by elimination: A = L D L', L z = reach.
     """
-    limit, base = tables.shape[1] - 1, variable * tables.shape[1]
-    flat = tables.ravel()
-    count = len(times)
-
-    def alike(lag: NDArray[np.intp], both: BoolArray) -> FloatArray:
-        return np.asarray(flat[np.minimum(np.abs(lag), limit) + base] * both)
-
+    count, alike = len(times), _alike(times, slot, there, tables, variable)
     lower: list[list[FloatArray]] = []
     sharp: list[FloatArray] = []
     solved: list[FloatArray] = []
@@ -177,15 +172,16 @@ def _combine(
     for i in range(count):
         row: list[FloatArray] = []
         rest = np.full(slot.size, 1 + 1e-6)
-        aim = alike(times[i] - slot, there[i])
-        for j in range(i):
-            scaled = alike(times[i] - times[j], there[i] & there[j])
+        aim, *among = alike[i * (i + 1) // 2 : (i + 1) * (i + 2) // 2]
+        for j, scaled in enumerate(among):
             for k in range(j):
-                scaled -= row[k] * lower[j][k] * sharp[k]
-            row.append(scaled / sharp[j])
-            rest -= row[j] * scaled
-            aim -= row[j] * solved[j]
-        lower.append(row)
+                scaled -= row[k] * lower[j][k]
+            part = scaled / sharp[j]
+            rest -= part * scaled
+            aim -= part * solved[j]
+            row.append(scaled)
+            among[j] = part
+        lower.append(among)
         sharp.append(rest)
         solved.append(aim)
         left -= aim * aim / rest
@@ -193,4 +189,30 @@ def _combine(
     for i in reversed(range(count)):
         for j in range(i):
             weights[j] -= lower[i][j] * weights[i]
-    return weights, np.clip(left, 1e-6, 1.0)
+    np.maximum(left, 1e-6, out=left)
+    return weights, np.minimum(left, 1.0, out=left)
+
+
+def _alike(
+    times: NDArray[np.intp], slot: NDArray[np.intp], there: BoolArray, tables: FloatArray, variable: IntArray
+) -> FloatArray:
+    """Return how alike each residual and the cell are, then each residual and those before it, (pair, cell)."""
+    one, other = _couples(len(times))
+    nodes = np.concatenate([slot[None], times])
+    lag = nodes[one] - nodes[other]
+    np.abs(lag, out=lag)
+    np.minimum(lag, tables.shape[1] - 1, out=lag)
+    if len(tables) > 1:
+        lag += variable * tables.shape[1]
+    found: FloatArray = tables.ravel()[lag]
+    if not there.all():
+        seen = np.concatenate([np.ones((1, slot.size), dtype=bool), there])
+        found *= seen[one] & seen[other]
+    return found
+
+
+@lru_cache(maxsize=4)
+def _couples(count: int) -> tuple[IntArray, IntArray]:
+    """Return the pairs (1, 0), (2, 0), (2, 1), (3, 0) ...: 0 is the cell, the others its residuals."""
+    one, other = np.tril_indices(count, 0)
+    return one + 1, other
