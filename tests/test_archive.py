@@ -186,6 +186,20 @@ def test_broken_rows_are_counted_and_kept_with_the_reason(table: Path, tmp_path:
     assert rejected.reason.tolist() == ["not a time", "not a number", "no sensor"]
 
 
+def test_a_clock_that_was_not_set_is_not_believed(table: Path, mended: Path, tmp_path: Path) -> None:
+    lines = table.read_text().splitlines()
+    strays = ["s01,1970-01-01T00:00:00,5.0", "s02,1970-01-02T03:00:00,5.0", "s03,2036-02-07T06:28:00,5.0"]
+    (tmp_path / "readings.csv").write_text("\n".join([*lines, *strays]) + "\n")
+    report = clean_archive(tmp_path / "readings.csv", tmp_path / "out")
+    assert (report.readings, report.rejected) == (len(lines) - 1, 3)
+    rejected = pd.read_csv(tmp_path / "out" / "rejected.csv")
+    assert rejected.row.tolist() == [len(lines) + number for number in (1, 2, 3)]
+    assert set(rejected.reason) == {"a time a year and more from all others"}
+    same(rows_of(tmp_path / "out"), rows_of(mended))
+    frame = pd.read_csv(tmp_path / "readings.csv", parse_dates=["time"])
+    assert len(clean(frame)) == len(rows_of(mended))
+
+
 def test_fill_values_notes_and_limits_reach_the_rows(tmp_path: Path) -> None:
     readings = city_readings()
     value = readings.value.copy()

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.frames import Frame, columns_of, is_frame
@@ -18,7 +17,7 @@ from sensormend.mending import Mender
 from sensormend.options import Options
 from sensormend.places import Places, Position
 from sensormend.readings import Readings, Rows
-from sensormend.survey import Survey, look
+from sensormend.survey import Survey, believable, look
 from sensormend.tally import Tally
 from sensormend.walking import walk
 
@@ -164,11 +163,11 @@ def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Me
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Readings sorted by period: a `Source`."""
+    """Readings sorted by period, those with an impossible clock left out: a `Source`."""
 
     readings: Readings
     periods: Sequence[int]
-    starts: NDArray[np.intp]
+    places: dict[int, slice]
 
     @classmethod
     def of(cls, readings: Readings, grid: Grid) -> InMemory:
@@ -176,9 +175,11 @@ class InMemory:
         period = grid.period_of(readings.time)
         order = np.argsort(period, kind="stable")
         found, first = np.unique(period[order], return_index=True)
-        return cls(readings.taken(order), found.tolist(), np.append(first, len(readings)))
+        ends = np.append(first[1:], len(readings))
+        meant = believable(found, ends - first, grid.period)
+        places = {int(found[row]): slice(int(first[row]), int(ends[row])) for row in np.flatnonzero(meant)}
+        return cls(readings.taken(order), list(places), places)
 
     def read(self, period: int) -> Readings:
         """Return the readings of one period."""
-        place = int(np.searchsorted(self.periods, period))
-        return self.readings.taken(slice(int(self.starts[place]), int(self.starts[place + 1])))
+        return self.readings.taken(self.places[period])

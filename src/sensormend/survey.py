@@ -14,7 +14,7 @@ from sensormend.options import Options, in_words
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Survey", "fill_values", "look", "time_grid"]
+__all__ = ["Survey", "believable", "fill_values", "look", "time_grid"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -34,6 +34,9 @@ LEAST_PERIODS = 10
 
 OCCUPIED = 0.75
 """Share of the slots between two readings near each other that a step must fill."""
+
+FAR, FEW = 365 * DAY, 0.001
+"""A clock that was not set says 1970 or 2000: one reading in a thousand, a year from all others, is not believed."""
 
 STRONG = (-9999.0, -999.0, -99999.0, -999999.0, -9999.9, -999.9, -999.99, -9999.99, 99999.0, 999999.0, 1e20, 1e30,
           9.969209968386869e36, -1e20, -1e30, -1e31, -6999.0, -7777.0, -8888.0)  # fmt: skip
@@ -70,6 +73,21 @@ def look(sample: Readings, options: Options) -> Survey:
         of = f" of {name}" if name else ""
         notes += [f"{value:g} is taken for a fill value{of}: it lies far off and comes back" for value in unknown]
     return Survey(grid, fill, tuple(notes))
+
+
+def believable(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
+    """Say which periods can be meant: a few readings a year and more away from all others have a wrong clock.
+
+    Parameters
+    ----------
+    periods, counts
+        The periods that have readings, in order, and how many.
+    length
+        How long they are.
+    """
+    group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR)])
+    share = np.bincount(group, weights=counts) / counts.sum()
+    return np.asarray((share >= FEW)[group])
 
 
 def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sensormend.errors import InputError
 from sensormend.io.layout import MISSING, Layout
 from sensormend.io.tables import Column, Engine, Table, literal
 from sensormend.io.times import EARLIEST, LATEST, TimeFormat, dated, time_format, typed_time
 
-__all__ = ["EMPTY", "REJECTED", "ROW_REASONS", "STRUCTURE", "format_of", "select", "settled", "time_column"]
+__all__ = [
+    "EMPTY",
+    "REJECTED",
+    "ROW_REASONS",
+    "STRUCTURE",
+    "WRONG_CLOCK",
+    "format_of",
+    "select",
+    "settled",
+    "time_column",
+]
 
 EMPTY = 1
 """A cell of a wide table with nothing in it: no reading, and nothing wrong."""
+
+WRONG_CLOCK = 8
 
 REJECTED = {
     2: "no sensor",
@@ -19,10 +33,11 @@ REJECTED = {
     5: "a time before 1678 or after 2261",
     6: "not a number",
     7: "not a JSON object",
+    WRONG_CLOCK: "a time a year and more from all others",
 }
 """Why a row, or a cell of a wide one, is rejected."""
 
-ROW_REASONS = (2, 3, 4, 5, 7)
+ROW_REASONS = (2, 3, 4, 5, 7, WRONG_CLOCK)
 """Those that hold for the whole row of a wide table."""
 
 STRUCTURE = {
@@ -92,13 +107,27 @@ def time_column(table: Table, layout: Layout) -> Column:
     return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)
 
 
-def select(table: Table, layout: Layout, written: TimeFormat | None, file: int) -> str:
-    """Return SQL that gives the rows of a table as the staging keeps them."""
+def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | None) -> str:
+    """Return SQL that gives the rows of some tables as the staging keeps them.
+
+    Parameters
+    ----------
+    tables
+        By their number; all of the same columns, since the engine plans them as one.
+    layout, written
+        How they are to be read.
+    """
+    table = next(iter(tables.values()))
+    relation = " UNION ALL ".join(
+        f"SELECT *, {number} AS file_number, {literal(other.sensor)} AS file_name FROM {other.relation}"
+        for number, other in tables.items()
+    )
     time = time_column(table, layout)
     parts = {
+        "file": "file_number",
         "written": time.sql,
         "t": _time(time, written),
-        "s": _name(table.column(layout.sensor)) if layout.sensor else literal(table.sensor),
+        "s": _name(table.column(layout.sensor)) if layout.sensor else "file_name",
         "q": _name(table.column(layout.variable)) if layout.variable else "''",
         "latitude": _place(table, layout.latitude),
         "longitude": _place(table, layout.longitude),
@@ -116,7 +145,7 @@ def select(table: Table, layout: Layout, written: TimeFormat | None, file: int) 
         parts["names"] = f"[{', '.join(literal(name) for name in layout.columns)}]"
     else:
         parts["x"] = values[0]
-    inner = f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in parts.items())} FROM {table.relation}"
+    inner = f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in parts.items())} FROM ({relation})"
     if wide:
         renamed = {"sensor": "unnest(names) AS s, * EXCLUDE (s, names, cells)",
                    "variable": "unnest(names) AS q, * EXCLUDE (q, names, cells)"}[layout.across]  # fmt: skip
@@ -142,7 +171,7 @@ def select(table: Table, layout: Layout, written: TimeFormat | None, file: int) 
         else "concat_ws(',', coalesce(s, ''), nullif(q, ''), coalesce(written::VARCHAR, ''), coalesce(x::VARCHAR, ''))"
     )
     return f"""
-        SELECT {file} AS file, s AS sensor, COALESCE(q, '') AS variable, t AS time,
+        SELECT file, s AS sensor, COALESCE(q, '') AS variable, t AS time,
             CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END AS value, latitude, longitude, reason,
             CASE WHEN reason > {EMPTY} THEN {line} END AS line
         FROM (SELECT *, CAST({reason} AS UTINYINT) AS reason FROM (SELECT *, {number} AS v FROM ({inner})))"""

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,13 +15,14 @@ import numpy as np
 
 from sensormend.errors import InputError, SensormendError, StateError
 from sensormend.io.layout import Layout, recognise
-from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, format_of, select, settled
+from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, WRONG_CLOCK, format_of, select, settled
 from sensormend.io.sources import Found, find
 from sensormend.io.tables import Engine, Table, decided, literal, parquet_table, reason_of
 from sensormend.io.text import csv_table, json_table, line_numbers
 from sensormend.io.times import TimeFormat
 from sensormend.options import Options
-from sensormend.readings import Readings
+from sensormend.readings import DAY, Readings
+from sensormend.survey import believable
 
 __all__ = ["Progress", "Staging"]
 
@@ -28,10 +30,10 @@ Progress = Callable[[float], None]
 """Is told how much is done, 0 to 1; may be called from another thread."""
 
 VERSION = 1
+_Plan = tuple[Table, Layout, TimeFormat | None]
 _SCHEMA = """
     CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
                       longitude DOUBLE, reason UTINYINT, line VARCHAR);
-    CREATE TABLE files (file INTEGER, shown VARCHAR, first_rowid BIGINT, cells INTEGER);
     CREATE TABLE rejected (file INTEGER, row BIGINT, reason VARCHAR, line VARCHAR);
     CREATE TABLE known (name VARCHAR, told VARCHAR);
 """
@@ -137,7 +139,9 @@ class Staging:
         found = find(source, self.folder / "spool")
         self._connect()
         self._ask(_SCHEMA)
-        self._collect_rejected(self._fill(found, options, progress or _nobody))
+        texts = self._fill(found, options, progress or _nobody)
+        self._doubt_clocks()
+        self._collect_rejected(texts)
         self._name()
         if not self.readings:
             raise InputError(self._why_nothing(found))
@@ -296,29 +300,27 @@ class Staging:
         sizes = [max(file.path.stat().st_size, 1) for file in found]
         plans = self._planned(found, options)
         done = 0
-        texts = {}
-        for number, (file, size) in enumerate(zip(found, sizes, strict=True)):
-            first = self._ask("SELECT count(*) FROM raw")[0][0]
-            cells = 1
+        for group in _together(found, sizes):
+            size = sum(sizes[number] for number in group)
             with self._told(progress, done / sum(sizes), (done + size) / sum(sizes)):
-                if file.format == "netcdf":
-                    self._insert_arrays(file, options, number)
-                elif file in plans:
-                    table, layout, written = plans[file]
-                    cells = len(layout.columns)
-                    if table.lines is not None:
-                        texts[number] = table
-                    self._insert_table(table, select(table, layout, written, number), number)
-            self._ask("INSERT INTO files VALUES (?, ?, ?, ?)", [number, file.shown, first, cells])
+                for number in (number for number in group if found[number].format == "netcdf"):
+                    self._insert_arrays(found[number], options, number)
+                self._insert_tables({number: plans[number] for number in group if number in plans})
             done += size
-        return texts
+        cells = [len(plans[number][1].columns) if number in plans else 1 for number in range(len(found))]
+        shown = np.array([file.shown for file in found], dtype=object)
+        self._engine.register("named", {"file": np.arange(len(found)), "shown": shown, "cells": np.array(cells)})
+        self._ask("""
+            CREATE TABLE files AS SELECT named.file, shown, first_rowid, cells
+            FROM named LEFT JOIN (SELECT file, min(rowid) AS first_rowid FROM raw GROUP BY file) AS first
+                ON named.file = first.file""")
+        self._engine.unregister("named")
+        return {number: table for number, (table, _, _) in plans.items() if table.lines is not None}
 
-    def _planned(
-        self, found: Sequence[Found], options: Options
-    ) -> dict[Found, tuple[Table, Layout, TimeFormat | None]]:
+    def _planned(self, found: Sequence[Found], options: Options) -> dict[int, _Plan]:
         """Look into every file before any is read, so that what cannot be read is said at once."""
-        planned = {}
-        for file in found:
+        planned: dict[int, _Plan] = {}
+        for number, file in enumerate(found):
             table = self._table(file) if file.format != "netcdf" else None
             if table is None or table.empty:
                 continue
@@ -326,34 +328,56 @@ class Staging:
             if not (options.variables or options.sensors or options.value):
                 table = decided(self._engine, table)
             layout = recognise(table.kinds, options, table.shown)
-            planned[file] = (table, layout, format_of(table, layout))
+            planned[number] = (table, layout, format_of(table, layout))
         formats = settled(self._engine, list(planned.values()))
-        return {file: (table, layout, written)
-                for (file, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
+        return {number: (table, layout, written)
+                for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
 
     def _table(self, file: Found) -> Table:
         if file.format == "parquet":
             return parquet_table(self._engine, file.path, file.shown)
         return (json_table if file.format == "json" else csv_table)(file.path, file.shown, self.folder / "spool")
 
-    def _insert_table(self, table: Table, rows: str, number: int) -> None:
+    def _insert_tables(self, plans: dict[int, _Plan], tolerant: bool = False) -> None:
+        """Read some files at once; where that fails, one by one, and then not so strictly."""
+        alike: list[tuple[dict[int, Table], Layout, TimeFormat | None]] = []
+        for number, (table, layout, written) in plans.items():
+            table = replace(table, relation=table.tolerant) if tolerant and table.tolerant else table
+            before = alike[-1] if alike else None
+            if before and (next(iter(before[0].values())).shape, *before[1:]) == (table.shape, layout, written):
+                before[0][number] = table
+            else:
+                alike.append(({number: table}, layout, written))
+        if not alike:
+            return
         try:
-            try:
-                self._ask(f"INSERT INTO raw {rows}")
-            except _duckdb().InvalidInputException:
-                if table.tolerant is None:
-                    raise
-                self._ask("DELETE FROM reject_errors")
-                self._ask(f"INSERT INTO raw {rows.replace(table.relation, table.tolerant)}")
+            self._ask(f"INSERT INTO raw {' UNION ALL '.join(select(*group) for group in alike)}")
         except _duckdb().Error as error:
-            raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
-        if table.lines is not None:
+            self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
+            (table, *_), *more = plans.values()
+            if more:
+                for number, plan in plans.items():
+                    self._insert_tables({number: plan})
+            elif table.tolerant and not tolerant:
+                self._insert_tables(plans, tolerant=True)
+            else:
+                raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
+            return
+        texts = {str(table.lines): number for number, (table, *_) in plans.items() if table.lines is not None}
+        if texts:
+            self._collect_broken_lines(texts)
+
+    def _collect_broken_lines(self, texts: dict[str, int]) -> None:
+        """Gather the lines that the engine could not take apart."""
+        if self._ask("SELECT count(*) FROM reject_errors")[0][0]:
             words = " ".join(f"WHEN {literal(known)} THEN {literal(said)}" for known, said in STRUCTURE.items())
+            paths = " ".join(f"WHEN {literal(path)} THEN {number}" for path, number in texts.items())
             self._ask(f"""
-                INSERT INTO rejected SELECT {number}, line, any_value(CASE error_type::VARCHAR {words}
-                    ELSE lower(error_type::VARCHAR) END), any_value(ltrim(csv_line, chr(10) || chr(13)))
-                FROM reject_errors GROUP BY line""")
-            self._ask("DELETE FROM reject_errors")
+                INSERT INTO rejected SELECT CASE file_path {paths} END, line,
+                    any_value(CASE error_type::VARCHAR {words} ELSE lower(error_type::VARCHAR) END),
+                    any_value(ltrim(csv_line, chr(10) || chr(13)))
+                FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line""")
+        self._ask("DROP TABLE reject_errors; DROP TABLE reject_scans")
 
     def _insert_arrays(self, file: Found, options: Options, number: int) -> None:
         # Only who reads NetCDF needs what that needs.
@@ -374,6 +398,17 @@ class Staging:
                 INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
                     nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
                 FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
+
+    def _doubt_clocks(self) -> None:
+        """Reject what came from a clock that was not set."""
+        found = self._columns(f"""
+            SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY day ORDER BY day""")
+        if len(found["day"]) == 0:
+            return
+        for day in found["day"][~believable(found["day"], found["n"], DAY)].tolist():
+            self._ask(f"""
+                UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
+                WHERE reason IS NULL AND time // {DAY} = {day}""")
 
     def _collect_rejected(self, texts: dict[int, Table]) -> None:
         """Gather what was not read, with the number of its row or, in a file of text, of its line."""
@@ -470,6 +505,21 @@ class Staging:
             finished.set()
             watcher.join()
         progress(end)
+
+
+def _together(found: Sequence[Found], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Give the files in their order, small ones together: a statement costs as much as a thousand rows."""
+    group: list[int] = []
+    for number, file in enumerate(found):
+        if group and (len(group) == 64 or sizes[number] > 1 << 24 or file.format != found[group[0]].format):
+            yield group
+            group = []
+        group.append(number)
+        if sizes[number] > 1 << 24:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _nobody(share: float) -> None:
