@@ -1,6 +1,8 @@
-"""What the README shows runs, and what it links to is there."""
+"""What the README and the tutorial show runs, the notebook is the tutorial, and what they link to is there."""
 
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,22 +13,69 @@ from sensormend.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_the_python_blocks_run_one_after_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert blocks
-    monkeypatch.chdir(tmp_path)
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Return the blocks of code of a page, with their languages."""
+    return re.findall(r"^```(python|sh)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+
+
+def run(page: str, name: str) -> dict[str, object]:
+    """Run the blocks of a page one after the other, where one is, and return the names that they leave."""
     names: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), names)
+    for language, code in blocks(page):
+        if language == "python":
+            exec(compile(code, name, "exec"), names)
+            continue
+        for line in code.splitlines():
+            command, *words = shlex.split(line)
+            if command == "sensormend":
+                assert main(words) == 0, line
+            else:
+                subprocess.run([command, *words], check=True, timeout=60)
+    return names
+
+
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(README, "README.md")
     said = capsys.readouterr().out.splitlines()
-    assert said, "the example should find a faulty sensor"
-    assert all(line.endswith("times the limit") for line in said)
+    assert any(line.endswith("times the limit") for line in said), "the example should find a faulty sensor"
     assert (tmp_path / "state.npz").is_file()
+
+
+def test_the_tutorial_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pandas")
+    monkeypatch.chdir(tmp_path)
+    names = run(TUTORIAL, "tutorial.md")
+    cleaned, faults = names["cleaned"], names["faults"]
+    assert len(cleaned) == 20 * 90 * 24  # type: ignore[arg-type]
+    assert len(faults) > 5  # type: ignore[arg-type]
+    said = capsys.readouterr().out
+    for text in re.findall(r"^```text\n(.*?)$", TUTORIAL, flags=re.DOTALL | re.MULTILINE):
+        assert text.strip(), "benchmarks/build_tutorial.py fills in what a block prints"
+    assert "The worst of them" in said
+    assert (tmp_path / "mended" / "faults.csv").is_file()
+
+
+def test_the_notebook_is_the_tutorial() -> None:
+    path = ROOT / "docs" / "tutorial.ipynb"
+    assert path.stat().st_size < 600_000
+    cells = [(cell["cell_type"], "".join(cell["source"])) for cell in json.loads(path.read_text("utf-8"))["cells"]]
+    wanted = [("%%sh\n" if language == "sh" else "") + code.rstrip() for language, code in blocks(TUTORIAL)]
+    assert [source for kind, source in cells if kind == "code"] == wanted, "run benchmarks/build_tutorial.py"
+    for kind, source in cells:
+        assert kind == "code" or source in TUTORIAL, "run benchmarks/build_tutorial.py"
+
+
+def test_the_notebook_has_its_outputs() -> None:
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text("utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    assert all(output["output_type"] != "error" for output in outputs)
+    assert sum("image/png" in output.get("data", ()) for output in outputs) == 3
+    assert str(ROOT) not in json.dumps(cells)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -37,8 +86,9 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / link.split("#")[0]).exists(), link
 
 
-def test_the_picture_is_small_enough_to_load_at_once() -> None:
-    assert (ROOT / "docs" / "demo.png").stat().st_size < 300_000
+@pytest.mark.parametrize("name", ["demo", "tutorial-health", "tutorial-course", "tutorial-beside"])
+def test_the_pictures_are_small_enough_to_load_at_once(name: str) -> None:
+    assert (ROOT / "docs" / f"{name}.png").stat().st_size < 300_000
 
 
 def test_the_table_is_filled_from_what_the_bench_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

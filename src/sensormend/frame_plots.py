@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from io import BytesIO
@@ -161,6 +162,11 @@ def beside(
         raise InputError(f"{name} has no row at {_when(moment)}; its rows go from {_span(own)}")
     moment = int(own.time[place])
     everybody = table.taken(table.variable == own.variable[0])
+    # Rows per reading have times of their own; they are compared by the slot that they are nearest to.
+    step = _step(own)
+    slot = moment + np.round((everybody.time - moment) / step).astype(np.int64) * step
+    everybody = replace(everybody, time=slot)
+    own = replace(own, time=moment + np.round((own.time - moment) / step).astype(np.int64) * step)
     fault = _fault(own, place)
     relatives = _relatives(everybody, moment, fault[0], name)
     near = own.taken(_in_view(own, moment, fault, days))
@@ -427,8 +433,9 @@ def _draw_distances(
     told = np.concatenate(values)
     told = told[np.isfinite(told)]
     # A reading that is far beyond would press all others together, as above.
-    most = max(float(np.quantile(np.abs(told), 0.98)) * 1.15, 1e-9)
-    axes.set_ylim(-min(most, limits[1] - limits[0]), min(most, limits[1] - limits[0]))
+    low, high = np.quantile(told, [0.01, 0.99])
+    most, margin = limits[1] - limits[0], 0.08 * (high - low)
+    axes.set_ylim(max(low - margin, -most), min(high + margin, most))
     axes.axhline(0, color=GREYS[2], lw=0.8, zorder=1)
     axes.set_ylabel("distance from that", color=INK)
     axes.set_title("How far it is from what each of them lets expect; the bands are three times the usual",
