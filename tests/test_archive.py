@@ -152,6 +152,8 @@ def test_an_out_that_is_there_is_kept_unless_told_otherwise(table: Path, mended:
     clean_archive(table, out, overwrite=True)
     assert {path.name for path in out.iterdir()} == ALL
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
+    with pytest.raises(ConfigError, match="say one of them"):
+        clean_archive(table, out, overwrite=True, resume=True)
     with pytest.raises(ConfigError, match="nothing to resume"):
         clean_archive(table, tmp_path / "other", resume=True)
 
@@ -197,7 +199,8 @@ def test_a_clock_that_was_not_set_is_not_believed(table: Path, mended: Path, tmp
     assert set(rejected.reason) == {"a time a year and more from all others"}
     same(rows_of(tmp_path / "out"), rows_of(mended))
     frame = pd.read_csv(tmp_path / "readings.csv", parse_dates=["time"])
-    assert len(clean(frame)) == len(rows_of(mended))
+    with pytest.warns(UserWarning, match="3 readings a year and more from all others were left out"):
+        assert len(clean(frame)) == len(rows_of(mended))
 
 
 def test_fill_values_notes_and_limits_reach_the_rows(tmp_path: Path) -> None:

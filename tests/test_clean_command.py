@@ -125,3 +125,18 @@ def test_standard_input_is_a_source(place: Path, tmp_path: Path) -> None:
     assert lines[0] == "sensor,time,value,n,cleaned,lower,upper,flag,reason,origin"
     assert len(lines) == 1 + 8 * 24 * 32
     assert np.unique([line.split(",")[7] for line in lines[1:]]).size > 1
+
+
+def test_rows_per_reading_are_explained_by_their_slots(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readings = city_readings(days=32)
+    readings.time[:] += np.random.default_rng(0).integers(0, 50 * 60_000_000, len(readings))
+    write_csv(tmp_path / "jittered.csv", readings)
+    out = str(tmp_path / "rows.parquet")
+    assert main(["clean", str(tmp_path / "jittered.csv"), out, "--per-reading", "--step", "1h"]) == 0
+    capsys.readouterr()
+    assert main(["explain", out, "s03", "2020-01-20T10:00"]) == 0
+    told = capsys.readouterr().out
+    assert "s03 read" in told
+    assert "correlation" in told

@@ -214,5 +214,11 @@ def _stages() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
         return lambda done: bars.update(task, completed=done)
 
     with bars:
-        yield begin
+        try:
+            yield begin
+        except BaseException:
+            # What is said next is why it stopped; a bar that stands still above it is no help.
+            for task in bars.task_ids:
+                bars.remove_task(task)
+            raise
         finish()

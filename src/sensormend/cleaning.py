@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
@@ -135,6 +136,8 @@ def _mend(readings: Readings, options: Options, places: Places) -> tuple[Rows, T
     readings = places.settle(readings)
     survey = look(readings, options)
     source = InMemory.of(readings, survey.grid)
+    if source.left_out:
+        warnings.warn(f"{source.left_out} readings a year and more from all others were left out", stacklevel=4)
     mender = mender_for(survey, readings.variables, options)
     tally = Tally(survey.grid, readings.variables)
     parts = []
@@ -168,6 +171,11 @@ class InMemory:
     readings: Readings
     periods: Sequence[int]
     places: dict[int, slice]
+
+    @property
+    def left_out(self) -> int:
+        """How many readings have a clock that cannot be right."""
+        return len(self.readings) - sum(len(self.read(period)) for period in self.periods)
 
     @classmethod
     def of(cls, readings: Readings, grid: Grid) -> InMemory:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,10 +12,11 @@ import numpy as np
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.flags import MEANINGS, REASONS, Flag
+from sensormend.grid import ANCHOR
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FaultInterval, iso, time_of
 from sensormend.options import EVERY, duration
-from sensormend.readings import DAY, HOUR, Rows
+from sensormend.readings import DAY, HOUR, SECOND, Rows
 from sensormend.sentences import how_long
 from sensormend.witnesses import ENOUGH, Witness, witnesses
 
@@ -130,8 +131,8 @@ def _when(time: int) -> str:
 def _look_up(archive: Archive, sensor: str, time: int, variable: str | None) -> _Case:
     variable = _variable(archive, sensor, variable)
     # A day after, too: a spike is told by what came next.
-    own = archive.rows(sensor, time - BEFORE - DAY, time + DAY, variable)
     run = archive.run()
+    own = _in_slots(archive.rows(sensor, time - BEFORE - DAY, time + DAY, variable), run)
     earlier = np.flatnonzero(own.time <= time)
     if not earlier.size or time >= own.time[earlier[-1]] + _step(run, own):
         raise InputError(_nothing_there(archive, sensor, variable, time, own))
@@ -144,12 +145,14 @@ def _look_up(archive: Archive, sensor: str, time: int, variable: str | None) -> 
     )  # fmt: skip
     # What is usual is asked of the time before the fault: a month into it, nothing good is left to compare.
     until = min(row.time, fault.start) if fault else row.time
-    past = archive.rows(start=until - BEFORE, end=until, variable=variable)
-    then = archive.rows(start=row.time, end=row.time + 1, variable=variable)
+    past = _in_slots(archive.rows(start=until - BEFORE, end=until, variable=variable), run)
+    step = _step(run, own)
+    then = _in_slots(archive.rows(start=row.time - step, end=row.time + step, variable=variable), run)
+    then = then.taken(then.time == row.time)
     others = tuple(witnesses(past, then, sensor))
     usual = _only(past, sensor)
     names = [witness.sensor for witness in others]
-    near = archive.rows(names, row.time - DAY, row.time + DAY, variable) if names else None
+    near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run) if names else None
     courses = {name: _only(near, name) for name in names} if near is not None else {}
     return _Case(sensor, variable, row, place, own, fault, others, courses, usual, run)
 
@@ -171,6 +174,14 @@ def _step(run: dict[str, Any], own: Rows) -> int:
     except (KeyError, TypeError, ConfigError):
         steps = np.diff(np.unique(own.time))
         return int(np.median(steps)) if steps.size else HOUR
+
+
+def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
+    """Return rows with the times of their slots, also where every reading has a row with its own."""
+    if not run.get("options", {}).get("per_reading"):
+        return rows
+    step, early = duration(run["grid"]["step"]), round(run["grid"]["early_seconds"] * SECOND)
+    return replace(rows, time=(rows.time + early - ANCHOR) // step * step + ANCHOR)
 
 
 def _nothing_there(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:

@@ -51,7 +51,9 @@ def summary(report: Report) -> RenderableType:
             "sensor", "variable", "faulty", "reasons", "longest", box=None, padding=(0, 2), title_justify="left"
         )
         for (sensor, variable), faults in found:
-            reasons = Counter(fault.reason for fault in faults)
+            reasons: Counter[str] = Counter()
+            for fault in faults:
+                reasons[fault.reason] += fault.end - fault.start
             longest = max(faults, key=lambda fault: fault.end - fault.start)
             table.add_row(
                 sensor,

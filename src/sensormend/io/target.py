@@ -51,6 +51,8 @@ class Target:
 
     def claim(self, *, overwrite: bool, resume: bool) -> bool:
         """Make the work folder and say whether it is new; refuse to touch what is there unless told to."""
+        if overwrite and resume:
+            raise ConfigError("--resume goes on with what is there and --overwrite starts over: say one of them")
         if not overwrite:
             for there in {self.path, self.folder}:
                 if there.exists():
