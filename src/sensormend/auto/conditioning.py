@@ -21,7 +21,7 @@ __all__ = ["Conditioned", "condition"]
 STEPS = (1, 2, 4, 8)
 """Gaps in a slot up to which slots are solved together, padded to the one with the most; from there on it doubles."""
 
-FEW = 64
+FEW = 250
 """Slots with gaps under which only the last of these steps is worth a round of its own."""
 
 
@@ -87,6 +87,8 @@ class Conditioned:
 
     def _newest(self) -> list[tuple[NDArray[np.intp], Conditioned]]:
         """Return what was found later, but for what was found anew for all its neighbourhoods later still."""
+        if not self.later:
+            return []
         newest = np.full(len(self.expected), -1)
         for index, (which, _) in enumerate(self.later):
             newest[which] = index
@@ -185,14 +187,15 @@ def _lower(members: int) -> BoolArray:
 class _Gaps:
     """The gaps of some slots with about as many of them: whose they are, and what is not known of them.
 
-    `pair` is (neighbourhood, slot) in one number, and `rows`, (pair, gap), are numbers over all members of the stack.
-    They are padded to the slot with the most gaps, and `real` says which are not padding, None where all are. `reach`
-    is how the members' precision reaches the gaps, (pair, gap, member), and `covariance` what the gaps have among
-    each other, (pair, gap, gap), zero for padding.
+    `pair` is (neighbourhood, slot) in one number, and `rows`, (pair, gap), are numbers over all members of the stack;
+    `members` the same within the neighbourhood. They are padded to the slot with the most gaps, and `real` says which
+    are not padding, None where all are. `reach` is how the members' precision reaches the gaps, (pair, gap, member),
+    and `covariance` what the gaps have among each other, (pair, gap, gap), zero for padding.
     """
 
     pair: NDArray[np.intp]
     rows: NDArray[np.intp]
+    members: NDArray[np.intp]
     real: BoolArray | None
     slots: int
     reach: FloatArray
@@ -203,21 +206,23 @@ class _Gaps:
         cls, W: FloatArray, pair: NDArray[np.intp], rows: NDArray[np.intp], real: BoolArray | None, slots: int
     ) -> _Gaps:
         """Invert W_mm in every one of these slots."""
-        members = W.shape[1]
-        reach = W.reshape(-1, members)[rows]
+        width = W.shape[1]
+        members = rows % width
+        reach = W.reshape(-1, width)[rows]
         if rows.shape[1] == 1:
-            own = W.reshape(-1)[rows * members + rows % members]
-            return cls(pair, rows, real, slots, reach, (1 / own)[:, :, None])
-        blocks = W.reshape(-1)[(rows * members)[:, :, None] + (rows % members)[:, None, :]]
+            own = W.reshape(-1)[rows * width + members]
+            return cls(pair, rows, members, real, slots, reach, (1 / own)[:, :, None])
+        blocks = W.reshape(-1)[(rows * width)[:, :, None] + members[:, None, :]]
         if real is None:
-            return cls(pair, rows, real, slots, reach, np.asarray(np.linalg.inv(blocks), dtype=float))
-        both = real[:, :, None] & real[:, None, :]
-        blocks *= both
-        diagonal = _diagonal(blocks)
-        diagonal += ~real
-        covariance = np.asarray(np.linalg.inv(blocks), dtype=float)
-        covariance *= both
-        return cls(pair, rows, real, slots, reach, covariance)
+            covariance = np.asarray(np.linalg.inv(blocks), dtype=float)
+        else:
+            both = real[:, :, None] & real[:, None, :]
+            blocks *= both
+            diagonal = _diagonal(blocks)
+            diagonal += ~real
+            covariance = np.asarray(np.linalg.inv(blocks), dtype=float)
+            covariance *= both
+        return cls(pair, rows, members, real, slots, reach, covariance)
 
     def fill(self, values: FloatArray, pull: FloatArray) -> None:
         """Solve W_mm x_m = -W_mo x_o; `pull` is W x with the gaps left out."""
@@ -227,16 +232,16 @@ class _Gaps:
 
     def blunt(self, sharpness: FloatArray) -> None:
         """Take from the members' sharpness, (..., slot, member), what they would know by the gaps."""
-        members = sharpness.shape[2]
+        width = sharpness.shape[2]
         through = self.covariance @ self.reach
         through *= self.reach
-        flat = sharpness.reshape(-1, members)
+        flat = sharpness.reshape(-1, width)
         before = flat[self.pair]
         flat[self.pair] = np.maximum(before - through.sum(axis=1), 1e-9 * before)
         variance = self.covariance.diagonal(axis1=1, axis2=2)
         if self.real is not None:
             variance = variance + ~self.real
-        self._write(sharpness, self.pair[:, None] * members + self.rows % members, 1 / variance)
+        self._write(sharpness, self.pair[:, None] * width + self.members, 1 / variance)
 
     def _write(self, into: FloatArray, cells: NDArray[np.intp], values: FloatArray) -> None:
         flat = into.reshape(-1)
@@ -245,16 +250,16 @@ class _Gaps:
         else:
             flat[cells[self.real]] = values[self.real]
 
-    def summed(self, members: int, size: int) -> FloatArray:
+    def summed(self, width: int, size: int) -> FloatArray:
         """Return the sum over the slots of the gaps' covariance, among members and flat."""
-        pairs = (self.rows * members)[:, :, None] + (self.rows % members)[:, None, :]
+        pairs = (self.rows * width)[:, :, None] + self.members[:, None, :]
         return np.asarray(np.bincount(pairs.ravel(), self.covariance.ravel(), size), dtype=float)
 
     def seen_by(self, weights: FloatArray) -> FloatArray:
         """Return the variance that the gaps bring into these combinations of the members, (pair, combination)."""
-        _, count, members = weights.shape
+        _, count, width = weights.shape
         base = (self.pair // self.slots)[:, None] * count + np.arange(count)
-        reach = weights.reshape(-1)[(base * members)[:, :, None] + (self.rows % members)[:, None, :]]
+        reach = weights.reshape(-1)[(base * width)[:, :, None] + self.members[:, None, :]]
         return np.asarray(((reach @ self.covariance) * reach).sum(axis=2))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sensormend.auto import network, timeline
 from sensormend.auto.judging import Today, Verdict, judge_period
-from sensormend.auto.learning import Lessons, Taught, learn, sketch_axes
+from sensormend.auto.learning import OVER_THE_FENCE, Lessons, Taught, learn, sketch_axes
 from sensormend.auto.looks import SAMPLE, Look, looks
 from sensormend.auto.memory import Model
 from sensormend.auto.settling import Period, settle
@@ -61,7 +61,7 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
             look.forget()
         return result
     step = _try_rungs(model, today, verdict, through)
-    lessons, axes, after = Lessons.new(model), sketch_axes(model), model.channels.taken(slice(None))
+    lessons, axes, after = Lessons.new(model), sketch_axes(model), model.channels.apart(OVER_THE_FENCE)
     for look in through:
         state = settle(model, look, today, verdict, result, tables, learning=True)
         learn(Taught(model, after, today, verdict, look.stack, state, tables, lessons), axes)
@@ -73,19 +73,19 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
 
 
 def _try_rungs(model: Model, today: Today, verdict: Verdict, through: list[Look]) -> tuple[int, int]:
-    if len(model.hoods) <= SAMPLE:
-        look = through[0]
-    else:
-        chosen = (model.pools.period * SAMPLE + np.arange(SAMPLE)) % len(model.hoods)
-        look = Look(model, Stack.of(model.hoods, np.sort(chosen)), kept=False)
-    stack, view = look.stack, look.latest()
+    hoods = np.arange(len(model.hoods))
+    if hoods.size > SAMPLE:
+        hoods = np.sort((model.pools.period * SAMPLE + hoods[:SAMPLE]) % hoods.size)
+    stack = Stack.of(model.hoods, hoods)
     trusted = today.judged_readings(stack) & ~verdict.flagged[stack.members][:, :, None]
-    asked = np.flatnonzero(trusted.any(axis=2).sum(axis=1) > 3)
-    if asked.size == 0:
+    asked = trusted.any(axis=2).sum(axis=1) > 3
+    if not asked.any():
         return 0, 0
-    outlook, expected = look.outlook(), view.expected if view else None
-    if asked.size < len(stack.hoods):
-        stack, trusted, expected = stack.part(asked), trusted[asked], None
-        outlook = network.Outlook.of(stack, model.channels)
+    if not asked.all():
+        stack, trusted, hoods = stack.part(np.flatnonzero(asked)), trusted[asked], hoods[asked]
+    whole, view = hoods.size == len(model.hoods), through[0].latest()
+    outlook = through[0].outlook() if whole else network.Outlook.of(stack, model.channels)
+    # Where views are kept, all neighbourhoods are in one stack.
+    expected = view.expected[hoods, : stack.members.shape[1]] if view else None
     sample = network.Sample(stack, outlook, today.deviations(stack.members), trusted, expected)
     return network.try_rungs(model.pools, sample)

@@ -17,7 +17,7 @@ from sensormend.auto.settling import Settled
 from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Lessons", "Taught", "learn", "sketch_axes"]
+__all__ = ["OVER_THE_FENCE", "Lessons", "Taught", "learn", "sketch_axes"]
 
 LEVEL_MEMORY = 0.96
 """Weight of the past in the usual value of a slot: the level follows a season, a week of faults does not move it."""
@@ -33,6 +33,9 @@ FARTHEST = 6.0
 HINT = 0.5
 """How much of the ease after a wrong period a fiber gets that was just short of wrong: F1 on NOAA's mix 0.922 without,
 0.928 with half, 0.916 with all of it."""
+
+OVER_THE_FENCE = frozenset({"days", "mean", "residual", "flagged", "held", "held_level", "last", "age"})
+"""What a neighbourhood reads of channels that another one judges, and has to read as it was in the morning."""
 
 DOUBTFUL = 0.6
 """Score from which less is learned from a fiber: a fault missed on its first day must not teach how to hide."""
@@ -111,8 +114,8 @@ def _lags(slots: int) -> IntArray:
 class Taught:
     """What a period has for the channels that a stack judges, one row per fiber: settled, and what goes into memory.
 
-    `channels` is the memory that is written to. What others read of a channel today is as it was in the morning, so
-    no neighbourhood's turn depends on another's.
+    `channels` is the memory that is written to: what others read of a channel today stays as it was in the morning, so
+    that no neighbourhood's turn depends on another's.
     """
 
     model: Model

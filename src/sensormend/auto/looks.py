@@ -8,7 +8,7 @@ from sensormend.auto.conditioning import Conditioned, condition
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.network import Outlook
-from sensormend.auto.stack import Stack, stacked
+from sensormend.auto.stack import HIGH, Stack, stacked
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["KEPT", "SAMPLE", "Look", "looks", "touched"]
@@ -17,8 +17,8 @@ SAMPLE = 4
 """Neighbourhoods on which rank and shrinkage are tried in a period."""
 
 KEPT = 64
-"""Neighbourhoods up to which all that was found of them is kept through a period, 130 kB each; beyond, it is found
-anew where it is needed."""
+"""Neighbourhoods up to which all that was found of them is kept through a period, 130 kB each, and they are one stack;
+beyond, it is found anew where it is needed."""
 
 
 class Look:
@@ -74,7 +74,7 @@ class Look:
 def looks(model: Model) -> list[Look]:
     """Stack all neighbourhoods for a period."""
     kept = len(model.hoods) <= KEPT
-    return [Look(model, stack, kept=kept) for stack in stacked(model.hoods)]
+    return [Look(model, stack, kept=kept) for stack in stacked(model.hoods, KEPT if kept else HIGH)]
 
 
 def touched(look: Look, changed: BoolArray) -> IntArray | None:

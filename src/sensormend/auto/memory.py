@@ -91,9 +91,13 @@ class Channels:
         more = Channels.new(count, self.mean.shape[1])
         return self._map(lambda name, array: np.concatenate([array, getattr(more, name)]))
 
-    def taken(self, rows: IntArray | slice) -> Channels:
+    def taken(self, rows: IntArray) -> Channels:
         """Return a copy of these rows."""
-        return self._map(lambda _, array: array[rows].copy())
+        return self._map(lambda _, array: array[rows])
+
+    def apart(self, names: frozenset[str]) -> Channels:
+        """Return these channels with these arrays of their own; the others are shared."""
+        return self._map(lambda name, array: array.copy() if name in names else array)
 
     def forget(self, rows: IntArray) -> None:
         """Make these channels unknown again, but for the doubt about them."""

@@ -211,7 +211,7 @@ def learn_moments(
     moments += today
     learned: NDArray[np.float32] = moments.astype(np.float32)
     for hood, found in zip(stack.hoods, learned, strict=True):
-        hood.moments = found[: hood.members.size, : hood.members.size].copy()
+        hood.moments[...] = found[: hood.members.size, : hood.members.size]
     return learned
 
 
