@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from sensormend.errors import InputError
@@ -50,7 +51,9 @@ STRUCTURE = {
 }
 """Why the engine rejects a line."""
 
-_MISSING = ", ".join(literal(word) for word in MISSING)
+# Not IN: of that the engine makes a join, which looks at every row, where a case looks only at those that are left.
+# That alone was a third of the time for a CSV file.
+_MISSING = literal("|".join(re.escape(word) for word in MISSING))
 
 
 def format_of(table: Table, layout: Layout) -> TimeFormat | None:
@@ -151,7 +154,7 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
                    "variable": "unnest(names) AS q, * EXCLUDE (q, names, cells)"}[layout.across]  # fmt: skip
         inner = f"SELECT unnest(cells) AS x, {renamed} FROM ({inner})"
     number = f"TRY_CAST({_plain_number('x', table.decimal_comma)} AS DOUBLE)" if as_text else "x"
-    missing = f"(x IS NULL OR lower(trim(x)) IN ({_MISSING}))" if as_text else "x IS NULL"
+    missing = f"(x IS NULL OR regexp_full_match(lower(trim(x)), {_MISSING}))" if as_text else "x IS NULL"
     empty = f"(x IS NULL{' OR trim(x) = ' + chr(39) * 2 if as_text else ''})"
     # What is usual comes first: the engine looks at the other cases only for the rows that are left.
     reason = f"""CASE
@@ -188,7 +191,9 @@ def _time(column: Column, written: TimeFormat | None) -> str:
 
 
 def _nothing(sql: str, column: Column) -> str:
-    return f"({sql} IS NULL OR lower(trim({sql})) IN ({_MISSING}))" if column.is_text else f"{sql} IS NULL"
+    return (
+        f"({sql} IS NULL OR regexp_full_match(lower(trim({sql})), {_MISSING}))" if column.is_text else f"{sql} IS NULL"
+    )
 
 
 def _name(column: Column) -> str:

@@ -118,6 +118,12 @@ class Table:
         return next(column for column in self.columns if column.name == name)
 
     @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what tables must have in common to be read as one."""
+        types = tuple((column.sql, column.type) for column in self.columns)
+        return (types, self.line, self.broken, self.decimal_comma)
+
+    @property
     def kinds(self) -> list[tuple[str, Kind]]:
         """Return the columns as `recognise` wants them."""
         return [(column.name, column.kind) for column in self.columns]
