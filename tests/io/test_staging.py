@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sensormend.errors import InputError, StateError
+from sensormend.errors import InputError, SensormendError, StateError
 from sensormend.io.staging import Staging
 from sensormend.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE
@@ -304,6 +304,20 @@ def test_a_finished_staging_is_found_again(tmp_path: Path) -> None:
     again.path.write_bytes(b"nonsense" * 1000)
     with pytest.raises(StateError, match="cannot be opened"):
         Staging.open(tmp_path / "s")
+
+
+def test_without_room_one_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text(LONG)
+    (tmp_path / "s").write_text("in the way")
+    with pytest.raises(SensormendError, match="cannot stage readings here"), Staging(tmp_path / "s") as staging:
+        staging.load(tmp_path / "r.csv")
+    (tmp_path / "s").unlink()
+    with Staging(tmp_path / "s") as staging:
+        staging.load(tmp_path / "r.csv")
+        staging._ask("SET memory_limit = '1MB'")
+        with pytest.raises(SensormendError, match="no room to stage readings") as caught:
+            staging._ask("SELECT list(range) FROM range(10000000)")
+    assert "\n" not in str(caught.value)
 
 
 def test_progress_goes_from_nothing_to_all(tmp_path: Path) -> None:

@@ -133,9 +133,12 @@ class Staging:
         """
         options = Options() if options is None else options
         self.close()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        for old in (self.path, self.path.with_name(self.path.name + ".wal")):
-            old.unlink(missing_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for old in (self.path, self.path.with_name(self.path.name + ".wal")):
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            raise SensormendError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
         found = find(source, self.folder / "spool")
         self._connect()
         self._ask(_SCHEMA)
@@ -280,7 +283,7 @@ class Staging:
         }
         try:
             self._engine = _duckdb().connect(str(self.path), config=config)
-        except OSError as error:
+        except (OSError, _duckdb().Error) as error:
             raise SensormendError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
         self._ask("SET TimeZone = 'UTC'")
         self._ask("SET preserve_insertion_order = true")
@@ -288,7 +291,12 @@ class Staging:
 
     def _ask(self, sql: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         # An answer that is not fetched to its end keeps the connection busy.
-        rows: list[tuple[Any, ...]] = self._engine.execute(sql, given).fetchall()
+        try:
+            rows: list[tuple[Any, ...]] = self._engine.execute(sql, given).fetchall()
+        except (_duckdb().OutOfMemoryException, _duckdb().IOException) as error:
+            if "read_csv" in sql or "read_parquet" in sql:
+                raise  # rather the file's fault, and said so there
+            raise SensormendError(f"{self.folder}: no room to stage readings: {reason_of(error)}") from None
         return rows
 
     def _columns(self, sql: str) -> dict[str, Any]:
