@@ -65,6 +65,8 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     for look in through:
         state = settle(model, look, today, verdict, result, tables, learning=True)
         learn(Taught(model, after, today, verdict, look.stack, state, tables, lessons), axes)
+        # What one stack needed is gone before the next one begins.
+        del state
         look.forget()
     model.channels = after
     lessons.apply(model)
