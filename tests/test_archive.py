@@ -61,7 +61,7 @@ def test_out_is_laid_out_as_the_design_says(mended: Path) -> None:
 
 
 def test_the_rows_are_those_of_clean_on_a_frame(mended: Path, table: Path) -> None:
-    frame = clean(pd.read_csv(table, parse_dates=["time"]))
+    frame = clean(pd.read_csv(table, parse_dates=["time"], float_precision="round_trip"))
     rows = rows_of(mended)
     for name in ("value", "n", "cleaned", "lower", "upper", "flag"):
         np.testing.assert_array_equal(rows[name].to_numpy(dtype=float), frame[name].to_numpy(dtype=float))

@@ -86,7 +86,7 @@ class Frame:
             return []
         where = self.table.select(
             sensor=nw.col(layout.sensor).cast(nw.String),
-            time=nw.Series.from_iterable("time", _times(self.table[layout.time]), backend=self.table.implementation),
+            time=nw.new_series("time", _times(self.table[layout.time]), backend=self.table.implementation),
             latitude=nw.col(layout.latitude).cast(nw.Float64),
             longitude=nw.col(layout.longitude).cast(nw.Float64),
         ).drop_nulls()
