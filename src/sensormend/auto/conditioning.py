@@ -7,7 +7,7 @@ others are solved for slot by slot. Neighbourhoods come in stacks, (neighbourhoo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -60,20 +60,25 @@ class Conditioned:
         self.expected[which], self.completed[which] = found.expected, found.completed
         self.pull[which] = found.pull
         self.precision[which] = found.precision
-        self.later.append((which, found))
+        anew = set(which.tolist())
+        self.later = [part for part in self.later if not anew.issuperset(part[0].tolist())]
+        # The rest is what variance and uncertainty are made of.
+        nothing = np.empty((0, 0, 0))
+        rest = replace(found, expected=nothing, completed=nothing, pull=nothing, precision=nothing)
+        self.later.append((which, rest))
 
     def variance(self) -> FloatArray:
         """Return the variance of `expected`, by the model."""
         found: FloatArray = np.ascontiguousarray(1 / self.sharpness.transpose(0, 2, 1))
         if self.absent:
-            self.absent.write(found, self.absent.variance(self.covariance, self.gaps, self.expected.shape[2]))
-        for which, part in self._newest():
+            self.absent.write(found, self.absent.variance(self.covariance, self.gaps, self.sharpness.shape[1]))
+        for which, part in self.later:
             found[which] = part.variance()
         return found
 
     def uncertainty(self) -> FloatArray:
         """Return the mean over the slots of the conditional covariance of `completed`, (..., member, member)."""
-        stack, members, slots = self.expected.shape
+        stack, slots, members = self.sharpness.shape
         total = np.zeros(stack * members * members)
         for gaps in self.gaps:
             total += gaps.summed(members, total.size)
@@ -81,18 +86,9 @@ class Conditioned:
         mean = total.reshape(stack, members, members)
         if self.absent:
             self.absent.open(self.covariance, mean)
-        for which, part in self._newest():
+        for which, part in self.later:
             mean[which] = part.uncertainty()
         return mean
-
-    def _newest(self) -> list[tuple[NDArray[np.intp], Conditioned]]:
-        """Return what was found later, but for what was found anew for all its neighbourhoods later still."""
-        if not self.later:
-            return []
-        newest = np.full(len(self.expected), -1)
-        for index, (which, _) in enumerate(self.later):
-            newest[which] = index
-        return [self.later[index] for index in np.unique(newest).tolist() if index >= 0]
 
 
 def condition(

@@ -87,7 +87,7 @@ def _try_rungs(model: Model, today: Today, verdict: Verdict, through: list[Look]
         stack, trusted, hoods = stack.part(np.flatnonzero(asked)), trusted[asked], hoods[asked]
     whole, view = hoods.size == len(model.hoods), through[0].latest()
     outlook = through[0].outlook() if whole else network.Outlook.of(stack, model.channels)
-    # Where views are kept, all neighbourhoods are in one stack.
-    expected = view.expected[hoods, : stack.members.shape[1]] if view else None
+    # What the present rungs make of it is known where one stack has all neighbourhoods.
+    expected = view.expected[hoods, : stack.members.shape[1]] if view and len(through) == 1 else None
     sample = network.Sample(stack, outlook, today.deviations(stack.members), trusted, expected)
     return network.try_rungs(model.pools, sample)
