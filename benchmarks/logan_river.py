@@ -358,7 +358,8 @@ def intervals(mended: Path, river: Sequence[Series]) -> list[Interval]:
     found = []
     with (mended / "faults.csv").open(encoding="utf-8") as file:
         for line in csv.DictReader(file):
-            one = lookup[line["sensor"], line["variable"]]
+            # A site that is silent as a whole is one line, of no variable.
+            one = lookup[line["sensor"], line["variable"] or VARIABLES[0]]
             start, end = time_of(line["from"]), time_of(line["to"])
             inside = (one.time >= start) & (one.time < end) & ~np.isnan(one.raw)
             label = one.label[inside]
@@ -368,7 +369,7 @@ def intervals(mended: Path, river: Sequence[Series]) -> list[Interval]:
             change = float(np.median(moved)) if len(moved) else np.nan
             found.append(
                 Interval(
-                    one.sensor, one.variable, start, end, line["reason"], len(label), shares, change, verdict, seen
+                    one.sensor, line["variable"], start, end, line["reason"], len(label), shares, change, verdict, seen
                 )
             )
     return found

@@ -504,3 +504,73 @@ def test_nothing_crashes_warns_or_forgets(seed: int, sensors: int, slots: int, s
     assert np.isnan(result.cleaned[..., ~known]).all()
     assert not result.evaluated[:, :5].any()
     assert np.isfinite(result.score).all()
+
+
+@pytest.mark.parametrize("sensors", [5, 16])
+def test_hours_in_which_nobody_has_a_reading_follow_the_hours_around_them(sensors: int) -> None:
+    truth = sound()[:sensors, :, LEARNED : LEARNED + 20]
+    readings = truth.copy()
+    readings[:, 11:16, 4::5] = np.nan
+    readings[:, 20:, 6::5] = np.nan
+    model = AutoOLRTR()
+    walk(model, sound()[:sensors, :, :LEARNED])
+    result = walk(model, readings)
+    gap = np.isnan(readings)
+    slots = np.arange(24)
+    line = np.array(
+        [[np.interp(slots, slots[~gone], day[~gone]) for gone, day in zip(gap[row].T, readings[row].T, strict=True)]
+         for row in range(sensors)]
+    ).transpose(0, 2, 1)  # fmt: skip
+    miss, straight = (np.sqrt(np.mean((found - truth)[gap] ** 2)) for found in (result.cleaned, line))
+    assert miss < 1.2 * straight
+    assert result.lower is not None
+    assert result.upper is not None
+    inside = (result.lower <= truth) & (truth <= result.upper)
+    assert inside[gap].mean() > 0.75
+
+
+def test_a_spike_goes_before_what_stands_beside_it() -> None:
+    readings = sound()[..., LEARNED : LEARNED + 5].copy()
+    # Everything that one station measures at that hour.
+    other = sound(seed=2)
+    both = np.stack([readings, 50 + other[..., LEARNED : LEARNED + 5]], axis=1)
+    learned = np.stack([sound()[..., :LEARNED], 50 + other[..., :LEARNED]], axis=1)
+    both[3, :, 12, 2] += np.array([-14, -30])
+    model = AutoOLRTR(fiber_axis=2)
+    for day in range(LEARNED):
+        model.update(learned[..., day])
+    found = [model.update(both[..., day]) for day in range(5)]
+    assert np.argwhere(found[2].spikes[3]).tolist() == [[0, 12], [1, 12]]
+    assert not found[2].faulty[3].any()
+
+
+def test_what_one_sensor_measures_is_no_company_for_it() -> None:
+    random = np.random.default_rng(0)
+    weather = random.normal(size=(24, 40)).cumsum(axis=0)
+    readings = weather + 0.1 * random.normal(size=(3, 4, 24, 40))
+    readings[1:, :, :, 30:] = np.nan
+    result = walk(AutoOLRTR(fiber_axis=2), readings)
+    assert result.evaluated[0, :, 10:30].all()
+    assert not result.evaluated[0, :, 30:].any()
+    assert (result.reason[0, :, 30:] == "alone").all()
+
+
+def test_a_lone_sensor_s_spike_is_seen_and_its_odd_day_is_not() -> None:
+    readings = sound()[:1, :, :40].copy()
+    readings[0, 9, 30] += 90
+    readings[0, :, 35] += 90
+    result = walk(AutoOLRTR(), readings)
+    assert np.argwhere(result.spikes[0]).tolist() == [[9, 30]]
+    assert not result.evaluated.any()
+
+
+def test_rewinding_forgets_what_was_going_on_and_nothing_else() -> None:
+    model = trained()
+    before = model.copy()
+    model.rewind()
+    assert model.periods == before.periods
+    day = sound()[..., LEARNED].copy()
+    day[4, 5:9] = np.nan
+    one, other = model.estimate(day), before.estimate(day)
+    np.testing.assert_allclose(one.cleaned, other.cleaned, atol=1.5)
+    AutoOLRTR().rewind()

@@ -16,7 +16,7 @@ from scipy.linalg import lapack
 
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Conditioned", "condition"]
+__all__ = ["Conditioned", "bridge", "condition"]
 
 STEPS = (1, 2, 4, 8)
 """Gaps in a slot up to which slots are solved together, padded to the one with the most; from there on it doubles."""
@@ -89,6 +89,24 @@ class Conditioned:
         for which, part in self.later:
             mean[which] = part.uncertainty()
         return mean
+
+
+def bridge(expected: FloatArray, trusted: BoolArray) -> None:
+    """Lead what is expected straight across slots in which nobody of a neighbourhood has a trusted reading.
+
+    Without this everyone is expected at their usual values there, whatever the hours before and after are like.
+    """
+    bare: BoolArray = np.asarray(~trusted.any(axis=1))
+    some = bare.any(axis=1)
+    if not some.any():
+        return
+    for index in np.flatnonzero(some & ~bare.all(axis=1)).tolist():
+        known, gap = np.flatnonzero(~bare[index]), np.flatnonzero(bare[index])
+        after = np.searchsorted(known, gap)
+        left, right = known[np.maximum(after - 1, 0)], known[np.minimum(after, known.size - 1)]
+        weight = np.where(right > left, (gap - left) / np.maximum(right - left, 1), 0.0)
+        course = expected[index]
+        course[:, gap] = course[:, left] + weight * (course[:, right] - course[:, left])
 
 
 def condition(

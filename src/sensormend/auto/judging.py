@@ -15,7 +15,7 @@ from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["COMPANY", "WARM", "Today", "Verdict", "judge_period", "related"]
+__all__ = ["COMPANY", "WARM", "Today", "Verdict", "judge_period", "others", "related"]
 
 WARM = 5
 """Periods a channel is learned before it is judged."""
@@ -24,7 +24,7 @@ UNRELATED = 0.2
 """Share of a channel's variance that the others must explain before they may judge it."""
 
 COMPANY = 2
-"""Other channels with readings that it takes to judge one."""
+"""Other sensors with readings that it takes to judge one; its own other variables share its fate and its weather."""
 
 EASE = 0.7
 """How much lower the limits are for a sensor that was wrong the period before, if wrong fibers always came in runs."""
@@ -133,7 +133,7 @@ class Verdict:
 def judge_period(model: Model, today: Today, looks: list[Look]) -> Verdict:
     """Flag fibers until nobody else is past the threshold; whoever is no longer past it comes back once."""
     verdict = Verdict.open(today.known.size)
-    judged = _judgeable([look.stack for look in looks], today)
+    judged = _judgeable(model, [look.stack for look in looks], today)
     if not judged.any():
         return verdict
     for look in looks:
@@ -165,7 +165,7 @@ def judge_period(model: Model, today: Today, looks: list[Look]) -> Verdict:
     return verdict
 
 
-def _judgeable(stacks: list[Stack], today: Today) -> BoolArray:
+def _judgeable(model: Model, stacks: list[Stack], today: Today) -> BoolArray:
     """Say whose fibers are compared with the others': those that have readings and company.
 
     Those who turn out to be unrelated are not called faulty, but what is unusual even for them is not learned.
@@ -174,8 +174,19 @@ def _judgeable(stacks: list[Stack], today: Today) -> BoolArray:
     seen = (today.count > 0) & today.known
     for stack in stacks:
         company = seen[stack.members] & stack.real
-        judgeable[stack.rows] = stack.flat(company & (company.sum(axis=1, keepdims=True) - company >= COMPANY))
+        judgeable[stack.rows] = stack.flat(company & (others(model, stack, company) >= COMPANY))
     return judgeable
+
+
+def others(model: Model, stack: Stack, present: BoolArray) -> NDArray[np.intp]:
+    """Return for every member how many other sensors of its neighbourhood are present."""
+    if model.variables == 1:
+        return np.asarray(present.sum(axis=1, keepdims=True) - present)
+    sensor, count = stack.members // model.variables, np.zeros(present.shape, dtype=np.intp)
+    for row, whose, there in zip(count, sensor, present, strict=True):
+        seen = np.unique(whose[there])
+        row[:] = seen.size - np.isin(whose, seen)
+    return count
 
 
 def related(model: Model, stack: Stack) -> BoolArray:

@@ -232,7 +232,9 @@ def _learn_residuals(period: Taught, sound: BoolArray) -> None:
     square /= np.exp(2 * event)
     before = channels.residual[rows]
     rate = np.maximum(1 / np.maximum(channels.days[rows], 1), 0.03)
-    capped = np.minimum(square, np.where(before > 0, 9 * before, np.inf))
+    # A hundredth of a sensor's own variation is next to nothing: one that began alone must not stay there.
+    nothing = 1e-4 * period.stack.flat(period.state.prior.diagonal(axis1=1, axis2=2))
+    capped = np.minimum(square, np.where(before > 0, np.maximum(9 * before, nothing), np.inf))
     learned = np.where(sound, before + rate * (capped - before), before)
     born = period.stack.flat(period.state.newborns.born)
     after = np.where(born, period.flat("size") ** 2, learned)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sensormend.auto.conditioning import Conditioned, condition
+from sensormend.auto.conditioning import Conditioned, bridge, condition
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.network import Outlook
@@ -48,6 +48,7 @@ class Look:
     def view(self, which: IntArray | None, deviation: FloatArray, trusted: BoolArray) -> Conditioned:
         """Condition on what is trusted, and remember it."""
         found = condition(self.prior(which), deviation, trusted, self.part(which).real)
+        bridge(found.expected, trusted)
         if self.kept and which is None:
             self._view = found
         elif self._view is not None and which is not None:

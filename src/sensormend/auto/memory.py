@@ -99,6 +99,12 @@ class Channels:
         """Return these channels with these arrays of their own; the others are shared."""
         return self._map(lambda name, array: array.copy() if name in names else array)
 
+    def rewind(self) -> None:
+        """Let go of what ties the next period to the last one."""
+        unknown = Channels.new(self.days.size, self.mean.shape[1])
+        for name in ("last", "age", "daily", "flagged", "held", "held_level", "former"):
+            getattr(self, name)[:] = getattr(unknown, name)
+
     def forget(self, rows: IntArray) -> None:
         """Make these channels unknown again, but for the doubt about them."""
         unknown = Channels.new(rows.size, self.mean.shape[1])

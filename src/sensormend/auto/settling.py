@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.auto import judge, timeline
-from sensormend.auto.conditioning import Conditioned, condition
-from sensormend.auto.judging import COMPANY, WARM, Today, Verdict, related
+from sensormend.auto.conditioning import Conditioned, bridge, condition
+from sensormend.auto.judging import COMPANY, WARM, Today, Verdict, others, related
 from sensormend.auto.looks import Look
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import IntArray
@@ -32,6 +32,16 @@ known, within these. A tenth takes faults of young sensors for levels (repaired 
 
 SPIKE = 7.0
 """Standard deviations from the network and from its own neighbours in time that make a single reading a spike."""
+
+
+SPIKE_ROUNDS = 8
+"""How often spikes are looked for: one goes at a time per slot, and a probe out of the water spoils all it measures."""
+
+FEW = 8
+"""Where nobody else can judge, at most one reading in so many may be a spike."""
+
+BESIDE = 2
+"""Slots on each side in which a worse one goes first: a reading is judged by its neighbours in time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,6 +306,7 @@ def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray, *,
         stack.real[which],
         None if joined else state.view.precision[which],
     )
+    bridge(view.expected, state.trusted[which] & known)
     state.view.put(which, view)
     expected = judge.smoothed(view.expected, today.ripple[stack.members[which]][:, :, None])
     state.expected[which] = np.where(known, expected, state.expected[which])
@@ -303,17 +314,23 @@ def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray, *,
 
 
 def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
-    """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
+    """Find single readings far from the network and from their own neighbours in time; the worst of a slot first.
+
+    The hours before and after tell a spike also where no other sensor can, but nothing of a fiber that is odd as a
+    whole.
+    """
     spikes = np.zeros(state.observed.shape, dtype=bool)
-    settled = ~state.flagged & _evaluated(model, stack, today, state)
+    settled = ~state.flagged & stack.real & (model.channels.days[stack.members] >= WARM)
+    judged, count = _evaluated(model, stack, today, state), today.count[stack.members]
     unit = np.maximum(state.size * np.exp(state.event), 1e-300)
     channels = model.channels
     limit = np.where(settled, SPIKE * unit, np.inf)
     which = np.arange(len(limit))
-    for _ in range(3):
+    for _ in range(SPIKE_ROUNDS):
         # Where nothing has changed since, there is nothing more to find.
         large = np.abs(state.residual[which]) > limit[which][:, :, None]
         large &= state.trusted[which]
+        large &= (judged[which] | (FEW * large.sum(axis=2) <= count[which]))[:, :, None]
         hood, row, _ = np.nonzero(large)
         if hood.size == 0:
             break
@@ -337,7 +354,7 @@ def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: Fl
         over /= unit[hood, row][carried.row] * np.sqrt(carried.open)
         worst = np.zeros((len(limit), model.slots))
         np.maximum.at(worst, (home, carried.slot), over)
-        found = (over > SPIKE) & (over == worst[home, carried.slot])
+        found = (over > SPIKE) & (over == worst[home, carried.slot]) & (over >= _beside(over, carried, cells.shape))
         if not found.any():
             break
         at = home[found], row[carried.row[found]], carried.slot[found]
@@ -347,6 +364,14 @@ def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: Fl
         which = np.unique(at[0])
         _recondition(stack, today, state, which, joined=silenced)
     return spikes
+
+
+def _beside(over: FloatArray, carried: timeline.Carried, shape: tuple[int, ...]) -> FloatArray:
+    """Return the largest of the numbers that a fiber has in the slots beside each: a spike spoils its neighbours."""
+    dense = np.zeros((shape[0], shape[1] + 2 * BESIDE))
+    dense[carried.row, carried.slot + BESIDE] = over
+    around = [dense[carried.row, carried.slot + BESIDE + step] for step in range(-BESIDE, BESIDE + 1) if step]
+    return np.asarray(np.max(around, axis=0))
 
 
 def _bound(stack: Stack, today: Today, state: Settled, estimate: FloatArray) -> None:
@@ -361,14 +386,14 @@ def _bound(stack: Stack, today: Today, state: Settled, estimate: FloatArray) -> 
     variable = today.variable[stack.members]
     home, usual, size = np.nonzero(stack.mine)[0], stack.flat(state.usual), stack.flat(state.size)
     for which in np.unique(today.variable[stack.rows[whole]]).tolist():
-        others = (variable == which) & seen
-        mine = np.flatnonzero(whole & (today.variable[stack.rows] == which) & (others.sum(axis=1) >= 2 * COMPANY)[home])
+        near = (variable == which) & seen
+        mine = np.flatnonzero(whole & (today.variable[stack.rows] == which) & (near.sum(axis=1) >= 2 * COMPANY)[home])
         if mine.size == 0:
             continue
         hoods, place = np.unique(home[mine], return_inverse=True)
-        there = state.trusted[hoods] & others[hoods][:, :, None]
+        there = state.trusted[hoods] & near[hoods][:, :, None]
         values, ways = (state.deviation + state.usual)[hoods], state.usual[hoods]
-        asked = others[hoods][:, :, None]
+        asked = near[hoods][:, :, None]
         own, margin = usual[mine], size[mine]
         lowest, highest = (
             np.where(there, values, np.inf).min(axis=(1, 2)), np.where(there, values, -np.inf).max(axis=(1, 2))
@@ -383,8 +408,8 @@ def _bound(stack: Stack, today: Today, state: Settled, estimate: FloatArray) -> 
 
 def _evaluated(model: Model, stack: Stack, today: Today, state: Settled) -> BoolArray:
     """Say whose fibers the others can judge."""
-    present = state.trusted.any(axis=2)
-    company = present.sum(axis=1, keepdims=True) - present >= COMPANY
+    present: BoolArray = np.asarray(state.trusted.any(axis=2))
+    company = others(model, stack, present) >= COMPANY
     seasoned = model.channels.days[stack.members] >= WARM
     return np.asarray(seasoned & state.related & company & (today.count[stack.members] > 0) & stack.real)
 

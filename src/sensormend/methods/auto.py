@@ -174,6 +174,11 @@ class AutoOLRTR:
             recovery = self.update(tensor)
         return recovery
 
+    def rewind(self) -> None:
+        """Prepare for readings from earlier times: what is known stays, what was going on just now is over."""
+        if self._model is not None:
+            self._model.channels.rewind()
+
     def copy(self) -> AutoOLRTR:
         """Return a model that knows the same and goes its own way."""
         twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed)
