@@ -82,7 +82,7 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
 
 def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
     places = Places.read(options.coordinates) if options.coordinates else Places.of(frame.positions())
-    rows, tally = _mend(frame.readings(), options, places)
+    rows, tally = _mend(frame.readings(), options, places, details=details)
     mended = frame.like(columns_of(rows))
     if not details:
         return mended
@@ -103,7 +103,7 @@ def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
         places = Places.read(options.coordinates)
     else:
         places = Places.of(Position(name, 0, *where) for name, where in locations_of(array, options).items())
-    rows, tally = _mend(whole, options, places)
+    rows, tally = _mend(whole, options, places, details=details)
     dataset = dataset_of(rows, places.coordinates, attributes_of(array, options))
     if not details:
         return dataset
@@ -132,7 +132,7 @@ def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
     return columns
 
 
-def _mend(readings: Readings, options: Options, places: Places) -> tuple[Rows, Tally]:
+def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
     readings = places.settle(readings)
     survey = look(readings, options)
     source = InMemory.of(readings, survey.grid)
@@ -142,7 +142,8 @@ def _mend(readings: Readings, options: Options, places: Places) -> tuple[Rows, T
     tally = Tally(survey.grid, readings.variables)
     parts = []
     for mended in walk(source, mender, one_pass=options.one_pass):
-        tally.add(mended)
+        if details:
+            tally.add(mended)
         parts.append(mended.asked)
     rows = Rows.concatenate(parts)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
