@@ -146,17 +146,46 @@ def test_an_out_that_is_there_is_kept_unless_told_otherwise(table: Path, mended:
     (out / "mine.txt").write_text("mine")
     with pytest.raises(ConfigError, match="--overwrite replaces it"):
         clean_archive(table, out)
+    with pytest.raises(ConfigError, match="sensormend did not write"):
+        clean_archive(table, out, overwrite=True)
+    assert (out / "mine.txt").read_text() == "mine"
+    (out / "mine.txt").rename(out / "run.json")
     with pytest.raises(InputError):
         clean_archive(tmp_path / "nothing.csv", out, overwrite=True)
-    assert (out / "mine.txt").read_text() == "mine"
+    assert (out / "run.json").read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
+    (tmp_path / "out.old").mkdir()
     clean_archive(table, out, overwrite=True)
     assert {path.name for path in out.iterdir()} == ALL
-    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "out.old"}
     with pytest.raises(ConfigError, match="say one of them"):
         clean_archive(table, out, overwrite=True, resume=True)
     with pytest.raises(ConfigError, match="nothing to resume"):
         clean_archive(table, tmp_path / "other", resume=True)
+
+
+def test_the_readings_are_never_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    path = write_csv(folder / "readings.csv", city_readings(days=12))
+    (folder / "run.json").write_text("{}")
+    (tmp_path / "link").symlink_to(folder)
+    for out in (path, folder, tmp_path / "link", folder / ".." / "mine"):
+        with pytest.raises(ConfigError, match=r"would be replaced|choose another"):
+            clean_archive(path, out, overwrite=True)
+    assert {entry.name for entry in folder.iterdir()} == {"readings.csv", "run.json"}
+    (tmp_path / "nowhere").symlink_to(tmp_path / "not-there")
+    with pytest.raises(ConfigError, match="is there already"):
+        clean_archive(path, tmp_path / "nowhere")
+
+
+def test_an_out_among_the_readings_is_not_read(tmp_path: Path) -> None:
+    write_csv(tmp_path / "readings.csv", city_readings(days=12))
+    first = clean_archive(tmp_path, tmp_path / "out")
+    again = clean_archive(tmp_path, tmp_path / "one.csv.gz")
+    third = clean_archive(tmp_path, tmp_path / "out2")
+    assert first.readings == again.readings == third.readings
+    clean_archive(tmp_path / "readings.csv", tmp_path / "out", overwrite=True)
 
 
 def test_two_runs_do_not_write_one_out(table: Path, tmp_path: Path) -> None:
@@ -164,8 +193,12 @@ def test_two_runs_do_not_write_one_out(table: Path, tmp_path: Path) -> None:
 
     work = tmp_path / "out.partial"
     work.mkdir()
-    with locked(work / ".lock", "x"), pytest.raises(SensormendError, match="another run is writing"):
-        clean_archive(table, tmp_path / "out", resume=True)
+    (work / "half.txt").write_text("done so far")
+    with locked(work / ".lock", "x"):
+        for resume in (True, False):
+            with pytest.raises(SensormendError, match="another run is writing"):
+                clean_archive(table, tmp_path / "out", resume=resume, overwrite=not resume)
+    assert (work / "half.txt").exists()
 
 
 def test_what_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from sensormend.checkpoint import Checkpoint
 from sensormend.cleaning import mender_for
 from sensormend.errors import ConfigError, InputError, StateError
-from sensormend.files import locked, now, surroundings
+from sensormend.files import now, surroundings
 from sensormend.grid import ANCHOR, Grid
 from sensormend.io import postgres
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
@@ -95,28 +95,31 @@ def clean_archive(
     """
     options, target = options or Options(), Target.of(out)
     started = monotonic()
-    made = target.claim(overwrite=overwrite, resume=resume)
-    with locked(target.work / ".lock", f"another run is writing {target.path}: wait for it"):
+    identity = _identity(source)
+    files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
+    with target.claimed(files, overwrite=overwrite, resume=resume):
         try:
-            run = _Run(source, target, options, stages)
+            run = _Run(source, identity, target, options, stages)
             report = run.mend(started)
             run.finish(report)
         except (InputError, ConfigError):
             # The same call would end the same way: there is nothing to go on with.
-            if made:
-                shutil.rmtree(target.work, ignore_errors=True)
+            if not resume:
+                target.give_up()
             raise
-    target.publish(overwrite=overwrite)
+        target.publish()
     return report
 
 
 class _Run:
     """One run over one archive, in its work folder."""
 
-    def __init__(self, source: Source, target: Target, options: Options, stages: Stages) -> None:
+    def __init__(
+        self, source: Source, identity: list[list[str | int]], target: Target, options: Options, stages: Stages
+    ) -> None:
         self.target, self.options, self.stages = target, options, stages
         self.checkpoint = Checkpoint(target.work / "state")
-        self.source = _identity(source)
+        self.source = identity
         job = hashlib.sha256(json.dumps([self.source, _told(options)]).encode()).hexdigest()
         if (self.checkpoint.job or job) != job:
             raise ConfigError(

@@ -91,15 +91,19 @@ def _folder(folder: Path, given: str) -> list[Found]:
 
 def _below(folder: Path) -> list[Path]:
     """Return the files of readings below a folder, sorted; hidden ones and those half written are left out."""
-    files = [Path(where) / name for where, inner, names in os.walk(folder) for name in names if _walk(inner)]
+    files = [
+        Path(where) / name for where, inner, names in os.walk(folder) if _walk(Path(where), inner) for name in names
+    ]
     files = [file for file in files if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
-    known = sorted(file for file in files if format_of(file))
+    known = sorted(file for file in files if format_of(file) and not file.with_name(f"{file.name}.meta").is_dir())
     sure = [file for file in known if not _unpacked_name(file).endswith(_UNSURE)]
     return sure or known
 
 
-def _walk(inner: list[str]) -> bool:
-    inner.sort()
+def _walk(where: Path, inner: list[str]) -> bool:
+    """Go on below in the order of names, but not into what `clean` wrote there itself."""
+    ours = [name for name in inner if name.endswith((".partial", ".meta")) or (where / name / "run.json").exists()]
+    inner[:] = sorted(set(inner).difference(ours))
     return True
 
 
