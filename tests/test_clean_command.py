@@ -1,5 +1,6 @@
 """`sensormend clean` and `sensormend explain` as a person types them."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feeds import city_readings, write_csv
+from feeds import START, city_readings, write_csv
 from sensormend.clean_command import _fill, _valid
 from sensormend.cli import main
 from sensormend.errors import ConfigError
+from sensormend.readings import DAY, Readings
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,8 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "out", "--value", "temp"], 2, "temp"),
         (["clean", "readings.csv", "out", "--config", "none.toml"], 2, "there is no file"),
         (["clean", "readings.csv", "out", "--maintenance", "none.csv"], 2, "none.csv"),
+        (["clean", "readings.csv", "out", "--valid", "tmp=-40,50"], 2, "valid speaks of 'tmp'"),
+        (["clean", "", "out"], 1, "READINGS is empty"),
         (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
         (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),
         (["clean", "readings.csv", "readings.csv/out"], 1, "readings.csv"),
@@ -99,9 +103,11 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(
     monkeypatch.chdir(place)
     before = sorted(path.name for path in place.iterdir())
     assert main(words) == code
-    line = capsys.readouterr().err.strip().splitlines()[-1]
-    assert line.startswith("sensormend: ")
-    assert said in line
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("sensormend: ")
+    assert said in lines[-1]
+    # Work that was done before it failed may have been told of; nothing else.
+    assert all(line.startswith(("reading", "sorting")) for line in lines[:-1])
     assert sorted(path.name for path in place.iterdir()) == before
 
 
@@ -140,3 +146,31 @@ def test_rows_per_reading_are_explained_by_their_slots(
     told = capsys.readouterr().out
     assert "s03 read" in told
     assert "correlation" in told
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    readings = city_readings(days=20)
+    readings = Readings(
+        tuple(f"T[/{name}]" for name in readings.sensors), readings.variables, readings.sensor, readings.variable,
+        readings.time, np.where((readings.sensor == 2) & (readings.time > START + 15 * DAY), 60.0, readings.value),
+    )  # fmt: skip
+    write_csv(tmp_path / "readings.csv", readings)
+    assert main(["clean", str(tmp_path / "readings.csv"), str(tmp_path / "out[1]")]) == 0
+    told = capsys.readouterr().out
+    assert "T[/s02]" in told
+    assert "out[1]" in told
+
+
+def test_a_pipe_is_read_once(place: Path, tmp_path: Path) -> None:
+    words = f"sensormend clean <(cat {place / 'readings.csv'}) {tmp_path / 'out'}"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["bash", "-c", words],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "out" / "sensors.csv").exists()

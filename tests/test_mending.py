@@ -190,6 +190,20 @@ def with_note(action: str, start: int, end: int) -> Mender:
     return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)))
 
 
+@pytest.mark.parametrize(("action", "said"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
+def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
+    action: str, said: tuple[int, str, float | None]
+) -> None:
+    readings = changed(sound(), 3, 9, 7, 70.0)
+    notes = Maintenance((Note("s03", START + 9 * DAY, START + 10 * DAY, action),))
+    mender = Mender(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
+    mended = next(entry for entry in mend(readings, mender) if entry.period == FIRST + 9)
+    for rows in (mended.rows, mended.asked):
+        there = cell(rows, "s03", 9, 7)
+        assert (there["flag"], there["reason"], there["value"]) == (*said[:2], 70.0)
+        assert said[2] is None or there["cleaned"] == said[2]
+
+
 def test_a_recalibrated_sensor_starts_over() -> None:
     readings = sound(25)
     readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY)] += 15

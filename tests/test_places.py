@@ -5,7 +5,7 @@ import pytest
 
 from sensormend.errors import ConfigError
 from sensormend.places import MOVED, Places, Position
-from sensormend.readings import DAY, Readings
+from sensormend.readings import DAY, HOUR, Readings
 
 
 def test_distances_are_metres_also_across_the_date_line() -> None:
@@ -26,9 +26,24 @@ def test_a_sensor_that_wanders_a_little_stays_and_one_that_moves_is_a_new_one() 
         ]
     )
     assert places.moved == ["a"]
-    assert places.stays["a"] == [(0, "a"), (2 * DAY, "a@2"), (3 * DAY, "a@3")]
-    assert set(places.coordinates) == {"a", "a@2", "a@3", "b"}
+    assert places.stays["a"] == [(0, "a"), (2 * DAY, "a@2"), (3 * DAY, "a")]
+    assert set(places.coordinates) == {"a", "a@2", "b"}
     assert MOVED > 44
+
+
+def test_a_receiver_without_a_fix_moves_nobody() -> None:
+    course = [Position("a", 0, 50.0, 10.0)]
+    for day in range(1, 20):
+        wrong = (0.0, 0.0) if day % 2 else (53.0, 12.0)
+        course += [Position("a", day * DAY, *wrong), Position("a", day * DAY + HOUR, 50.0, 10.0)]
+    places = Places.of(course)
+    assert not places.moved
+    assert places.coordinates == {"a": (50.0, 10.0)}
+
+
+def test_the_name_of_another_sensor_is_not_taken() -> None:
+    moves = [Position("a", 0, 41.0, -111.0), Position("a", 5 * DAY, 42.0, -111.0)]
+    assert Places.of(moves, ["a", "a@2"]).stays["a"][1][1] == "a@3"
 
 
 def test_readings_go_to_what_the_sensor_became() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feeds import START, city_readings
-from sensormend.errors import InputError
+from sensormend.errors import ConfigError, InputError
 from sensormend.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.survey import STEPS, fill_values, look
@@ -140,3 +140,22 @@ def test_what_is_said_about_fill_values_goes_before_what_is_found() -> None:
     assert -999 in look(readings, Options()).fill[""]
     assert look(readings, Options.of(fill=[])).fill[""] == ()
     assert look(readings, Options.of(fill=[7])).fill[""] == (7.0,)
+
+
+def test_a_guess_goes_behind_the_limits_that_somebody_gave() -> None:
+    readings = city_readings()
+    readings.value[::50] = 99.5
+    assert 99.5 in look(readings, Options()).fill[""]
+    survey = look(readings, Options.of(valid=[-40, 50]))
+    assert 99.5 not in survey.fill[""]
+    assert -9999 in survey.fill[""]
+    assert not survey.notes
+
+
+@pytest.mark.parametrize(("period", "slots"), [("365d", 288), ("1439min", 20), ("7d", 168), ("36h", 36)])
+def test_a_period_that_somebody_gave_is_divided_somehow_or_refused(period: str, slots: int) -> None:
+    options = Options.of(period=period)
+    grid = look(course([ticks(HOUR, 40)] * 3), options).grid
+    assert grid.slots == slots
+    with pytest.raises(ConfigError, match="has no two steps"):
+        look(course([ticks(HOUR, 40)] * 3), Options.of(period="1h", step="1h"))

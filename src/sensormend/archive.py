@@ -22,10 +22,11 @@ from sensormend.grid import ANCHOR, Grid
 from sensormend.io import postgres
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
 from sensormend.io.netcdf import attributes_of, locations_of
-from sensormend.io.sources import find, format_of
+from sensormend.io.sources import find, format_of, is_stream
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.writing import RowWriter
+from sensormend.maintenance import ALL, Maintenance
 from sensormend.options import Options, in_words
 from sensormend.places import Places, Position
 from sensormend.readings import Readings
@@ -164,7 +165,7 @@ class _Run:
             periods=len(source.periods),
             flags=tally.flags,
             filled=tally.filled,
-            notes=(*survey.notes, *self._moves()),
+            notes=(*survey.notes, *self._remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
@@ -205,7 +206,7 @@ class _Run:
         seen = [Position(sensors[code], time, *where) for code, time, *where in self.staging.locations]
         for path in self._labelled():
             seen += [Position(sensor, 0, *where) for sensor, where in locations_of(path, self.options).items()]
-        return Places.of(seen)
+        return Places.of(seen, sensors)
 
     def _labelled(self) -> list[Path]:
         """Return the NetCDF files among the readings; they say more than readings."""
@@ -219,8 +220,17 @@ class _Run:
             found.update(attributes_of(path, self.options))
         return found
 
-    def _moves(self) -> list[str]:
-        return [f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved]
+    def _remarks(self) -> list[str]:
+        """Return what is worth telling about the sensors: who moved, and who is spoken of but never heard."""
+        told = [f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved]
+        heard = {*self.staging.sensors, *self.places.coordinates}
+        if self.options.maintenance:
+            names = {note.sensor for note in Maintenance.read(self.options.maintenance).notes} - {ALL, *heard}
+            told += [
+                f"{self.options.maintenance.name} speaks of {name}, of which there is no reading"
+                for name in sorted(names)
+            ]
+        return told
 
     def _record(self, report: Report) -> dict[str, Any]:
         grid = report.grid
@@ -284,8 +294,10 @@ def _identity(source: Source) -> list[list[str | int]]:
     if not isinstance(source, str | os.PathLike):
         return [entry for part in source for entry in _identity(part)]
     given = os.fspath(source)
-    if given == "-" or given.startswith(postgres.SCHEMES):
-        return [[given if given == "-" else postgres.shown(given)]]
+    if given.startswith(postgres.SCHEMES):
+        return [[postgres.shown(given)]]
+    if given == "-" or is_stream(Path(given)):
+        return [[given]]
     files = [(file.shown, file.path.stat()) for file in find(given, Path())]
     return [[shown, stat.st_size, stat.st_mtime_ns] for shown, stat in files]
 

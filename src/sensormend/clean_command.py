@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
@@ -195,30 +196,29 @@ class _Speed(ProgressColumn):
 
 @contextmanager
 def _stages() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
-    """Show a bar per stage of the work on stderr."""
+    """Show on stderr how far each stage of the work is: a bar on a terminal, a line at its end elsewhere."""
+    console = Console(stderr=True)
     bars = Progress(
         TextColumn("{task.description:<8}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), _Speed(),
-        TimeRemainingColumn(), console=Console(stderr=True),
+        TimeRemainingColumn(), console=console, disable=not console.is_terminal, transient=True,
     )  # fmt: skip
-    open_tasks: list[Any] = []
+    current: list[tuple[str, int, float]] = []
 
     def finish() -> None:
-        for task in open_tasks:
-            bars.update(task, completed=1.0)
-        open_tasks.clear()
+        while current:
+            name, readings, began = current.pop()
+            seconds = perf_counter() - began
+            speed = f", {readings / seconds:,.0f} readings/s" if readings and seconds > 0 else ""
+            console.print(f"{name:<8} {seconds:.1f} s{speed}", highlight=False)
 
     def begin(name: str, readings: int) -> Callable[[float], None]:
         finish()
+        current.append((name, readings, perf_counter()))
+        for old in bars.task_ids:
+            bars.remove_task(old)
         task = bars.add_task(name, total=1.0, readings=readings)
-        open_tasks.append(task)
         return lambda done: bars.update(task, completed=done)
 
     with bars:
-        try:
-            yield begin
-        except BaseException:
-            # What is said next is why it stopped; a bar that stands still above it is no help.
-            for task in bars.task_ids:
-                bars.remove_task(task)
-            raise
-        finish()
+        yield begin
+    finish()

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.errors import InputError
+from sensormend.errors import ConfigError, InputError
 from sensormend.frames import Frame, columns_of, is_frame
 from sensormend.grid import Grid
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.maintenance import Maintenance
 from sensormend.mending import Mender
-from sensormend.options import Options
+from sensormend.options import EVERY, Options
 from sensormend.places import Places, Position
 from sensormend.readings import Readings, Rows
 from sensormend.survey import Survey, believable, look
@@ -81,8 +81,9 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
 
 
 def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
-    places = Places.read(options.coordinates) if options.coordinates else Places.of(frame.positions())
-    rows, tally = _mend(frame.readings(), options, places, details=details)
+    readings, said = frame.readings(), options.coordinates
+    places = Places.read(said) if said else Places.of(frame.positions(), readings.sensors)
+    rows, tally = _mend(readings, options, places, details=details)
     mended = frame.like(columns_of(rows))
     if not details:
         return mended
@@ -152,6 +153,11 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
 
 def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
     """Return a mender for what was found and said."""
+    for name, said in (("valid", options.valid), ("fill", options.fill or {})):
+        unknown = sorted(set(said).difference(variables, [EVERY]))
+        if unknown:
+            there = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
+            raise ConfigError(f"{name} speaks of {unknown[0]!r}; there is {there}")
     return Mender(
         survey.grid,
         variables,

@@ -80,19 +80,18 @@ class Frame:
         return readings if layout.across == "value" else readings.taken(~np.isnan(value))
 
     def positions(self) -> list[Position]:
-        """Return every place at which a sensor was, with the time it was first there."""
+        """Return every place to which a sensor came, with the time."""
         layout = self.layout
         if layout.latitude is None or layout.longitude is None or layout.sensor is None:
             return []
-        where = self.table.select(
-            sensor=nw.col(layout.sensor).cast(nw.String),
-            time=nw.new_series("time", _times(self.table[layout.time]), backend=self.table.implementation),
-            latitude=nw.col(layout.latitude).cast(nw.Float64),
-            longitude=nw.col(layout.longitude).cast(nw.Float64),
-        ).drop_nulls()
-        first = where.group_by("sensor", "latitude", "longitude").agg(nw.col("time").min())
-        return [Position(row["sensor"], int(row["time"]), row["latitude"], row["longitude"])
-                for row in first.iter_rows(named=True)]  # fmt: skip
+        names, sensor = _codes(self.table[layout.sensor])
+        time = _times(self.table[layout.time])
+        place = np.stack([_numbers(self.table[name]) for name in (layout.latitude, layout.longitude)], axis=1)
+        told = np.flatnonzero(np.isfinite(place).all(axis=1))
+        told = told[np.lexsort((time[told], sensor[told]))]
+        new = np.ones(told.size, dtype=bool)
+        new[1:] = (np.diff(sensor[told]) != 0) | (np.diff(place[told].round(4), axis=0) != 0).any(axis=1)
+        return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in told[new]]
 
     def like(self, columns: Mapping[str, Any]) -> Any:
         """Return columns as a frame of the same kind."""

@@ -16,11 +16,12 @@ from sensormend.errors import ConfigError
 from sensormend.readings import SECOND
 from sensormend.recovery import BoolArray
 
-__all__ = ["ACTIONS", "Maintenance", "Note", "as_time"]
+__all__ = ["ACTIONS", "ALL", "Maintenance", "Note", "as_time"]
 
 ACTIONS = ("ignore", "recalibrated", "real")
 EVER = np.iinfo(np.int64).max // 4
 ALL = "*"
+"""Stands for every sensor."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ __all__ = ["Mended", "Mender"]
 
 STATE_VERSION = 1
 NEVER = np.iinfo(np.int64).min // 4
+AGAIN = "\x1f"
+"""Between a name and how often its sensor was set right, as the model has it: no name of a sensor holds this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +207,7 @@ class Mender:
             slots,
             recovery.low_rank.reshape(-1, grid.slots)[listed],
             recovery.score.ravel()[listed],
-            _reading_rows(slots, readings, placed, listed) if self._per_reading else None,
+            _reading_rows(slots, readings, placed, listed, _either(hidden, real)) if self._per_reading else None,
         )
 
     def _recover(self, minibatch: FloatArray, labels: list[str]) -> Recovery:
@@ -221,7 +223,7 @@ class Mender:
         if not any(note.action == "recalibrated" for note in self._maintenance.notes):
             return names
         generations = (self._maintenance.generation(name, period_end) for name in names)
-        return [f"{name}#{turn}" if turn else name for name, turn in zip(names, generations, strict=True)]
+        return [f"{name}{AGAIN}{turn}" if turn else name for name, turn in zip(names, generations, strict=True)]
 
     def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
         """Return the row of every reading's sensor; sensors that are new get theirs, by name."""
@@ -273,8 +275,16 @@ def _slot_rows(
     )
 
 
-def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolArray) -> Rows:
-    """Give every reading its slot's verdict, and every slot without a reading its own row."""
+def _either(hidden: BoolArray | None, real: BoolArray | None) -> BoolArray | None:
+    return real if hidden is None else hidden if real is None else hidden | real
+
+
+def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolArray, noted: BoolArray | None) -> Rows:
+    """Give every reading its slot's verdict, and every slot without a reading its own row.
+
+    In cells that people have `noted` something about, limits say nothing.
+    """
+    beyond = placed.beyond if noted is None else placed.beyond & ~noted.ravel()[placed.cell]
     per_slot = len(slots) // max(int(listed.sum()), 1)
     first = np.full(listed.size, -1, dtype=np.int64)
     first[listed] = np.arange(int(listed.sum())) * per_slot
@@ -294,11 +304,11 @@ def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolA
     value = np.where(placed.no_number, np.nan, readings.value)
     slot_value, flag, reason, origin = slots.value[row], slots.flag[row], slots.reason[row], slots.origin[row]
     clash = placed.repeated & (value != slot_value) & (slots.reason[row] == REASONS.index("duplicate"))
-    flag = np.where(placed.no_number, Flag.MISSING, np.where(placed.beyond, Flag.FAIL, flag))
+    flag = np.where(placed.no_number, Flag.MISSING, np.where(beyond, Flag.FAIL, flag))
     flag = np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag)
     reason = np.where(placed.no_number, REASONS.index("fill"), reason)
-    reason = np.where(placed.beyond, REASONS.index("implausible"), reason)
-    own = (origin == 1) & ~placed.no_number & ~placed.beyond & ~placed.repeated
+    reason = np.where(beyond, REASONS.index("implausible"), reason)
+    own = (origin == 1) & ~placed.no_number & ~beyond & ~placed.repeated
     values = {name: np.where(own, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")}
     return Rows(
         sensors=slots.sensors,

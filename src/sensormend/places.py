@@ -7,19 +7,23 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 
 from sensormend.errors import ConfigError
 from sensormend.maintenance import as_time
-from sensormend.readings import Readings
+from sensormend.readings import DAY, Readings
 
 __all__ = ["Places", "Position"]
 
 MOVED = 150.0
 """Metres from where it stood that make a sensor another one: a cheap GPS wanders by tens of metres, and so does whoever
 reads coordinates off a map."""
+
+STAY = DAY
+"""How long a sensor must be somewhere to have moved there."""
 
 EARTH = 6_371_000.0
 
@@ -43,7 +47,7 @@ class Position:
 
 @dataclass(eq=False)
 class Places:
-    """The places of all sensors; after its first move sensor `a` is `a@2`, then `a@3`."""
+    """The places of all sensors; after its first move sensor `a` is `a@2`, then `a@3`, and `a` again where it was."""
 
     stays: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     coordinates: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -51,21 +55,33 @@ class Places:
     _renamed: Sequence[str] = ()
 
     @classmethod
-    def of(cls, positions: Iterable[Position]) -> Places:
-        """Follow the sensors through their positions."""
+    def of(cls, positions: Iterable[Position], taken: Iterable[str] = ()) -> Places:
+        """Follow the sensors through their positions, each of which holds until the next one.
+
+        Parameters
+        ----------
+        positions
+            Where the sensors were seen; 0, 0 is a receiver that does not know where it is.
+        taken
+            The names that sensors have already.
+        """
+        seen: dict[str, list[Position]] = {}
+        for place in sorted(positions, key=lambda place: (place.sensor, place.time)):
+            if abs(place.latitude) <= 90 and abs(place.longitude) <= 360 and (place.latitude or place.longitude):
+                seen.setdefault(place.sensor, []).append(place)
+        names = {*taken, *seen}
         places = cls()
-        anchors: dict[str, Position] = {}
-        for seen in sorted(positions, key=lambda seen: (seen.sensor, seen.time)):
-            if not (abs(seen.latitude) <= 90 and abs(seen.longitude) <= 360):
-                continue
-            before = anchors.get(seen.sensor)
-            if before is not None and seen.metres_from(before) <= MOVED:
-                continue
-            stays = places.stays.setdefault(seen.sensor, [])
-            name = f"{seen.sensor}@{len(stays) + 1}" if stays else seen.sensor
-            stays.append((seen.time, name))
-            places.coordinates[name] = (seen.latitude, seen.longitude)
-            anchors[seen.sensor] = seen
+        for sensor, course in seen.items():
+            known: list[tuple[Position, str]] = []
+            for place in _stays(course):
+                name = next((name for old, name in known if place.metres_from(old) <= MOVED), None)
+                if name is None:
+                    numbers = (f"{sensor}@{number}" for number in count(2))
+                    name = next(free for free in numbers if free not in names) if known else sensor
+                    names.add(name)
+                    known.append((place, name))
+                    places.coordinates[name] = (place.latitude, place.longitude)
+                places.stays.setdefault(sensor, []).append((place.time, name))
         return places
 
     @classmethod
@@ -110,7 +126,8 @@ class Places:
             return readings
         if readings.sensors is not self._names:
             self._names = readings.sensors
-            self._renamed = [*readings.sensors, *(name for one in moved for _, name in self.stays[one][1:])]
+            later = (name for one in moved for _, name in self.stays[one])
+            self._renamed = list(dict.fromkeys([*readings.sensors, *later]))
         sensor = readings.sensor.astype(np.int64, copy=True)
         code_of = {name: code for code, name in enumerate(self._renamed)}
         for one in moved:
@@ -118,6 +135,18 @@ class Places:
             for start, name in self.stays[one][1:]:
                 sensor[mine[readings.time[mine] >= start]] = code_of[name]
         return Readings(self._renamed, readings.variables, sensor, readings.variable, readings.time, readings.value)
+
+
+def _stays(course: Sequence[Position]) -> list[Position]:
+    """Return where a sensor stayed: what lasts for less than a day is a bad fix, or the way to somewhere else."""
+    stays = [course[0]]
+    for number, place in enumerate(course[1:], start=1):
+        if place.metres_from(stays[-1]) <= MOVED:
+            continue
+        until = next((later.time for later in course[number:] if later.metres_from(place) > MOVED), None)
+        if until is None or until - place.time >= STAY:
+            stays.append(place)
+    return stays
 
 
 def _plain(name: str) -> str:

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 
 from sensormend.flags import Flag
@@ -44,7 +45,7 @@ def summary(report: Report) -> RenderableType:
     figures.add_row("filled or replaced", share(report.filled, slots))
     figures.add_row("seconds", f"{report.seconds:.1f}")
     parts: list[RenderableType] = [figures]
-    parts += [f"note: {note}" for note in report.notes]
+    parts += [f"note: {escape(note)}" for note in report.notes]
     found = worst(report.faults)
     if found:
         table = Table(
@@ -56,8 +57,8 @@ def summary(report: Report) -> RenderableType:
                 reasons[fault.reason] += fault.end - fault.start
             longest = max(faults, key=lambda fault: fault.end - fault.start)
             table.add_row(
-                sensor,
-                variable,
+                escape(sensor),
+                escape(variable),
                 how_long(sum(fault.end - fault.start for fault in faults)),
                 ", ".join(reason for reason, _ in reasons.most_common(3)),
                 f"{longest.reason} {iso(longest.start)[:10]}",
@@ -78,11 +79,12 @@ def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[Fault
 
 
 def _next(report: Report, found: list[tuple[tuple[str, str], list[FaultInterval]]]) -> str:
-    out = shlex.quote(str(report.out))
+    out = escape(shlex.quote(str(report.out)))
     if not found:
-        return f"Nothing is wrong for long. The rows are in [bold]{out}[/]."
+        heard = report.flags[Flag.MISSING] < sum(report.flags.values())
+        return f"{'Nothing wrong was found' if heard else 'There is no number at all'}. The rows are in [bold]{out}[/]."
     (sensor, variable), faults = found[0]
     longest = max(faults, key=lambda fault: fault.end - fault.start)
-    named = f" --variable {shlex.quote(variable)}" if variable else ""
+    named = f" --variable {escape(shlex.quote(variable))}" if variable else ""
     middle = iso((longest.start + longest.end) // 2 // report.grid.step * report.grid.step)[:16]
-    return f"Why? Type: [bold]sensormend explain {out} {shlex.quote(sensor)} {middle}{named}[/]"
+    return f"Why? Type: [bold]sensormend explain {out} {escape(shlex.quote(sensor))} {middle}{named}[/]"

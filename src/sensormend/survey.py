@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import InputError
+from sensormend.errors import ConfigError, InputError
 from sensormend.grid import Grid
 from sensormend.options import Options, in_words
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
@@ -69,7 +69,11 @@ def look(sample: Readings, options: Options) -> Survey:
             fill[name] = said
             continue
         mine = sample.taken(sample.variable == index)
-        fill[name], unknown = fill_values(mine.value, mine.sensor)
+        fill[name], guessed = fill_values(mine.value, mine.sensor)
+        # What lies beyond the limits that somebody gave is implausible, not a guess of ours.
+        low, high = options.valid_of(name)
+        unknown = [value for value in guessed if low <= value <= high]
+        fill[name] = tuple(value for value in fill[name] if value not in guessed or value in unknown)
         of = f" of {name}" if name else ""
         notes += [f"{value:g} is taken for a fill value{of}: it lies far off and comes back" for value in unknown]
     return Survey(grid, fill, tuple(notes))
@@ -105,13 +109,12 @@ def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
     period = options.period or _period(step, max(span, step))
     if options.step is None and period // step > MOST_SLOTS:
         finer = step
-        step = next(wide for wide in STEPS if wide >= period / MOST_SLOTS and period % wide == 0)
+        step = _coarser(step, period)
         notes.append(f"readings every {in_words(finer)} are averaged over {in_words(step)}")
     if options.step is None and period % step:
-        step = next(
-            (nice for nice in STEPS if nice >= step and period % nice == 0),
-            period,
-        )
+        step = _coarser(step, period)
+    if period < 2 * step:
+        raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; say a longer one")
     return Grid(step, period, _early(time, step)), notes
 
 
@@ -141,6 +144,18 @@ def _period(step: int, span: int) -> int:
     fitting = [length for length in (6 * HOUR, HOUR, 10 * MINUTE, MINUTE)
                if span >= LEAST_PERIODS * length and length >= 6 * step and length % step == 0]  # fmt: skip
     return fitting[0] if fitting else DAY
+
+
+def _coarser(step: int, period: int) -> int:
+    """Return the finest usual step that divides a period and leaves it not too many slots, else the finest of all."""
+    least = max(step, -(-period // MOST_SLOTS))
+    usual = next((nice for nice in STEPS if nice >= least and period % nice == 0), None)
+    if usual is not None and 2 * usual <= period:
+        return usual
+    slots = next((slots for slots in range(period // least, 1, -1) if period % slots == 0), None)
+    if slots is None:
+        raise ConfigError(f"a period of {in_words(period)} cannot be divided into slots of some length; say step")
+    return period // slots
 
 
 def _early(time: NDArray[np.int64], step: int) -> int:

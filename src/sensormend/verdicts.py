@@ -65,9 +65,9 @@ def judge(
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
     assert lower is not None
     assert upper is not None
+    say(implausible, Flag.FAIL, "implausible")
     if hidden is not None:
         say(hidden, Flag.NOT_EVALUATED, "")
-    say(implausible, Flag.FAIL, "implausible")
     if real is not None:
         real = real & here
         say(real, Flag.GOOD, "")

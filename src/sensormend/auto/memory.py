@@ -100,9 +100,9 @@ class Channels:
         return self._map(lambda name, array: array.copy() if name in names else array)
 
     def rewind(self) -> None:
-        """Let go of what ties the next period to the last one."""
+        """Let go of what ties the next period to the last one; the way back to a former level stays open."""
         unknown = Channels.new(self.days.size, self.mean.shape[1])
-        for name in ("last", "age", "daily", "flagged", "held", "held_level", "former"):
+        for name in ("last", "age", "daily", "flagged", "held", "held_level"):
             getattr(self, name)[:] = getattr(unknown, name)
 
     def forget(self, rows: IntArray) -> None:

@@ -37,11 +37,12 @@ SPIKE = 7.0
 SPIKE_ROUNDS = 8
 """How often spikes are looked for: one goes at a time per slot, and a probe out of the water spoils all it measures."""
 
-FEW = 8
-"""Where nobody else can judge, at most one reading in so many may be a spike."""
-
 BESIDE = 2
 """Slots on each side in which a worse one goes first: a reading is judged by its neighbours in time."""
+
+FEW, RARE = 2, 8
+"""Where nobody else can judge, at most so many readings of that stretch may stand out, since the crest of a wave is
+wider, and at most one in so many of the fiber."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,12 +317,11 @@ def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray, *,
 def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
     """Find single readings far from the network and from their own neighbours in time; the worst of a slot first.
 
-    The hours before and after tell a spike also where no other sensor can, but nothing of a fiber that is odd as a
-    whole.
+    The hours before and after tell a spike also where no other sensor can, but nothing of a wave or an odd day.
     """
     spikes = np.zeros(state.observed.shape, dtype=bool)
     settled = ~state.flagged & stack.real & (model.channels.days[stack.members] >= WARM)
-    judged, count = _evaluated(model, stack, today, state), today.count[stack.members]
+    judged, count = _evaluated(model, stack, today, state), today.count[stack.members][:, :, None]
     unit = np.maximum(state.size * np.exp(state.event), 1e-300)
     channels = model.channels
     limit = np.where(settled, SPIKE * unit, np.inf)
@@ -330,7 +330,8 @@ def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: Fl
         # Where nothing has changed since, there is nothing more to find.
         large = np.abs(state.residual[which]) > limit[which][:, :, None]
         large &= state.trusted[which]
-        large &= (judged[which] | (FEW * large.sum(axis=2) <= count[which]))[:, :, None]
+        rare = RARE * large.sum(axis=2, keepdims=True) <= count[which]
+        large &= judged[which][:, :, None] | (rare & (_around(large) <= FEW))
         hood, row, _ = np.nonzero(large)
         if hood.size == 0:
             break
@@ -364,6 +365,12 @@ def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: Fl
         which = np.unique(at[0])
         _recondition(stack, today, state, which, joined=silenced)
     return spikes
+
+
+def _around(large: BoolArray) -> NDArray[np.intp]:
+    """Return how many readings stand out in the slots around each."""
+    padded = np.pad(large.astype(np.intp), ((0, 0), (0, 0), (BESIDE, BESIDE)))
+    return np.asarray(sum(padded[:, :, step : step + large.shape[2]] for step in range(2 * BESIDE + 1)))
 
 
 def _beside(over: FloatArray, carried: timeline.Carried, shape: tuple[int, ...]) -> FloatArray:

@@ -14,7 +14,7 @@ from typing import IO, Literal
 from sensormend.errors import InputError
 from sensormend.io import postgres
 
-__all__ = ["Found", "find", "format_of"]
+__all__ = ["Found", "find", "format_of", "is_stream"]
 
 Format = Literal["csv", "parquet", "json", "netcdf"]
 
@@ -68,9 +68,14 @@ def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spoo
         return [_standard_input(sys.stdin.buffer, spool)]
     if given.startswith(postgres.SCHEMES):
         return [Found(postgres.spooled(given, spool), postgres.shown(given), "csv")]
+    if not given:
+        raise InputError("READINGS is empty; say a file, a folder, a pattern or -")
     path = Path(given)
     if path.is_dir():
         return _folder(path, given)
+    if is_stream(path):
+        with path.open("rb") as stream:
+            return [_standard_input(stream, spool)]
     if path.exists():
         return [Found(path, given, format_of(path) or "csv")]
     if glob.has_magic(given):
@@ -82,8 +87,18 @@ def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spoo
     raise InputError(f"there is no file or folder {given}")
 
 
+def is_stream(path: Path) -> bool:
+    """Say whether this can be read only once: a pipe, `<(...)` of a shell."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def _folder(folder: Path, given: str) -> list[Found]:
     files = _below(folder)
+    for file in files:
+        if not file.exists():
+            raise InputError(f"{file} is a link to nowhere")
+        if not _is_utf8(file):
+            raise InputError(f"{str(file)!a}: a name that is not UTF-8 cannot be read; rename the file")
     if not files:
         raise InputError(f"{given}: the folder has no CSV, Parquet, JSON or NetCDF file")
     return [Found(file, str(file), format_of(file) or "csv") for file in files]
@@ -104,6 +119,14 @@ def _walk(where: Path, inner: list[str]) -> bool:
     """Go on below in the order of names, but not into what `clean` wrote there itself."""
     ours = [name for name in inner if name.endswith((".partial", ".meta")) or (where / name / "run.json").exists()]
     inner[:] = sorted(set(inner).difference(ours))
+    return True
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
     return True
 
 
