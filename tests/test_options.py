@@ -1,3 +1,4 @@
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,14 @@ from sensormend.readings import DAY, HOUR, MINUTE
 @pytest.mark.parametrize(
     ("said", "length"),
     [("15min", 15 * MINUTE), ("1h", HOUR), ("1 d", DAY), ("7 days", 7 * DAY), ("1.5h", 90 * MINUTE), ("2w", 14 * DAY),
-     ("hour", HOUR), ("30S", 30_000_000), (DAY, DAY)],
+     ("hour", HOUR), ("30S", 30_000_000), (timedelta(hours=6), 6 * HOUR)],
 )  # fmt: skip
-def test_durations_are_read_as_people_write_them(said: str | int, length: int) -> None:
+def test_durations_are_read_as_people_write_them(said: str | timedelta, length: int) -> None:
     assert duration(said) == length
     assert duration(in_words(length)) == length
 
 
-@pytest.mark.parametrize("said", ["", "15", "1 fortnight", "-1h", "0h", 0, -5, True, None, 1.5])
+@pytest.mark.parametrize("said", ["", "15", "1 fortnight", "-1h", "0h", 0, -5, 3600, True, None, 1.5])
 def test_what_is_no_duration_is_refused(said: object) -> None:
     with pytest.raises(ConfigError, match="15min, 1h or 1d"):
         duration(said)  # type: ignore[arg-type]

@@ -95,6 +95,8 @@ def clean_archive(
         Told how far the work is.
     """
     options, target = options or Options(), Target.of(out)
+    if options.per_reading and target.ending == ".nc":
+        raise ConfigError("rows per reading have times of their own and do not fit into NetCDF; choose another OUT")
     started = monotonic()
     identity = _identity(source)
     files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]

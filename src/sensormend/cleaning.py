@@ -17,7 +17,7 @@ from sensormend.maintenance import Maintenance
 from sensormend.mending import Mender
 from sensormend.options import EVERY, Options
 from sensormend.places import Places, Position
-from sensormend.readings import Readings, Rows
+from sensormend.readings import DAY, Readings, Rows
 from sensormend.survey import Survey, believable, look
 from sensormend.tally import Tally
 from sensormend.walking import walk
@@ -74,6 +74,8 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
         return _clean_frame(frame, options, details)
     if hasattr(readings, "dims") and hasattr(readings, "coords"):
         return _clean_labelled(readings, options, details)
+    if hasattr(readings, "collect"):
+        raise InputError(f"clean takes a frame that is there; .collect() the {type(readings).__name__} first")
     raise InputError(
         f"clean takes a pandas or polars frame or an xarray.DataArray, not {type(readings).__name__}; "
         "for files there is `sensormend clean READINGS OUT`"
@@ -129,16 +131,15 @@ def _columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
         if entry.name in TIMES:
             columns[TIMES[entry.name]] = np.array(column, dtype="datetime64[us]")
         else:
-            columns[entry.name] = column
+            # Without a line there is nothing that tells texts from numbers.
+            columns[entry.name] = column or np.array([], dtype="<U1" if entry.type == "str" else float)
     return columns
 
 
 def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
-    readings = places.settle(readings)
+    readings = places.settle(_believed(readings))
     survey = look(readings, options)
     source = InMemory.of(readings, survey.grid)
-    if source.left_out:
-        warnings.warn(f"{source.left_out} readings a year and more from all others were left out", stacklevel=4)
     mender = mender_for(survey, readings.variables, options)
     tally = Tally(survey.grid, readings.variables)
     parts = []
@@ -149,6 +150,16 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     rows = Rows.concatenate(parts)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
+
+
+def _believed(readings: Readings) -> Readings:
+    """Leave out readings whose clock was not set, and say so."""
+    days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
+    meant = believable(days, counts, DAY)[whose]
+    if meant.all():
+        return readings
+    warnings.warn(f"{np.sum(~meant)} readings a year and more from all others were left out", stacklevel=5)
+    return readings.taken(meant)
 
 
 def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
@@ -173,16 +184,11 @@ def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Me
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Readings sorted by period, those with an impossible clock left out: a `Source`."""
+    """Readings sorted by period: a `Source`."""
 
     readings: Readings
     periods: Sequence[int]
     places: dict[int, slice]
-
-    @property
-    def left_out(self) -> int:
-        """How many readings have a clock that cannot be right."""
-        return len(self.readings) - sum(len(self.read(period)) for period in self.periods)
 
     @classmethod
     def of(cls, readings: Readings, grid: Grid) -> InMemory:
@@ -191,8 +197,7 @@ class InMemory:
         order = np.argsort(period, kind="stable")
         found, first = np.unique(period[order], return_index=True)
         ends = np.append(first[1:], len(readings))
-        meant = believable(found, ends - first, grid.period)
-        places = {int(found[row]): slice(int(first[row]), int(ends[row])) for row in np.flatnonzero(meant)}
+        places = {int(one): slice(int(start), int(end)) for one, start, end in zip(found, first, ends, strict=True)}
         return cls(readings.taken(order), list(places), places)
 
     def read(self, period: int) -> Readings:

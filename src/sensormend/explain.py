@@ -130,8 +130,9 @@ def _when(time: int) -> str:
 
 def _look_up(archive: Archive, sensor: str, time: int, variable: str | None) -> _Case:
     variable = _variable(archive, sensor, variable)
-    # A day after, too: a spike is told by what came next.
     run = archive.run()
+    time = _slot_of(time, run)
+    # A day after, too: a spike is told by what came next.
     own = _in_slots(archive.rows(sensor, time - BEFORE - DAY, time + DAY, variable), run)
     earlier = np.flatnonzero(own.time <= time)
     if not earlier.size or time >= own.time[earlier[-1]] + _step(run, own):
@@ -178,10 +179,16 @@ def _step(run: dict[str, Any], own: Rows) -> int:
 
 def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
     """Return rows with the times of their slots, also where every reading has a row with its own."""
-    if not run.get("options", {}).get("per_reading"):
-        return rows
-    step, early = duration(run["grid"]["step"]), round(run["grid"]["early_seconds"] * SECOND)
-    return replace(rows, time=(rows.time + early - ANCHOR) // step * step + ANCHOR)
+    return replace(rows, time=_slot_of(rows.time, run)) if run.get("options", {}).get("per_reading") else rows
+
+
+def _slot_of(time: Any, run: dict[str, Any]) -> Any:
+    """Return the starts of the slots in which times lie, where the run says what a slot is."""
+    try:
+        step, early = duration(run["grid"]["step"]), round(run["grid"]["early_seconds"] * SECOND)
+    except (KeyError, TypeError, ConfigError):
+        return time
+    return (time + early - ANCHOR) // step * step + ANCHOR
 
 
 def _nothing_there(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:

@@ -40,11 +40,9 @@ class Frame:
     @classmethod
     def of(cls, frame: Any, options: Options) -> Frame:
         """Look at a frame; a pandas index that says something is a column like the others."""
-        if nw.dependencies.is_pandas_dataframe(frame) and _speaks(frame.index):
-            frame = frame.reset_index()
+        if nw.dependencies.is_pandas_dataframe(frame):
+            frame = _plain_pandas(frame)
         table = nw.from_native(frame, eager_only=True)
-        if nw.dependencies.is_pandas_dataframe(frame) and not all(isinstance(name, str) for name in frame.columns):
-            table = nw.from_native(frame.rename(columns=str), eager_only=True)
         if len(table) == 0:
             raise InputError("the frame has no rows")
         kinds = [(name, _kind(table[name])) for name in table.columns]
@@ -94,8 +92,11 @@ class Frame:
         return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in told[new]]
 
     def like(self, columns: Mapping[str, Any]) -> Any:
-        """Return columns as a frame of the same kind."""
-        return nw.from_dict(dict(columns), backend=self.table.implementation).to_native()
+        """Return columns as a frame of the same kind; what is not known is null where a frame has that."""
+        table = nw.from_dict(dict(columns), backend=self.table.implementation)
+        if self.table.implementation.is_polars():
+            table = table.with_columns(nw.selectors.by_dtype(nw.Float64).fill_nan(None))
+        return table.to_native()
 
 
 def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
@@ -143,6 +144,25 @@ def rows_of(frame: Any) -> Rows:
         sensors, variables, sensor, variable, _times(table["time"]), n=count.astype(np.int32), **numbers,
         flag=table["flag"].to_numpy().astype(np.int8), reason=code[reason], origin=origin,
     )  # fmt: skip
+
+
+def _plain_pandas(frame: Any) -> Any:
+    """Return a frame whose columns all have one name each, with times in UTC."""
+    if frame.columns.nlevels > 1:
+        raise InputError("the frame has columns with names of several levels; give each column one name")
+    if _speaks(frame.index):
+        known = [name for name in frame.index.names if name is not None and name in frame.columns]
+        frame = frame.reset_index(level=known, drop=True) if known else frame
+        frame = frame.reset_index() if _speaks(frame.index) else frame
+    if not all(isinstance(name, str) for name in frame.columns):
+        frame = frame.rename(columns=str)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise InputError(f"the frame has two columns named {twice!r}")
+    zoned = [name for name, dtype in frame.dtypes.items() if str(dtype).startswith(("datetime64[", "timestamp["))
+             and ("," in str(dtype) or "tz=" in str(dtype))]  # fmt: skip
+    # Not every zone that pandas knows is one to narwhals; UTC is.
+    return frame.assign(**{name: frame[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned})
 
 
 def _speaks(index: Any) -> bool:

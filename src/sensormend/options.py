@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ class Options:
     sensors
         The columns that are sensors, where each has its own.
     step, period
-        The grid: `"15min"`, `"1h"`, `"1d"`, or microseconds.
+        The grid: `"15min"`, `"1h"`, `"1d"`.
     fill
         Values that stand for "no reading": a list, or a list per variable. An empty list: there are none.
     valid
@@ -126,7 +127,7 @@ class Options:
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
 
 
-def duration(said: str | int) -> int:
+def duration(said: str | timedelta) -> int:
     """Return a duration like `15min`, `1h` or `1 d` in microseconds.
 
     Examples
@@ -134,8 +135,8 @@ def duration(said: str | int) -> int:
     >>> duration("15min") // 1_000_000
     900
     """
-    if isinstance(said, int) and not isinstance(said, bool) and said > 0:
-        return said
+    if isinstance(said, timedelta):
+        said = f"{said / timedelta(seconds=1)}s"
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", said.lower()) if isinstance(said, str) else None
     unit = UNITS.get(found[2]) or UNITS.get(found[2].rstrip("s")) or _long(found[2]) if found else None
     length = round(float(found[1] or 1) * unit) if found and unit else 0

@@ -29,6 +29,9 @@ MOST_SLOTS = 288
 """A day of five minutes. Finer readings are averaged: a period costs with the square of its slots, and what is wrong
 with a sensor shows in five minutes as in one second."""
 
+TOO_MANY = 5000
+"""Slots that nobody can mean: the memory of a period is their square."""
+
 LEAST_PERIODS = 10
 """Fewer cycles than this teach nothing; a short recording gets a shorter period."""
 
@@ -113,6 +116,8 @@ def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
         notes.append(f"readings every {in_words(finer)} are averaged over {in_words(step)}")
     if options.step is None and period % step:
         step = _coarser(step, period)
+    if period > TOO_MANY * step:
+        raise ConfigError(f"a step of {in_words(step)} gives a period of {in_words(period)} {period // step:,} slots")
     if period < 2 * step:
         raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; say a longer one")
     return Grid(step, period, _early(time, step)), notes
