@@ -131,6 +131,9 @@ def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_
     assert not out.exists()
     with pytest.raises(ConfigError, match="--resume goes on with it, --overwrite starts over"):
         clean_archive(table, out)
+    (tmp_path / "notes.csv").write_text("sensor,from,to,action\n")
+    with pytest.raises(ConfigError, match="had other readings or options"):
+        clean_archive(table, out, Options(maintenance=tmp_path / "notes.csv"), resume=True)
     with pytest.raises(ConfigError, match="had other readings or options"):
         clean_archive(table, out, Options(one_pass=True), resume=True)
     clean_archive(table, out, resume=True)
@@ -138,6 +141,29 @@ def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_
     same(rows_of(out), rows_of(mended))
     for name in ("faults.csv", "sensors.csv"):
         assert (out / name).read_text() == (mended / name).read_text()
+
+
+def test_what_was_allowed_to_replace_still_is_when_it_goes_on(
+    table: Path, mended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "one.parquet"
+    clean_archive(table, out, Options(one_pass=True))
+    before = out.read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("sensormend.io.target.export", full)
+        with pytest.raises(OSError, match="No space"):
+            clean_archive(table, out, overwrite=True)
+    assert out.read_bytes() == before
+    with monkeypatch.context() as watched:
+        # Everything is mended already: only the one file is lacking.
+        watched.setattr("sensormend.mending.Mender.push", full)
+        clean_archive(table, out, resume=True)
+    same(rows_of(mended), rows_of(out))
+    assert {path.name for path in tmp_path.iterdir()} == {"one.parquet", "one.parquet.meta"}
 
 
 def test_an_out_that_is_there_is_kept_unless_told_otherwise(table: Path, mended: Path, tmp_path: Path) -> None:

@@ -100,9 +100,11 @@ def clean_archive(
     started = monotonic()
     identity = _identity(source)
     files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
-    with target.claimed(files, overwrite=overwrite, resume=resume):
+    checkpoint = Checkpoint(target.work / "state")
+    with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
         try:
-            run = _Run(source, identity, target, options, stages)
+            checkpoint.begin(_job(identity, options, checkpoint, target), replaces=overwrite)
+            run = _Run(source, identity, target, options, checkpoint, stages)
             report = run.mend(started)
             run.finish(report)
         except (InputError, ConfigError):
@@ -118,17 +120,17 @@ class _Run:
     """One run over one archive, in its work folder."""
 
     def __init__(
-        self, source: Source, identity: list[list[str | int]], target: Target, options: Options, stages: Stages
+        self,
+        source: Source,
+        identity: list[list[str | int]],
+        target: Target,
+        options: Options,
+        checkpoint: Checkpoint,
+        stages: Stages,
     ) -> None:
         self.target, self.options, self.stages = target, options, stages
-        self.checkpoint = Checkpoint(target.work / "state")
+        self.checkpoint = checkpoint
         self.source = identity
-        job = hashlib.sha256(json.dumps([self.source, _told(options)]).encode()).hexdigest()
-        if (self.checkpoint.job or job) != job:
-            raise ConfigError(
-                f"the interrupted run in {target.work} had other readings or options; --overwrite starts over"
-            )
-        self.checkpoint.begin(job)
         self.staging, self.survey = self._stage(source)
         self.places = self._places()
 
@@ -157,7 +159,7 @@ class _Run:
             if written is not None:
                 written.result()
             writer.sync()
-        self.checkpoint.finish(mender)
+        self.checkpoint.save(mender, tally)
         return Report(
             out=self.target.path,
             grid=survey.grid,
@@ -182,9 +184,10 @@ class _Run:
             self.staging.write_rejected(work / "rejected.csv")
         self.staging.close()
         write_json(work / "run.json", self._record(report))
-        shutil.rmtree(work / "staging", ignore_errors=True)
         if self.target.ending:
             self.target.export(self._attributes())
+        self.checkpoint.leave()
+        shutil.rmtree(work / "staging", ignore_errors=True)
 
     def _stage(self, source: Source) -> tuple[Staging, Survey]:
         folder = self.target.work / "staging"
@@ -289,6 +292,19 @@ class _Ahead:
         self._reads += 1
         self.tell(done / (len(self.periods) + self._scouted))
         return self._places.settle(readings)
+
+
+def _job(identity: list[list[str | int]], options: Options, checkpoint: Checkpoint, target: Target) -> str:
+    """Return what a run is about as a fingerprint; refuse to go on with another one."""
+    kept = [path.read_bytes() for path in (options.maintenance, options.coordinates) if path and path.is_file()]
+    job = hashlib.sha256(
+        json.dumps([identity, _told(options), [hashlib.sha256(part).hexdigest() for part in kept]]).encode()
+    )
+    if (checkpoint.job or job.hexdigest()) != job.hexdigest():
+        raise ConfigError(
+            f"the interrupted run in {target.work} had other readings or options; --overwrite starts over"
+        )
+    return job.hexdigest()
 
 
 def _identity(source: Source) -> list[list[str | int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,16 @@ class Checkpoint:
         """What the run is about, as a fingerprint; None before the first one."""
         return self._told.get("job")
 
-    def begin(self, job: str) -> None:
+    @property
+    def replaces(self) -> bool:
+        """Whether the run may replace an OUT that is there."""
+        return bool(self._told.get("replaces"))
+
+    def begin(self, job: str, *, replaces: bool) -> None:
         """Say what the run is about."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.job is None:
-            write_json(self._file, {"job": job})
+            write_json(self._file, {"job": job, "replaces": replaces})
 
     def save(self, mender: Mender, tally: Tally) -> None:
         """Keep the state after the mender's last period."""
@@ -71,11 +77,10 @@ class Checkpoint:
         mender.restore(self.folder / place / "mender.npz")
         return True
 
-    def finish(self, mender: Mender) -> None:
-        """Leave the model and the roster for a live feed that goes on from here."""
-        mender.model.save(self.folder / "model.npz")
-        mender.save(self.folder / "mender.npz")
-        told = self._told
-        write_json(self._file, {"period": mender.period, "finished": True})
-        if told.get("place"):
-            shutil.rmtree(self.folder / told["place"], ignore_errors=True)
+    def leave(self) -> None:
+        """Leave the model and the roster for a live feed that goes on from here, and nothing else."""
+        place = self.folder / self._told["place"]
+        for name in ("model.npz", "mender.npz"):
+            os.replace(place / name, self.folder / name)
+        write_json(self._file, {"finished": True})
+        shutil.rmtree(place)

@@ -55,7 +55,7 @@ class Target:
         return self.path.with_name(f"{self.path.name}.meta") if self.ending else self.path
 
     @contextmanager
-    def claimed(self, sources: Iterable[Path], *, overwrite: bool, resume: bool) -> Iterator[None]:
+    def claimed(self, sources: Iterable[Path], *, overwrite: bool, resume: bool, replaces: bool) -> Iterator[None]:
         """Have the work folder for this process alone, empty or as it was left; refuse to touch what is not ours.
 
         Parameters
@@ -64,8 +64,10 @@ class Target:
             The files of the readings, which nothing may replace.
         overwrite, resume
             What the user allows.
+        replaces
+            Whether an OUT that is there may go: now, or when the run that is resumed began.
         """
-        self._refuse_what_is_there(overwrite=overwrite, resume=resume)
+        self._refuse_what_is_there(overwrite=overwrite, resume=resume, replaces=replaces)
         self._refuse_to_replace(sources)
         try:
             self.work.mkdir(parents=True, exist_ok=True)
@@ -76,11 +78,11 @@ class Target:
                 self._empty()
             yield
 
-    def _refuse_what_is_there(self, *, overwrite: bool, resume: bool) -> None:
+    def _refuse_what_is_there(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
         if overwrite and resume:
             raise ConfigError("--resume goes on with what is there and --overwrite starts over: say one of them")
         for there in dict.fromkeys((self.path, self.folder)):
-            if os.path.lexists(there) and not overwrite:
+            if os.path.lexists(there) and not replaces:
                 raise ConfigError(f"{there} is there already; --overwrite replaces it")
             if there.is_dir() and not (there / "run.json").exists() and any(there.iterdir()):
                 raise ConfigError(f"{there} is a folder that sensormend did not write; --overwrite does not replace it")
