@@ -42,9 +42,12 @@ def walked(readings: FloatArray, way: str) -> Recovery:
     first = [model.update(day) for day in days]
     if way == "one pass":
         return Recovery.stack(first)
-    if way == "again":
-        model.rewind()
-    return Recovery.stack([(model.update if way == "again" else model.estimate)(day) for day in days])
+    if way == "answering only":
+        return Recovery.stack([model.estimate(day) for day in days])
+    model.rewind()
+    second = [model.update(days[0])]
+    model.arrive()
+    return Recovery.stack(second + [model.update(day) for day in days[1:]])
 
 
 def judged(network: Network, recovery: Recovery) -> tuple[float, float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -574,3 +575,34 @@ def test_rewinding_forgets_what_was_going_on_and_nothing_else() -> None:
     one, other = model.estimate(day), before.estimate(day)
     np.testing.assert_allclose(one.cleaned, other.cleaned, atol=1.5)
     AutoOLRTR().rewind()
+    AutoOLRTR().arrive()
+
+
+@pytest.mark.parametrize("hours", [1, 2, 4, 8, 12])
+def test_a_feed_that_begins_in_the_evening_is_judged_as_soon_as_another(hours: int) -> None:
+    readings = sound()[:6, :, :14].copy()
+    readings[:, : 24 - hours, 0] = np.nan
+    model = AutoOLRTR()
+    result = walk(model, readings)
+    assert not result.evaluated[:, :6].any()
+    assert result.evaluated[:, 6:].all()
+    np.testing.assert_array_equal(result.cleaned[..., 0], readings[..., 0])
+
+
+def test_a_network_that_reports_in_the_afternoon_only_is_learned() -> None:
+    readings = sound()[..., :30].copy()
+    readings[:, :12] = np.nan
+    result = walk(AutoOLRTR(), readings)
+    assert result.evaluated[:, 8:].mean() > 0.9
+
+
+def test_having_waited_is_remembered(tmp_path: Path) -> None:
+    readings = sound()[..., :3].copy()
+    readings[:, :12] = np.nan
+    model = AutoOLRTR()
+    model.update(readings[..., 0])
+    model.save(tmp_path / "state.npz")
+    for other in (model.copy(), AutoOLRTR.load(tmp_path / "state.npz")):
+        other.update(readings[..., 1])
+        assert other.periods == 1
+    assert model.periods == 0

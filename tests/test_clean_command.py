@@ -81,7 +81,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "out", "--config", "none.toml"], 2, "there is no file"),
         (["clean", "readings.csv", "out", "--maintenance", "none.csv"], 2, "none.csv"),
         (["clean", "readings.csv", "out", "--valid", "tmp=-40,50"], 2, "valid speaks of 'tmp'"),
-        (["clean", "", "out"], 1, "READINGS is empty"),
+        (["clean", "", "out"], 2, "READINGS is empty"),
         (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
         (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),
         (["clean", "readings.csv", "readings.csv/out"], 1, "readings.csv"),
@@ -161,8 +161,10 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsy
     assert "out[1]" in told
 
 
-def test_a_pipe_is_read_once(place: Path, tmp_path: Path) -> None:
-    words = f"sensormend clean <(cat {place / 'readings.csv'}) {tmp_path / 'out'}"
+def test_pipes_are_read_once_each(place: Path, tmp_path: Path) -> None:
+    file = place / "readings.csv"
+    pipes = f"<(grep -v s03 {file}) <(grep -E 'sensor|s03' {file})"
+    words = f"sensormend clean {pipes} {tmp_path / 'out'}"
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     ended = subprocess.run(
         ["bash", "-c", words],
@@ -173,4 +175,4 @@ def test_a_pipe_is_read_once(place: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert (tmp_path / "out" / "sensors.csv").exists()
+    assert len((tmp_path / "out" / "sensors.csv").read_text().splitlines()) == 1 + 8

@@ -156,6 +156,29 @@ def test_a_sensor_that_moves_is_a_new_sensor() -> None:
     assert sensors.set_index("sensor").latitude["s03@2"] == 41.9
 
 
+@pytest.mark.parametrize("lasting", [2, 6, 14])
+def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
+    from feeds import made_of
+    from networks import sound
+
+    readings = made_of(sound(8, 90)[..., :40])
+    day = (readings.time - START) // DAY
+    readings.value[(readings.sensor == 2) & (day >= 10) & (day < 10 + lasting)] += 15
+    frame = pd.DataFrame(
+        {"sensor": readings.sensor, "time": readings.time.astype("datetime64[us]"), "value": readings.value}
+    )
+    for how in ({}, {"one_pass": True}):
+        rows = clean(frame, **how)
+        mine = rows[rows.sensor == "2"].set_index("time").flag
+        wrong = mine[mine == 4]
+        days = wrong.index.normalize().unique()
+        first = pd.Timestamp(START + 10 * DAY, unit="us")
+        assert first in days, how
+        assert len(days) >= min(lasting, 3), how
+        assert days.min() == first, how
+        assert days.max() < first + pd.Timedelta(days=lasting), how
+
+
 def test_one_pass_is_what_a_stream_would_say() -> None:
     from test_mending import all_rows
 

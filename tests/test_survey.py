@@ -159,3 +159,11 @@ def test_a_period_that_somebody_gave_is_divided_somehow_or_refused(period: str, 
     assert grid.slots == slots
     with pytest.raises(ConfigError, match="has no two steps"):
         look(course([ticks(HOUR, 40)] * 3), Options.of(period="1h", step="1h"))
+
+
+def test_a_table_whose_hours_were_not_read_is_refused() -> None:
+    readings = city_readings()
+    dates = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
+                     readings.time // DAY * DAY, readings.value)  # fmt: skip
+    with pytest.raises(InputError, match="is the hour"):
+        look(dates, Options())

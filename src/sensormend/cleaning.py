@@ -95,7 +95,9 @@ def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
 def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
     from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of
 
-    parts = list(readings_of(array, options))
+    parts = [part for part in readings_of(array, options) if len(part)]
+    if not parts:
+        raise InputError("there is no reading at all")
     last = parts[-1]
     whole = Readings(
         last.sensors,

@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -113,10 +113,6 @@ class Options:
             return cls.of(**{**written, **{name: given for name, given in said.items() if given is not None}})
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
-
-    def replaced(self, **said: Any) -> Options:
-        """Return these options with some of them said anew."""
-        return replace(self, **said)
 
     def fill_of(self, variable: str) -> tuple[float, ...] | None:
         """Return the fill values given for a variable; None where nothing was said."""

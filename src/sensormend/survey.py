@@ -41,6 +41,9 @@ OCCUPIED = 0.75
 FAR, FEW = 365 * DAY, 0.001
 """A clock that was not set says 1970 or 2000: one reading in a thousand, a year from all others, is not believed."""
 
+CONTRADICTORY = 0.3
+"""Share of readings that contradict another of the same time from which the table was misread."""
+
 STRONG = (-9999.0, -999.0, -99999.0, -999999.0, -9999.9, -999.9, -999.99, -9999.99, 99999.0, 999999.0, 1e20, 1e30,
           9.969209968386869e36, -1e20, -1e30, -1e31, -6999.0, -7777.0, -8888.0)  # fmt: skip
 """Values that stand for "none" wherever they lie far from all others: loggers, netCDF, databases."""
@@ -64,6 +67,7 @@ def look(sample: Readings, options: Options) -> Survey:
         raise InputError("there is no reading at all")
     order = np.lexsort((sample.time, sample.variable, sample.sensor))
     sample = sample.taken(order)
+    _refuse_contradictions(sample)
     grid, notes = time_grid(sample, options)
     fill: dict[str, tuple[float, ...]] = {}
     for index, name in enumerate(sample.variables):
@@ -80,6 +84,17 @@ def look(sample: Readings, options: Options) -> Survey:
         of = f" of {name}" if name else ""
         notes += [f"{value:g} is taken for a fill value{of}: it lies far off and comes back" for value in unknown]
     return Survey(grid, fill, tuple(notes))
+
+
+def _refuse_contradictions(sample: Readings) -> None:
+    """Refuse readings that mostly contradict each other: something that tells them apart was not read."""
+    same = (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0) & (np.diff(sample.time) == 0)
+    share = float(np.mean(same & (np.diff(sample.value) != 0))) if len(sample) > 1 else 0.0
+    if share > CONTRADICTORY:
+        raise InputError(
+            f"{share:.0%} of the readings have the sensor and the time of another and differ from it; is the hour, the "
+            "sensor or the variable in another column? Make one column of date and hour, or say which column it is"
+        )
 
 
 def believable(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:

@@ -34,12 +34,15 @@ def walk(source: Source, mender: Mender, *, one_pass: bool = False) -> Iterator[
     An archive has no need to wait until the model is grown up: a scout goes ahead through the first weeks, and they are
     mended with what it learned. With `one_pass` every period is met for the first time, as in a live feed.
     """
-    if mender.period is None and not one_pass:
+    first = None if one_pass or mender.period is not None else source.periods[0]
+    if first is not None:
         scout = mender.twin()
         for period in source.periods:
-            if period < source.periods[0] + WARM_UP:
+            if period < first + WARM_UP:
                 scout.push(source.read(int(period)))
         mender.model.rewind()
     for period in source.periods:
         if mender.period is None or period > mender.period:
             yield from mender.push(source.read(int(period)))
+        if period == first:
+            mender.model.arrive()

@@ -215,3 +215,14 @@ def test_lines_of_rows(
     rows = [number for number, line in enumerate(lines, 1) if line not in ("", "bad") and number > skip]
     wanted = np.arange(len(rows))[::-1].copy()
     assert line_numbers(path, skip, rejected, wanted).tolist() == rows[::-1]
+
+
+def test_a_quote_that_is_not_closed_costs_its_line_alone(tmp_path: Path) -> None:
+    lines = ["sensor,time,value", *(f"s{number % 3},2024-01-01T{number // 60:02d}:{number % 60:02d}:00,1.5"
+                                    for number in range(600))]  # fmt: skip
+    lines[51] = f'"{lines[51]}'
+    (tmp_path / "readings.csv").write_text("\n".join(lines) + "\n")
+    with Staging(tmp_path / "staging") as staging:
+        staging.load(tmp_path / "readings.csv")
+        assert staging.readings + staging.rejected == 600
+        assert staging.readings >= 599

@@ -81,6 +81,14 @@ class Period:
             rounds,
         )
 
+    @classmethod
+    def untouched(cls, readings: FloatArray) -> Period:
+        """Return a period of which nothing is made."""
+        period = cls.blank(readings.shape[0], readings.shape[1], 0)
+        for name in ("low_rank", "cleaned", "lower", "upper"):
+            getattr(period, name)[:] = readings
+        return period
+
 
 @dataclass(eq=False)
 class Settled:

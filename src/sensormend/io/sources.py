@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
 
-from sensormend.errors import InputError
+from sensormend.errors import ConfigError, InputError
 from sensormend.io import postgres
 
 __all__ = ["Found", "find", "format_of", "is_stream"]
@@ -65,17 +65,17 @@ def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spoo
         return found
     given = os.fspath(source)
     if given == "-":
-        return [_standard_input(sys.stdin.buffer, spool)]
+        return [_spooled(sys.stdin.buffer, spool, "standard input")]
     if given.startswith(postgres.SCHEMES):
         return [Found(postgres.spooled(given, spool), postgres.shown(given), "csv")]
     if not given:
-        raise InputError("READINGS is empty; say a file, a folder, a pattern or -")
+        raise ConfigError("READINGS is empty; say a file, a folder, a pattern or -")
     path = Path(given)
     if path.is_dir():
         return _folder(path, given)
     if is_stream(path):
         with path.open("rb") as stream:
-            return [_standard_input(stream, spool)]
+            return [_spooled(stream, spool, given)]
     if path.exists():
         return [Found(path, given, format_of(path) or "csv")]
     if glob.has_magic(given):
@@ -140,19 +140,19 @@ def format_of(path: Path) -> Format | None:
     return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
 
 
-def _standard_input(stream: IO[bytes], spool: Path) -> Found:
+def _spooled(stream: IO[bytes], spool: Path, shown: str) -> Found:
     """Write down what comes; it has to be read twice."""
     spool.mkdir(parents=True, exist_ok=True)
-    path = spool / "stdin"
+    path = spool / f"stream-{len(list(spool.glob('stream-*')))}"
     with path.open("wb") as file:
         shutil.copyfileobj(stream, file, 1 << 20)
     with path.open("rb") as file:
         head = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     kind: Format = "json" if head.startswith((b"{", b"[")) else "parquet" if head.startswith(b"PAR1") else "csv"
     if path.stat().st_size == 0:
-        raise InputError("standard input is empty")
+        raise InputError(f"{shown} is empty")
     packed = head.startswith(b"\x1f\x8b")
     # The engine goes by the ending.
-    named = path.with_name(f"stdin.{kind}{'.gz' if packed else ''}")
+    named = path.with_name(f"{path.name}.{kind}{'.gz' if packed else ''}")
     os.replace(path, named)
-    return Found(named, "standard input", kind)
+    return Found(named, shown, kind)

@@ -69,7 +69,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
         )
     decimal_comma = delimiter != "," and any(_with_comma(cells) for cells in zip(*rows, strict=True))
     # A quote that is never closed would swallow the rest of the file: where nobody quotes, it is a letter like others.
-    quote = '"' if '"' in text else ""
+    quote = '"' if _quotes(text) else ""
     columns = []
     for place, name in enumerate(names):
         sample = tuple(row[place] for row in rows if row[place].strip().lower() not in MISSING)
@@ -174,6 +174,12 @@ def line_numbers(
             carried = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
             if not block or high == wanted.size:
                 return found
+
+
+def _quotes(text: str) -> bool:
+    """Say whether fields are quoted: most lines that hold quotes hold them in pairs."""
+    counts = [line.count('"') for line in text.splitlines() if '"' in line]
+    return sum(count % 2 == 0 for count in counts) > len(counts) / 2
 
 
 def _relation(path: Path, fields: int, skip: int, delimiter: str, quote: str, strict: bool) -> str:

@@ -17,7 +17,7 @@ from sensormend.auto.network import RANKS
 from sensormend.auto.scales import looks_circular
 from sensormend.auto.settling import Period
 from sensormend.errors import ConfigError, ShapeError, ValueRangeError
-from sensormend.recovery import FloatArray, Recovery
+from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.state import read_state, write_state
 from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
@@ -106,6 +106,7 @@ class AutoOLRTR:
         self._shape: tuple[int, ...] = ()
         self._labels: list[str | int] = []
         self._labelled = False
+        self._waited = False
 
     @property
     def sensors(self) -> tuple[str | int, ...]:
@@ -143,6 +144,11 @@ class AutoOLRTR:
         results = []
         for readings in door.readings:
             full = self._spread(readings, rows)
+            if self.periods == 0 and not self._waited and _began_late(full):
+                self._waited = True
+                founding.found(model, full)
+                results.append(Period.untouched(full))
+                continue
             sensor_view = full.reshape(len(self._labels), model.variables, model.slots)
             model.scales.learn(sensor_view)
             founding.found(model, full)
@@ -175,9 +181,18 @@ class AutoOLRTR:
         return recovery
 
     def rewind(self) -> None:
-        """Prepare for readings from earlier times: what is known stays, what was going on just now is over."""
+        """Prepare for readings from earlier times: what is known stays, what was going on just now is over.
+
+        The first period may still find sensors at the level that they had before the present one; call `arrive` after
+        it, so that later on no level is taken back without waiting.
+        """
         if self._model is not None:
             self._model.channels.rewind()
+
+    def arrive(self) -> None:
+        """Let go of the levels that sensors had before; see `rewind`."""
+        if self._model is not None:
+            self._model.channels.former[:] = 0.0
 
     def copy(self) -> AutoOLRTR:
         """Return a model that knows the same and goes its own way."""
@@ -185,6 +200,7 @@ class AutoOLRTR:
         if self._model is not None:
             twin._model = archive.unpack(*archive.pack(self._model))
         twin._shape, twin._labels, twin._labelled = self._shape, list(self._labels), self._labelled
+        twin._waited = self._waited
         return twin
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -196,6 +212,7 @@ class AutoOLRTR:
             "shape": list(self._shape),
             "labels": self._labels,
             "labelled": self._labelled,
+            "waited": self._waited,
         }
         arrays: dict[str, NDArray[Any]] = {}
         if self._model is not None:
@@ -211,6 +228,7 @@ class AutoOLRTR:
             model._shape = tuple(settings["shape"])
             model._labels = list(settings["labels"])
             model._labelled = settings["labelled"]
+            model._waited = settings.get("waited", False)
             if "model" in settings:
                 model._model = archive.unpack(settings["model"], arrays)
         return model
@@ -319,3 +337,13 @@ class AutoOLRTR:
         if not kept.all():
             founding.drop(self._model, np.repeat(kept, self._model.variables))
             self._labels = [label for label, stays in zip(self._labels, kept, strict=True) if stays]
+
+
+def _began_late(readings: FloatArray) -> bool:
+    """Say whether a period's readings, (channel, slot), begin in its second half.
+
+    A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
+    would be wrong about everything the next morning. A network that never has more is met again in the next period.
+    """
+    seen: BoolArray = np.asarray(np.isfinite(readings).any(axis=0))
+    return seen.size >= 4 and bool(seen.any()) and not seen[: seen.size // 2].any()
