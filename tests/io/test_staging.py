@@ -185,12 +185,6 @@ def test_samples_are_whole_courses_and_always_the_same(tmp_path: Path) -> None:
         assert len(staging.sample(most=3_200)) == 3_000
         short = staging.sample(most=120)
         assert short.time.tolist() == [NEW_YEAR + n * HOUR for n in range(120)], "one sensor's beginning, without holes"
-        values = staging.values_sample(2_000)
-        for code in (0, 1):
-            assert 1_800 < (values.variable == code).sum() < 2_200
-        again = staging.values_sample(2_000)
-        np.testing.assert_array_equal(values.time, again.time)
-        assert len(staging.values_sample(10**9)) == 60_000
 
 
 def test_parquet_of_any_types_and_several_files(tmp_path: Path) -> None:

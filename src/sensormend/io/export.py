@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.folder import Archive, data_files, ending_of
 from sensormend.io.metadata import read_sensors
-from sensormend.io.writing import COLUMNS, quoted
+from sensormend.io.sql import literal
+from sensormend.io.writing import COLUMNS
 from sensormend.readings import Rows
 
 __all__ = ["export"]
@@ -64,7 +65,7 @@ def export(
         # Few threads: each sorts in its own share of the memory.
         threads = min(os.cpu_count() or 1, 4)
         with duckdb.connect(config={"memory_limit": memory, "temp_directory": scratch, "threads": threads}) as engine:
-            listed = ", ".join(quoted(glob.escape(str(file))) for file in files)
+            listed = ", ".join(literal(glob.escape(str(file))) for file in files)
             engine.execute(
                 "CREATE TEMP VIEW source AS SELECT * FROM "
                 f"read_parquet([{listed}], hive_partitioning = false, file_row_number = true)"
@@ -98,7 +99,7 @@ def _copy(engine: Any, target: Path, form: str) -> None:
     try:
         engine.execute(
             f"COPY (SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM source "
-            f"ORDER BY {', '.join(f'source.{key}' for key in keys)}) TO {quoted(beside)} ({form}, USE_TMP_FILE false)"
+            f"ORDER BY {', '.join(f'source.{key}' for key in keys)}) TO {literal(beside)} ({form}, USE_TMP_FILE false)"
         )
         os.replace(beside, target)
     except BaseException:

@@ -19,7 +19,8 @@ import numpy as np
 from sensormend.errors import InputError
 from sensormend.flags import REASONS
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
-from sensormend.io.writing import COLUMNS, quoted
+from sensormend.io.sql import literal
+from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, Rows
 
 __all__ = ["ENDINGS", "Archive", "data_files", "ending_of", "meta_of"]
@@ -168,13 +169,13 @@ class Archive:
         """Have the rows as the table `source` of an engine, with the names of its columns; none without files."""
         if self._ending is None:
             files = data_files(self.path, start, end) if files is None else files
-            listed = ", ".join(quoted(glob.escape(str(file))) for file in files)
+            listed = ", ".join(literal(glob.escape(str(file))) for file in files)
             source = f"read_parquet([{listed}], hive_partitioning = false)" if files else None
         elif self._ending == ".parquet":
-            source = f"read_parquet({quoted(glob.escape(str(self.path)))}, hive_partitioning = false)"
+            source = f"read_parquet({literal(glob.escape(str(self.path)))}, hive_partitioning = false)"
         else:
             source = (
-                f"read_csv({quoted(glob.escape(str(self.path)))}, header = true, delim = ',', quote = '\"', "
+                f"read_csv({literal(glob.escape(str(self.path)))}, header = true, delim = ',', quote = '\"', "
                 f"escape = '\"', auto_detect = false, columns = {self._csv_types()})"
             )
         with self._database.cursor() as engine:
@@ -201,7 +202,7 @@ class Archive:
         strange = [name for name in names if name not in COLUMNS]
         if strange:
             raise InputError(f"{self.path} has a column {strange[0]!r}: sensormend clean did not write it")
-        return "{" + ", ".join(f"{quoted(name)}: {quoted(COLUMNS[name])}" for name in names) + "}"
+        return "{" + ", ".join(f"{literal(name)}: {literal(COLUMNS[name])}" for name in names) + "}"
 
     def _from_netcdf(
         self, wanted: Sequence[str] | None, start: int | None, end: int | None, variable: str | None = None
@@ -245,7 +246,7 @@ def _fetch(
 
 def _code_of(column: str, words: Sequence[str]) -> str:
     """Return an expression that has the number of a word; 0 for none, and for one of a later version."""
-    return f"coalesce(nullif(list_position([{', '.join(map(quoted, words))}], {column}), 0) - 1, 0)::TINYINT"
+    return f"coalesce(nullif(list_position([{', '.join(map(literal, words))}], {column}), 0) - 1, 0)::TINYINT"
 
 
 def _rows_of(columns: dict[str, Any], sensors: Sequence[str], variables: Sequence[str]) -> Rows:

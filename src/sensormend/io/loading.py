@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from sensormend.errors import InputError
 from sensormend.io.layout import MISSING, Layout
-from sensormend.io.tables import Column, Engine, Table, literal
+from sensormend.io.sql import literal
+from sensormend.io.tables import Column, Engine, Table
 from sensormend.io.times import EARLIEST, LATEST, TimeFormat, dated, time_format, typed_time
 
 __all__ = [

@@ -17,7 +17,8 @@ from sensormend.errors import InputError, SensormendError, StateError
 from sensormend.io.layout import Layout, recognise
 from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, WRONG_CLOCK, format_of, select, settled
 from sensormend.io.sources import Found, find
-from sensormend.io.tables import Engine, Table, decided, literal, parquet_table, reason_of
+from sensormend.io.sql import literal
+from sensormend.io.tables import Engine, Table, decided, parquet_table, reason_of
 from sensormend.io.text import csv_table, json_table, line_numbers
 from sensormend.io.times import TimeFormat
 from sensormend.options import Options
@@ -215,17 +216,6 @@ class Staging:
         # One sensor alone may have more: then its beginning, without holes.
         short = f"QUALIFY row_number() OVER (ORDER BY time, raw.rowid) <= {most}" if total > most else ""
         return self._coded(f"raw.sensor IN ({names}) {short}")
-
-    def values_sample(self, per_variable: int = 200_000) -> Readings:
-        """Return about as many readings of each variable, from all sensors and times; always the same ones."""
-        counts = self._ask("SELECT variable, count(*) FROM raw WHERE reason IS NULL GROUP BY variable")
-        # A multiplier that scatters the row numbers evenly, so that no rhythm of the file shows in the sample.
-        scattered = "((raw.rowid * 2654435761) % 4294967296)"
-        shares = " OR ".join(
-            f"(raw.variable = {literal(name)} AND {scattered} < {min(1.0, per_variable / count) * 2**32:.0f})"
-            for name, count in counts
-        )
-        return self._coded(f"({shares})")
 
     def sort(self, early: int, period: int, origin: int = 0, progress: Progress | None = None) -> None:
         """Sort the readings by period, and in each by their arrival.

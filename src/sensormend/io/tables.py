@@ -11,6 +11,7 @@ from typing import Any
 
 from sensormend.errors import InputError
 from sensormend.io.layout import MISSING, Kind, kind_of
+from sensormend.io.sql import literal
 
 __all__ = [
     "SAMPLE",
@@ -18,7 +19,6 @@ __all__ = [
     "Engine",
     "Table",
     "decided",
-    "literal",
     "parquet_table",
     "path_literal",
     "plain",
@@ -180,11 +180,6 @@ def stem(path: Path) -> str:
     'site.7'
     """
     return Path(path.name.removesuffix(".gz")).stem
-
-
-def literal(text: str) -> str:
-    """Return a text as SQL has it."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def path_literal(path: str | os.PathLike[str]) -> str:

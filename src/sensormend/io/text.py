@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.io.layout import MISSING, kind_of
-from sensormend.io.tables import SAMPLE, Column, Table, literal, path_literal, plain, stem
+from sensormend.io.sql import literal
+from sensormend.io.tables import SAMPLE, Column, Table, path_literal, plain, stem
 
 __all__ = ["csv_table", "json_table", "line_numbers", "opened"]
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sensormend.io.sql import literal
 from sensormend.readings import SECOND
 
 __all__ = ["EARLIEST", "LATEST", "TimeFormat", "dated", "time_format", "typed_time"]
@@ -68,7 +69,7 @@ class TimeFormat:
             )
         if self.name == "epoch":
             return self.sql_of_number(f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS BIGINT)")
-        return f"epoch_us(try_strptime(upper(trim({text})), [{', '.join(_quoted(entry) for entry in self.formats)}]))"
+        return f"epoch_us(try_strptime(upper(trim({text})), [{', '.join(literal(entry) for entry in self.formats)}]))"
 
     def sql_of_number(self, number: str, whole: str) -> str:
         """Return SQL that makes microseconds of an epoch, whole or with a fraction."""
@@ -155,7 +156,3 @@ def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str
         seen[f"{day}{gap}{''.join(clock)}{end}" if found["clock"] else day] += 1
         others |= dict.fromkeys([day, *(f"{day}{gap}{hours}:%M{more}{end}" for more in (":%S", "", ":%S.%f"))])
     return tuple(dict.fromkeys([entry for entry, _ in seen.most_common()] + list(others)))
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

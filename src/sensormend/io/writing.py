@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from sensormend.errors import SensormendError
 from sensormend.flags import REASONS
+from sensormend.io.sql import literal
 from sensormend.readings import DAY, ORIGINS, SECOND, Rows
 
-__all__ = ["COLUMNS", "RowWriter", "named", "quoted"]
+__all__ = ["COLUMNS", "RowWriter", "named"]
 
 COLUMNS = {
     "sensor": "VARCHAR",
@@ -139,7 +140,7 @@ class RowWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._engine.register("rows_now", columns)
             self._engine.execute(
-                f"COPY ({_selection(with_variable)}) TO {quoted(beside)} (FORMAT parquet, USE_TMP_FILE false)"
+                f"COPY ({_selection(with_variable)}) TO {literal(beside)} (FORMAT parquet, USE_TMP_FILE false)"
             )
             os.replace(beside, path)
         except (OSError, duckdb.Error) as error:
@@ -154,11 +155,6 @@ class RowWriter:
 def named(variables: Sequence[str]) -> bool:
     """Say whether rows have a column for the variable: not where there is but one, without a name."""
     return len(variables) > 1 or any(variables)
-
-
-def quoted(text: object) -> str:
-    """Return text as the engine's language has it."""
-    return "'" + str(text).replace("'", "''") + "'"
 
 
 def _selection(with_variable: bool) -> str:
