@@ -338,6 +338,8 @@ def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: Fl
         # Where nothing has changed since, there is nothing more to find.
         large = np.abs(state.residual[which]) > limit[which][:, :, None]
         large &= state.trusted[which]
+        if not large.any():
+            break
         rare = RARE * large.sum(axis=2, keepdims=True) <= count[which]
         large &= judged[which][:, :, None] | (rare & (_around(large) <= FEW))
         hood, row, _ = np.nonzero(large)
