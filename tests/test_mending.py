@@ -14,6 +14,7 @@ from sensormend.flags import REASONS, Flag
 from sensormend.maintenance import Maintenance, Note
 from sensormend.mending import Mended, Mender
 from sensormend.readings import COLUMNS, DAY, HOUR, Readings, Rows
+from sensormend.walking import walk
 
 FIRST = int(HOURLY.period_of(np.array([START]))[0])
 
@@ -271,3 +272,19 @@ def test_wrong_pushes_are_refused_and_change_nothing() -> None:
     assert mender.period == FIRST + 1
     with pytest.raises(ConfigError, match="different names"):
         Mender(HOURLY, ("a", "a"))
+
+
+def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
+    source, mender = InMemory.of(city_readings(days=34), HOURLY), Mender(HOURLY)
+    whole = []
+    for number, mended in enumerate(walk(source, mender)):
+        whole.append(mended.rows)
+        if number in (0, 1, 20):
+            mender.save(tmp_path / f"mender-{number}.npz")
+            mender.model.save(tmp_path / f"model-{number}.npz")
+    for number in (0, 1, 20):
+        later = Mender(HOURLY, model=AutoOLRTR.load(tmp_path / f"model-{number}.npz"))
+        later.restore(tmp_path / f"mender-{number}.npz")
+        for rows, mended in zip(whole[number + 1 :], walk(source, later), strict=True):
+            for name in COLUMNS:
+                np.testing.assert_array_equal(getattr(mended.rows, name), getattr(rows, name))
