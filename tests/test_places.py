@@ -66,5 +66,5 @@ def test_coordinates_are_read_from_a_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"places\.csv, row 2: latitude and longitude are degrees; got 'north'"):
         Places.read(path)
     path.write_text("sensor,x,y\n")
-    with pytest.raises(ConfigError, match="sensor, latitude, longitude are needed"):
+    with pytest.raises(ConfigError, match="latitude and longitude are lacking"):
         Places.read(path)

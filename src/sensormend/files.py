@@ -1,11 +1,12 @@
-"""What everything that writes files shares: one writer at a time, and a record of where results came from."""
+"""What all that deals with files shares: whole ones or none, one writer at a time, small tables, a record of origin."""
 
 from __future__ import annotations
 
+import csv
 import os
 import platform
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
@@ -13,9 +14,9 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import IO, Any
 
-from sensormend.errors import SensormendError
+from sensormend.errors import ConfigError, SensormendError
 
-__all__ = ["locked", "now", "surroundings", "write_beside"]
+__all__ = ["beside", "locked", "now", "read_table", "surroundings", "write_beside"]
 
 
 @contextmanager
@@ -38,21 +39,57 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
 
 
 @contextmanager
-def write_beside(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that takes its place when it is whole, and leaves nothing behind when that fails."""
-    beside = path.with_name(f"{path.name}.new")
+def beside(path: Path) -> Iterator[Path]:
+    """Give a place beside a file; what was written there takes the file's place, or is gone when that fails."""
+    new = path.with_name(f"{path.name}.new")
     try:
-        with beside.open("w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        yield new
+        os.replace(new, path)
     except BaseException as error:
         with suppress(OSError):
-            beside.unlink()
+            new.unlink()
         if isinstance(error, OSError):
             raise SensormendError(f"cannot write {path}: {error.strerror or error}") from error
         raise
+
+
+@contextmanager
+def write_beside(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that takes its place when it is whole, and leaves nothing behind when that fails."""
+    with beside(path) as new, new.open("w", encoding="utf-8", newline="") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_table(
+    path: str | os.PathLike[str], needed: Mapping[str, Sequence[str]]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Read a small CSV file that people keep: where each row is, for a message, and its cells by column.
+
+    Parameters
+    ----------
+    path
+        The file.
+    needed
+        The columns that must be there, each with what else it may be called; case and blanks do not matter.
+    """
+    path = Path(path)
+    called = {other: name for name, others in needed.items() for other in others}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            table = csv.DictReader(file)
+            seen = [name.strip().lower() for name in table.fieldnames or ()]
+            table.fieldnames = [called.get(name, name) if called.get(name) not in seen else name for name in seen]
+            lacking = [name for name in needed if name not in table.fieldnames]
+            if lacking:
+                raise ConfigError(
+                    f"{path} has the columns {', '.join(seen) or 'none'}; {' and '.join(lacking)} are lacking"
+                )
+            for number, row in enumerate(table, start=2):
+                yield f"{path}, row {number}", {name: (row[name] or "").strip() for name in table.fieldnames}
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
 
 
 def now() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -16,7 +15,7 @@ from sensormend.flags import REASONS
 from sensormend.io.layout import Kind, Layout, kind_of, recognise
 from sensormend.options import EVERY, Options
 from sensormend.places import Position
-from sensormend.readings import ORIGINS, Readings, Rows
+from sensormend.readings import ORIGINS, Readings, Rows, written_time
 from sensormend.recovery import FloatArray
 
 __all__ = ["Frame", "columns_of", "is_frame", "rows_of"]
@@ -207,19 +206,15 @@ def _times(column: nw.Series[Any]) -> NDArray[np.int64]:
 
 
 def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
-    texts = column.unique().to_list()
     found = {}
-    for text in texts:
+    for text in column.unique().to_list():
         try:
-            moment = datetime.fromisoformat(str(text).strip())
+            found[text] = written_time(str(text))
         except ValueError:
             raise InputError(
                 f"column {column.name!r} has {str(text)!r}, which is no time like 2020-03-01 06:00; "
                 "make it a column of times first"
             ) from None
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-        found[text] = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
     return np.array([found[text] for text in column.to_list()], dtype=np.int64)
 
 

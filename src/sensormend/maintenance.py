@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.readings import SECOND
+from sensormend.files import read_table
+from sensormend.readings import written_time
 from sensormend.recovery import BoolArray
 
 __all__ = ["ACTIONS", "ALL", "Maintenance", "Note", "as_time"]
@@ -52,20 +50,8 @@ class Maintenance:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Maintenance:
         """Read a CSV file with the columns sensor, from, to, action and, where it is about one only, variable."""
-        path = Path(path)
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                table = csv.DictReader(file)
-                columns = [name.strip().lower() for name in table.fieldnames or ()]
-                table.fieldnames = columns
-                lacking = [name for name in ("sensor", "from", "to", "action") if name not in columns]
-                if lacking:
-                    raise ConfigError(
-                        f"{path} has the columns {', '.join(columns) or 'none'}; {' and '.join(lacking)} are lacking"
-                    )
-                return cls(tuple(_note(row, f"{path}, row {number}") for number, row in enumerate(table, start=2)))
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from None
+        table = read_table(path, dict.fromkeys(("sensor", "from", "to", "action"), ()))
+        return cls(tuple(_note(cells, where) for where, cells in table))
 
     def generation(self, sensor: str, period_end: int) -> int:
         """Return how often a sensor was recalibrated before the end of a period."""
@@ -114,8 +100,7 @@ def _cells(
     return cells
 
 
-def _note(row: Mapping[str, str | None], where: str) -> Note:
-    cells = {key: (value or "").strip() for key, value in row.items() if isinstance(value, str | None) and key}
+def _note(cells: Mapping[str, str], where: str) -> Note:
     action = cells["action"].lower()
     if action not in ACTIONS:
         raise ConfigError(f"{where}: an action is {', '.join(ACTIONS)}; got {cells['action']!r}")
@@ -131,11 +116,8 @@ def _note(row: Mapping[str, str | None], where: str) -> Note:
 
 
 def as_time(text: str, where: str) -> int:
-    """Return an ISO date or time in microseconds since 1970; without an offset it is taken as UTC."""
+    """Return a time that somebody wrote at some place of a file."""
     try:
-        moment = datetime.fromisoformat(text)
+        return written_time(text)
     except ValueError:
         raise ConfigError(f"{where}: a time is written like 2020-03-01 or 2020-03-01T06:00; got {text!r}") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86400 + since.seconds) * SECOND + since.microseconds

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 
 import numpy as np
 
 from sensormend.errors import ConfigError
+from sensormend.files import read_table
 from sensormend.maintenance import as_time
 from sensormend.readings import DAY, Readings
 
@@ -87,32 +86,16 @@ class Places:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Places:
         """Read a CSV file with the columns sensor, latitude, longitude and, where sensors move, from."""
-        path = Path(path)
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                table = csv.DictReader(file)
-                names = {_plain(name): name for name in table.fieldnames or ()}
-                columns = [names.get(key) or names.get(short) for key, short in
-                           (("sensor", "station"), ("latitude", "lat"), ("longitude", "lon"))]  # fmt: skip
-                if None in columns:
-                    raise ConfigError(
-                        f"{path} has the columns {', '.join(names) or 'none'}; sensor, latitude, longitude are needed"
-                    )
-                since = names.get("from")
-                positions = []
-                for number, row in enumerate(table, start=2):
-                    sensor, latitude, longitude = (str(row[str(column)] or "").strip() for column in columns)
-                    where = f"{path}, row {number}"
-                    start = as_time(row[since], f"{where}, from") if since and row[since] else 0
-                    try:
-                        positions.append(Position(sensor, start, float(latitude), float(longitude)))
-                    except ValueError:
-                        raise ConfigError(
-                            f"{where}: latitude and longitude are degrees; got {latitude!r}, {longitude!r}"
-                        ) from None
-                return cls.of(positions)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise ConfigError(f"{path} cannot be read: {error}") from None
+        positions = []
+        for where, cells in read_table(path, {"sensor": ("station",), "latitude": ("lat",), "longitude": ("lon",)}):
+            start = as_time(cells["from"], f"{where}, from") if cells.get("from") else 0
+            try:
+                place = float(cells["latitude"]), float(cells["longitude"])
+            except ValueError:
+                got = f"{cells['latitude']!r}, {cells['longitude']!r}"
+                raise ConfigError(f"{where}: latitude and longitude are degrees; got {got}") from None
+            positions.append(Position(cells["sensor"], start, *place))
+        return cls.of(positions)
 
     @property
     def moved(self) -> list[str]:
@@ -147,7 +130,3 @@ def _stays(course: Sequence[Position]) -> list[Position]:
         if until is None or until - place.time >= STAY:
             stays.append(place)
     return stays
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower()

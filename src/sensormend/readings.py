@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.recovery import FloatArray
 
-__all__ = ["DAY", "HOUR", "MINUTE", "ORIGINS", "SECOND", "IntArray", "Readings", "Rows"]
+__all__ = ["DAY", "HOUR", "MINUTE", "ORIGINS", "SECOND", "IntArray", "Readings", "Rows", "written_time"]
 
 IntArray = NDArray[np.integer]
 
@@ -23,6 +24,24 @@ COLUMNS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "uppe
 
 ORIGINS = ("", "observed", "estimated")
 """Where a cleaned value comes from; `Rows.origin` counts in here, 0 where there is none."""
+
+
+def written_time(text: str) -> int:
+    """Return an ISO date or time in microseconds since 1970; without an offset it is UTC.
+
+    Examples
+    --------
+    >>> written_time("1970-01-01T01:00:01+01:00")
+    1000000
+
+    Raises
+    ------
+    ValueError
+        For what is no ISO time.
+    """
+    moment = datetime.fromisoformat(text.strip())
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend import __version__
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.errors import ConfigError, InputError
+from sensormend.files import beside
 from sensormend.flags import MEANINGS, REASONS, Flag
 from sensormend.io import labelled
 from sensormend.io.labelled import KEPT, microseconds_of, netcdf_libraries, opened, texts_of
@@ -99,24 +99,15 @@ def write_netcdf(
     """
     _, h5netcdf, h5py = netcdf_libraries()
     target = Path(path)
-    beside = target.with_name(f"{target.name}.new")
     plan = _Plan.of(sensors, variables, times, locations, attributes)
-    try:
-        with h5netcdf.File(beside, "w") as file:
-            plan.prepare(file, h5py.string_dtype())
-            for rows in parts:
-                if not len(rows):
-                    continue
-                begin, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
-                for name, grid in plan.grids(rows, int(begin), int(end)).items():
-                    file.variables[name][begin:end, :] = grid
-        os.replace(beside, target)
-    except BaseException as error:
-        with suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError):
-            raise SensormendError(f"cannot write {target}: {error}") from error
-        raise
+    with beside(target) as new, h5netcdf.File(new, "w") as file:
+        plan.prepare(file, h5py.string_dtype())
+        for rows in parts:
+            if not len(rows):
+                continue
+            begin, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
+            for name, grid in plan.grids(rows, int(begin), int(end)).items():
+                file.variables[name][begin:end, :] = grid
 
 
 TIME = {"standard_name": "time", "long_name": "start of the slot, UTC", "axis": "T"}

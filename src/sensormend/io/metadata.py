@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from sensormend.errors import InputError
 from sensormend.files import write_beside
-from sensormend.readings import SECOND
+from sensormend.readings import SECOND, written_time
 
 __all__ = [
     "FAULTS_HEADER",
@@ -40,8 +39,6 @@ SENSORS_HEADER = (
 
 TIMES = frozenset({"from", "to", "first", "last"})
 """Columns that are times."""
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -94,11 +91,9 @@ def time_of(text: str) -> int:
     True
     """
     try:
-        moment = datetime.fromisoformat(text.strip())
+        return written_time(text)
     except ValueError:
         raise InputError(f"a time looks like 2019-01-31T14:00, in UTC; got {text!r}") from None
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:

@@ -11,9 +11,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import duckdb
 import numpy as np
 
 from sensormend.errors import InputError, SensormendError, StateError
+from sensormend.files import beside
 from sensormend.io.layout import Layout, recognise
 from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, WRONG_CLOCK, format_of, select, settled
 from sensormend.io.sources import Found, find
@@ -257,23 +259,22 @@ class Staging:
 
     def write_rejected(self, path: Path) -> None:
         """Write what could not be read as CSV: file, row, reason, line."""
-        beside = path.with_name(f"{path.name}.part")
-        self._ask(f"""
-            COPY (SELECT shown AS file, row, reason, line FROM rejected JOIN files USING (file)
-                ORDER BY files.file, row, reason)
-            TO {literal(str(beside))} (FORMAT csv, HEADER true)""")
-        os.replace(beside, path)
+        with beside(path) as new:
+            self._ask(f"""
+                COPY (SELECT shown AS file, row, reason, line FROM rejected JOIN files USING (file)
+                    ORDER BY files.file, row, reason)
+                TO {literal(new)} (FORMAT csv, HEADER true)""")
 
     def _connect(self) -> None:
-        config = {
+        config: dict[str, Any] = {
             "memory_limit": self._memory,
             "temp_directory": str(self.folder / "tmp"),
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
         }
         try:
-            self._engine = _duckdb().connect(str(self.path), config=config)
-        except (OSError, _duckdb().Error) as error:
+            self._engine = duckdb.connect(str(self.path), config=config)
+        except (OSError, duckdb.Error) as error:
             raise SensormendError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
         self._ask("SET TimeZone = 'UTC'")
         self._ask("SET preserve_insertion_order = true")
@@ -283,7 +284,7 @@ class Staging:
         # An answer that is not fetched to its end keeps the connection busy.
         try:
             rows: list[tuple[Any, ...]] = self._engine.execute(sql, given).fetchall()
-        except (_duckdb().OutOfMemoryException, _duckdb().IOException) as error:
+        except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
             if "read_csv" in sql or "read_parquet" in sql:
                 raise  # rather the file's fault, and said so there
             raise SensormendError(f"{self.folder}: no room to stage readings: {reason_of(error)}") from None
@@ -350,7 +351,7 @@ class Staging:
             return
         try:
             self._ask(f"INSERT INTO raw {' UNION ALL '.join(select(*group) for group in alike)}")
-        except _duckdb().Error as error:
+        except duckdb.Error as error:
             self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
             (table, *_), *more = plans.values()
             if more:
@@ -529,11 +530,3 @@ def _evenly(count: int) -> list[int]:
     bits = max(count - 1, 1).bit_length()
     turned = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
     return [number for number in turned if number < count]
-
-
-def _duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError:
-        raise SensormendError("archives are sorted with duckdb: install it with pip install duckdb") from None
-    return duckdb
