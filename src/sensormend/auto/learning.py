@@ -13,7 +13,7 @@ from sensormend.auto import judge, network, timeline
 from sensormend.auto.judging import Today, Verdict
 from sensormend.auto.memory import SKETCH, Channels, Model
 from sensormend.auto.neighbourhoods import IntArray
-from sensormend.auto.settling import Settled
+from sensormend.auto.settled import Settled
 from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 

@@ -8,17 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.auto import judge, timeline
-from sensormend.auto.conditioning import Conditioned, bridge, condition
-from sensormend.auto.judging import COMPANY, WARM, Today, Verdict, others, related
+from sensormend.auto.judging import COMPANY, WARM, Today, Verdict, related
 from sensormend.auto.looks import Look
 from sensormend.auto.memory import Model
-from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.newborns import Newborns, first_look
 from sensormend.auto.reasons import reasons
+from sensormend.auto.settled import Settled, judgeable, recondition
+from sensormend.auto.spikes import spikes
 from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Period", "Settled", "settle"]
+__all__ = ["Period", "settle"]
 
 SUSPECT = 0.75
 """Score from which a fiber is called suspect."""
@@ -29,20 +29,6 @@ YOUTH = 5.0
 ACCEPT = (3.0, 10.0)
 """Periods after which a sensor that keeps its new distance from the network has a new level: a fifth of the periods
 known, within these. A tenth takes faults of young sensors for levels (repaired 1.74 instead of 1.33 on NOAA's mix)."""
-
-SPIKE = 7.0
-"""Standard deviations from the network and from its own neighbours in time that make a single reading a spike."""
-
-
-SPIKE_ROUNDS = 8
-"""How often spikes are looked for: one goes at a time per slot, and a probe out of the water spoils all it measures."""
-
-BESIDE = 2
-"""Slots on each side in which a worse one goes first: a reading is judged by its neighbours in time."""
-
-FEW, RARE = 2, 8
-"""Where nobody else can judge, at most so many readings of that stretch may stand out, since the crest of a wave is
-wider, and at most one in so many of the fiber."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,34 +76,6 @@ class Period:
         return period
 
 
-@dataclass(eq=False)
-class Settled:
-    """Neighbourhoods after their period; arrays are (neighbourhood, member, ...), those that are judged first.
-
-    `expected` is what the view says, smoothed, and knows newborns. `carried` has the cells that are not trusted, and
-    those trusted ones that are hidden to see how far the estimates would be off.
-    """
-
-    prior: FloatArray
-    observed: BoolArray
-    known: BoolArray
-    related: BoolArray
-    flagged: BoolArray
-    deviation: FloatArray
-    usual: FloatArray
-    trusted: BoolArray
-    view: Conditioned
-    variance: FloatArray
-    expected: FloatArray
-    residual: FloatArray
-    size: FloatArray
-    event: FloatArray
-    newborns: Newborns
-    shift: FloatArray
-    score: FloatArray
-    carried: timeline.Carried
-
-
 def settle(
     model: Model,
     look: Look,
@@ -132,7 +90,7 @@ def settle(
     stack = look.stack
     state = _open(model, look, today, verdict)
     _accept_levels(model, stack, today, verdict, state)
-    result.spikes[stack.rows] = stack.flat(_spikes(model, stack, today, state, tables))
+    result.spikes[stack.rows] = stack.flat(spikes(model, stack, today, state, tables))
     state.variance = state.view.variance()
     state.carried = _carry(model, stack, today, state, tables, learning=learning)
     _write_verdict(model, stack, today, verdict, state, result)
@@ -167,7 +125,7 @@ def _write_verdict(model: Model, stack: Stack, today: Today, verdict: Verdict, s
     rows = stack.rows
     observed, score = stack.flat(state.observed), stack.flat(state.score)
     odd = (stack.flat(state.newborns.oddness) > 1) & np.repeat(_mature(model, stack, state), stack.mine.sum(axis=1))
-    evaluated = stack.flat(_evaluated(model, stack, today, state)) | odd
+    evaluated = stack.flat(judgeable(model, stack, today, state)) | odd
     faulty = (stack.flat(state.flagged) | odd) & evaluated
     suspect = evaluated & ~faulty & (score > SUSPECT)
     alone = ~evaluated & (today.count[rows] > 0) & (model.channels.days[rows] >= WARM)
@@ -302,93 +260,7 @@ def _accept_levels(model: Model, stack: Stack, today: Today, verdict: Verdict, s
         verdict.found[who[sound]] = found[sound]
         accepted[asked[sound]] = True
     if accepted.any():
-        _recondition(stack, today, state, np.unique(hood[accepted]), joined=True)
-
-
-def _recondition(stack: Stack, today: Today, state: Settled, which: IntArray, *, joined: bool) -> None:
-    """Ask these neighbourhoods again, after what is trusted has changed; `joined` if members came or went with it."""
-    known = state.known[which][:, :, None]
-    view = condition(
-        state.prior[which],
-        state.deviation[which],
-        state.trusted[which] & known,
-        stack.real[which],
-        None if joined else state.view.precision[which],
-    )
-    bridge(view.expected, state.trusted[which] & known)
-    state.view.put(which, view)
-    expected = judge.smoothed(view.expected, today.ripple[stack.members[which]][:, :, None])
-    state.expected[which] = np.where(known, expected, state.expected[which])
-    state.residual[which] = (state.deviation[which] - state.expected[which]) * state.observed[which]
-
-
-def _spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
-    """Find single readings far from the network and from their own neighbours in time; the worst of a slot first.
-
-    The hours before and after tell a spike also where no other sensor can, but nothing of a wave or an odd day.
-    """
-    spikes = np.zeros(state.observed.shape, dtype=bool)
-    settled = ~state.flagged & stack.real & (model.channels.days[stack.members] >= WARM)
-    judged, count = _evaluated(model, stack, today, state), today.count[stack.members][:, :, None]
-    unit = np.maximum(state.size * np.exp(state.event), 1e-300)
-    channels = model.channels
-    limit = np.where(settled, SPIKE * unit, np.inf)
-    which = np.arange(len(limit))
-    for _ in range(SPIKE_ROUNDS):
-        # Where nothing has changed since, there is nothing more to find.
-        large = np.abs(state.residual[which]) > limit[which][:, :, None]
-        large &= state.trusted[which]
-        if not large.any():
-            break
-        rare = RARE * large.sum(axis=2, keepdims=True) <= count[which]
-        large &= judged[which][:, :, None] | (rare & (_around(large) <= FEW))
-        hood, row, _ = np.nonzero(large)
-        if hood.size == 0:
-            break
-        fiber = np.unique(hood * large.shape[1] + row)
-        hood, row = np.divmod(fiber, large.shape[1])
-        cells = large[hood, row]
-        hood = which[hood]
-        who = stack.members[hood, row]
-        residual = state.residual[hood, row]
-        carried = timeline.carry(
-            residual,
-            state.trusted[hood, row],
-            channels.last[who],
-            channels.age[who],
-            tables,
-            today.variable[who],
-            cells,
-        )
-        home = hood[carried.row]
-        over = np.abs(residual[carried.row, carried.slot] - carried.residual)
-        over /= unit[hood, row][carried.row] * np.sqrt(carried.open)
-        worst = np.zeros((len(limit), model.slots))
-        np.maximum.at(worst, (home, carried.slot), over)
-        found = (over > SPIKE) & (over == worst[home, carried.slot]) & (over >= _beside(over, carried, cells.shape))
-        if not found.any():
-            break
-        at = home[found], row[carried.row[found]], carried.slot[found]
-        spikes[at] = True
-        state.trusted[at] = False
-        silenced = not state.trusted[at[:2]].any(axis=1).all()
-        which = np.unique(at[0])
-        _recondition(stack, today, state, which, joined=silenced)
-    return spikes
-
-
-def _around(large: BoolArray) -> NDArray[np.intp]:
-    """Return how many readings stand out in the slots around each."""
-    padded = np.pad(large.astype(np.intp), ((0, 0), (0, 0), (BESIDE, BESIDE)))
-    return np.asarray(sum(padded[:, :, step : step + large.shape[2]] for step in range(2 * BESIDE + 1)))
-
-
-def _beside(over: FloatArray, carried: timeline.Carried, shape: tuple[int, ...]) -> FloatArray:
-    """Return the largest of the numbers that a fiber has in the slots beside each: a spike spoils its neighbours."""
-    dense = np.zeros((shape[0], shape[1] + 2 * BESIDE))
-    dense[carried.row, carried.slot + BESIDE] = over
-    around = [dense[carried.row, carried.slot + BESIDE + step] for step in range(-BESIDE, BESIDE + 1) if step]
-    return np.asarray(np.max(around, axis=0))
+        recondition(stack, today, state, np.unique(hood[accepted]), joined=True)
 
 
 def _bound(stack: Stack, today: Today, state: Settled, estimate: FloatArray) -> None:
@@ -421,14 +293,6 @@ def _bound(stack: Stack, today: Today, state: Settled, estimate: FloatArray) -> 
         low = lowest[place] - margin - np.maximum(low_way[place] - own.min(axis=1), 0.0)
         high = highest[place] + margin + np.maximum(own.max(axis=1) - high_way[place], 0.0)
         estimate[mine] = np.clip(estimate[mine], low[:, None], high[:, None])
-
-
-def _evaluated(model: Model, stack: Stack, today: Today, state: Settled) -> BoolArray:
-    """Say whose fibers the others can judge."""
-    present: BoolArray = np.asarray(state.trusted.any(axis=2))
-    company = others(model, stack, present) >= COMPANY
-    seasoned = model.channels.days[stack.members] >= WARM
-    return np.asarray(seasoned & state.related & company & (today.count[stack.members] > 0) & stack.real)
 
 
 def _mature(model: Model, stack: Stack, state: Settled) -> BoolArray:

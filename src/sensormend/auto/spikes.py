@@ -1,0 +1,97 @@
+"""Single readings that are wrong in a sound fiber."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.auto import timeline
+from sensormend.auto.judging import WARM, Today
+from sensormend.auto.memory import Model
+from sensormend.auto.settled import Settled, judgeable, recondition
+from sensormend.auto.stack import Stack
+from sensormend.recovery import BoolArray, FloatArray
+
+__all__ = ["spikes"]
+
+SPIKE = 7.0
+"""Standard deviations from the network and from its own neighbours in time that make a single reading a spike."""
+
+SPIKE_ROUNDS = 8
+"""How often spikes are looked for: one goes at a time per slot, and a probe out of the water spoils all it measures."""
+
+BESIDE = 2
+"""Slots on each side in which a worse one goes first: a reading is judged by its neighbours in time."""
+
+FEW, RARE = 2, 8
+"""Where nobody else can judge, at most so many readings of that stretch may stand out, since the crest of a wave is
+wider, and at most one in so many of the fiber."""
+
+
+def spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
+    """Find single readings far from the network and from their own neighbours in time; the worst of a slot first.
+
+    The hours before and after tell a spike also where no other sensor can, but nothing of a wave or an odd day.
+    """
+    wrong = np.zeros(state.observed.shape, dtype=bool)
+    settled = ~state.flagged & stack.real & (model.channels.days[stack.members] >= WARM)
+    judged, count = judgeable(model, stack, today, state), today.count[stack.members][:, :, None]
+    unit = np.maximum(state.size * np.exp(state.event), 1e-300)
+    channels = model.channels
+    limit = np.where(settled, SPIKE * unit, np.inf)
+    which = np.arange(len(limit))
+    for _ in range(SPIKE_ROUNDS):
+        # Where nothing has changed since, there is nothing more to find.
+        large = np.abs(state.residual[which]) > limit[which][:, :, None]
+        large &= state.trusted[which]
+        if not large.any():
+            break
+        rare = RARE * large.sum(axis=2, keepdims=True) <= count[which]
+        large &= judged[which][:, :, None] | (rare & (_around(large) <= FEW))
+        hood, row, _ = np.nonzero(large)
+        if hood.size == 0:
+            break
+        fiber = np.unique(hood * large.shape[1] + row)
+        hood, row = np.divmod(fiber, large.shape[1])
+        cells = large[hood, row]
+        hood = which[hood]
+        who = stack.members[hood, row]
+        residual = state.residual[hood, row]
+        carried = timeline.carry(
+            residual,
+            state.trusted[hood, row],
+            channels.last[who],
+            channels.age[who],
+            tables,
+            today.variable[who],
+            cells,
+        )
+        home = hood[carried.row]
+        over = np.abs(residual[carried.row, carried.slot] - carried.residual)
+        over /= unit[hood, row][carried.row] * np.sqrt(carried.open)
+        worst = np.zeros((len(limit), model.slots))
+        np.maximum.at(worst, (home, carried.slot), over)
+        found = (over > SPIKE) & (over == worst[home, carried.slot]) & (over >= _beside(over, carried, cells.shape))
+        if not found.any():
+            break
+        at = home[found], row[carried.row[found]], carried.slot[found]
+        wrong[at] = True
+        state.trusted[at] = False
+        silenced = not state.trusted[at[:2]].any(axis=1).all()
+        which = np.unique(at[0])
+        recondition(stack, today, state, which, joined=silenced)
+    return wrong
+
+
+def _around(large: BoolArray) -> NDArray[np.intp]:
+    """Return how many readings stand out in the slots around each."""
+    padded = np.pad(large.astype(np.intp), ((0, 0), (0, 0), (BESIDE, BESIDE)))
+    return np.asarray(sum(padded[:, :, step : step + large.shape[2]] for step in range(2 * BESIDE + 1)))
+
+
+def _beside(over: FloatArray, carried: timeline.Carried, shape: tuple[int, ...]) -> FloatArray:
+    """Return the largest of the numbers that a fiber has in the slots beside each: a spike spoils its neighbours."""
+    dense = np.zeros((shape[0], shape[1] + 2 * BESIDE))
+    dense[carried.row, carried.slot + BESIDE] = over
+    around = [dense[carried.row, carried.slot + BESIDE + step] for step in range(-BESIDE, BESIDE + 1) if step]
+    return np.asarray(np.max(around, axis=0))
