@@ -1,0 +1,113 @@
+"""What goes out to sinks: rows, how each sensor is, and alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Self
+
+from sensormend.readings import Rows
+
+__all__ = ["STATES", "Alert", "Delivery", "Health", "Sink"]
+
+STATES = ("well", "faulty", "silent")
+"""What a sensor can be, as alerts see it."""
+
+Kind = Literal["final", "late", "provisional", "alert"]
+
+
+@dataclass(frozen=True)
+class Health:
+    """How one variable of one sensor is.
+
+    Attributes
+    ----------
+    state
+        One of `STATES`.
+    reason
+        Why it is faulty; empty otherwise.
+    since
+        From when on it is so; microseconds since 1970, UTC.
+    heard
+        When its last reading was taken; None for one that was never heard.
+    """
+
+    sensor: str
+    variable: str
+    state: str
+    reason: str
+    since: int
+    heard: int | None
+
+
+@dataclass(frozen=True)
+class Alert:
+    """A sensor turned faulty, silent, or well again.
+
+    Attributes
+    ----------
+    before, state
+        What it was and what it is; of `STATES`.
+    since
+        From when on it is so: the start of the first of the periods that told, or the last reading of a silent one.
+    at
+        When that was found: the end of the period, or of the slot.
+    sentence
+        For a person.
+    """
+
+    sensor: str
+    variable: str
+    before: str
+    state: str
+    reason: str
+    since: int
+    at: int
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class Delivery:
+    """One thing to deliver.
+
+    Attributes
+    ----------
+    kind
+        `final` for a period that is over, `late` for rows of an earlier one that were corrected, `provisional` for the
+        slots that have ended of periods that are not over, `alert`.
+    start, end
+        The span that it is about; microseconds since 1970, UTC.
+    rows
+        None where there are none.
+    health
+        Of every sensor, where `kind` is `final` or `provisional`.
+    alerts
+        Where `kind` is `alert`.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    rows: Rows | None = None
+    health: Sequence[Health] = ()
+    alerts: Sequence[Alert] = ()
+
+
+class Sink:
+    """Where results go: two methods, `write` and `close`."""
+
+    def write(self, delivery: Delivery) -> None:
+        """Deliver it, or raise; what was delivered may be delivered again. A sink passes over what it has no use for."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
