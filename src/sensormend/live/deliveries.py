@@ -98,7 +98,7 @@ class Sink:
     """Where results go: two methods, `write` and `close`."""
 
     def write(self, delivery: Delivery) -> None:
-        """Deliver it, or raise; what was delivered may be delivered again. A sink passes over what it has no use for."""
+        """Deliver it, or raise; it may be delivered again. It passes over what it has no use for."""
         raise NotImplementedError
 
     def close(self) -> None:
