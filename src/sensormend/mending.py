@@ -128,14 +128,17 @@ class Mender:
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
 
-    def push(self, readings: Readings) -> list[Mended]:
-        """Mend the readings of one period, later than all before it; periods without any in between are made up for."""
-        if not len(readings):
-            raise InputError("a period is pushed with its readings; there is none")
-        ends = np.array([readings.time.min(), readings.time.max()])
-        period, last = self.grid.period_of(ends).tolist()
-        if period != last:
-            raise InputError("readings of several periods in one push; give each period's readings on their own")
+    def push(self, readings: Readings, period: int | None = None) -> list[Mended]:
+        """Mend the readings of one period, later than all before it; periods without any in between are made up for.
+
+        Parameters
+        ----------
+        readings
+            All of them; there may be none where the period is said.
+        period
+            Which one, where the readings alone do not tell.
+        """
+        period = self._period_of(readings, period)
         if self.period is not None and period <= self.period:
             raise InputError("these readings belong to a period that is over; push periods in their order")
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
@@ -143,6 +146,14 @@ class Mender:
         # After so long without a word every sensor is gone, and there is nothing left to say.
         passed = [self._mend(missed, empty) for missed in silent[: self._patience]]
         return [*passed, self._mend(period, readings)]
+
+    def peek(self, readings: Readings, period: int) -> Mended:
+        """Answer like `push` for what has come of a period that is not over, and learn nothing."""
+        self._period_of(readings, period)
+        # New sensors get their rows when the period is over, by name; until then only the answer knows them.
+        twin = copy.copy(self)
+        twin._rows, twin._row_of_name = dict(self._rows), self._row_of_name.copy()
+        return twin._mend(period, readings, learning=False)
 
     def twin(self) -> Mender:
         """Return a mender with the same settings and the same model that has seen no reading."""
@@ -176,7 +187,19 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
 
-    def _mend(self, period: int, readings: Readings) -> Mended:
+    def _period_of(self, readings: Readings, period: int | None) -> int:
+        """Return the one period that the readings fall into."""
+        if not len(readings):
+            if period is None:
+                raise InputError("a period is pushed with its readings; there is none")
+            return period
+        ends = np.array([readings.time.min(), readings.time.max()])
+        first, last = self.grid.period_of(ends).tolist()
+        if first != last or period not in (None, first):
+            raise InputError("readings of several periods in one push; give each period's readings on their own")
+        return int(first)
+
+    def _mend(self, period: int, readings: Readings, *, learning: bool = True) -> Mended:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
@@ -197,7 +220,7 @@ class Mender:
         seen = np.isfinite(placed.value) & ~placed.implausible
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         labels = self._labels(names, int(times[-1]) + grid.step)
-        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels)
+        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels, learning)
         cells = judge(recovery, placed, seen, hidden, real)
         listed = listed[here].ravel()
         slots = _slot_rows(self, period, here, listed, placed, cells)
@@ -210,13 +233,13 @@ class Mender:
             _reading_rows(slots, readings, placed, listed, _either(hidden, real)) if self._per_reading else None,
         )
 
-    def _recover(self, minibatch: FloatArray, labels: list[str]) -> Recovery:
+    def _recover(self, minibatch: FloatArray, labels: list[str], learning: bool) -> Recovery:
         if not labels:
             nothing = np.zeros(minibatch.shape)
             fibers = np.zeros(minibatch.shape[:2], dtype=bool)
             return Recovery(nothing, nothing, nothing > 0, nothing, nothing, nothing, fibers, fibers, fibers,
                             np.zeros(fibers.shape), np.full(fibers.shape, ""), 0)  # fmt: skip
-        return self.model.update(minibatch, sensors=labels)
+        return (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)
 
     def _labels(self, names: list[str], period_end: int) -> list[str]:
         """Return the names by which the model knows the sensors: one that was set right is another to it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from sensormend.options import Options, in_words
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Survey", "believable", "fill_values", "look", "time_grid"]
+__all__ = ["Survey", "believable", "fill_values", "look", "look_at_start", "time_grid"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -65,11 +65,34 @@ def look(sample: Readings, options: Options) -> Survey:
     """Look at a sample: whole courses of some sensors, in any order."""
     if not len(sample):
         raise InputError("there is no reading at all")
-    order = np.lexsort((sample.time, sample.variable, sample.sensor))
-    sample = sample.taken(order)
+    sample = _by_course(sample)
     _refuse_contradictions(sample)
     grid, notes = time_grid(sample, options)
+    fill, guessed = _fill(sample, options)
+    return Survey(grid, fill, (*notes, *guessed))
+
+
+def look_at_start(sample: Readings, options: Options) -> Survey:
+    """Look at the first readings of a live feed: its cycle is a day, or longer, however short the look.
+
+    Readings that contradict each other are no reason to stop here: nobody reads a feed again.
+    """
+    sample = _by_course(sample)
+    grid, notes = time_grid(sample, options)
+    if options.period is None and grid.period < DAY:
+        grid, notes = time_grid(sample, replace(options, period=DAY))
+    fill, guessed = _fill(sample, options)
+    return Survey(grid, fill, (*notes, *guessed))
+
+
+def _by_course(sample: Readings) -> Readings:
+    return sample.taken(np.lexsort((sample.time, sample.variable, sample.sensor)))
+
+
+def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ...]], list[str]]:
+    """Return the fill values of each variable, said or found, and what is worth telling of those found."""
     fill: dict[str, tuple[float, ...]] = {}
+    notes: list[str] = []
     for index, name in enumerate(sample.variables):
         said = options.fill_of(name)
         if said is not None:
@@ -83,7 +106,7 @@ def look(sample: Readings, options: Options) -> Survey:
         fill[name] = tuple(value for value in fill[name] if value not in guessed or value in unknown)
         of = f" of {name}" if name else ""
         notes += [f"{value:g} is taken for a fill value{of}: it lies far off and comes back" for value in unknown]
-    return Survey(grid, fill, tuple(notes))
+    return fill, notes
 
 
 def _refuse_contradictions(sample: Readings) -> None:

@@ -195,6 +195,15 @@ class Tally:
             farthest=float(distance[np.abs(distance).argmax()]),
         )
 
+    def settled(self, end: int) -> list[FaultInterval]:
+        """Return the faults that were over before `end`, where the last period ended, and forget them."""
+        going_on = [fault for fault in self.faults if fault.end >= end]
+        self.faults = [fault for fault in self.faults if fault.end < end]
+        told = self.intervals()
+        self.faults = going_on
+        self._open = {key: fault for key, fault in self._open.items() if fault.end >= end}
+        return told
+
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in the order of their beginnings."""
         told = [

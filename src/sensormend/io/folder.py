@@ -23,7 +23,7 @@ from sensormend.io.sql import literal
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, Rows
 
-__all__ = ["ENDINGS", "Archive", "data_files", "ending_of", "meta_of"]
+__all__ = ["ENDINGS", "Archive", "covered", "data_files", "ending_of", "file_rows", "meta_of"]
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 """The endings that make an OUT a single file; anything else is a folder."""
@@ -48,7 +48,10 @@ def meta_of(path: str | os.PathLike[str]) -> Path:
 
 
 def data_files(folder: str | os.PathLike[str], start: int | None = None, end: int | None = None) -> list[Path]:
-    """Return the Parquet files of a folder OUT that can have rows from `start` to before `end`, in order of time."""
+    """Return the Parquet files of a folder OUT that can have rows from `start` to before `end`, in order of time.
+
+    Several that were made one are that one from the moment it is there, whether or not they are gone yet.
+    """
     found = []
     for part in sorted(Path(folder, "data").glob("date=*")):
         try:
@@ -56,8 +59,40 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
         except ValueError:
             continue
         if (start is None or date + DAY > start) and (end is None or date < end):
-            found += sorted(part.glob("*.parquet"))
+            files = sorted(part.glob("*.parquet"))
+            old = covered(files)
+            found += [file for file in files if file not in old]
     return found
+
+
+def covered(files: Sequence[Path]) -> set[Path]:
+    """Return those of a date's files whose rows are in another of them, which is named by the first and the last of them.
+
+    Examples
+    --------
+    >>> names = ("part-20190101T000000", "part-20190101T120000", "part-20190101T000000-20190101T060000")
+    >>> [path.stem for path in covered([Path(f"{name}.parquet") for name in names])]
+    ['part-20190101T000000']
+    """
+    named = [(file, file.stem.removeprefix("part-").split("-")) for file in files]
+    spans = [(file, words[0], words[-1]) for file, words in named if len(words) == 2]
+    return {
+        file
+        for file, words in named
+        if any(file != other and first <= words[0] and words[-1] <= last for other, first, last in spans)
+    }
+
+
+def file_rows(path: str | os.PathLike[str]) -> Rows:
+    """Return the rows of one Parquet file of an OUT in the order in which they stand in it."""
+    try:
+        with duckdb.connect(config={"threads": 1}) as engine:
+            engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM read_parquet({literal(glob.escape(str(path)))}, "
+                           "hive_partitioning = false)")  # fmt: skip
+            columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
+            return _fetch(engine, "variable" in columns, None, None, None, None, order="taken.rowid")
+    except duckdb.Error as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
 
 
 class Archive:
@@ -213,8 +248,9 @@ class Archive:
 
 
 def _fetch(
-    engine: Any, with_variable: bool, wanted: list[str] | None, start: int | None, end: int | None, variable: str | None
-) -> Rows:
+    engine: Any, with_variable: bool, wanted: list[str] | None, start: int | None, end: int | None,
+    variable: str | None, order: str = "time, sensor, variable, taken.rowid",
+) -> Rows:  # fmt: skip
     clauses: dict[str, tuple[str, object]] = {
         "sensors": ("list_contains($sensors, sensor)", wanted),
         "start": ("time >= make_timestamp($start)", start),
@@ -239,7 +275,7 @@ def _fetch(
         f"""SELECT s.code AS sensor, v.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper, flag,
         {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin
         FROM taken JOIN sensors s ON s.name = sensor JOIN variables v ON v.name = variable
-        ORDER BY time, sensor, variable, taken.rowid"""
+        ORDER BY {order}"""
     ).fetchnumpy()
     return _rows_of(columns, sensors, variables or ("",))
 

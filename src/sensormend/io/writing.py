@@ -111,6 +111,14 @@ class RowWriter:
         self._unsynced += written
         return tuple(written)
 
+    def rewrite(self, path: Path, rows: Rows) -> None:
+        """Give a file that is there other rows; whoever reads it has the old ones or the new ones."""
+        with_variable = named(rows.variables)
+        self._learn("sensor", rows.sensors)
+        if with_variable:
+            self._learn("variable", rows.variables)
+        self._unsynced.append(self._copy(_columns_of(rows, with_variable), path, with_variable))
+
     def sync(self) -> None:
         """Return when everything written is on the disk and would outlast a power cut."""
         for path in dict.fromkeys(place for file in self._unsynced for place in (file, file.parent)):
