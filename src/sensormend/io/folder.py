@@ -23,7 +23,7 @@ from sensormend.io.sql import literal
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, Rows
 
-__all__ = ["ENDINGS", "Archive", "covered", "data_files", "ending_of", "file_rows", "meta_of"]
+__all__ = ["ENDINGS", "Archive", "covered", "data_files", "ending_of", "file_rows", "meta_of", "span_of"]
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 """The endings that make an OUT a single file; anything else is a folder."""
@@ -65,8 +65,14 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
     return found
 
 
+def span_of(file: Path) -> tuple[str, str]:
+    """Return the first and the last period that a file has the rows of, as its name writes them."""
+    first, _, last = file.stem.removeprefix("part-").partition("-")
+    return first, last or first
+
+
 def covered(files: Sequence[Path]) -> set[Path]:
-    """Return those of a date's files whose rows are in another of them, which is named by the first and the last of them.
+    """Return those of a date's files whose rows are also in another one, that was made of several.
 
     Examples
     --------
@@ -74,12 +80,12 @@ def covered(files: Sequence[Path]) -> set[Path]:
     >>> [path.stem for path in covered([Path(f"{name}.parquet") for name in names])]
     ['part-20190101T000000']
     """
-    named = [(file, file.stem.removeprefix("part-").split("-")) for file in files]
-    spans = [(file, words[0], words[-1]) for file, words in named if len(words) == 2]
+    spans = {file: span_of(file) for file in files}
+    wide = {file: span for file, span in spans.items() if span[0] < span[1]}
     return {
         file
-        for file, words in named
-        if any(file != other and first <= words[0] and words[-1] <= last for other, first, last in spans)
+        for file, (first, last) in spans.items()
+        if any(file != other and begin <= first and last <= end for other, (begin, end) in wide.items())
     }
 
 

@@ -18,7 +18,7 @@ from sensormend.flags import REASONS
 from sensormend.io.sql import literal
 from sensormend.readings import DAY, ORIGINS, SECOND, Rows
 
-__all__ = ["COLUMNS", "RowWriter", "named"]
+__all__ = ["COLUMNS", "RowWriter", "named", "part_name", "sync"]
 
 COLUMNS = {
     "sensor": "VARCHAR",
@@ -101,7 +101,7 @@ class RowWriter:
         if with_variable:
             self._learn("variable", rows.variables)
         columns = _columns_of(rows, with_variable)
-        name = f"part-{_compact(int(rows.time.min()) if start is None else start)}.parquet"
+        name = part_name(int(rows.time.min()) if start is None else start)
         dates = rows.time // DAY
         first, last = int(dates.min()), int(dates.max())
         written = []
@@ -122,7 +122,8 @@ class RowWriter:
     def sync(self) -> None:
         """Return when everything written is on the disk and would outlast a power cut."""
         for path in dict.fromkeys(place for file in self._unsynced for place in (file, file.parent)):
-            _sync(path)
+            if path.exists():  # what is old may have gone meanwhile
+                sync(path)
         self._unsynced = []
 
     def close(self) -> None:
@@ -165,6 +166,20 @@ def named(variables: Sequence[str]) -> bool:
     return len(variables) > 1 or any(variables)
 
 
+def part_name(start: int) -> str:
+    """Return the name of the file with the rows of the period that begins then.
+
+    Examples
+    --------
+    >>> part_name(0)
+    'part-19700101T000000.parquet'
+    """
+    exact = np.datetime64(start, "us")
+    # To the second, or as fine as it is.
+    told = str(exact if start % SECOND else exact.astype("datetime64[s]"))
+    return f"part-{told.replace('-', '').replace(':', '')}.parquet"
+
+
 def _selection(with_variable: bool) -> str:
     """Return the rows as the files have them; NaN is null without a word, as the engine takes arrays."""
     said = {
@@ -191,13 +206,8 @@ def _columns_of(rows: Rows, with_variable: bool) -> dict[str, NDArray[Any]]:
     }
 
 
-def _compact(time: int) -> str:
-    """Return a time as names of files have it: to the second, or as fine as it is."""
-    exact = np.datetime64(time, "us")
-    return str(exact if time % SECOND else exact.astype("datetime64[s]")).replace("-", "").replace(":", "")
-
-
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Return when a file, or what a folder lists, would outlast a power cut."""
     if os.name == "nt" and path.is_dir():
         return  # a folder cannot be opened there, and needs no syncing
     handle = os.open(path, os.O_RDONLY)
