@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sensormend.errors import StateError
+from sensormend.files import sync
 from sensormend.io.metadata import read_json, write_json
 from sensormend.mending import Mender
 from sensormend.methods.auto import AutoOLRTR
 from sensormend.state import read_state, write_state
 from sensormend.tally import Tally
 
-__all__ = ["Checkpoint"]
+__all__ = ["Checkpoint", "fetch", "put"]
 
 STATE_VERSION = 1
 
@@ -49,38 +52,60 @@ class Checkpoint:
         if self.job is None:
             write_json(self._file, {"job": job, "replaces": replaces})
 
+    @property
+    def place(self) -> Path | None:
+        """The folder of the newest whole state; None where there is none."""
+        name = self._told.get("place")
+        return None if name is None else self.folder / name
+
     def save(self, mender: Mender, tally: Tally) -> None:
         """Keep the state after the mender's last period."""
-        told = self._told
-        name = f"period-{mender.period}"
-        place = self.folder / name
+        with self.changing(f"period-{mender.period}") as place:
+            put(place, mender, tally)
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[Path]:
+        """Give a new folder for a state; it is the newest one when all that belongs to it was written."""
+        told, place = self._told, self.folder / name
         shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        mender.model.save(place / "model.npz")
-        mender.save(place / "mender.npz")
-        settings, arrays = tally.state()
-        write_state(place / "tally.npz", method="Tally", version=STATE_VERSION, settings=settings, arrays=arrays)
+        place.mkdir(parents=True)
+        yield place
+        sync(place)
         write_json(self._file, {**told, "place": name})
+        sync(self.folder)
         if told.get("place") not in (None, name):
             shutil.rmtree(self.folder / told["place"], ignore_errors=True)
 
     def restore(self, mender: Mender, tally: Tally) -> bool:
         """Go on from the last state; False where there is none."""
-        place = self._told.get("place")
-        if place is None:
+        if self.place is None:
             return False
-        try:
-            tally.restore(*read_state(self.folder / place / "tally.npz", method="Tally", version=STATE_VERSION))
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{self.folder / place} is broken; --overwrite starts over") from error
-        mender.model = AutoOLRTR.load(self.folder / place / "model.npz")
-        mender.restore(self.folder / place / "mender.npz")
+        fetch(self.place, mender, tally)
         return True
 
     def leave(self) -> None:
         """Leave the model and the roster for a live feed that goes on from here, and nothing else."""
-        place = self.folder / self._told["place"]
+        place = self.place
+        assert place is not None
         for name in ("model.npz", "mender.npz"):
             os.replace(place / name, self.folder / name)
         write_json(self._file, {"finished": True})
         shutil.rmtree(place)
+
+
+def put(place: Path, mender: Mender, tally: Tally) -> None:
+    """Write model, roster and tally into a folder."""
+    mender.model.save(place / "model.npz")
+    mender.save(place / "mender.npz")
+    settings, arrays = tally.state()
+    write_state(place / "tally.npz", method="Tally", version=STATE_VERSION, settings=settings, arrays=arrays)
+
+
+def fetch(place: Path, mender: Mender, tally: Tally) -> None:
+    """Read model, roster and tally from a folder."""
+    try:
+        tally.restore(*read_state(place / "tally.npz", method="Tally", version=STATE_VERSION))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StateError(f"{place} is broken; --overwrite starts over") from error
+    mender.model = AutoOLRTR.load(place / "model.npz")
+    mender.restore(place / "mender.npz")

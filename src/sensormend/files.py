@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from sensormend.errors import ConfigError, SensormendError
 
-__all__ = ["beside", "locked", "now", "read_table", "surroundings", "write_beside"]
+__all__ = ["beside", "locked", "now", "read_table", "surroundings", "sync", "write_beside"]
 
 
 @contextmanager
@@ -60,6 +60,17 @@ def write_beside(path: Path) -> Iterator[IO[str]]:
         yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def sync(path: Path) -> None:
+    """Return when a file, or what a folder lists, is on the disk and would outlast a power cut."""
+    if os.name == "nt" and path.is_dir():
+        return  # a folder cannot be opened there, and needs no syncing
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def read_table(

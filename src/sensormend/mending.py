@@ -23,7 +23,7 @@ from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.state import read_state, write_state
 from sensormend.verdicts import Cells, judge
 
-__all__ = ["Mended", "Mender"]
+__all__ = ["NEVER", "Mended", "Mender"]
 
 STATE_VERSION = 1
 NEVER = np.iinfo(np.int64).min // 4
@@ -117,7 +117,7 @@ class Mender:
         everywhere = (-np.inf, np.inf)
         self._fill = [tuple(fill.get(name, fill.get(EVERY, ()))) for name in self.variables]
         self._valid = [valid.get(name, valid.get(EVERY, everywhere)) for name in self.variables]
-        self._maintenance = maintenance or Maintenance()
+        self.maintenance = maintenance or Maintenance()
         self._patience = max(1, gone_after // grid.period)
         self._per_reading = per_reading
         self.model = model or AutoOLRTR(fiber_axis=2, interval=interval, seed=seed)
@@ -215,8 +215,8 @@ class Mender:
         readings = Readings(self.sensors, self.variables, rows, variable, readings.time, readings.value)
         placed = place(grid, readings, channel, shape[0] * shape[1], self._fill, self._valid)
         names = [self.sensors[row] for row in here]
-        hidden = self._maintenance.hidden(names, self.variables, times, grid.step)
-        real = self._maintenance.real(names, self.variables, times, grid.step)
+        hidden = self.maintenance.hidden(names, self.variables, times, grid.step)
+        real = self.maintenance.real(names, self.variables, times, grid.step)
         seen = np.isfinite(placed.value) & ~placed.implausible
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         labels = self._labels(names, int(times[-1]) + grid.step)
@@ -243,9 +243,9 @@ class Mender:
 
     def _labels(self, names: list[str], period_end: int) -> list[str]:
         """Return the names by which the model knows the sensors: one that was set right is another to it."""
-        if not any(note.action == "recalibrated" for note in self._maintenance.notes):
+        if not any(note.action == "recalibrated" for note in self.maintenance.notes):
             return names
-        generations = (self._maintenance.generation(name, period_end) for name in names)
+        generations = (self.maintenance.generation(name, period_end) for name in names)
         return [f"{name}{AGAIN}{turn}" if turn else name for name, turn in zip(names, generations, strict=True)]
 
     def _rows_of(self, readings: Readings) -> NDArray[np.int64]:

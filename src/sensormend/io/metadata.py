@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "TIMES",
     "FaultInterval",
     "SensorSummary",
+    "csv_lines",
     "iso",
     "read_faults",
     "read_json",
@@ -37,7 +39,7 @@ SENSORS_HEADER = (
     "latitude", "longitude", "first", "last",
 )  # fmt: skip
 
-TIMES = frozenset({"from", "to", "first", "last"})
+TIMES = frozenset({"from", "to", "first", "last", "received"})
 """Columns that are times."""
 
 
@@ -99,11 +101,19 @@ def time_of(text: str) -> int:
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
     """Write a table: None and NaN are empty, whole numbers in the columns of `TIMES` are microseconds."""
     with write_beside(Path(path)) as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(header)
+        file.write(csv_lines(header, [header]))
         for row in rows:
-            cells = [row.get(name) for name in header] if isinstance(row, Mapping) else row
-            out.writerow([_cell(name, cell) for name, cell in zip(header, cells, strict=True)])
+            file.write(csv_lines(header, [row]))
+
+
+def csv_lines(header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> str:
+    """Return lines of such a table."""
+    text = StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        cells = [row.get(name) for name in header] if isinstance(row, Mapping) else row
+        out.writerow([_cell(name, cell) for name, cell in zip(header, cells, strict=True)])
+    return text.getvalue()
 
 
 def write_json(path: Path, content: object) -> None:

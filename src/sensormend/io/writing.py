@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import SensormendError
+from sensormend.files import sync
 from sensormend.flags import REASONS
 from sensormend.io.sql import literal
 from sensormend.readings import DAY, ORIGINS, SECOND, Rows
 
-__all__ = ["COLUMNS", "RowWriter", "named", "part_name", "sync"]
+__all__ = ["COLUMNS", "RowWriter", "named", "part_name"]
 
 COLUMNS = {
     "sensor": "VARCHAR",
@@ -204,14 +205,3 @@ def _columns_of(rows: Rows, with_variable: bool) -> dict[str, NDArray[Any]]:
         for name in COLUMNS
         if with_variable or name != "variable"
     }
-
-
-def sync(path: Path) -> None:
-    """Return when a file, or what a folder lists, would outlast a power cut."""
-    if os.name == "nt" and path.is_dir():
-        return  # a folder cannot be opened there, and needs no syncing
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -11,10 +11,9 @@ import duckdb
 import numpy as np
 
 from sensormend.errors import SensormendError
-from sensormend.files import beside
+from sensormend.files import beside, sync
 from sensormend.io.folder import covered, span_of
 from sensormend.io.sql import literal
-from sensormend.io.writing import sync
 
 __all__ = ["compact", "dates", "drop", "tidy"]
 

@@ -1,0 +1,460 @@
+"""The stream: what arrived goes in, what follows from it comes out; the same again, whenever it is told the same.
+
+Nothing in here looks at a clock or a disk: a restart that is given the records of the journal once more ends where the
+one before it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.cleaning import mender_for
+from sensormend.errors import InputError
+from sensormend.flags import REASONS
+from sensormend.grid import ANCHOR, Grid
+from sensormend.io.metadata import iso
+from sensormend.live.alerts import Alerts
+from sensormend.live.arrivals import Arrived, Rejected
+from sensormend.live.deliveries import Alert, Health
+from sensormend.live.silence import Silence
+from sensormend.live.window import Names, Watermark, Window
+from sensormend.maintenance import Maintenance, Note
+from sensormend.mending import NEVER, Mended, Mender
+from sensormend.options import Options
+from sensormend.places import Places
+from sensormend.readings import DAY, HOUR, Readings, Rows
+from sensormend.recovery import BoolArray
+from sensormend.survey import Survey, look_at_start
+from sensormend.tally import Tally
+
+__all__ = ["FUTURE", "OLD", "UNKNOWN", "Event", "Final", "Late", "Refused", "Stream", "Told"]
+
+AHEAD = DAY
+"""How far a reading may be ahead of the clock of this machine: more than any time zone that somebody forgot."""
+
+SAMPLE = 1_000_000
+"""Readings of the first day that are looked at for the grid."""
+
+FUTURE = "a time in the future"
+OLD = "a time too long ago"
+UNKNOWN = "a variable that was not there from the start"
+
+WAITS, KNOWN = 14, 3
+"""Periods of which the longest wait for the network's next readings is kept, and how many it takes to know it."""
+
+SILENT = REASONS.index("silent")
+
+
+@dataclass(frozen=True, eq=False)
+class Final:
+    """A period is over: its rows, and the readings that made them."""
+
+    mended: Mended
+    readings: Readings
+
+
+@dataclass(frozen=True, eq=False)
+class Late:
+    """Readings of one period that came after it was over."""
+
+    period: int
+    readings: Readings
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """Sensors turned faulty, silent, or well again."""
+
+    alerts: Sequence[Alert]
+
+
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """What came and cannot be used."""
+
+    rejected: Sequence[Rejected]
+
+
+Event = Final | Late | Told | Refused
+
+
+class Stream:
+    """Take in what arrives and close each period when it and its grace are over.
+
+    Parameters
+    ----------
+    options
+        What is known of the readings.
+    grace
+        How long a period waits for its last readings; a step by default.
+    late_for
+        How far back a late reading may still correct its row.
+    alerts
+        Who has to be told what.
+    mender, survey
+        Those of an archive to go on from.
+
+    Attributes
+    ----------
+    closed
+        The last period that is over; None before the first.
+    readings, late, repeated
+        Counts.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        grace: int | None = None,
+        late_for: int = 30 * DAY,
+        alerts: Alerts | None = None,
+        mender: Mender | None = None,
+        survey: Survey | None = None,
+    ) -> None:
+        self.options, self._grace, self._late_for = options, grace, late_for
+        self.alerts = alerts or Alerts()
+        self.sensors, self.variables = Names(), Names(options.variables)
+        self.window = Window()
+        self.watermark = Watermark(options.period or DAY, options.gone_after)
+        self.coordinates: dict[str, tuple[float, float]] = {}
+        self._places = Places.read(options.coordinates) if options.coordinates else Places()
+        self.closed: int | None = None
+        self.readings = 0
+        self._first_time: int | None = None
+        self._slot = NEVER
+        self.maintenance = Maintenance()
+        self._received: int | None = None
+        self._wait, self._waits = 0, list[int]()
+        self.mender: Mender | None = None
+        if mender is not None and survey is not None:
+            self.variables = Names(mender.variables)
+            self._begin(mender, survey)
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid; None until it is found."""
+        return self.mender.grid if self.mender else None
+
+    @property
+    def grace(self) -> int:
+        """How long a period waits for its last readings."""
+        return self._grace if self._grace is not None else self.mender.grid.step if self.mender else HOUR
+
+    def take(self, arrived: Arrived) -> Iterator[Event]:
+        """Take in what arrived, and give what follows from it."""
+        refused = list(arrived.rejected)
+        for place in arrived.positions:
+            self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
+        readings = self._places.settle(arrived.readings)
+        self.readings += len(readings)
+        readings = self._believed(readings, arrived.received, refused)
+        if refused:
+            yield Refused(refused)
+        if len(readings):
+            sensor = self.sensors.codes(readings.sensors, readings.sensor)
+            variable = self.variables.codes(readings.variables, readings.variable)
+            before = self.watermark.time
+            yield from self._sort_in(sensor, variable, readings.time, readings.value)
+            if self.watermark.time > before:
+                self._wait = max(self._wait, arrived.received - (self._received or arrived.received))
+                self._received = arrived.received
+        yield from self._go_on()
+
+    def tick(self, now: int) -> Iterator[Event]:
+        """Let time go on without a reading: the network is silent."""
+        self.watermark.move(now)
+        yield from self._go_on()
+
+    def end(self) -> Iterator[Event]:
+        """Close all periods that have readings: nothing will come any more."""
+        if len(self.window):
+            if self.mender is None:
+                self._begin(None, look_at_start(self._sample(), self.options))
+            self.watermark.move(int(self.window.column("time").max()))
+        if self.mender is not None and len(self.window):
+            periods = self.mender.grid.period_of(self.window.column("time"))
+            yield from self._close_until(int(periods.max()))
+
+    def maintain(self, maintenance: Maintenance) -> None:
+        """Know better from the next period on."""
+        self.maintenance = maintenance
+        if self.mender is not None:
+            self.mender.maintenance = maintenance
+
+    @property
+    def patience(self) -> int:
+        """How long the whole network may be silent, by the clock, before time goes on without it.
+
+        Twice what is usual for it, and two steps more: readings that come once a day do not make their sensors silent.
+        """
+        if self.mender is None or len(self._waits) < KNOWN:
+            return (self.mender.grid.period if self.mender else DAY) + 2 * self.grace
+        return 2 * sorted(self._waits)[len(self._waits) // 2] + 2 * self.mender.grid.step
+
+    def health(self) -> list[Health]:
+        """Say how every sensor is."""
+        return self.alerts.health(self._heard()) if self.mender else []
+
+    def peek(self, now: int) -> Rows | None:
+        """Return provisional rows of the slots that have ended by `now` of periods that are not over."""
+        if self.mender is None:
+            return None
+        grid, period_of = self.mender.grid, self.mender.grid.period_of
+        times = self.window.column("time")
+        last = int(period_of(np.array([now]))[0])
+        begun = self.closed + 1 if self.closed is not None else int(period_of(times).min()) if times.size else last
+        parts = []
+        silent = self._silent_now(now)
+        for period in range(max(begun, last - 1), last + 1):
+            mine = self.window.readings(period_of(times) == period, self.sensors.all, self.variables.all)
+            rows = self.mender.peek(mine, period).rows
+            ended = rows.taken(rows.time + grid.step - grid.early <= now)
+            parts.append(self._as_known(ended, silent))
+        return Rows.concatenate(parts) if parts and any(map(len, parts)) else None
+
+    def _believed(self, readings: Readings, received: int, refused: list[Rejected]) -> Readings:
+        """Leave out readings whose time or variable cannot be; say why."""
+        future = readings.time > received + AHEAD
+        old = np.zeros(len(readings), dtype=bool)
+        if self.closed is not None and self.mender is not None:
+            old = readings.time < self.mender.grid.start_of(self.closed + 1) - self._late_for
+        unknown = np.zeros(len(readings), dtype=bool)
+        if self.mender is not None:
+            named = [name not in self.mender.variables for name in readings.variables]
+            if any(named):
+                unknown = np.array(named)[readings.variable] & ~future & ~old
+        wrong = future | old | unknown
+        if not wrong.any():
+            return readings
+        for mask, reason in ((future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
+            refused += [_rejected(readings, row, reason) for row in np.flatnonzero(mask).tolist()]
+        return readings.taken(~wrong)
+
+    def _sort_in(
+        self,
+        sensor: NDArray[np.int64],
+        variable: NDArray[np.int64],
+        time: NDArray[np.int64],
+        value: NDArray[np.float64],
+    ) -> Iterator[Event]:
+        if self.mender is not None:
+            self.silence.heard(sensor * len(self.variables) + variable, time)
+        self.watermark.see(sensor, time)
+        if self.closed is not None and self.mender is not None:
+            period = self.mender.grid.period_of(time)
+            late = period <= self.closed
+            for number in np.unique(period[late]).tolist():
+                mine = period == number
+                yield Late(
+                    number,
+                    Readings(
+                        self.sensors.all, self.variables.all, sensor[mine], variable[mine], time[mine], value[mine]
+                    ),
+                )
+            if late.any():
+                sensor, variable, time, value = (column[~late] for column in (sensor, variable, time, value))
+        self.window.add(sensor, variable, time, value)
+        if time.size:
+            first = int(time.min())
+            self._first_time = first if self._first_time is None else min(first, self._first_time)
+
+    def _go_on(self) -> Iterator[Event]:
+        """Close what is due, and look who is silent."""
+        if self.mender is None and not self._found():
+            return
+        assert self.mender is not None
+        if self.watermark.time > NEVER:
+            reached = np.array([self.watermark.time - self.grace])
+            yield from self._close_until(int(self.mender.grid.period_of(reached)[0]) - 1)
+            yield from self._listen()
+
+    def _found(self) -> bool:
+        """Find the grid when the first period is full; before that there is no need of it."""
+        if self._first_time is None:
+            return False
+        oldest = self.watermark.time - (self.options.period or DAY) - self.grace
+        if self._first_time > oldest:
+            return False
+        # A clock that was not set, in the first readings: what is older than any late one may be.
+        times = self.window.column("time")
+        believed = times > oldest - self._late_for
+        self.window.keep(believed)
+        if not len(self.window):
+            self._first_time = None
+            return False
+        self._first_time = int(self.window.column("time").min())
+        if self._first_time > oldest:
+            return False
+        try:
+            self._begin(None, look_at_start(self._sample(), self.options))
+        except InputError:
+            # Nobody has said anything twice yet: wait for more.
+            return False
+        return True
+
+    def _sample(self) -> Readings:
+        return self.window.readings(slice(0, SAMPLE), self.sensors.all, self.variables.all)
+
+    def _begin(self, mender: Mender | None, survey: Survey) -> None:
+        """Have a grid, and all that needs one."""
+        self.survey = survey
+        mender = mender or mender_for(survey, self.variables.all, self.options)
+        grid = mender.grid
+        self.mender = mender
+        mender.maintenance = self.maintenance
+        self.tally = Tally(grid, mender.variables)
+        self.silence = Silence(grid.step, grid.period, self.options.gone_after)
+        self.watermark.leap = grid.period
+        if len(self.window):
+            self.silence.heard(*self._channels_of(slice(None)))
+
+    def _channels_of(self, chosen: BoolArray | slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        sensor, variable, time = (self.window.column(name)[chosen] for name in ("sensor", "variable", "time"))
+        return sensor * len(self.variables) + variable, time
+
+    def _close_until(self, last: int) -> Iterator[Event]:
+        """Close all periods up to `last`, those without a reading too."""
+        assert self.mender is not None
+        grid = self.mender.grid
+        while self.closed is None or self.closed < last:
+            periods = grid.period_of(self.window.column("time"))
+            following = int(periods.min()) if periods.size else None
+            if self.closed is None and (following is None or following > last):
+                return
+            target = last if following is None or following > last else following
+            here = periods == target
+            readings = self.window.readings(here, self.sensors.all, self.variables.all)
+            channel, time = self._channels_of(here)
+            self.window.keep(~here)
+            yield from self._close(target, readings)
+            self.silence.close(channel, time)
+
+    def _close(self, period: int, readings: Readings) -> Iterator[Event]:
+        assert self.mender is not None
+        first, grid = self.closed is None, self.mender.grid
+        back = first and self.mender.period is not None and self.mender.period >= period
+        if back:
+            # The archive goes on past this: what was learned stays, where it stopped does not matter.
+            self.mender = self.mender.twin()
+            self.mender.model.rewind()
+        mended = self.mender.push(readings, period)
+        if back:
+            self.mender.model.arrive()
+        self.watermark.fixed = True
+        for part in mended:
+            if first and part.period < period:
+                continue  # between the archive and the feed nobody listened
+            self.closed = part.period
+            self.tally.add(part)
+            if self._wait:
+                self._waits, self._wait = [*self._waits[1 - WAITS :], self._wait], 0
+            yield Final(part, readings if part.period == period else readings.taken(slice(0, 0)))
+            start = grid.start_of(part.period)
+            alerts = self.alerts.period(part.rows, grid.slots, start, start + grid.period)
+            if alerts:
+                yield Told(alerts)
+        self.closed = period
+
+    def _listen(self) -> Iterator[Event]:
+        """Say who is silent, at the end of every slot."""
+        assert self.mender is not None
+        grid = self.mender.grid
+        slot = (self.watermark.time + grid.early - ANCHOR) // grid.step
+        if slot <= self._slot:
+            return
+        self._slot = slot
+        now = slot * grid.step + ANCHOR - grid.early
+        silent = self.silence.silent(now)
+        alerts = self.alerts.silence(self._channels(silent.size), silent, self.silence.last, now)
+        if alerts:
+            yield Told(alerts)
+
+    def _channels(self, count: int) -> list[tuple[str, str]]:
+        """Return whose the first so many channels are."""
+        if len(self._named) < count:
+            names = [(sensor, variable) for sensor in self.sensors.all for variable in self.variables.all]
+            self._named = names[:count]
+        return self._named
+
+    _named: Sequence[tuple[str, str]] = ()
+
+    def _heard(self) -> dict[tuple[str, str], int]:
+        """Return when each channel had its last reading."""
+        last = self.silence.last
+        there = np.flatnonzero(last > NEVER)
+        names = self._channels(last.size)
+        return {names[channel]: int(last[channel]) for channel in there.tolist()}
+
+    def _silent_now(self, now: int) -> BoolArray:
+        return self.silence.is_silent(now)
+
+    def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
+        """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
+        sensor = self.sensors.codes(rows.sensors, rows.sensor)
+        channel = sensor * len(self.variables) + rows.variable
+        known = np.zeros(max(silent.size, int(channel.max(initial=-1)) + 1), dtype=bool)
+        known[: silent.size] = silent
+        reason = np.where((rows.reason == SILENT) & ~known[channel], 0, rows.reason).astype(np.int8)
+        columns = {name: getattr(rows, name) for name in ("time", "value", "n", "cleaned", "lower", "upper", "flag")}
+        return Rows(
+            self.sensors.all, self.variables.all, sensor, rows.variable, **columns, reason=reason, origin=rows.origin
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all of it but the mender and the tally, as a state file holds it."""
+        marked, marks = self.watermark.state()
+        settings: dict[str, Any] = {
+            "sensors": list(self.sensors.all),
+            "variables": list(self.variables.all),
+            "coordinates": {name: list(where) for name, where in self.coordinates.items()},
+            "closed": self.closed,
+            "readings": self.readings,
+            "first_time": self._first_time,
+            "slot": self._slot,
+            "watermark": marked,
+            "maintenance": [astuple(note) for note in self.maintenance.notes],
+            "waits": [self._received, self._wait, self._waits],
+            "alerts": self.alerts.state(),
+        }
+        arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
+        if self.mender is not None:
+            grid = self.mender.grid
+            settings["grid"] = [grid.step, grid.period, grid.early]
+            settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
+            settings["notes"] = list(self.survey.notes)
+            settings["silence"], ages = self.silence.state()
+            arrays |= {f"silence_{name}": array for name, array in ages.items()}
+        return settings, arrays
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state; the mender's and the tally's own are restored beside it."""
+        self.sensors, self.variables = Names(settings["sensors"]), Names(settings["variables"])
+        self.coordinates = {name: (where[0], where[1]) for name, where in settings["coordinates"].items()}
+        self.closed, self.readings = settings["closed"], settings["readings"]
+        self._first_time, self._slot = settings["first_time"], settings["slot"]
+        self._received, self._wait, self._waits = settings["waits"]
+        self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
+        self.alerts.restore(settings["alerts"])
+        self.window.restore(arrays)
+        if "grid" in settings:
+            fill = {name: tuple(values) for name, values in settings["fill"].items()}
+            survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]))
+            self._begin(mender_for(survey, self.variables.all, self.options), survey)
+            self.silence.restore(settings["silence"], _of("silence", arrays))
+        self.watermark.restore(settings["watermark"], _of("watermark", arrays))
+
+
+def _of(whose: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(f"{whose}_"): array for name, array in arrays.items() if name.startswith(f"{whose}_")}
+
+
+def _rejected(readings: Readings, row: int, reason: str) -> Rejected:
+    sensor, variable = readings.sensors[readings.sensor[row]], readings.variables[readings.variable[row]]
+    told = f"{iso(int(readings.time[row]))} {readings.value[row]:.12g}"
+    return Rejected(f"{sensor} {variable}".strip(), reason, told)
