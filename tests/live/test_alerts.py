@@ -1,0 +1,253 @@
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError
+from sensormend.flags import REASONS, Flag
+from sensormend.live.alerts import Alerts
+from sensormend.live.deliveries import STATES, Alert
+from sensormend.live.silence import NEVER, Silence
+from sensormend.readings import DAY, HOUR, Rows
+
+START = 19_844 * DAY
+"""1 May 2024."""
+
+KINDS = {"good": Flag.GOOD, "suspect": Flag.SUSPECT, "unknown": Flag.NOT_EVALUATED, "gone": Flag.MISSING}
+
+
+def a_day(*kinds: str, names: Sequence[str] = (), variables: Sequence[str] = ("",), wrong: int = 24) -> Rows:
+    """Return a day's rows of channels that are good, suspect, unknown, gone, or wrong for a reason."""
+    per_sensor = len(variables)
+    names = names or [f"S{number + 1}" for number in range(len(kinds) // per_sensor)]
+    flag, reason = np.zeros((len(kinds), 24), np.int8), np.zeros((len(kinds), 24), np.int8)
+    value, cleaned = np.full((len(kinds), 24), 10.0), np.full((len(kinds), 24), 10.0)
+    for row, kind in enumerate(kinds):
+        flag[row] = KINDS.get(kind, Flag.GOOD)
+        if kind not in KINDS:
+            flag[row, :wrong], reason[row, :wrong] = Flag.FAIL, REASONS.index(kind)
+            value[row, :wrong] += 4.1
+    value[flag == Flag.MISSING] = np.nan
+    channel = np.repeat(np.arange(len(kinds)), 24)
+    return Rows(
+        tuple(names), tuple(variables), (channel // per_sensor).astype(np.int32),
+        (channel % per_sensor).astype(np.int32), np.tile(HOUR * np.arange(24, dtype=np.int64), len(kinds)),
+        value.ravel(), np.isfinite(value).ravel().astype(np.int32), cleaned.ravel(), cleaned.ravel(), cleaned.ravel(),
+        flag.ravel(), reason.ravel(), np.ones(value.size, np.int8),
+    )  # fmt: skip
+
+
+def days(alerts: Alerts, *kinds: str, first: int = 0, wrong: int = 24) -> list[tuple[int, Alert]]:
+    """Let one sensor have one day after the other; return what was told, and after which day."""
+    told = []
+    for day, kind in enumerate(kinds, start=first):
+        start = START + day * DAY
+        told += [(day, alert) for alert in alerts.period(a_day(kind, wrong=wrong), 24, start, start + DAY)]
+    return told
+
+
+def test_a_sensor_turns_faulty_after_two_days_in_a_row_and_says_it_once() -> None:
+    ((day, alert),) = days(Alerts(), "good", "offset", "good", "offset", "offset", "offset", "offset")
+    assert day == 4
+    assert (alert.before, alert.state, alert.reason) == ("well", "faulty", "offset")
+    assert (alert.since, alert.at) == (START + 3 * DAY, START + 5 * DAY)
+    assert alert.sentence == (
+        "S1 turned faulty: it has read 4.10 above what the network expects since 2024-05-04 00:00 (offset)"
+    )
+
+
+def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:
+    told = days(Alerts(), "stuck", "stuck", "good", "stuck", "good", "suspect", "good")
+    assert [(day, alert.state) for day, alert in told] == [(1, "faulty"), (5, "well")]
+    assert told[1][1].since == START + 4 * DAY
+    assert told[1][1].sentence == (
+        "S1 is well again: it agrees with the network since 2024-05-05 00:00, after 4 days of a fault (stuck)"
+    )
+
+
+def test_days_that_say_nothing_neither_count_nor_break() -> None:
+    told = days(Alerts(), "gone", "noisy", "gone", "unknown", "noisy", "unknown", "good", "gone", "good")
+    assert [(day, alert.state) for day, alert in told] == [(4, "faulty"), (8, "well")]
+    assert told[0][1].since == START + DAY
+
+
+def test_spikes_and_a_few_bad_hours_are_no_fault() -> None:
+    assert days(Alerts(after=1), "spike", "spike", "spike") == []
+    assert days(Alerts(after=1), "offset", "offset", wrong=11) == []
+    assert len(days(Alerts(after=1), "offset", wrong=12)) == 1
+
+
+def test_how_many_periods_it_takes_can_be_said() -> None:
+    told = days(Alerts(after=3, well_after=1), "gain", "gain", "gain", "good")
+    assert [(day, alert.state) for day, alert in told] == [(2, "faulty"), (3, "well")]
+    with pytest.raises(ConfigError, match="at least 1"):
+        Alerts(after=0)
+
+
+def test_the_reason_is_the_one_that_most_of_the_readings_had() -> None:
+    ((_, alert),) = days(Alerts(after=3), "noisy", "drifting", "drifting")
+    assert alert.reason == "drifting"
+    assert "by up to 4.10" in alert.sentence
+
+
+@pytest.mark.parametrize("reason", ["stuck", "noisy", "drifting", "offset", "gain", "implausible"])
+def test_every_reason_has_its_sentence(reason: str) -> None:
+    ((_, alert),) = days(Alerts(after=1), reason)
+    assert alert.sentence.startswith("S1 turned faulty: it has ")
+    assert alert.sentence.endswith(f"({reason})") or f"({reason})" in alert.sentence
+    assert "since 2024-05-01 00:00" in alert.sentence
+    assert "{" not in alert.sentence
+
+
+ONE = [("S1", "")]
+
+
+def ask(alerts: Alerts, silent: bool, last: int, now: int) -> list[Alert]:
+    return alerts.silence(
+        ONE, np.array([silent]), np.array([START + last * HOUR]), START + now * HOUR, usual=np.array([HOUR])
+    )
+
+
+def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
+    alerts = Alerts()
+    assert ask(alerts, False, 9, 10) == []
+    (alert,) = ask(alerts, True, 9, 13)
+    assert (alert.before, alert.state, alert.since, alert.at) == ("well", "silent", START + 9 * HOUR, START + 13 * HOUR)
+    assert alert.sentence == (
+        "S1 turned silent: no reading since 2024-05-01 09:00; it is usually heard at least every 1 hour"
+    )
+    assert ask(alerts, True, 9, 14) == []
+    assert alerts.counts == {"faulty": 0, "silent": 1}
+    assert ask(alerts, False, 20, 21) == []
+    assert ask(alerts, False, 20, 22) == [], "the same reading once more is no other"
+    (alert,) = ask(alerts, False, 22, 23)
+    assert (alert.before, alert.state, alert.since) == ("silent", "well", START + 20 * HOUR)
+    assert alert.sentence == "S1 is well again: it is heard since 2024-05-01 20:00, after 11 hours of silence"
+    assert alerts.counts == {"faulty": 0, "silent": 0}
+
+
+def test_the_last_breaths_of_a_dying_sensor_do_not_flap() -> None:
+    alerts, told = Alerts(), []
+    ask(alerts, False, 0, 1)
+    for day in range(60):
+        for hour in range(24):
+            # Two readings a day, the rest is silence.
+            last = 24 * day + min(hour, 1)
+            told += ask(alerts, hour > 4, last, 24 * day + hour + 1)
+    assert [alert.state for alert in told][:3] == ["silent", "well", "silent"]
+    assert len(told) == 3
+    for hour in range(40):
+        told += ask(alerts, False, 1440 + hour, 1441 + hour)
+    assert told[-1].state == "well", "one that is repaired is well again all the same"
+
+
+def test_a_fault_outlasts_a_silence() -> None:
+    alerts = Alerts()
+    assert len(days(alerts, "offset", "offset")) == 1
+    (alert,) = ask(alerts, True, 47, 51)
+    assert (alert.before, alert.state) == ("faulty", "silent")
+    assert days(alerts, "gone", "offset", first=2) == []
+    ask(alerts, False, 80, 81)
+    (alert,) = ask(alerts, False, 82, 83)
+    assert (alert.before, alert.state, alert.reason, alert.since) == ("silent", "faulty", "offset", START)
+    assert alert.sentence.startswith("S1 is heard again, but faulty: it has read 4.10 above")
+    assert [told.state for _, told in days(alerts, "good", "good", first=4)] == ["well"]
+
+
+def test_a_fault_that_is_found_while_a_sensor_is_silent_is_told_when_it_is_back() -> None:
+    alerts = Alerts()
+    ask(alerts, True, 40, 44)
+    assert days(alerts, "offset", "offset") == []
+    ask(alerts, False, 50, 51)
+    (alert,) = ask(alerts, False, 51, 52)
+    assert (alert.before, alert.state) == ("silent", "faulty")
+
+
+def test_a_sensor_all_of_whose_variables_fall_silent_is_told_once() -> None:
+    names = [("A", "pm"), ("A", "temp"), ("A", "never"), ("B", "pm"), ("B", "temp")]
+    last = np.array([START, START + HOUR, NEVER, START, START + 9 * HOUR])
+    alerts = Alerts()
+    told = alerts.silence(names, np.array([True, True, False, True, False]), last, START + 9 * HOUR)
+    assert [(alert.sensor, alert.variable, alert.since) for alert in told] == [
+        ("A", "", START + HOUR), ("B", "pm", START),
+    ]  # fmt: skip
+    assert told[0].sentence == "A turned silent, with 1 other at the same time: no reading since 2024-05-01 01:00"
+    assert told[1].sentence.startswith("B pm turned silent")
+    health = alerts.health(names, last)
+    assert [(entry.variable, entry.state) for entry in health] == [
+        ("pm", "silent"), ("temp", "silent"), ("pm", "silent"), ("temp", "well"),
+    ]  # fmt: skip
+
+
+def test_health_says_how_everybody_is() -> None:
+    alerts = Alerts(after=1)
+    alerts.period(a_day("good", "offset", "good"), 24, START, START + DAY)
+    names = [("S1", ""), ("S2", ""), ("S3", "")]
+    last = np.array([START + DAY, START + DAY, START + 5 * HOUR])
+    alerts.silence(names, np.array([False, False, True]), last, START + DAY)
+    first, second, third = alerts.health(names, last)
+    assert (first.state, first.reason, first.since, first.heard) == ("well", "", START, START + DAY)
+    assert (second.state, second.reason, second.since) == ("faulty", "offset", START)
+    assert (third.state, third.reason, third.since, third.heard) == (
+        "silent", "", START + 5 * HOUR, START + 5 * HOUR,
+    )  # fmt: skip
+
+
+def test_who_is_not_in_the_network_any_more_is_forgotten() -> None:
+    alerts = Alerts(after=1)
+    for number in range(50):
+        start = START + number * DAY
+        alerts.period(a_day("offset", names=[f"T{number}"]), 24, start, start + DAY)
+        alerts.silence([(f"T{number}", "")], np.array([False]), np.array([start]), start + DAY)
+    assert len(alerts.state()["channels"]) == 1
+
+
+def test_a_channel_that_is_simply_well_costs_nothing() -> None:
+    alerts = Alerts()
+    days(alerts, "good", "offset", "good")
+    assert alerts.state()["channels"] == []
+
+
+@given(st.lists(st.tuples(st.sampled_from(["good", "gone", "offset", "unknown"]), st.integers(0, 24)), max_size=25),
+       st.integers(0, 25))  # fmt: skip
+def test_a_restart_changes_nothing_and_every_alert_is_a_change(story: list[tuple[str, int]], cut: int) -> None:
+    def tell(restarted: bool) -> list[Alert]:
+        alerts, told = Alerts(), []
+        for day, (kind, heard) in enumerate(story):
+            if restarted and day == cut:
+                kept = json.loads(json.dumps(alerts.state()))
+                alerts = Alerts()
+                alerts.restore(kept)
+            for hour in range(0, 24, 3):
+                told += ask(alerts, hour > heard, 24 * day + min(hour, heard), 24 * day + hour)
+            start = START + day * DAY
+            told += alerts.period(a_day(kind), 24, start, start + DAY)
+        return told
+
+    told = tell(restarted=False)
+    assert told == tell(restarted=True)
+    state = "well"
+    for alert in told:
+        assert alert.before == state
+        assert alert.state != alert.before
+        assert alert.state in STATES
+        assert alert.since <= alert.at
+        state = alert.state
+
+
+def test_a_large_network_costs_little() -> None:
+    names = [(f"S{number}", "") for number in range(20_000)]
+    silence, alerts = Silence(HOUR, DAY, 30 * DAY), Alerts()
+    every: NDArray[np.int64] = np.arange(len(names))
+    for day in range(4):
+        silence.heard(every, np.full(every.size, START + day * DAY))
+        silence.close(every, np.full(every.size, START + day * DAY))
+        told = alerts.silence(names, silence.silent(START + day * DAY), silence.last, START + day * DAY)
+    assert told == []
+    told = alerts.silence(names, silence.silent(START + 9 * DAY), silence.last, START + 9 * DAY)
+    assert len(told) == 20_000
+    assert "with 19999 others" in told[0].sentence
