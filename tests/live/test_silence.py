@@ -128,6 +128,15 @@ def test_a_clock_that_is_ahead_keeps_nobody_alive() -> None:
     assert not silence.silent(now + 6 * HOUR).any(), "its right readings count again"
 
 
+def test_a_look_ahead_changes_nothing() -> None:
+    silence = Silence(HOUR, DAY, 30 * DAY)
+    live(silence, [hourly(10)], 10)
+    before = silence.state()[1]
+    assert silence.is_silent(START + 12 * DAY).all()
+    for name, array in silence.state()[1].items():
+        np.testing.assert_array_equal(array, before[name])
+
+
 def test_order_and_repetition_do_not_matter() -> None:
     random = np.random.default_rng(3)
     sent = [hourly(6, 0.2, seed) for seed in range(5)]
