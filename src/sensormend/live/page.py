@@ -1,0 +1,101 @@
+"""A page for machines: what Prometheus reads, and whether the service is well."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+from sensormend.errors import ConfigError
+from sensormend.live.metrics import Metrics
+
+__all__ = ["Page"]
+
+
+class Page:
+    """Shows `/metrics` to Prometheus, `/healthz` to whoever looks after the service.
+
+    `/healthz` says 200 where the service does its work, 503 where it does not: its loop is not heard, the source is not
+    connected, the disk is full. A sink that is down is told of, and no reason for a 503: its backlog is on disk.
+
+    Parameters
+    ----------
+    metrics
+        What is shown.
+    host, port
+        Where; port 0 takes a free one.
+    """
+
+    def __init__(self, metrics: Metrics, host: str, port: int) -> None:
+        try:
+            self._server = _Server((host, port), type("Handler", (_Handler,), {"metrics": metrics}))
+        except (OSError, OverflowError) as error:
+            told = getattr(error, "strerror", None) or error
+            raise ConfigError(f"metrics cannot be shown at {host}:{port}: {told}; choose another port") from None
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Show nothing any more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    # Else a service that starts while another holds the port would share it, on systems that let it.
+    allow_reuse_port = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing about somebody who hung up."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    metrics: Metrics
+    timeout = 5
+    server_version, sys_version = "sensormend", ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            from prometheus_client.exposition import choose_encoder
+
+            encoder, kind = choose_encoder(self.headers.get("Accept", ""))
+            self._answer(200, kind, encoder(self.metrics.registry))
+        elif path == "/healthz":
+            well, told = self.metrics.health()
+            self._answer(200 if well else 503, "application/json", json.dumps(told).encode() + b"\n")
+        else:
+            self._answer(404, "text/plain; charset=utf-8", b"there is /metrics and /healthz\n")
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _refuse(self) -> None:
+        self.close_connection = True
+        self._answer(405, "text/plain; charset=utf-8", b"GET or HEAD\n", {"Allow": "GET, HEAD"})
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse  # noqa: N815
+
+    def _answer(self, status: int, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        told = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store", **(more or {})}
+        for name, value in told.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing: a scrape every few seconds is no news."""
