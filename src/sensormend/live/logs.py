@@ -1,0 +1,161 @@
+"""What the service says to whoever runs it: one line for each thing, for people or for machines, and once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import IO, Any, Literal
+
+from sensormend.errors import ConfigError
+
+__all__ = ["Once", "pen", "say", "setup"]
+
+Level = Literal["debug", "info", "warning", "error"]
+
+_ROOT = "sensormend"
+# What needs no quotes after a key: no blank, no sign of its own, nothing that is not to be seen.
+_PLAIN = re.compile(r"[\w.:/@%+*\-,;()\[\]#?&~<>]+")
+
+
+def setup(form: str = "text", level: str = "info", stream: IO[str] | None = None) -> None:
+    """Send everything that sensormend says to one place, standard error by default.
+
+    Parameters
+    ----------
+    form
+        `text`, a line for people, or `json`, an object per line for machines.
+    level
+        `debug`, `info`, `warning` or `error`: what is less is not said.
+    stream
+        Where to.
+    """
+    if level not in ("debug", "info", "warning", "error"):
+        raise ConfigError(f"what is logged is debug, info, warning or error, and what is worse; got {level!r}")
+    log, handler = logging.getLogger(_ROOT), pen(form, sys.stderr if stream is None else stream)
+    for old in [handler for handler in log.handlers if isinstance(handler, _Handler)]:
+        log.removeHandler(old)
+    log.addHandler(handler)
+    log.setLevel(level.upper())
+
+
+def pen(form: str, stream: IO[str]) -> logging.Handler:
+    """Return what writes a line for each thing that is said.
+
+    Examples
+    --------
+    >>> log = logging.Logger("example")
+    >>> log.addHandler(pen("json", sys.stdout))
+    >>> say(log, "period final", period="2019-01-01", rows=240)
+    {"time": "...Z", "level": "info", "said": "period final", "period": "2019-01-01", "rows": 240}
+    """
+    if form not in ("text", "json"):
+        raise ConfigError(f"logs are text or json; got {form!r}")
+    handler = _Handler(stream)
+    handler.setFormatter(_Text() if form == "text" else _Json())
+    return handler
+
+
+def say(log: logging.Logger, text: str, level: Level = "info", **fields: object) -> None:
+    """Say something, with what belongs to it by name."""
+    log.log(logging.getLevelNamesMapping()[level.upper()], "%s", text, extra={"fields": fields})
+
+
+class Once:
+    """Says when something begins and when it is over, and nothing in between.
+
+    Parameters
+    ----------
+    log
+        Where it is said.
+    began, ended
+        What is said.
+    level
+        How loud it is when it begins; that it is over is said as `info`.
+    steady
+        Seconds since some time, whatever people do to the clock.
+
+    Examples
+    --------
+    >>> log = logging.Logger("example")
+    >>> log.addHandler(pen("json", sys.stdout))
+    >>> lost = Once(log, "broker lost", "broker is back", steady=iter((0.0, 7.0)).__next__)
+    >>> for error in ("refused", "refused", None, None):
+    ...     _ = lost.when(error is not None, error=error)
+    {"time": "...Z", "level": "warning", "said": "broker lost", "error": "refused"}
+    {"time": "...Z", "level": "info", "said": "broker is back", "seconds": 7.0, "times": 2}
+    """
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        began: str,
+        ended: str,
+        level: Level = "warning",
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._log, self._began, self._ended, self._level, self._steady = log, began, ended, level, steady
+        self._since: float | None = None
+        self._times = 0
+
+    @property
+    def on(self) -> bool:
+        """Whether it has begun and is not over."""
+        return self._since is not None
+
+    def when(self, so: bool, **fields: object) -> bool:
+        """Tell whether it is so now; returns whether that was news. `fields` are said when it begins."""
+        self._times += so
+        if so == self.on:
+            return False
+        if so:
+            self._since, self._times = self._steady(), 1
+            say(self._log, self._began, self._level, **fields)
+        else:
+            assert self._since is not None
+            lasted, self._since = self._steady() - self._since, None
+            say(self._log, self._ended, "info", seconds=round(lasted, 1), times=self._times)
+        return True
+
+
+class _Handler(logging.StreamHandler[IO[str]]):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        """Go on: a service does not end because nobody listens to it any more, or the disk of the logs is full."""
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
+    fields = getattr(record, "fields", None)
+    return fields if isinstance(fields, Mapping) else {}
+
+
+class _Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        told = "".join(f" {key}={_value(value)}" for key, value in _fields(record).items())
+        line = f"{moment} {record.levelname.lower():<7}  {_shown(record.getMessage())}{' ' * bool(told)}{told}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        told = {"time": moment, "level": record.levelname.lower(), "said": record.getMessage(), **_fields(record)}
+        if record.exc_info:
+            told["trace"] = self.formatException(record.exc_info)
+        return json.dumps(told, default=str)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=not text.isprintable())
+
+
+def _shown(text: str) -> str:
+    """Return a text in one line, whatever somebody put into it: names of sensors come from strangers."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
