@@ -102,10 +102,10 @@ class _Change:
 
 def _affected(grid: Grid, readings: Readings, late: BoolArray) -> tuple[BoolArray, NDArray[np.int64]]:
     """Return which readings share a slot with a late one, and the slots: rows of sensor, variable and slot."""
-    places = np.stack([readings.sensor, readings.variable, grid.slot_of(readings.time)], axis=1).astype(np.int64)
-    cells, which = np.unique(places, axis=0, return_inverse=True)
-    mine = np.bincount(which.ravel()[late], minlength=len(cells)) > 0
-    return mine[which.ravel()], cells[mine]
+    slots, variables = grid.slots, len(readings.variables)
+    cell = (readings.sensor.astype(np.int64) * variables + readings.variable) * slots + grid.slot_of(readings.time)
+    mine = np.unique(cell[late])
+    return np.isin(cell, mine), np.stack([mine // slots // variables, mine // slots % variables, mine % slots], axis=1)
 
 
 def _change(
@@ -166,9 +166,11 @@ def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     """Return a file's rows with the changes in them, and where these rows stand."""
     sensors, sensor = _renamed(before.sensors, change.rows.sensors, change.rows.sensor)
     variables, variable = _renamed(before.variables, change.rows.variables, change.rows.variable)
-    at = {key: row for row, key in enumerate(zip(*(_list(before, name) for name in _KEY), strict=True))}
-    keys = zip(sensor.tolist(), variable.tolist(), change.rows.time.tolist(), strict=True)
-    row = np.array([at.get(key, -1) for key in keys], dtype=np.intp)
+    near = np.flatnonzero(np.isin(before.time, change.rows.time) & np.isin(before.sensor, sensor))
+    key = (before.sensor[near].tolist(), before.variable[near].tolist(), before.time[near].tolist())
+    at = dict(zip(zip(*key, strict=True), near.tolist(), strict=True))
+    wanted = zip(sensor.tolist(), variable.tolist(), change.rows.time.tolist(), strict=True)
+    row = np.array([at.get(one, -1) for one in wanted], dtype=np.intp)
     new = row < 0
     added = replace(change.rows, sensors=sensors, variables=variables, sensor=sensor, variable=variable).taken(new)
     row[new] = len(before) + np.arange(len(added))
@@ -184,14 +186,6 @@ def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     columns["reason"][old] = np.where(flag < Flag.FAIL, LATE, np.where(stays, before.reason[old], part.rows.reason))
     columns["value"][old], columns["n"][old] = part.rows.value, part.rows.n
     return replace(after, **columns), row
-
-
-_KEY = ("sensor", "variable", "time")
-
-
-def _list(rows: Rows, name: str) -> list[int]:
-    values: list[int] = getattr(rows, name).tolist()
-    return values
 
 
 def _renamed(
