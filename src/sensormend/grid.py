@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
 
 __all__ = ["ANCHOR", "Grid", "Placed", "place"]
+
+Number = TypeVar("Number", int, NDArray[np.int64])
 
 ANCHOR = 4 * DAY
 """Periods are counted from a Monday, 5 January 1970, so that weeks begin on one."""
@@ -55,6 +58,10 @@ class Grid:
     def slot_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the slots within their periods."""
         return (time + (self.early - ANCHOR)) % self.period // self.step
+
+    def slots_until(self, time: Number) -> Number:
+        """Return how many slots of all periods have ended by a time."""
+        return (time + (self.early - ANCHOR)) // self.step
 
     def start_of(self, period: int) -> int:
         """Return the time at which a period begins."""

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from sensormend.readings import Rows
 
-__all__ = ["STATES", "Alert", "Delivery", "Health", "Sink"]
+__all__ = ["STATES", "Alert", "Delivery", "Health", "Kind", "Sink"]
 
 STATES = ("well", "faulty", "silent")
 """What a sensor can be, as alerts see it."""
@@ -95,10 +95,26 @@ class Delivery:
 
 
 class Sink:
-    """Where results go: two methods, `write` and `close`."""
+    """Where results go: two methods, `write` and `close`.
+
+    Attributes
+    ----------
+    kinds
+        What it has a use for; it is not asked about the rest.
+    """
+
+    kinds: Sequence[Kind] = ("final", "late", "provisional", "alert")
 
     def write(self, delivery: Delivery) -> None:
-        """Deliver it, or raise; it may be delivered again. It passes over what it has no use for."""
+        """Deliver it, or raise; it may be delivered again.
+
+        Raises
+        ------
+        RefusedError
+            Whoever is there will not take it, however often it is tried.
+        Exception
+            Any other: it is tried again later.
+        """
         raise NotImplementedError
 
     def close(self) -> None:

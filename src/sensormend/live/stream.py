@@ -103,8 +103,10 @@ class Stream:
     ----------
     closed
         The last period that is over; None before the first.
-    readings, late, repeated
-        Counts.
+    readings
+        How many came.
+    received
+        When readings came that let the time go on, by the clock; None before the first.
     """
 
     def __init__(
@@ -123,13 +125,13 @@ class Stream:
         self.window = Window()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}
-        self._places = Places.read(options.coordinates) if options.coordinates else Places()
+        self.places = Places.read(options.coordinates) if options.coordinates else Places()
         self.closed: int | None = None
         self.readings = 0
         self._first_time: int | None = None
         self._slot = NEVER
         self.maintenance = Maintenance()
-        self._received: int | None = None
+        self.received: int | None = None
         self._wait, self._waits = 0, list[int]()
         self.mender: Mender | None = None
         if mender is not None and survey is not None:
@@ -151,7 +153,7 @@ class Stream:
         refused = list(arrived.rejected)
         for place in arrived.positions:
             self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
-        readings = self._places.settle(arrived.readings)
+        readings = self.places.settle(arrived.readings)
         self.readings += len(readings)
         readings = self._believed(readings, arrived.received, refused)
         if refused:
@@ -160,10 +162,12 @@ class Stream:
             sensor = self.sensors.codes(readings.sensors, readings.sensor)
             variable = self.variables.codes(readings.variables, readings.variable)
             before = self.watermark.time
-            yield from self._sort_in(sensor, variable, readings.time, readings.value)
+            yield from self._sort_in(
+                Readings(self.sensors.all, self.variables.all, sensor, variable, readings.time, readings.value)
+            )
             if self.watermark.time > before:
-                self._wait = max(self._wait, arrived.received - (self._received or arrived.received))
-                self._received = arrived.received
+                self._wait = max(self._wait, arrived.received - (self.received or arrived.received))
+                self.received = arrived.received
         yield from self._go_on()
 
     def tick(self, now: int) -> Iterator[Event]:
@@ -199,7 +203,9 @@ class Stream:
 
     def health(self) -> list[Health]:
         """Say how every sensor is."""
-        return self.alerts.health(self._heard()) if self.mender else []
+        if self.mender is None:
+            return []
+        return self.alerts.health(self._channels(len(self.silence)), self.silence.last)
 
     def peek(self, now: int) -> Rows | None:
         """Return provisional rows of the slots that have ended by `now` of periods that are not over."""
@@ -210,7 +216,7 @@ class Stream:
         last = int(period_of(np.array([now]))[0])
         begun = self.closed + 1 if self.closed is not None else int(period_of(times).min()) if times.size else last
         parts = []
-        silent = self._silent_now(now)
+        silent = self.silence.is_silent(now)
         for period in range(max(begun, last - 1), last + 1):
             mine = self.window.readings(period_of(times) == period, self.sensors.all, self.variables.all)
             rows = self.mender.peek(mine, period).rows
@@ -236,32 +242,20 @@ class Stream:
             refused += [_rejected(readings, row, reason) for row in np.flatnonzero(mask).tolist()]
         return readings.taken(~wrong)
 
-    def _sort_in(
-        self,
-        sensor: NDArray[np.int64],
-        variable: NDArray[np.int64],
-        time: NDArray[np.int64],
-        value: NDArray[np.float64],
-    ) -> Iterator[Event]:
+    def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
-            self.silence.heard(sensor * len(self.variables) + variable, time)
-        self.watermark.see(sensor, time)
+            self.silence.heard(readings.sensor * len(self.variables) + readings.variable, readings.time)
+        self.watermark.see(readings.sensor.astype(np.int64, copy=False), readings.time)
         if self.closed is not None and self.mender is not None:
-            period = self.mender.grid.period_of(time)
+            period = self.mender.grid.period_of(readings.time)
             late = period <= self.closed
-            for number in np.unique(period[late]).tolist():
-                mine = period == number
-                yield Late(
-                    number,
-                    Readings(
-                        self.sensors.all, self.variables.all, sensor[mine], variable[mine], time[mine], value[mine]
-                    ),
-                )
             if late.any():
-                sensor, variable, time, value = (column[~late] for column in (sensor, variable, time, value))
-        self.window.add(sensor, variable, time, value)
-        if time.size:
-            first = int(time.min())
+                for number in np.unique(period[late]).tolist():
+                    yield Late(number, readings.taken(period == number))
+                readings = readings.taken(~late)
+        if len(readings):
+            self.window.add(readings)
+            first = int(readings.time.min())
             self._first_time = first if self._first_time is None else min(first, self._first_time)
 
     def _go_on(self) -> Iterator[Event]:
@@ -354,9 +348,9 @@ class Stream:
             self.tally.add(part)
             if self._wait:
                 self._waits, self._wait = [*self._waits[1 - WAITS :], self._wait], 0
-            yield Final(part, readings if part.period == period else readings.taken(slice(0, 0)))
             start = grid.start_of(part.period)
             alerts = self.alerts.period(part.rows, grid.slots, start, start + grid.period)
+            yield Final(part, readings if part.period == period else readings.taken(slice(0, 0)))
             if alerts:
                 yield Told(alerts)
         self.closed = period
@@ -365,17 +359,18 @@ class Stream:
         """Say who is silent, at the end of every slot."""
         assert self.mender is not None
         grid = self.mender.grid
-        slot = (self.watermark.time + grid.early - ANCHOR) // grid.step
+        slot = grid.slots_until(self.watermark.time)
         if slot <= self._slot:
             return
         self._slot = slot
         now = slot * grid.step + ANCHOR - grid.early
         silent = self.silence.silent(now)
-        alerts = self.alerts.silence(self._channels(silent.size), silent, self.silence.last, now)
+        silence = self.silence
+        alerts = self.alerts.silence(self._channels(silent.size), silent, silence.last, now, silence.usual)
         if alerts:
             yield Told(alerts)
 
-    def _channels(self, count: int) -> list[tuple[str, str]]:
+    def _channels(self, count: int) -> Sequence[tuple[str, str]]:
         """Return whose the first so many channels are."""
         if len(self._named) < count:
             names = [(sensor, variable) for sensor in self.sensors.all for variable in self.variables.all]
@@ -383,16 +378,6 @@ class Stream:
         return self._named
 
     _named: Sequence[tuple[str, str]] = ()
-
-    def _heard(self) -> dict[tuple[str, str], int]:
-        """Return when each channel had its last reading."""
-        last = self.silence.last
-        there = np.flatnonzero(last > NEVER)
-        names = self._channels(last.size)
-        return {names[channel]: int(last[channel]) for channel in there.tolist()}
-
-    def _silent_now(self, now: int) -> BoolArray:
-        return self.silence.is_silent(now)
 
     def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
         """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
@@ -419,7 +404,7 @@ class Stream:
             "slot": self._slot,
             "watermark": marked,
             "maintenance": [astuple(note) for note in self.maintenance.notes],
-            "waits": [self._received, self._wait, self._waits],
+            "waits": [self.received, self._wait, self._waits],
             "alerts": self.alerts.state(),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
@@ -438,7 +423,7 @@ class Stream:
         self.coordinates = {name: (where[0], where[1]) for name, where in settings["coordinates"].items()}
         self.closed, self.readings = settings["closed"], settings["readings"]
         self._first_time, self._slot = settings["first_time"], settings["slot"]
-        self._received, self._wait, self._waits = settings["waits"]
+        self.received, self._wait, self._waits = settings["waits"]
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self.window.restore(arrays)

@@ -59,16 +59,16 @@ class Window:
         """Return one column of the pile."""
         return self._columns[name][: self._size]
 
-    def add(self, sensor: IntArray, variable: IntArray, time: NDArray[np.int64], value: NDArray[np.float64]) -> None:
+    def add(self, readings: Readings) -> None:
         """Put readings on the pile."""
-        size = self._size + time.size
-        for (name, kind), more in zip(self.COLUMNS, (sensor, variable, time, value), strict=True):
+        size = self._size + len(readings)
+        for name, kind in self.COLUMNS:
             old = self._columns[name]
             if old.size < size:
                 room = np.empty(max(2 * old.size, size, 1024), dtype=kind)
                 room[: self._size] = old[: self._size]
                 self._columns[name] = old = room
-            old[self._size : size] = more
+            old[self._size : size] = getattr(readings, name)
         self._size = size
 
     def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
