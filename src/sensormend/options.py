@@ -15,7 +15,7 @@ from typing import Any
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = ["EVERY", "Options", "duration", "in_words"]
+__all__ = ["EVERY", "Options", "duration", "in_words", "read_toml"]
 
 EVERY = ""
 """The key of `fill` and `valid` that stands for every variable."""
@@ -100,12 +100,7 @@ class Options:
     def from_toml(cls, path: str | os.PathLike[str], **said: Any) -> Options:
         """Read options from a TOML file; paths in it are meant from where it lies, what is `said` goes before it."""
         path = Path(path)
-        try:
-            written = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ConfigError(f"there is no file {path}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-            raise ConfigError(f"{path}: {error}") from None
+        written = read_toml(path)
         for name in ("maintenance", "coordinates"):
             if isinstance(written.get(name), str):
                 written[name] = path.parent / written[name]
@@ -121,6 +116,16 @@ class Options:
     def valid_of(self, variable: str) -> tuple[float, float]:
         """Return the limits given for a variable."""
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file that people keep."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"there is no file {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def duration(said: str | timedelta) -> int:
