@@ -9,13 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 from sensormend.errors import ConfigError
 
 __all__ = ["Once", "pen", "say", "setup"]
-
-Level = Literal["debug", "info", "warning", "error"]
 
 _ROOT = "sensormend"
 # What needs no quotes after a key: no blank, no sign of its own, nothing that is not to be seen.
@@ -50,7 +48,7 @@ def pen(form: str, stream: IO[str]) -> logging.Handler:
     --------
     >>> log = logging.Logger("example")
     >>> log.addHandler(pen("json", sys.stdout))
-    >>> say(log, "period final", period="2019-01-01", rows=240)
+    >>> say(log, logging.INFO, "period final", period="2019-01-01", rows=240)
     {"time": "...Z", "level": "info", "said": "period final", "period": "2019-01-01", "rows": 240}
     """
     if form not in ("text", "json"):
@@ -60,9 +58,9 @@ def pen(form: str, stream: IO[str]) -> logging.Handler:
     return handler
 
 
-def say(log: logging.Logger, text: str, level: Level = "info", **fields: object) -> None:
-    """Say something, with what belongs to it by name."""
-    log.log(logging.getLevelNamesMapping()[level.upper()], "%s", text, extra={"fields": fields})
+def say(log: logging.Logger, level: int, text: str, /, **fields: object) -> None:
+    """Say something as loud as `level`, one of those of `logging`, with what belongs to it by name."""
+    log.log(level, "%s", text, extra={"fields": fields})
 
 
 class Once:
@@ -75,7 +73,7 @@ class Once:
     began, ended
         What is said.
     level
-        How loud it is when it begins; that it is over is said as `info`.
+        How loud it is when it begins; that it is over is information.
     steady
         Seconds since some time, whatever people do to the clock.
 
@@ -84,9 +82,9 @@ class Once:
     >>> log = logging.Logger("example")
     >>> log.addHandler(pen("json", sys.stdout))
     >>> lost = Once(log, "broker lost", "broker is back", steady=iter((0.0, 7.0)).__next__)
-    >>> for error in ("refused", "refused", None, None):
-    ...     _ = lost.when(error is not None, error=error)
-    {"time": "...Z", "level": "warning", "said": "broker lost", "error": "refused"}
+    >>> for act in (lost.begin, lost.begin, lost.end, lost.end):
+    ...     _ = act()
+    {"time": "...Z", "level": "warning", "said": "broker lost"}
     {"time": "...Z", "level": "info", "said": "broker is back", "seconds": 7.0, "times": 2}
     """
 
@@ -95,7 +93,7 @@ class Once:
         log: logging.Logger,
         began: str,
         ended: str,
-        level: Level = "warning",
+        level: int = logging.WARNING,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._log, self._began, self._ended, self._level, self._steady = log, began, ended, level, steady
@@ -107,18 +105,21 @@ class Once:
         """Whether it has begun and is not over."""
         return self._since is not None
 
-    def when(self, so: bool, **fields: object) -> bool:
-        """Tell whether it is so now; returns whether that was news. `fields` are said when it begins."""
-        self._times += so
-        if so == self.on:
+    def begin(self, **fields: object) -> bool:
+        """Tell that it is so; says it, with `fields`, where that is news, and returns whether it is."""
+        self._times += 1
+        if self.on:
             return False
-        if so:
-            self._since, self._times = self._steady(), 1
-            say(self._log, self._began, self._level, **fields)
-        else:
-            assert self._since is not None
-            lasted, self._since = self._steady() - self._since, None
-            say(self._log, self._ended, "info", seconds=round(lasted, 1), times=self._times)
+        self._since, self._times = self._steady(), 1
+        say(self._log, self._level, self._began, **fields)
+        return True
+
+    def end(self, **fields: object) -> bool:
+        """Tell that it is not so; says it, with `fields`, where that is news, and returns whether it is."""
+        if self._since is None:
+            return False
+        lasted, self._since = self._steady() - self._since, None
+        say(self._log, logging.INFO, self._ended, seconds=round(lasted, 1), times=self._times, **fields)
         return True
 
 
@@ -143,7 +144,8 @@ class _Text(logging.Formatter):
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        told = {"time": moment, "level": record.levelname.lower(), "said": record.getMessage(), **_fields(record)}
+        told = {"time": moment, "level": record.levelname.lower(), "said": record.getMessage()}
+        told |= {key: value for key, value in _fields(record).items() if key not in told}
         if record.exc_info:
             told["trace"] = self.formatException(record.exc_info)
         return json.dumps(told, default=str)
