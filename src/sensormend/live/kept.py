@@ -33,7 +33,7 @@ class Kept:
         self._write(period, readings, np.full(len(readings), record, dtype=np.int64), record)
 
     def add(self, period: int, late: Readings, record: int) -> tuple[Readings, BoolArray]:
-        """Keep late readings too; return all of the period's, and which of them are late."""
+        """Keep late readings too; return all of the period's, and which of them are these."""
         readings, records, closed = self._read(period)
         if readings is None:
             readings = late.taken(slice(0, 0))
@@ -41,7 +41,7 @@ class Kept:
         together = _joined(readings.taken(before), late)
         records = np.concatenate([records[before], np.full(len(late), record, dtype=np.int64)])
         self._write(period, together, records, closed)
-        return together, records != closed
+        return together, records == record
 
     def drop(self, before: int) -> None:
         """Forget the periods before this one."""
