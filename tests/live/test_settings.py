@@ -109,11 +109,6 @@ def test_topics_and_patterns_can_be_said_apart() -> None:
     assert mqtt.topics == ("a/#",)
 
 
-def test_the_broker_knows_the_same_out_again_and_tells_two_apart() -> None:
-    one, again, other = (Settings.of(source="mqtt://host", out=out).mqtt.client_id for out in ("a", "a", "b"))
-    assert one == again != other
-
-
 def test_where_the_password_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "mqtt://me:inside@host"
     assert Settings.of(source=source, out="mended").mqtt.password == "inside"

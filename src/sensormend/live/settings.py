@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +37,7 @@ class MqttSettings:
     ca
         The certificates to trust, for `mqtts://`.
     client_id
-        By which the broker knows us again after a restart; by default made of OUT.
+        By which the broker knows us again after a restart; by default OUT has a name of its own.
     in_flight
         How many messages the broker sends before it waits for us.
     """
@@ -278,7 +277,7 @@ def _refuse_unknown(addresses: Sequence[str], known: tuple[str, ...], said: str)
 
 
 def _mqtt(said: Mapping[str, Any]) -> MqttSettings:
-    source, out = said["source"], Path(said["out"])
+    source = said["source"]
     given = {key: said[key] for key in TABLES["mqtt"] if key in said and key != "password_file"}
     if "password" in said and "password_file" in said:
         raise ConfigError("password and password_file: say one of them")
@@ -306,5 +305,4 @@ def _mqtt(said: Mapping[str, Any]) -> MqttSettings:
         within = ""
     filters = tuple(map(filter_of, given.get("pattern", ())))
     given.setdefault("topics", (within,) if within else filters or ("#",))
-    given.setdefault("client_id", f"sensormend-{hashlib.sha256(str(out.absolute()).encode()).hexdigest()[:12]}")
     return MqttSettings(**given)
