@@ -11,7 +11,7 @@ from sensormend.errors import ConfigError
 from sensormend.io.times import time_format
 from sensormend.options import Options
 
-__all__ = ["MISSING", "Kind", "Layout", "kind_of", "recognise"]
+__all__ = ["MISSING", "Kind", "Layout", "called", "kind_of", "recognise"]
 
 Kind = Literal["time", "clock", "number", "text", "other"]
 """What a column holds; `clock` is the hour beside a date, `other` what can be none of them, or nothing at all."""
@@ -119,6 +119,17 @@ def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str)
     ('Station ID', 'Date_Time', ('pm25',))
     """
     return _Table(columns, options, where).layout()
+
+
+def called(role: str, name: str) -> bool:
+    """Say whether this is a name that people have for a role: `time`, `sensor`, `value`, `variable` ...
+
+    Examples
+    --------
+    >>> called("sensor", "Station ID"), called("value", "pm25")
+    (True, False)
+    """
+    return _plain(name) in _KNOWN[role]
 
 
 def kind_of(texts: Sequence[str]) -> Kind:

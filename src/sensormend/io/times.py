@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sensormend.io.sql import literal
 from sensormend.readings import SECOND
 
-__all__ = ["EARLIEST", "LATEST", "TimeFormat", "dated", "time_format", "typed_time"]
+__all__ = ["EARLIEST", "EPOCHS", "LATEST", "TimeFormat", "dated", "time_format", "typed_time"]
 
 EARLIEST, LATEST = -9_214_560_000 * SECOND, 9_214_646_400 * SECOND
 """1678 to 2261: what numpy's and pandas' nanoseconds can hold. A time beyond is a broken one."""
@@ -31,7 +31,10 @@ _NUMERIC = re.compile(
 )
 _NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[ -])[A-Za-z]{{3}}(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?")
 _NUMBER = re.compile(r"\d{9,19}(\.\d*)?([eE]\+?\d+)?")
-_EPOCHS = ((1e11, SECOND), (1e14, 1000), (1e17, 1))
+
+EPOCHS = ((1e11, SECOND), (1e14, 1000), (1e17, 1))
+"""Below which number an epoch counts what: seconds, milliseconds, microseconds, each in microseconds; above them all,
+nanoseconds."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ def dated(name: str, written: TimeFormat) -> str:
 def _epoch(middle: float) -> TimeFormat | None:
     if middle < 1e8:
         return None  # before 1973 in seconds: rather a count of hours or rows than a time
-    scale = next((scale for limit, scale in _EPOCHS if middle < limit), 0)
+    scale = next((scale for limit, scale in EPOCHS if middle < limit), 0)
     return TimeFormat("epoch", scale=scale)
 
 

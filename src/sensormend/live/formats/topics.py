@@ -1,0 +1,102 @@
+"""What a topic says about a reading: patterns with `{sensor}` and `{variable}` in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sensormend.errors import ConfigError
+
+__all__ = ["Told", "Topics", "filter_of"]
+
+REMEMBERED = 20_000
+"""Topics that are not taken apart again; beyond it all are forgotten, since whoever invents topics invents more."""
+
+_HOLDERS = re.compile(r"\{(\w*)\}")
+_NAMES = ("sensor", "variable")
+
+
+class Told(NamedTuple):
+    """What a topic says; `sure` where a pattern named the sensor, rather than the habit of putting it last."""
+
+    sensor: str | None = None
+    variable: str | None = None
+    sure: bool = False
+
+
+class Topics:
+    """Topics taken apart by patterns; without any the last level of a topic is the sensor.
+
+    Parameters
+    ----------
+    patterns
+        Like `city/{sensor}/{variable}` or `+/{sensor}/temp/#`: `+` stands for any level, `#` at the end for any more.
+        The first that fits is taken.
+
+    Examples
+    --------
+    >>> Topics(["city/{sensor}/{variable}"]).told("city/7/temp")
+    Told(sensor='7', variable='temp', sure=True)
+    >>> Topics().told("city/north/7").sensor
+    '7'
+    """
+
+    def __init__(self, patterns: Sequence[str] = ()) -> None:
+        self._patterns = [_compiled(pattern) for pattern in patterns]
+        self._known: dict[str, Told] = {}
+
+    def told(self, topic: str) -> Told:
+        """Return what a topic says."""
+        found = self._known.get(topic)
+        if found is None:
+            if len(self._known) >= REMEMBERED:
+                self._known.clear()
+            found = self._known[topic] = self._taken_apart(topic)
+        return found
+
+    def _taken_apart(self, topic: str) -> Told:
+        if not self._patterns:
+            return Told(topic.rpartition("/")[2] or None)
+        for pattern in self._patterns:
+            fits = pattern.fullmatch(topic)
+            if fits:
+                names = fits.groupdict()
+                sensor = names.get("sensor") or None
+                return Told(sensor, names.get("variable") or None, sensor is not None)
+        return Told()
+
+
+def filter_of(pattern: str) -> str:
+    """Return what to subscribe to for a pattern.
+
+    Examples
+    --------
+    >>> filter_of("city/{sensor}/{variable}")
+    'city/+/+'
+    """
+    _compiled(pattern)
+    return _HOLDERS.sub("+", pattern)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    levels = pattern.split("/")
+    names = _HOLDERS.findall(pattern)
+    wrong = (
+        not pattern
+        or any(name not in _NAMES for name in names)
+        or len(set(names)) < len(names)
+        or any("#" in level for level in levels[:-1])
+        or any(level != mark for level in levels for mark in "+#" if mark in level)
+        or any(_HOLDERS.fullmatch(level) is None for level in levels if "{" in level or "}" in level)
+    )
+    if wrong:
+        raise ConfigError(
+            f"a topic pattern is like city/{{sensor}}/{{variable}}, + for any level, # at the end; got {pattern!r}"
+        )
+    parts = [f"(?P<{level[1:-1]}>[^/]*)" if level.startswith("{") else "[^/]*" if level == "+" else re.escape(level)
+             for level in levels]  # fmt: skip
+    if levels[-1] == "#":
+        # The levels below, and the one above itself, as the protocol has it.
+        return re.compile("/".join(parts[:-1]) + "(?:/.*)?" if len(parts) > 1 else ".*", re.DOTALL)
+    return re.compile("/".join(parts), re.DOTALL)
