@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from feeds import START, city_readings, write_csv
-from sensormend.clean_command import _fill, _valid
 from sensormend.cli import main
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, Readings
+from sensormend.said import _fill, _valid
 
 
 @pytest.fixture(scope="module")

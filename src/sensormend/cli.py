@@ -17,8 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sensormend import __version__
 from sensormend.bench.commands import bench, screen
-from sensormend.clean_command import STDIN, clean, explain
+from sensormend.clean_command import clean, explain
 from sensormend.errors import ConfigError, SensormendError
+from sensormend.said import STDIN
 
 __all__ = ["app", "demo", "example", "main"]
 
