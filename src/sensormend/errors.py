@@ -8,7 +8,8 @@
     │   └── ValueRangeError          text, complex numbers, infinities, a circular quantity
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
     ├── StateError (ValueError)    a state file that is not ours, broken, or of a later version
-    └── DivergenceError (ArithmeticError)   a method ran off to infinity, as published ones can
+    ├── DivergenceError (ArithmeticError)   a method ran off to infinity, as published ones can
+    └── RefusedError               a sink is there, and says that it will not take this delivery
 
 After any of them a model's state is what it was before the call.
 """
@@ -17,6 +18,7 @@ __all__ = [
     "ConfigError",
     "DivergenceError",
     "InputError",
+    "RefusedError",
     "SensormendError",
     "ShapeError",
     "StateError",
@@ -50,3 +52,7 @@ class StateError(SensormendError, ValueError):
 
 class DivergenceError(SensormendError, ArithmeticError):
     """A method ran off to infinity on this minibatch."""
+
+
+class RefusedError(SensormendError):
+    """A sink is there and will not take this delivery, however often it is tried."""

@@ -90,6 +90,11 @@ class Log:
         return self._files[0].first
 
     @property
+    def starts(self) -> tuple[int, ...]:
+        """The number with which each file begins."""
+        return tuple(file.first for file in self._files)
+
+    @property
     def size(self) -> int:
         """Bytes on disk."""
         return sum(file.size for file in self._files)
