@@ -118,7 +118,7 @@ def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
     (alert,) = ask(alerts, True, 9, 13)
     assert (alert.before, alert.state, alert.since, alert.at) == ("well", "silent", START + 9 * HOUR, START + 13 * HOUR)
     assert alert.sentence == (
-        "S1 turned silent: no reading since 2024-05-01 09:00; it is usually heard at least every 1 hour"
+        "S1 turned silent: no reading since 2024-05-01 09:00; it is usually heard at least every hour"
     )
     assert ask(alerts, True, 9, 14) == []
     assert alerts.counts == {"faulty": 0, "silent": 1}

@@ -118,7 +118,7 @@ def faulty_sentence(name: str, found: Evidence, since: int, *, again: bool = Fal
 def silent_sentence(name: str, last: int, usual: int | None, others: int) -> str:
     """Say that a sensor fell silent, and how many others did at the same time."""
     together = f", with {others} other{'s' if others > 1 else ''} at the same time" if others else ""
-    known = f"; it is usually heard at least every {how_long(usual)}" if usual else ""
+    known = f"; it is usually heard at least every {how_long(usual).removeprefix('1 ')}" if usual else ""
     return f"{name} turned silent{together}: no reading since {moment(last)}{known}"
 
 
