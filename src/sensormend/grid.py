@@ -17,7 +17,7 @@ from sensormend.tensor import LARGEST
 
 __all__ = ["ANCHOR", "Grid", "Placed", "place"]
 
-Number = TypeVar("Number", int, NDArray[np.int64])
+_Number = TypeVar("_Number", int, NDArray[np.int64])
 
 ANCHOR = 4 * DAY
 """Periods are counted from a Monday, 5 January 1970, so that weeks begin on one."""
@@ -59,7 +59,7 @@ class Grid:
         """Return the numbers of the slots within their periods."""
         return (time + (self.early - ANCHOR)) % self.period // self.step
 
-    def slots_until(self, time: Number) -> Number:
+    def slots_until(self, time: _Number) -> _Number:
         """Return how many slots of all periods have ended by a time."""
         return (time + (self.early - ANCHOR)) // self.step
 

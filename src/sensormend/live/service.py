@@ -32,9 +32,9 @@ from sensormend.readings import SECOND, Rows
 
 __all__ = ["Service", "Status"]
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
-log = logging.getLogger("sensormend.live")
+_log = logging.getLogger("sensormend.live")
 
 WAIT = 0.25
 """Seconds for which the source is asked at once: how soon a signal, or the end of a slot, is seen."""
@@ -118,8 +118,8 @@ class Service:
         self._noted: tuple[int, int] | None = None
         self._news = self._closed = False
         self._shown, self._free_at = NEVER, 0.0
-        self._full = Once(log, "the disk cannot be written", "the disk can be written again")
-        self._illegible = Once(log, "maintenance.csv cannot be read, what it said before holds", "it can be read again")
+        self._full = Once(_log, "the disk cannot be written", "the disk can be written again")
+        self._illegible = Once(_log, "maintenance.csv cannot be read, what it said before holds", "it can be read again")
 
     def stop(self) -> None:
         """End soon; nothing is closed, and nothing is lost."""
@@ -148,7 +148,7 @@ class Service:
             try:
                 self._watch(stack)
             except _Stopped:
-                say(log, "stopped while the disk was full; the journal has all that was acknowledged", "warning")
+                say(_log, logging.WARNING, "stopped while the disk was full; the journal has all that was acknowledged")
 
     def _watch(self, stack: ExitStack) -> None:
         settings, state = self.settings, self._memory.folder
@@ -173,7 +173,7 @@ class Service:
         self._loop(source)
         self._describe()
         self._checkpoint()
-        say(log, "stopped" if self._stopping.is_set() else "the source has ended", out=self.out)
+        say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", out=self.out)
 
     def _catch_up(self, start: int) -> None:
         """Go through what the journal has and no checkpoint knows."""
@@ -182,7 +182,7 @@ class Service:
             self._go_through(number, happening)
             count += 1
         if count:
-            say(log, "went through the journal again", records=count)
+            say(_log, logging.INFO, "went through the journal again", records=count)
         since = (clock() - self.stream.received) / SECOND if self.stream.received is not None else 0.0
         self._anchor = (self.stream.watermark.time, time.monotonic() - max(since, 0.0))
 
@@ -240,7 +240,7 @@ class Service:
         if isinstance(event, Told):
             self._deliver("alert", event.alerts[0].at, event.alerts[0].at, alerts=event.alerts)
             for alert in event.alerts:
-                say(log, alert.sentence, "info" if alert.state == "well" else "warning", sensor=alert.sensor)
+                say(_log, logging.INFO if alert.state == "well" else logging.WARNING, alert.sentence)
             return
         grid = self.stream.grid
         assert grid is not None
@@ -261,7 +261,7 @@ class Service:
         self._counts["periods"] += 1
         self._closed = True
         self.metrics.period(seconds)
-        say(log, "period final", "debug", start=iso(start), rows=len(rows), seconds=round(seconds, 3))
+        say(_log, logging.DEBUG, "period final", start=iso(start), rows=len(rows), seconds=round(seconds, 3))
 
     def _deliver(
         self, kind: Kind, start: int, end: int, rows: Rows | None = None, *, alerts: Sequence[Alert] = ()
@@ -270,7 +270,7 @@ class Service:
             health = self.stream.health() if kind == "final" else ()
             self._outbox.append(Delivery(kind, start, end, rows, health, alerts), self._counts["events"])
 
-    def _insist(self, act: Callable[[], Result]) -> Result:
+    def _insist(self, act: Callable[[], _Result]) -> _Result:
         """Do it when the disk lets us; nothing goes on before that."""
         while True:
             try:
@@ -280,13 +280,13 @@ class Service:
                 if isinstance(error, SensormendError) and type(error) is not SensormendError:
                     raise
                 said = " ".join(str(error).split())
-                self._full.when(True, error=said)
+                self._full.begin(error=said)
                 self.metrics.disk(said)
                 self.metrics.beat()
                 if self._stopping.wait(RETRY):
                     raise _Stopped from error
             else:
-                self._full.when(False)
+                self._full.end()
                 self.metrics.disk(None)
                 return done
 
@@ -358,9 +358,9 @@ class Service:
         except (OSError, ConfigError) as error:
             if first:
                 raise ConfigError(f"{path} cannot be read: {error}") from None
-            self._illegible.when(True, error=str(error))
+            self._illegible.begin(error=str(error))
             return
-        self._illegible.when(False)
+        self._illegible.end()
         if maintenance != self.stream.maintenance:
             self._happen(Noted(maintenance))
 
