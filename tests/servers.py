@@ -6,49 +6,192 @@ import getpass
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-__all__ = ["running_postgres"]
+__all__ = ["Postgres", "restartable_postgres", "running_postgres"]
+
+
+class Postgres:
+    """A PostgreSQL server on a free port of this machine, in a folder of its own; it can be stopped and started."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder = programs, folder
+        user = _ordinary_user()
+        # The server refuses to run as root, whose files nobody else could read.
+        self._as_user = [] if user == getpass.getuser() else ["runuser", "-u", user, "--"]
+        if self._as_user:
+            shutil.chown(folder, user)
+        self._port = _free_port()
+        self._up = False
+        self.address = f"postgresql://tester@127.0.0.1:{self._port}/postgres"
+        self._run("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+
+    def start(self) -> None:
+        """Start it, on the same port and with the same data."""
+        where = f"-F -p {self._port} -k {self._folder} -c listen_addresses=127.0.0.1"
+        settings = f"{where} -c TimeZone=America/New_York"
+        self._run("pg_ctl", "-w", "-l", str(self._folder / "log"), "-o", settings, "start")
+        self._up = True
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop it at once; whoever is connected loses the connection."""
+        if self._up:
+            self._run("pg_ctl", "-m", mode, "stop")
+            self._up = False
+
+    def _run(self, program: str, *words: str) -> None:
+        command = [*self._as_user, str(self._programs / program), "-D", str(self._folder / "data"), *words]
+        subprocess.run(command, check=True, cwd=self._folder, stdout=subprocess.DEVNULL, timeout=60)
+
+
+@contextmanager
+def restartable_postgres() -> Iterator[Postgres]:
+    """Start PostgreSQL and give the server itself; skip where it is not installed."""
+    programs = _programs()
+    if programs is None:
+        _lacking("PostgreSQL is not installed: its initdb and pg_ctl are needed")
+    folder = Path(tempfile.mkdtemp(prefix="sensormend-postgres-"))
+    try:
+        server = Postgres(programs, folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def running_postgres() -> Iterator[str]:
-    """Start PostgreSQL on a free port of this machine and give its address; skip where it is not installed."""
-    programs = _programs()
-    if programs is None:
-        said = "PostgreSQL is not installed: its initdb and pg_ctl are needed"
-        if os.environ.get("CI") == "true":
-            pytest.fail(said)
-        pytest.skip(said)
-    folder = Path(tempfile.mkdtemp(prefix="sensormend-postgres-"))
-    user = _ordinary_user()
-    # The server refuses to run as root, whose files nobody else could read.
-    as_user = [] if user == getpass.getuser() else ["runuser", "-u", user, "--"]
-    if as_user:
-        shutil.chown(folder, user)
-    port = _free_port()
+    """Start PostgreSQL and give its address; skip where it is not installed."""
+    with restartable_postgres() as server:
+        yield server.address
 
-    def run(program: str, *words: str) -> None:
-        command = [*as_user, str(programs / program), "-D", str(folder / "data"), *words]
-        subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL, timeout=60)
 
+class Mosquitto:
+    """A broker on a port of its own, which can be stopped and started again with what it had.
+
+    Attributes
+    ----------
+    port
+        Where it listens, on this machine only.
+    ca
+        The certificate to trust, of a broker with TLS.
+    """
+
+    def __init__(self, program: str, folder: Path, settings: str, ca: Path | None) -> None:
+        self.port, self.ca = _free_port(), ca
+        self._command = [program, "-c", str(folder / "mosquitto.conf")]
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "mosquitto.conf").write_text(f"listener {self.port} 127.0.0.1\n{settings}")
+
+    @property
+    def address(self) -> str:
+        """Return where it is, as a source has it; `localhost` is what its certificate says."""
+        return f"mqtts://localhost:{self.port}" if self.ca else f"mqtt://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, cwd=self._folder, stdout=log, stderr=log)
+        end = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                if self._process.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError((self._folder / "log").read_text()) from None
+                time.sleep(0.02)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Stop it, in peace or with no warning."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+            self._process.wait(20)
+            self._process = None
+
+
+@contextmanager
+def running_mosquitto(
+    users: dict[str, str] | None = None, *, tls: bool = False, persistent: bool = False
+) -> Iterator[Mosquitto]:
+    """Start Mosquitto on a free port of this machine; skip where it is not installed.
+
+    Parameters
+    ----------
+    users
+        Names and passwords of those who are let in; anybody by default.
+    tls
+        With a certificate of its own making.
+    persistent
+        It has its messages on disk after every change: `stop(kill=True)` loses none.
+    """
+    program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        _lacking("Mosquitto is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="sensormend-mosquitto-"))
+    lines = ["max_queued_messages 0", "max_inflight_messages 0", "log_type error", "set_tcp_nodelay true"]
+    if os.geteuid() == 0:
+        lines.append("user root")  # as somebody else it could not read its folder
+    if users is None:
+        lines.append("allow_anonymous true")
+    else:
+        (folder / "users").write_text("".join(f"{name}:{password}\n" for name, password in users.items()))
+        subprocess.run(["mosquitto_passwd", "-U", str(folder / "users")], check=True, timeout=20)
+        lines += ["allow_anonymous false", f"password_file {folder / 'users'}"]
+    if tls:
+        _certify(folder)
+        lines += [f"certfile {folder / 'server.crt'}", f"keyfile {folder / 'server.key'}"]
+    if persistent:
+        lines += [
+            "persistence true",
+            f"persistence_location {folder}/",
+            "autosave_on_changes true",
+            "autosave_interval 1",
+        ]
+    broker = Mosquitto(program, folder, "\n".join([*lines, ""]), folder / "ca.crt" if tls else None)
     try:
-        run("initdb", "-U", "tester", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        settings = f"-F -p {port} -k {folder} -c listen_addresses=127.0.0.1 -c TimeZone=America/New_York"
-        run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", settings, "start")
+        broker.start()
         try:
-            yield f"postgresql://tester@127.0.0.1:{port}/postgres"
+            yield broker
         finally:
-            run("pg_ctl", "-m", "immediate", "stop")
+            broker.stop(kill=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _certify(folder: Path) -> None:
+    """Make a certificate for `localhost`, and the authority that signs it."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], check=True, cwd=folder, capture_output=True, timeout=60)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=Tests",
+            "-addext", "keyUsage=critical,keyCertSign")  # fmt: skip
+    openssl("req", *key, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost")
+    (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    openssl("x509", "-req", "-in", "server.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+            "-extfile", "names", "-out", "server.crt")  # fmt: skip
+
+
+def _lacking(said: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(said)
+    pytest.skip(said)
 
 
 def _programs() -> Path | None:
