@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import duckdb
@@ -100,6 +101,7 @@ def test_cut_short_every_row_is_there_once(tmp_path: Path, monkeypatch: pytest.M
 
 LOOP = """
 import sys
+import threading
 from pathlib import Path
 from row_tables import YEAR_2019
 from sensormend.live.keeping import compact, tidy
@@ -133,6 +135,29 @@ def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
         compact(tmp_path, date)
     assert len(names(tmp_path)) == 3
     same(Archive(tmp_path).rows(), rows)
+
+
+def test_whoever_reads_meanwhile_sees_every_row_once(tmp_path: Path) -> None:
+    rows = hourly(tmp_path, days=5)
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            for date in range(FIRST, FIRST + 5):
+                compact(tmp_path, date)
+        finally:
+            done.set()
+
+    worker, looks, sizes = threading.Thread(target=work), 0, set()
+    worker.start()
+    while not done.is_set():
+        sizes.add(len(data_files(tmp_path)))
+        same(Archive(tmp_path).rows(), rows)
+        looks += 1
+    worker.join()
+    assert looks > 1
+    assert len(sizes) > 1
+    assert len(data_files(tmp_path)) == 5
 
 
 def test_a_period_that_is_written_again_is_passed_over(tmp_path: Path) -> None:

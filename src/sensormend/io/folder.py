@@ -199,10 +199,17 @@ class Archive:
             self.known(name)
         if self._ending == ".nc":
             return self._from_netcdf(wanted, start, end, variable)
-        with self._table(start, end) as (engine, columns):
-            if not columns:
-                return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
-            return _fetch(engine, "variable" in columns, wanted, start, end, variable)
+        while True:
+            files = data_files(self.path, start, end) if self._ending is None else None
+            try:
+                with self._table(start, end, files=files) as (engine, columns):
+                    if not columns:
+                        return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
+                    return _fetch(engine, "variable" in columns, wanted, start, end, variable)
+            except InputError:
+                # A watch may have made one file of several while they were read: then there are others now.
+                if files is None or files == data_files(self.path, start, end):
+                    raise
 
     @cached_property
     def _database(self) -> Any:
