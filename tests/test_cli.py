@@ -2,16 +2,24 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
+import numpy as np
 import pytest
 
+from feeds import HOURLY, made_of
 from sensormend import cli, demo
 from sensormend.bench import commands
 from sensormend.bench.experiment import Plan
 from sensormend.cli import main
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.simulate import city
+from sensormend.mending import Mender
+from sensormend.methods.auto import AutoOLRTR
+from sensormend.readings import DAY, Rows
+from sensormend.recovery import Recovery
+from sensormend.simulate import Network, city
 
 TINY = ["demo", "--sensors", "12", "--days", "30", "--seed", "1"]
 
@@ -39,8 +47,33 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path
         "straight line",
     ):
         assert word in ended.stdout
-    assert "30/30" in ended.stderr, "progress goes to stderr"
+    assert "day 30 of 30" in ended.stderr, "progress goes to stderr"
+    assert "sensormend explain shown S" in ended.stdout
+    assert "sensormend watch" in ended.stdout
     assert "Traceback" not in ended.stderr
+    assert len(list((tmp_path / "shown" / "data").glob("date=*"))) == 30
+    (tmp_path / "shown" / "faults.csv").write_text("replaced")
+    again = run(*TINY, "--out", "shown", cwd=tmp_path)
+    assert again.returncode == 0, "an earlier demo is replaced"
+    assert again.stdout == ended.stdout, "the same city, the same figures"
+
+
+def test_the_demo_ends_by_itself_after_so_many_seconds(tmp_path: Path) -> None:
+    ended = run("demo", "--sensors", "8", "--seconds", "1.5", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "1.5 seconds of temperature" in ended.stdout
+    assert "put in" in ended.stdout or "It ended after" in ended.stdout
+
+
+def test_the_demo_never_touches_a_folder_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "thesis.txt").write_text("years of work")
+    ended = run(*TINY, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "did not write" in ended.stderr
+    assert (tmp_path / "demo" / "thesis.txt").read_text() == "years of work"
+    (tmp_path / "file").write_text("")
+    assert "is a file" in run(*TINY, "--out", "file", cwd=tmp_path).stderr
 
 
 @pytest.mark.parametrize(
@@ -48,6 +81,7 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path
     [
         (["demo", "--days", "3"], 2, "--days"),
         (["demo", "--days", "many"], 2, "many"),
+        (["demo", "--seconds", "0"], 2, "--seconds"),
         (["demo", "--nonsense"], 2, "nonsense"),
         (["demo", "--climate", "mars"], 2, "mars"),
         (["demo", "--sensors", "0"], 2, "at least one sensor"),
@@ -136,7 +170,7 @@ def test_whatever_goes_wrong_inside_becomes_one_line(
         raise raised
 
     monkeypatch.delenv("SENSORMEND_DEBUG", raising=False)
-    monkeypatch.setattr("sensormend.simulate.city", fail)
+    monkeypatch.setattr("sensormend.live.city.City", fail)
     assert cli.main(["demo", "--days", "12"]) == 1
     error = capsys.readouterr().err
     assert said in error
@@ -152,17 +186,39 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     ) as process:  # fmt: skip
         assert process.stdout is not None
         said = process.stdout.readline()
+        sleep(0.5)
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        shown, error = process.communicate(timeout=60)
     assert "3000 days" in said
-    assert process.returncode == 1
-    assert error.splitlines()[-1].startswith("sensormend: stopped")
+    assert process.returncode == 0
+    assert "It ended after" in shown or "put in" in shown, "what is known so far is said"
     assert "Traceback" not in error
+
+
+def mended(network: Network) -> Recovery:
+    """Return what the model makes of a network, day by day."""
+    model, days = AutoOLRTR(), range(network.readings.shape[2])
+    return Recovery.stack([model.update(network.readings[..., day], sensors=network.sensors) for day in days])
+
+
+def test_the_demo_judges_what_the_model_said() -> None:
+    network = city(10, 30, seed=1)
+    mender = Mender(HOURLY)
+    start = int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))
+    parts = []
+    for day in range(30):
+        readings = made_of(network.readings[..., day : day + 1], start + day * DAY)
+        (part,) = mender.push(replace(readings, sensors=network.sensors))
+        parts.append(part.rows)
+    found, wanted = demo.as_recovery(Rows.concatenate(parts), network), mended(network)
+    for name in ("cleaned", "lower", "upper", "faulty", "spikes"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    assert (found.reason[found.faulty] == wanted.reason[wanted.faulty]).all()
 
 
 def test_faults_are_counted_once_each_and_spikes_apart() -> None:
     network = city(20, 60, seed=2)
-    recovery = demo.clean_by_day(network)
+    recovery = mended(network)
     rows = {row.kind: row for row in demo.faults_found(network, recovery, dropped=0)}
     assert sum(row.put_in for kind, row in rows.items() if kind != "spike") <= len(network.faults)
     assert rows["spike"].put_in == network.spikes.sum()

@@ -9,25 +9,24 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from time import perf_counter
 
 import cyclopts
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sensormend import __version__
 from sensormend.bench.commands import bench, screen
 from sensormend.clean_command import clean, explain
+from sensormend.demo_command import demo
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.said import STDIN
 
-__all__ = ["app", "demo", "example", "main"]
+__all__ = ["app", "example", "main"]
 
 app = cyclopts.App(
     name="sensormend",
     help="Mends the data of a sensor network while it streams in.",
     version=__version__,
 )
+app.command(demo)
 app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
 app.command(explain)
 app.command(bench)
@@ -67,69 +66,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 @app.command
-def demo(
-    *,
-    seed: int = 0,
-    days: int = 120,
-    sensors: int = 50,
-    climate: str = "city",
-    out: Path = Path("demo"),
-) -> None:
-    """Simulate a city, break it, clean it day by day, and show what was found.
-
-    Parameters
-    ----------
-    seed
-        Another seed is another city.
-    days
-        How long to watch it.
-    sensors
-        How many sensors it has.
-    climate
-        What they measure: city (temperature), dense, skewed (PM2.5), zeros, pressure or sparse.
-    out
-        The folder for the picture.
-    """
-    import numpy as np
-
-    from sensormend import demo as show
-    from sensormend.bench.scores import DROPPED, score
-    from sensormend.plots import picture
-    from sensormend.simulate import city
-
-    if days <= DROPPED:
-        raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
-    started = perf_counter()
-    page = screen()
-    network = city(sensors, days, seed=seed, climate=climate)
-    page.print(
-        f"{sensors} sensors, {days} days of {network.climate.quantity}; "
-        f"{np.isnan(network.readings).mean():.1%} of the readings lost, {len(network.faults)} faults and "
-        f"{network.spikes.sum()} single wrong readings put in."
-    )
-    sys.stdout.flush()
-    with _progress() as progress:
-        task = progress.add_task("cleaning, day by day", total=days)
-        recovery = show.clean_by_day(network, each_day=lambda: progress.advance(task))
-    scores = score(recovery, network.degraded())
-    page.print(show.faults_table(show.faults_found(network, recovery), scores))
-    page.print()
-    page.print(show.errors_table(network, recovery, scores))
-    path = picture(
-        out / "demo.png",
-        readings=network.readings,
-        recovery=recovery,
-        times=network.times,
-        sensors=network.sensors,
-        truth=network.truth,
-        quantity=network.climate.quantity,
-        unit=network.climate.unit,
-        title=f"A simulated network of {sensors} sensors, cleaned day by day, told nothing",
-    )
-    page.print(f"\nPicture: [bold]{path}[/] ({perf_counter() - started:.0f} s in all)", soft_wrap=True)
-
-
-@app.command
 def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) -> None:
     """Write a file of readings to try `sensormend clean` on: a simulated city with all that goes wrong in a real one.
 
@@ -152,16 +88,6 @@ def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) 
     page, name = screen(), shlex.quote(str(file))
     page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
     page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
-
-
-def _progress() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
 
 
 def _one_line(error: BaseException) -> str:

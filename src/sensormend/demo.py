@@ -1,21 +1,24 @@
-"""The first thing anyone runs: a simulated city, cleaned day by day, judged against its truth."""
+"""What `sensormend demo` tells at its end: a simulated city as it was mended, judged against its truth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 
 from sensormend.bench.scores import DROPPED, Scores, score
 from sensormend.faults import Degraded
-from sensormend.methods.auto import AutoOLRTR
-from sensormend.methods.base import OnlineMethod
+from sensormend.flags import REASONS, Flag
+from sensormend.readings import DAY, Rows
 from sensormend.recovery import FloatArray, Recovery
 from sensormend.simulate import CITY_KINDS, Network
 
-__all__ = ["KindFound", "clean_by_day", "errors_table", "faults_found", "faults_table", "straight_line"]
+__all__ = ["KindFound", "as_recovery", "errors_table", "faults_found", "faults_table", "straight_line"]
+
+SPIKE = REASONS.index("spike")
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,42 @@ class KindFound:
         return self.put_in - self.found
 
 
-def clean_by_day(
-    network: Network, *, model: OnlineMethod | None = None, each_day: Callable[[], object] = lambda: None
-) -> Recovery:
-    """Clean a network as it would be cleaned live, one day after the other; `each_day` is told of each."""
-    chosen = AutoOLRTR() if model is None else model
-    parts = []
-    for day in range(network.readings.shape[2]):
-        parts.append(chosen.update(network.readings[..., day], sensors=network.sensors))
-        each_day()
-    return Recovery.stack(parts)
+def as_recovery(rows: Rows, network: Network) -> Recovery:
+    """Return the rows that were made of a network's readings as what a method would have returned.
+
+    Where a sensor has no row, since it was not heard yet, there is nothing: NaN.
+    """
+    shape = network.readings.shape
+    order = {name: place for place, name in enumerate(network.sensors)}
+    sensor = np.array([order[name] for name in rows.sensors], dtype=np.int64)[rows.sensor]
+    slot = (rows.time - int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))) // (DAY // shape[1])
+    here = slot < shape[1] * shape[2]
+    cells = sensor[here], slot[here] % shape[1], slot[here] // shape[1]
+
+    def laid_out(column: NDArray[Any], empty: float) -> NDArray[Any]:
+        table = np.full(shape, empty, dtype=column.dtype)
+        table[cells] = column[here]
+        return table
+
+    flag, reason = laid_out(rows.flag, Flag.MISSING), laid_out(rows.reason, 0)
+    cleaned = laid_out(rows.cleaned, np.nan)
+    wrong, spikes = flag == Flag.FAIL, (flag == Flag.FAIL) & (reason == SPIKE)
+    faulty = (wrong & ~spikes).any(axis=1)
+    why = np.array(REASONS)[np.where(wrong & ~spikes, reason, 0).max(axis=1)]
+    return Recovery(
+        low_rank=cleaned,
+        outliers=np.where(wrong, network.readings - cleaned, 0.0),
+        spikes=spikes & ~faulty[:, None, :],
+        cleaned=cleaned,
+        lower=laid_out(rows.lower, np.nan),
+        upper=laid_out(rows.upper, np.nan),
+        faulty=faulty,
+        suspect=(flag == Flag.SUSPECT).any(axis=1) & ~faulty,
+        evaluated=~(flag == Flag.NOT_EVALUATED).any(axis=1),
+        score=faulty.astype(np.float64),
+        reason=np.where(faulty, why, ""),
+        iterations=0,
+    )
 
 
 def faults_found(network: Network, recovery: Recovery, *, dropped: int = DROPPED) -> list[KindFound]:

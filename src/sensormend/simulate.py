@@ -5,7 +5,7 @@ All of it is reproducible from a seed, and a longer run begins with the shorter 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -17,7 +17,9 @@ from sensormend.faults import KINDS, Degraded
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.weather import CLIMATES, Climate, Stations, place, weather
 
-__all__ = ["CITY_KINDS", "Day", "Fault", "Network", "city", "paper_tensor", "stream"]
+__all__ = [
+    "CITY_KINDS", "FIRST_DAY", "Day", "Fault", "Network", "assembled", "city", "names_of", "paper_tensor", "stream",
+]  # fmt: skip
 
 CITY_KINDS = (*KINDS, "uniform")
 FIRST_DAY = np.datetime64("2024-01-01", "m")
@@ -112,10 +114,28 @@ def city(
         raise ConfigError(f"a simulated network needs at least one day, not {days}")
     chosen = _climate(climate)
     drawn = list(islice(stream(sensors, slots=slots, seed=seed, climate=chosen, faults=faults), days))
+    return assembled(drawn, seed=seed, climate=chosen)
+
+
+def names_of(sensors: int) -> tuple[str, ...]:
+    """Return the labels of a simulated network.
+
+    Examples
+    --------
+    >>> names_of(10)[:2]
+    ('S01', 'S02')
+    """
+    return tuple(f"S{number:0{len(str(sensors))}d}" for number in range(1, sensors + 1))
+
+
+def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "city") -> Network:
+    """Return the network whose first days `stream` gave, with the same seed and climate."""
+    chosen = _climate(climate)
+    (sensors, slots), days = drawn[0].readings.shape, len(drawn)
     started = [fault for day in drawn for fault in day.started]
     minutes = np.arange(slots) * (24 * 60 // slots)
     return Network(
-        sensors=tuple(f"S{number:0{len(str(sensors))}d}" for number in range(1, sensors + 1)),
+        sensors=names_of(sensors),
         stations=place(sensors, chosen, _generators(seed)[0]),
         climate=chosen,
         times=FIRST_DAY + minutes[:, None] + (np.arange(days) * 24 * 60)[None, :],

@@ -65,7 +65,7 @@ def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:
     assert [(day, alert.state) for day, alert in told] == [(1, "faulty"), (5, "well")]
     assert told[1][1].since == START + 4 * DAY
     assert told[1][1].sentence == (
-        "S1 is well again: it agrees with the network since 2024-05-05 00:00, after 4 days of a fault (stuck)"
+        "S1 is well again: it has agreed with the network since 2024-05-05 00:00, after 4 days of a fault (stuck)"
     )
 
 
@@ -92,6 +92,12 @@ def test_the_reason_is_the_one_that_most_of_the_readings_had() -> None:
     ((_, alert),) = days(Alerts(after=3), "noisy", "drifting", "drifting")
     assert alert.reason == "drifting"
     assert "by up to 4.10" in alert.sentence
+
+
+def test_the_reason_is_that_of_the_whole_fault() -> None:
+    alerts = Alerts(after=1, well_after=1)
+    told = days(alerts, "stuck", "stuck", "drifting", "good")
+    assert "(stuck)" in told[-1][1].sentence
 
 
 @pytest.mark.parametrize("reason", ["stuck", "noisy", "drifting", "offset", "gain", "implausible"])
@@ -126,7 +132,7 @@ def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
     assert ask(alerts, False, 20, 22) == [], "the same reading once more is no other"
     (alert,) = ask(alerts, False, 22, 23)
     assert (alert.before, alert.state, alert.since) == ("silent", "well", START + 20 * HOUR)
-    assert alert.sentence == "S1 is well again: it is heard since 2024-05-01 20:00, after 11 hours of silence"
+    assert alert.sentence == "S1 is well again: it has been heard since 2024-05-01 20:00, after 11 hours of silence"
     assert alerts.counts == {"faulty": 0, "silent": 0}
 
 

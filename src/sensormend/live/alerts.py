@@ -214,13 +214,13 @@ class Alerts:
 
     def _fault(self, name: Name, found: Evidence, start: int, end: int) -> Alert | None:
         channel = self._channels.setdefault(name, Channel(self._began or start))
-        if channel.faulty:
-            channel.told, channel.reason, channel.found = 0, found.reason, found
-            return None
-        if channel.told == 0 or channel.found is None:
+        if channel.found is None:
             channel.first, channel.found = start, found
         else:
             channel.found.takes(found)
+        if channel.faulty:
+            channel.told, channel.reason = 0, channel.found.reason
+            return None
         channel.told += 1
         if channel.told < self._after:
             return None

@@ -136,9 +136,9 @@ def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -
     """
     lasted = how_long(max(since - begun, SECOND))
     if before == "silent":
-        return f"{name} is well again: it is heard since {moment(since)}, after {lasted} of silence"
+        return f"{name} is well again: it has been heard since {moment(since)}, after {lasted} of silence"
     why = f" ({reason})" if reason else ""
-    return f"{name} is well again: it agrees with the network since {moment(since)}, after {lasted} of a fault{why}"
+    return f"{name} is well again: it has agreed with the network since {moment(since)}, after {lasted} of a fault{why}"
 
 
 def joined(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:

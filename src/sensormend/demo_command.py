@@ -1,0 +1,205 @@
+"""`sensormend demo`, the first thing anyone runs: a simulated city publishes, `watch` mends it, one can look on."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from sensormend.bench.commands import screen
+from sensormend.errors import ConfigError, SensormendError
+
+if TYPE_CHECKING:
+    from sensormend.live.city import City
+    from sensormend.live.service import Service
+    from sensormend.simulate import Network
+
+__all__ = ["demo"]
+
+DAYS = 120
+MARK = "demo.json"
+"""In the state folder of an OUT that the demo wrote, and may replace."""
+
+
+def demo(
+    *,
+    seconds: float | None = None,
+    days: int | None = None,
+    sensors: int = 50,
+    seed: int = 0,
+    climate: str = "city",
+    out: Path = Path("demo"),
+) -> None:
+    """Watch a simulated city live: sensors break, lie and fall silent, and sensormend finds them and mends their data.
+
+    The city publishes as fast as it can; the service that `watch` runs mends it, told nothing about it, and writes
+    into OUT. At the end what was found is held against what was put in. Ctrl-C ends it early.
+
+    Parameters
+    ----------
+    seconds
+        Go on for so many seconds; by default for 120 days of the city's time.
+    days
+        Go on for so many days of the city's time.
+    sensors
+        How many sensors it has.
+    seed
+        Another seed is another city.
+    climate
+        What they measure: city (temperature), dense, skewed (PM2.5), zeros, pressure or sparse.
+    out
+        The folder for rows, alerts and the picture; that of an earlier demo is replaced.
+    """
+    from sensormend.bench.scores import DROPPED
+    from sensormend.demo_screen import Screen
+    from sensormend.live.city import City
+    from sensormend.live.service import Service
+    from sensormend.live.settings import Settings
+    from sensormend.options import Options
+    from sensormend.readings import DAY, HOUR
+
+    if seconds is not None and not seconds > 0:
+        raise ConfigError(f"--seconds must be above 0, not {seconds:g}")
+    days = DAYS if days is None and seconds is None else days
+    if days is not None and days <= DROPPED:
+        raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
+    city = City(sensors, days=days, seed=seed, climate=climate)
+    _make_room(out)
+    page, ending = screen(), f"{days} days" if days else f"{seconds:g} seconds"
+    settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY), metrics=None)
+    service = Service(settings, lambda mark, memory: city, seen=lambda event: shown.see(event))
+    # Alerts are on the screen; nobody wants them twice.
+    logging.getLogger("sensormend").addHandler(logging.NullHandler())
+    with _stoppable(service):
+        page.print(
+            f"{sensors} sensors of a simulated city, {ending} of {city.quantity}; nobody tells sensormend what breaks.",
+            soft_wrap=True,
+        )
+        sys.stdout.flush()
+        with Screen(page, Console(stderr=True), service, city, days, seconds) as shown:
+            service.run()
+    _tell(page, service, city, out, seed, climate)
+
+
+def _tell(page: Console, service: Service, city: City, out: Path, seed: int, climate: str) -> None:
+    """Say how good it was, and what to type next."""
+    import numpy as np
+
+    from sensormend import demo as show
+    from sensormend.bench.scores import DROPPED, score
+    from sensormend.io.folder import Archive
+    from sensormend.simulate import assembled
+
+    done = min(service.status().periods, len(city.drawn))
+    if done <= DROPPED:
+        page.print(f"It ended after {done} days; what was found is judged from {DROPPED + 1} days on.")
+        return
+    network = assembled(city.drawn[:done], seed=seed, climate=climate)
+    recovery = show.as_recovery(Archive(out).rows(), network)
+    # A sensor that was not heard yet has no rows, which nobody can judge.
+    network = replace(network, truth=np.where(np.isnan(recovery.cleaned), np.nan, network.truth))
+    page.print(
+        f"\nPut in on {done} days: {len(network.faults)} faults and {network.spikes.sum()} single wrong readings; "
+        f"{np.isnan(network.readings).mean():.1%} of the readings were lost."
+    )
+    scores = score(recovery, network.degraded())
+    page.print(show.faults_table(show.faults_found(network, recovery), scores))
+    page.print()
+    page.print(show.errors_table(network, recovery, scores))
+    _draw(page, network, recovery, out)
+    _say_next(page, out)
+
+
+def _draw(page: Console, network: Network, recovery: object, out: Path) -> None:
+    from sensormend.plots import picture
+    from sensormend.recovery import Recovery
+
+    assert isinstance(recovery, Recovery)
+    try:
+        path = picture(
+            out / "demo.png",
+            readings=network.readings,
+            recovery=recovery,
+            times=network.times,
+            sensors=network.sensors,
+            truth=network.truth,
+            quantity=network.climate.quantity,
+            unit=network.climate.unit,
+            title=f"A simulated network of {len(network.sensors)} sensors, mended live, told nothing",
+        )
+    except SensormendError as error:
+        page.print(f"\nNo picture: {error}", soft_wrap=True)
+        return
+    page.print(f"\nPicture: [bold]{path}[/]", soft_wrap=True)
+
+
+def _say_next(page: Console, out: Path) -> None:
+    from sensormend.io.folder import Archive
+    from sensormend.io.metadata import iso
+    from sensormend.readings import HOUR
+    from sensormend.summary import worst
+
+    name = shlex.quote(str(out))
+    page.print(f"The mended readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]", soft_wrap=True)
+    found = worst(Archive(out).faults())
+    if found:
+        (sensor, _), faults = found[0]
+        longest = max(faults, key=lambda fault: fault.end - fault.start)
+        middle = iso((longest.start + longest.end) // 2 // HOUR * HOUR)[:16]
+        page.print(f"Why? Type: [bold]sensormend explain {name} {sensor} {middle}[/]", soft_wrap=True)
+    page.print("Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]", soft_wrap=True)
+
+
+def _make_room(out: Path) -> None:
+    """Take away what an earlier demo left; refuse to touch anything else."""
+    from sensormend.files import locked
+    from sensormend.io.metadata import write_json
+
+    state = out / "state"
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file; choose another folder with --out")
+    entries = {entry.name for entry in out.iterdir()} if out.exists() else set()
+    if not (state / MARK).exists() and entries - {"demo.png"}:
+        raise ConfigError(f"{out} is a folder that the demo did not write; choose another with --out")
+    try:
+        state.mkdir(parents=True, exist_ok=True)
+        with locked(state / "lock", f"another demo is running in {out}: wait for it, or choose another --out"):
+            for entry in out.iterdir():
+                if entry.is_dir() and not entry.is_symlink() and entry != state:
+                    shutil.rmtree(entry)
+                elif entry != state:
+                    entry.unlink()
+        shutil.rmtree(state)
+        state.mkdir()
+        write_json(state / MARK, {"demo": True})
+    except OSError as error:
+        raise SensormendError(f"cannot write to {out}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _stoppable(service: Service) -> Iterator[None]:
+    """Let Ctrl-C end the service, not the program; the second one ends both."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(number, signal.default_int_handler)
+        service.stop()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
