@@ -120,6 +120,15 @@ def test_where_the_password_comes_from(tmp_path: Path, monkeypatch: pytest.Monke
     assert found.mqtt.password == "filed"
 
 
+def test_a_broker_of_the_file_does_not_stand_in_the_way_of_a_replay(tmp_path: Path) -> None:
+    file = tmp_path / "network.toml"
+    file.write_text('source = "mqtt://host"\nout = "mended"\n[mqtt]\ntopics = ["a/#"]\npassword = "a"\n')
+    found = Settings.of(file, source="replay:old.csv", out="tried", speed=60)
+    assert (found.source, found.speed, found.mqtt.topics) == ("replay:old.csv", 60.0, ())
+    (tmp_path / "word").write_text("other")
+    assert Settings.of(file, password_file=tmp_path / "word").mqtt.password == "other"
+
+
 def test_paths_are_meant_from_where_the_file_lies(tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
     for said, meant in [("incoming", str(tmp_path / "incoming")), ("-", "-"), ("replay:old", f"replay:{tmp_path}/old"),

@@ -42,10 +42,10 @@ def host_of(address: str) -> str:
 
     Examples
     --------
-    >>> host_of("mqtts://me:secret@broker:8883/city/+/#")
+    >>> host_of("mqtts://me:secret@broker:8883/city/me@home/#")
     'broker:8883'
     """
-    return re.split(r"[/?#]", address.partition("://")[2].rpartition("@")[2], maxsplit=1)[0]
+    return _authority(address).rpartition("@")[2]
 
 
 def login_of(address: str) -> tuple[str | None, str | None]:
@@ -56,9 +56,13 @@ def login_of(address: str) -> tuple[str | None, str | None]:
     >>> login_of("mqtt://me:a%40b@broker")
     ('me', 'a@b')
     """
-    user, at, _ = re.split(r"/", address.partition("://")[2], maxsplit=1)[0].rpartition("@")
+    user, at, _ = _authority(address).rpartition("@")
     name, colon, password = user.partition(":")
     return unquote(name) or None if at else None, unquote(password) if colon else None
+
+
+def _authority(address: str) -> str:
+    return re.split(r"[/?#]", address.partition("://")[2], maxsplit=1)[0]
 
 
 def plain(address: str) -> str:

@@ -133,6 +133,8 @@ class Settings:
         except ConfigError as error:
             raise ConfigError(_named(error, file)) from None
         given = _checked(told)
+        for key in _outdone(given):
+            written.pop(key, None)
         try:
             return _settled({**written, **given})
         except ConfigError as error:
@@ -150,6 +152,13 @@ class Settings:
                 value = _told(value)
             found[entry.name] = [plain(address) for address in value] if entry.name == "sinks" else _json(value)
         return found
+
+
+def _outdone(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a file says in vain beside what is typed: another password, or topics for what has none."""
+    secrets = ("password", "password_file")
+    topics = ("topics", "pattern") if "source" in given and not given["source"].startswith(MQTT) else ()
+    return (*topics, *(secrets if any(key in given for key in secrets) else ()))
 
 
 def _named(error: ConfigError, file: Path) -> str:
