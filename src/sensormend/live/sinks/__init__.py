@@ -30,7 +30,7 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
     address
         `mqtt://host/prefix`, `mqtts://...`, or `postgresql://host/database?table=name`.
     settings
-        Whose user, password and certificates are used where the address is at the broker of the source.
+        Whose certificates are trusted, and whose user and password are used where it is the broker of the source.
     """
     if address.startswith(SCHEMES):
         from sensormend.live.sinks.postgres import PostgresSink
@@ -94,9 +94,9 @@ def couriers(settings: Settings) -> dict[str, Callable[[Outbox], Courier]]:
 def _broker(address: str, settings: Settings | None) -> Broker:
     from sensormend.live.sinks.mqtt import Broker
 
-    if settings is None or not settings.source.startswith(MQTT):
+    if settings is None:
         return Broker(address)
-    mqtt = settings.mqtt
-    # A password goes to nobody but whom it was meant for; a certificate may be trusted everywhere.
-    ours = host_of(address) == host_of(settings.source)
-    return Broker(address, mqtt.user, mqtt.password, mqtt.ca) if ours else Broker(address, ca=mqtt.ca)
+    mqtt, source = settings.mqtt, settings.source
+    # A password goes to nobody but whom it was meant for.
+    ours = source.startswith(MQTT) and host_of(address) == host_of(source)
+    return Broker(address, mqtt.user if ours else None, mqtt.password if ours else None, mqtt.ca)

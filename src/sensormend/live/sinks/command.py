@@ -14,7 +14,7 @@ from contextlib import suppress
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.live.deliveries import Alert
 from sensormend.live.sinks.alerts import AlertSink
-from sensormend.live.sinks.messages import alert_message, text_of
+from sensormend.live.sinks.messages import alert_message, text_of, whole
 
 __all__ = ["Command"]
 
@@ -50,8 +50,7 @@ class Command(AlertSink):
         """Run it."""
         message = alert_message(alert)
         names = ("sensor", "variable", "state", "reason", "since", "sentence")
-        told = {f"SENSORMEND_{name.upper()}": str(message[name]).replace("\0", "\ufffd") for name in names}
-        environment = {**os.environ, **{key: text.encode("utf-8", "replace").decode() for key, text in told.items()}}
+        environment = {**os.environ, **{f"SENSORMEND_{name.upper()}": whole(str(message[name])) for name in names}}
         program = self._words[0]
         # Files, no pipes: a pipe that a grandchild keeps open would be waited for without end.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ from sensormend.io.metadata import iso
 from sensormend.live.deliveries import Alert, Health
 from sensormend.readings import ORIGINS, Rows
 
-__all__ = ["alert_message", "health_message", "moment", "moments", "row_messages", "text_of"]
+__all__ = ["alert_message", "health_message", "moment", "moments", "row_messages", "text_of", "whole"]
 
 
 def moment(time: int | None) -> str | None:
@@ -100,9 +101,18 @@ def alert_message(alert: Alert) -> dict[str, Any]:
 
 def text_of(message: dict[str, Any]) -> bytes:
     """Return a message as it is sent."""
-    text = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Half a character, which a name may have from a file that was not what it said, is no UTF-8.
-    return text.encode("utf-8", "replace")
+    return whole(json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))).encode("utf-8")
+
+
+def whole(text: str) -> str:
+    r"""Return a text without what is no text elsewhere: NUL, and half a character as a spoilt file may have in a name.
+
+    Examples
+    --------
+    >>> print(ascii(whole("a" + chr(0) + "b" + chr(0xd800))))
+    'a\ufffdb\ufffd'
+    """
+    return re.sub("[\0\ud800-\udfff]", "\ufffd", text)
 
 
 def _finite(number: float) -> float | None:

@@ -23,7 +23,8 @@ PATIENCE = 20.0
 """Seconds to wait for a broker to let us in, and then for it to confirm anything at all of what was sent."""
 
 IN_FLIGHT = 200
-"""Messages that are sent before one is confirmed."""
+"""Messages that are sent before one is confirmed. With a broker on the same machine it is 11,000 per second with 20 as
+with 200; with one that is 50 ms away, 20 would let through 400 per second."""
 
 Message = tuple[str, bytes, bool]
 """Topic, payload, whether it is retained."""
@@ -57,7 +58,7 @@ class Broker:
     user, password
         For an address without them.
     ca
-        Certificates to trust besides those that the system trusts.
+        Certificates to trust in place of those that the system trusts.
     """
 
     address: str = field(repr=False)
@@ -224,12 +225,11 @@ class _Link:
                 self._news.wait(left)
 
     def _trust(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        if self._broker.ca is not None:
-            try:
-                context.load_verify_locations(self._broker.ca)
-            except (OSError, ssl.SSLError) as error:
-                raise ConfigError(f"ca: {self._broker.ca} cannot be read: {error}") from None
+        try:
+            context = ssl.create_default_context(cafile=self._broker.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"ca: {self._broker.ca} holds no certificates that can be read: {error}") from None
+        context.sslsocket_class = _Socket
         return context
 
     def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: Any, properties: Any) -> None:
@@ -246,6 +246,17 @@ class _Link:
         with self._news:
             self._confirmed += 1
             self._news.notify_all()
+
+
+class _Socket(ssl.SSLSocket):
+    """A socket that is closed when the other side cannot be trusted; paho leaves it open."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
 
 
 def _topic(address: str, usual: str) -> str:

@@ -11,7 +11,7 @@ from sensormend.errors import RefusedError, SensormendError
 from sensormend.flags import REASONS
 from sensormend.io.postgres import _parts, _psycopg, shown, split_address
 from sensormend.live.deliveries import Delivery, Health, Kind, Sink
-from sensormend.live.sinks.messages import moment, moments
+from sensormend.live.sinks.messages import moment, moments, whole
 from sensormend.readings import ORIGINS, Rows
 
 __all__ = ["TABLE", "PostgresSink"]
@@ -202,7 +202,7 @@ class PostgresSink(Sink):
 
 
 def _row_lines(rows: Rows, *, provisional: bool) -> Iterable[tuple[Any, ...]]:
-    sensors, variables = [_storable(name) for name in rows.sensors], [_storable(name) for name in rows.variables]
+    sensors, variables = [whole(name) for name in rows.sensors], [whole(name) for name in rows.variables]
     columns = zip(
         rows.sensor.tolist(),
         rows.variable.tolist(),
@@ -225,8 +225,8 @@ def _row_lines(rows: Rows, *, provisional: bool) -> Iterable[tuple[Any, ...]]:
 
 def _health_line(health: Health) -> tuple[Any, ...]:
     return (
-        _storable(health.sensor),
-        _storable(health.variable),
+        whole(health.sensor),
+        whole(health.variable),
         health.state,
         health.reason,
         moment(health.since),
@@ -236,10 +236,6 @@ def _health_line(health: Health) -> tuple[Any, ...]:
 
 def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
-
-
-def _storable(text: str) -> str:
-    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
 
 
 def _gathered(columns: dict[str, str]) -> Any:

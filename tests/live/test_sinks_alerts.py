@@ -1,0 +1,185 @@
+"""Alerts to a web server and to programs, both real."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from post import alert, until
+from sensormend.errors import ConfigError, RefusedError, SensormendError
+from sensormend.live.courier import Courier
+from sensormend.live.deliveries import Delivery
+from sensormend.live.outbox import Outbox
+from sensormend.live.sinks import open_alert
+from sensormend.live.sinks.command import Command
+from sensormend.live.sinks.webhook import Webhook
+
+MESSAGE = {
+    "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
+    "since": "1970-01-01T00:00:00Z", "at": "1970-01-01T01:00:00Z", "sentence": "s1 is stuck since midnight",
+}  # fmt: skip
+
+
+class Site:
+    """A web server that answers as it is told, in turn; the last answer holds."""
+
+    def __init__(self) -> None:
+        self.answers: list[int] = [204]
+        self.pause = 0.0
+        self.asked: list[tuple[str, str, dict[str, str], bytes]] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                site.asked.append((self.command, self.path, dict(self.headers), body))
+                time.sleep(site.pause)
+                status = site.answers.pop(0) if len(site.answers) > 1 else site.answers[0]
+                self.send_response(status)
+                if 300 <= status < 400:
+                    self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                site.asked.append((self.command, self.path, {}, b""))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    running = Site()
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def two(number: int = 0) -> Delivery:
+    first, second = alert(), alert(sensor="s2")
+    return replace(first, start=number, alerts=[*first.alerts, *second.alerts])
+
+
+def test_an_alert_is_posted_as_json(site: Site) -> None:
+    with open_alert(f"{site.address}/hook?key=hush") as sink:
+        sink.write(alert())
+    ((method, path, headers, body),) = site.asked
+    assert (method, path) == ("POST", "/hook?key=hush")
+    assert headers["Content-Type"] == "application/json; charset=utf-8"
+    assert "Authorization" not in headers
+    assert json.loads(body) == MESSAGE
+
+
+def test_a_login_in_the_address_is_sent_as_one(site: Site) -> None:
+    with open_alert(site.address.replace("//", "//me:a%40b@")) as sink:
+        sink.write(alert())
+    assert site.asked[0][2]["Authorization"] == "Basic bWU6YUBi"
+    assert site.asked[0][1] == "/"
+
+
+@pytest.mark.parametrize(
+    ("status", "refused"),
+    [(400, True), (404, True), (302, True), (308, True), (408, False), (429, False), (503, False)],
+)
+def test_what_an_answer_means(site: Site, status: int, refused: bool) -> None:
+    site.answers = [status]
+    with open_alert(f"{site.address}/T0/hush") as sink, pytest.raises(SensormendError) as failed:
+        sink.write(alert())
+    assert isinstance(failed.value, RefusedError) == refused
+    assert f"answers {status}" in str(failed.value)
+    assert "hush" not in str(failed.value)
+    # Nobody is asked who was not named.
+    assert len(site.asked) == 1
+
+
+def test_a_slow_answer_is_given_up_and_no_server_is_no_refusal(site: Site) -> None:
+    site.pause = 1.0
+    with Webhook(f"{site.address}/hush", timeout=0.2) as sink, pytest.raises(SensormendError, match="timed out"):
+        sink.write(alert())
+    with open_alert("http://127.0.0.1:1/hush") as sink, pytest.raises(SensormendError) as failed:
+        sink.write(alert())
+    assert not isinstance(failed.value, RefusedError)
+    assert str(failed.value).startswith("http://127.0.0.1:1/...: ")
+    assert "\n" not in str(failed.value)
+
+
+def test_those_before_one_that_failed_are_not_posted_again(site: Site, tmp_path: Path) -> None:
+    site.answers = [200, 500, 502, 200]
+    box = Outbox(tmp_path, ["hook"])
+    courier = Courier("hook", open_alert(site.address), box, (0.01, 0.02))
+    courier.start()
+    for number in range(2):
+        box.append(two(number), number)
+    until(lambda: box.backlog("hook") == 0)
+    assert courier.stop(5)
+    box.close()
+    asked = [json.loads(body)["sensor"] for *_, body in site.asked]
+    assert asked == ["s1", "s2", "s2", "s2", "s1", "s2"]
+
+
+NOTE = "import os, sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '|' + os.environ['SENSORMEND_{}'] + '\\n')"
+
+
+@pytest.mark.parametrize("name", ["SENSOR", "STATE", "REASON", "SINCE", "SENTENCE"])
+def test_a_command_gets_the_alert_twice_over(tmp_path: Path, name: str) -> None:
+    target = tmp_path / "seen; rm -rf $HOME"
+    with open_alert([sys.executable, "-c", NOTE.format(name), str(target)]) as sink:
+        sink.write(alert())
+    said, word = target.read_text().strip().split("|")
+    assert json.loads(said) == MESSAGE
+    assert word == MESSAGE[name.lower()]
+
+
+def test_a_text_is_taken_apart_and_nothing_in_it_is_expanded(tmp_path: Path) -> None:
+    with open_alert(f"command: touch '{tmp_path}/a b' {tmp_path}/$HOME") as sink:
+        sink.write(alert())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["$HOME", "a b"]
+
+
+def test_a_command_that_fails_says_why_and_is_run_again() -> None:
+    with Command(["sh", "-c", "echo first >&2; echo no such pager >&2; exit 3"]) as sink:
+        for _ in range(2):
+            with pytest.raises(SensormendError, match=r"^sh ended with 3: no such pager$") as failed:
+                sink.write(alert())
+            assert not isinstance(failed.value, RefusedError)
+
+
+def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    began = time.monotonic()
+    command = ["sh", "-c", f"(sleep 1; touch {mark}) & sleep 30"]
+    with Command(command, timeout=0.3) as sink, pytest.raises(SensormendError, match=r"sh did not end within 0.3 s"):
+        sink.write(alert())
+    assert time.monotonic() - began < 3
+    time.sleep(1.0)
+    assert not mark.exists()
+
+
+def test_names_that_no_environment_can_hold() -> None:
+    with Command(["sh", "-c", "cat > /dev/null"]) as sink:
+        sink.write(alert(sensor="nul\0half\ud800"))
+
+
+@pytest.mark.parametrize("address", ["command:", "command: 'open", "command: no-such-program-here -x", "http://", []])
+def test_what_cannot_work_is_told_at_once(address: Any) -> None:
+    with pytest.raises(ConfigError):
+        open_alert(address)
