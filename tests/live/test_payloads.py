@@ -106,6 +106,8 @@ def test_times(time: Any, found: int) -> None:
         (-(10**19), why.OUT_OF_TIME),
         (math.inf, why.NOT_A_TIME),
         (math.nan, why.NOT_A_TIME),
+        (True, why.NOT_A_TIME),
+        ([1577836800], why.NOT_A_TIME),
     ],
 )
 def test_what_is_no_time(time: Any, reason: str) -> None:

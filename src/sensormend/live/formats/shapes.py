@@ -178,6 +178,8 @@ def _find_time(kinds: dict[str, Kind], entry: Mapping[str, Any], said: Options) 
     """Say whether an object has a time; numbers that mean none are put aside, texts that should be one refused."""
     if said.time is not None:
         key = _alike(said.time, kinds)
+        if key is not None and kinds[key] == "other" and not isinstance(entry[key], str | None):
+            raise Refused(NOT_A_TIME)
         return key is not None and kinds[key] != "other"
     known = [key for key in kinds if called("time", key)]
     for key in known:
@@ -185,7 +187,9 @@ def _find_time(kinds: dict[str, Kind], entry: Mapping[str, Any], said: Options) 
             kinds[key] = "other"
     if any(kind == "time" for kind in kinds.values()) or any(kinds[key] == "number" for key in known):
         return True
-    if any(kinds[key] == "text" for key in known):
+    strange = [key for key in known if _plain(key) in _SURE and not isinstance(entry[key], int | float | str | None)]
+    strange += [key for key in known if _plain(key) in _SURE and isinstance(entry[key], bool)]
+    if strange or any(kinds[key] == "text" for key in known):
         raise Refused(NOT_A_TIME)
     return False
 
