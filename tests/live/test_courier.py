@@ -14,6 +14,7 @@ import pytest
 
 from post import Notebook, alert, final, until
 from sensormend.errors import RefusedError
+from sensormend.live import courier as courier_module
 from sensormend.live.courier import REFUSALS, Courier
 from sensormend.live.deliveries import Delivery, Sink
 from sensormend.live.outbox import Outbox
@@ -81,6 +82,23 @@ def test_a_sink_that_hangs_blocks_neither_others_nor_the_end(box: Outbox) -> Non
     assert slow.state().backlog == 100
     hung.open.set()
     until(lambda: hung.closed)
+
+
+def test_a_sink_that_hangs_counts_as_down_and_that_is_said_once(
+    box: Outbox, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier_module, "HANGING", 0.05)
+    sink = Notebook()
+    sink.open.clear()
+    courier = started(box, sink)
+    box.append(final(0), 0)
+    until(lambda: not courier.state().up)
+    assert courier.state().error.startswith("it has been at one delivery for")
+    assert messages(caplog) == ["a: hangs: it has been at one delivery for 0 s; others wait on disk"]
+    sink.open.set()
+    until(lambda: box.backlog("a") == 0)
+    assert courier.state().up
+    assert courier.stop(5)
 
 
 def test_stop_drains_a_slow_sink_for_as_long_as_it_may(box: Outbox) -> None:
@@ -217,6 +235,7 @@ DELIVERING = """
 import sys, time
 from pathlib import Path
 from post import final
+from sensormend.live import courier as courier_module
 from sensormend.live.courier import Courier
 from sensormend.live.deliveries import Sink
 from sensormend.live.outbox import Outbox

@@ -17,6 +17,10 @@ PAUSES = (0.5, 30.0)
 """Seconds between two tries: the first, and the longest, to which it doubles. A broker that restarts is back within a
 second or two; one that is away for a day need not be asked more often than twice a minute."""
 
+HANGING = 60.0
+"""Seconds at one delivery after which a sink counts as down. Every sink of ours gives up by itself before that, but for
+a large delivery to a slow server."""
+
 REFUSALS = 6
 """How often a delivery is refused, within a quarter of a minute at the least, before a later one is tried."""
 
@@ -30,7 +34,7 @@ class Standing:
     Attributes
     ----------
     up
-        Whether the last try went well; True before the first.
+        Whether the last try went well, and this one does not last too long; True before the first.
     busy
         Seconds since which it is at one delivery: a sink that hangs.
     backlog, delivered, lost
@@ -96,6 +100,7 @@ class Courier:
         self._error = ""
         self._down_since: float | None = None
         self._started_one: float | None = None
+        self._hung: float | None = None
         self._pause = pauses[0]
         self._refusals = 0
         self._final = -1
@@ -114,16 +119,23 @@ class Courier:
             self._news.notify()
 
     def state(self) -> Standing:
-        """Return how it stands."""
+        """Return how it stands; that a sink hangs is said here, once, by who asks."""
         began = self._started_one
+        busy = 0.0 if began is None else time.monotonic() - began
+        error = self._error
+        if busy > HANGING:
+            error = error or f"it has been at one delivery for {busy:.0f} s"
+            if self._hung != began:
+                self._hung = began
+                _said.warning("%s: hangs: it has been at one delivery for %.0f s; others wait on disk", self.name, busy)
         return Standing(
             self.name,
-            self._down_since is None,
-            0.0 if began is None else time.monotonic() - began,
+            self._down_since is None and busy <= HANGING,
+            busy,
             self._outbox.backlog(self.name),
             self._delivered,
             self._outbox.lost(self.name),
-            self._error,
+            error,
         )
 
     def stop(self, timeout: float) -> bool:

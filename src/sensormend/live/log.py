@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import struct
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,14 +11,10 @@ from types import TracebackType
 from typing import IO, Self
 
 from sensormend.errors import StateError
+from sensormend.files import sync
+from sensormend.live.records import HEAD, broken, length_of, record, walk, whole
 
 __all__ = ["Log"]
-
-MAGIC = b"\xffSM\xfe"
-"""How a record begins. No UTF-8 text has these bytes, so names and payloads in a record are not taken for another."""
-
-HEAD = struct.Struct("<4sIQQI")
-"""Magic, length of the payload, number, how many records were safe by then, crc32 of all that and of the payload."""
 
 STRIDE = 256
 """Every so many records the log remembers where one begins: a reader walks over no more than these to its start."""
@@ -73,12 +67,13 @@ class Log:
         self.torn = 0
         if self._files:
             last = self._files[-1]
-            self.next, whole = _walk(last)
+            offsets, end = walk(last.path, last.first)
+            self.next, last.marks = last.first + len(offsets), offsets[::STRIDE]
             self._handle = last.path.open("r+b", buffering=0)
-            self.torn, last.size = last.size - whole, whole
-            self._handle.truncate(whole)
+            self.torn, last.size = last.size - end, end
+            self._handle.truncate(end)
             os.fsync(self._handle.fileno())
-            _sync_folder(self.folder)
+            sync(self.folder)
         else:
             self.next = 0
             self._begin()
@@ -112,11 +107,10 @@ class Log:
             if self._files[-1].size >= self._segment:
                 self._begin()
             file, number = self._files[-1], self.next
-            head = HEAD.pack(MAGIC, len(payload), number, self._safe, 0)[:-4]
-            record = b"".join((head, zlib.crc32(payload, zlib.crc32(head)).to_bytes(4, "little"), payload))
+            written = record(payload, number, self._safe)
             try:
                 self._handle.seek(file.size)
-                rest = memoryview(record)
+                rest = memoryview(written)
                 while rest:
                     rest = rest[self._handle.write(rest) :]
             except BaseException:
@@ -125,7 +119,7 @@ class Log:
                     self._handle.truncate(file.size)
                 raise
             self._mark(file, number, file.size)
-            file.size += len(record)
+            file.size += len(written)
             self.next = number + 1
             return number
 
@@ -136,7 +130,7 @@ class Log:
         ------
         OSError
             The disk failed. Nobody knows then what of the records since the last `sync` is on it, and asking again
-            would only seem to succeed: the log has to be opened anew, and fails until then.
+            would only seem to succeed: everything from here on is a `StateError` until the log is opened anew.
         """
         with self._writing:
             self._check()
@@ -173,7 +167,7 @@ class Log:
             while len(self._files) > 1 and self._files[1].first <= before:
                 gone, self._files = self._files[0], self._files[1:]
                 gone.path.unlink(missing_ok=True)
-                _sync_folder(self.folder)
+                sync(self.folder)
 
     def close(self) -> None:
         """Let go of the files; what was appended is made safe first, where the disk still takes it."""
@@ -196,7 +190,8 @@ class Log:
 
     def _check(self) -> None:
         if self._failed is not None:
-            raise OSError(self._failed.errno, f"{self.folder} failed before and has to be opened anew: {self._failed}")
+            said = self._failed.strerror or self._failed
+            raise StateError(f"the disk under {self.folder} failed ({said}): start again, with what is on it")
 
     def _begin(self) -> None:
         """Begin another file, after everything in the one before is safe: only the last one can be torn."""
@@ -206,7 +201,7 @@ class Log:
             self.sync()
         handle = path.open("wb", buffering=0)
         try:
-            _sync_folder(self.folder)
+            sync(self.folder)
         except OSError:
             handle.close()
             path.unlink(missing_ok=True)
@@ -231,15 +226,15 @@ class Log:
         while number < end:
             self._mark(file, number, offset)
             head = opened.read(HEAD.size)
-            length = _length(head, number)
+            length = length_of(head, number)
             if length is None:
-                raise _broken(file.path, offset)
+                raise broken(file.path, offset)
             if number < start:
                 opened.seek(length, os.SEEK_CUR)
             else:
                 payload = opened.read(length)
-                if not _whole(head, payload):
-                    raise _broken(file.path, offset)
+                if not whole(head, payload):
+                    raise broken(file.path, offset)
                 yield number, payload
             offset += HEAD.size + length
             number += 1
@@ -253,68 +248,3 @@ class _File:
         self.first = int(path.stem)
         self.size = path.stat().st_size
         self.marks: list[int] = []
-
-
-def _walk(file: _File) -> tuple[int, int]:
-    """Return the number after the last whole record of a file, and where that ends."""
-    number, offset = file.first, 0
-    with file.path.open("rb") as opened:
-        while head := opened.read(HEAD.size):
-            length = _length(head, number)
-            # A length that the file cannot hold would be asked for in memory.
-            fits = length is not None and length <= file.size - offset - HEAD.size
-            if not fits or length is None or not _whole(head, opened.read(length)):
-                break
-            if (number - file.first) % STRIDE == 0:
-                file.marks.append(offset)
-            number, offset = number + 1, offset + HEAD.size + length
-        if offset < file.size and _was_safe(opened, number, offset, file.size):
-            raise _broken(file.path, offset)
-    return number, offset
-
-
-def _was_safe(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
-    """Say whether a whole record after this place tells that the broken record here was on the disk once.
-
-    Whole records after it alone do not: a power cut may have taken any part of what was not synced yet.
-    """
-    opened.seek(offset + 1)
-    rest = opened.read()
-    at = rest.find(MAGIC)
-    while at >= 0:
-        head = rest[at : at + HEAD.size]
-        if len(head) == HEAD.size:
-            _, length, later, safe, _ = HEAD.unpack(head)
-            start = at + HEAD.size
-            likely = number < later < number + size and number < safe <= later and start + length <= len(rest)
-            if likely and _whole(head, rest[start : start + length]):
-                return True
-        at = rest.find(MAGIC, at + 1)
-    return False
-
-
-def _length(head: bytes, number: int) -> int | None:
-    """Return the length of the payload; None where that is not the head of this record."""
-    if len(head) < HEAD.size:
-        return None
-    magic, length, found, _, _ = HEAD.unpack(head)
-    return int(length) if magic == MAGIC and found == number else None
-
-
-def _whole(head: bytes, payload: bytes) -> bool:
-    _, length, _, _, crc = HEAD.unpack(head)
-    return bool(len(payload) == length and zlib.crc32(payload, zlib.crc32(head[:-4])) == crc)
-
-
-def _broken(path: Path, offset: int) -> StateError:
-    return StateError(f"{path} is broken at byte {offset}: what was written there is not what is there now")
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":
-        return  # a folder cannot be opened there, and needs no syncing
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

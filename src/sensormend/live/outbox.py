@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from sensormend.errors import StateError
+from sensormend.files import sync
 from sensormend.live.codec import delivery_from_bytes, delivery_to_bytes
 from sensormend.live.deliveries import Delivery
 from sensormend.live.log import Log
@@ -70,6 +71,7 @@ class Outbox:
         self._lock = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
         self._complained: set[str] = set()
+        self._closed = False
         newest = list(self._log.read(self._log.next - 1))
         self._newest = NUMBER.unpack_from(newest[0][1])[0] if newest else -1
         self._cursors = {
@@ -160,6 +162,7 @@ class Outbox:
 
     def close(self) -> None:
         """Let go of the files; what waits stays."""
+        self._closed = True
         self._log.close()
         with self._lock:
             for cursor in self._cursors.values():
@@ -167,6 +170,8 @@ class Outbox:
 
     def _drop(self) -> None:
         """Drop what every sink has; the newest stays, for its number."""
+        if self._closed:
+            return  # A sink that took very long: what it has is not written down any more.
         behind = min((cursor.next for cursor in self._cursors.values()), default=self._log.next)
         behind = min(behind, self._log.next - 1)
         if len(starts := self._log.starts) > 1 and starts[1] <= behind:
@@ -207,6 +212,9 @@ class _Cursor:
         self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
         if not whole:
             self.move(self.next, lost=0)
+            # Without its file it would be taken for a new sink, and lose what waits for it.
+            self.sync()
+            sync(path.parent)
 
     def move(self, to: int, *, lost: int) -> None:
         """Note it. A kill does not undo that; a power cut may, and the sink gets a few deliveries again."""
