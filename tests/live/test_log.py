@@ -274,3 +274,25 @@ def test_a_failed_sync_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
     log.close()
     with Log(tmp_path) as again:
         assert contents(again) == [b"one"]
+
+
+def test_before_another_file_is_begun_the_one_before_is_safe_and_after_it_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    log = Log(tmp_path, segment=10)
+    log.append(b"more than ten bytes")
+    monkeypatch.setattr(os, "fsync", noted)
+    log.append(b"in another file")
+    old, _ = files(tmp_path)
+    folder = tmp_path.stat().st_ino
+    assert synced == [old.stat().st_ino, folder]
+    log.drop(1)
+    assert synced[2:] == [folder]
+    log.close()
