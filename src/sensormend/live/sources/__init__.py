@@ -1,1 +1,65 @@
-"""Where readings come from: one source per file."""
+"""Where readings come from: one source per file, and which of them an address means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sensormend.errors import ConfigError
+from sensormend.live.addresses import MQTT, REPLAY, is_address, plain
+from sensormend.live.arrivals import Source
+from sensormend.live.settings import MqttSettings
+from sensormend.options import Options
+
+__all__ = ["open_source"]
+
+
+def open_source(
+    address: str,
+    options: Options | None = None,
+    *,
+    work: Path,
+    mark: Any = None,
+    mqtt: MqttSettings | None = None,
+    speed: float | None = None,
+) -> Source:
+    """Open what an address means.
+
+    Parameters
+    ----------
+    address
+        `mqtt://` or `mqtts://`; `-` for newline JSON on standard input; `replay:` and whatever `clean` reads; else a
+        folder in which files appear.
+    options
+        Which column, or key, is what, where that cannot be recognised.
+    work
+        A folder for what a source has to remember or to sort.
+    mark
+        Where to go on: the mark of the last `Arrived` that is safe.
+    mqtt
+        How to come to a broker.
+    speed
+        Of a replay.
+    """
+    # Each needs what the others do not: only the one that is meant is loaded.
+    if address.startswith(MQTT):
+        from sensormend.live.sources.mqtt import MqttSource
+
+        return MqttSource(address, mqtt, options)
+    if address.startswith(REPLAY):
+        from sensormend.live.sources.replay import ReplaySource
+
+        return ReplaySource(address.removeprefix(REPLAY), options, work / "replay", mark=mark, speed=speed)
+    if address == "-":
+        from sensormend.live.sources.pipe import PipeSource
+
+        return PipeSource(options)
+    if is_address(address):
+        raise ConfigError(
+            f"a source is mqtt://host/topic, mqtts://, a folder, - or replay:READINGS; got {plain(address)!r}"
+        )
+    from sensormend.live.sources.folder import FolderSource
+
+    if Path(address).is_file():
+        raise ConfigError(f"{address} is a file; watch a folder, or replay:{address}")
+    return FolderSource(Path(address), options, work / "folder", mark=mark)

@@ -1,0 +1,175 @@
+"""An archive once more, as if it came now; and readings out of this very process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sensormend.errors import ConfigError, StateError
+from sensormend.files import write_beside
+from sensormend.io.sources import find, is_stream
+from sensormend.io.staging import Staging
+from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.sources.staged import CHUNK, days_of, places_of, rejected_of
+from sensormend.options import Options
+from sensormend.readings import DAY, SECOND, Readings
+
+__all__ = ["Feed", "ReplaySource"]
+
+BEAT = 0.1
+"""Seconds between two parts of a replay that is paced, where its readings are closer than that."""
+
+
+class Feed(Source):
+    """Readings from an iterator, for tests and the demo: an in-process source.
+
+    Parameters
+    ----------
+    parts
+        What comes, in order; None where nothing comes for a while.
+    done
+        How many of the readings were there before: the mark of the last of them.
+
+    Examples
+    --------
+    >>> feed = Feed([NOTHING])
+    >>> feed.read(0.0).mark, feed.read(0.0)
+    (0, None)
+    """
+
+    live = False
+
+    def __init__(self, parts: Sequence[Readings | None] | Iterator[Readings | None], done: int = 0) -> None:
+        self._parts = iter(parts)
+        self._skip = self._done = done
+
+    def read(self, wait: float) -> Arrived | None:
+        """Return the next part; see `Source.read`."""
+        for part in self._parts:
+            if part is None:
+                return Arrived(NOTHING, clock())
+            if self._skip >= len(part) > 0:
+                self._skip -= len(part)
+                continue
+            part = part.taken(slice(self._skip, None)) if self._skip else part
+            self._skip = 0
+            self._done += len(part)
+            return Arrived(part, clock(), mark=self._done)
+        return None
+
+
+class ReplaySource(Source):
+    """An archive in the order of its times.
+
+    Parameters
+    ----------
+    source
+        Whatever `clean` reads.
+    options
+        Which column is what, where that cannot be recognised.
+    folder
+        For the sorted readings; what an interrupted replay left there is used again if it is of the same archive.
+    mark
+        How many readings are done.
+    speed
+        Seconds of the archive per second of the clock; None for as fast as they are taken.
+    """
+
+    live = False
+
+    def __init__(
+        self, source: str, options: Options | None, folder: Path, *, mark: int | None = None, speed: float | None = None
+    ) -> None:
+        if speed is not None and not speed > 0:
+            raise ConfigError(f"speed is a number above 0; got {speed}")
+        self._speed = speed
+        self._staging = _staged(source, options or Options(), folder)
+        self._days = days_of(self._staging)
+        self._places = places_of(self._staging)
+        self._rejected = [] if mark else rejected_of(self._staging)
+        self._done, self._skip = 0, mark or 0
+        self._day = NOTHING
+        self._at = self._number = 0
+        self._began: tuple[float, int] | None = None
+
+    def read(self, wait: float) -> Arrived | None:
+        """Return the next readings; see `Source.read`."""
+        if not self._ahead():
+            return None
+        until = min(self._at + CHUNK, len(self._day))
+        if self._speed is not None:
+            until = min(until, self._due(wait, self._speed))
+            if until <= self._at:
+                return Arrived(NOTHING, clock())
+        part = self._day.taken(slice(self._at, until))
+        self._done += until - self._at
+        self._at = until
+        rejected, self._rejected = self._rejected, []
+        return Arrived(part, clock(), rejected, self._places.pop(self._number, []), self._done)
+
+    def _ahead(self) -> bool:
+        """Go on to the next day that has readings left; False at the end."""
+        while self._at >= len(self._day):
+            found = next(self._days, None)
+            if found is None:
+                return False
+            self._number, self._day = found
+            self._at = min(self._skip, len(self._day))
+            self._skip -= self._at
+            self._done += self._at
+        return True
+
+    def _due(self, wait: float, speed: float) -> int:
+        """Wait for the next readings, and return where those end that are due by now."""
+        next_time = int(self._day.time[self._at])
+        if self._began is None:
+            self._began = (time.monotonic(), next_time)
+        begin, first = self._began
+        pause = begin + (next_time - first) / SECOND / speed - time.monotonic()
+        # A little more than it takes: readings of a whole beat come together.
+        if pause > 0:
+            time.sleep(min(pause + BEAT, wait))
+        now = first + (time.monotonic() - begin) * speed * SECOND
+        return int(np.searchsorted(self._day.time, now, side="right"))
+
+    def close(self) -> None:
+        """Let go of the sorted readings; they stay where they are."""
+        self._staging.close()
+
+
+def _staged(source: str, options: Options, folder: Path) -> Staging:
+    """Sort the readings of an archive by day, or find them sorted."""
+    job = _fingerprint(source, options)
+    note = folder / "replay.json"
+    try:
+        if job is not None and json.loads(note.read_text(encoding="utf-8")) == job:
+            return Staging.open(folder)
+    except (OSError, ValueError, StateError):
+        pass
+    shutil.rmtree(folder, ignore_errors=True)
+    staging = Staging(folder)
+    try:
+        staging.load(source, options)
+        staging.sort(0, DAY)
+        with write_beside(note) as file:
+            json.dump(job, file)
+    except BaseException:
+        staging.close()
+        raise
+    return staging
+
+
+def _fingerprint(source: str, options: Options) -> Any:
+    """Return by what an archive is known again; None for what can be read only once."""
+    if source == "-" or is_stream(Path(source)) or "://" in source:
+        return None
+    files = [[file.shown, os.stat(file.path).st_size, os.stat(file.path).st_mtime_ns] for file in find(source, Path())]
+    return [hashlib.sha256(json.dumps([files, repr(options)]).encode()).hexdigest()]
