@@ -18,6 +18,7 @@ from sensormend.clean_command import clean, explain
 from sensormend.demo_command import demo
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.said import STDIN
+from sensormend.watch_command import watch
 
 __all__ = ["app", "example", "main"]
 
@@ -28,6 +29,7 @@ app = cyclopts.App(
 )
 app.command(demo)
 app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
+app.command(watch, usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
 app.command(explain)
 app.command(bench)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -12,9 +11,9 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from sensormend.errors import ConfigError
-from sensormend.said import COLUMNS, FLAG, OUTPUT, STDIN, Said
+from sensormend.said import FLAG, OUTPUT, STDIN, Said
 
-__all__ = ["watch"]
+__all__ = ["stopping", "watch"]
 
 LIVE = Group("The feed", sort_key=0)
 TELL = Group("Who is told", sort_key=4)
@@ -25,7 +24,7 @@ def watch(
     out: Annotated[Path | None, Parameter(negative=())] = None,
     /,
     *,
-    config: Annotated[Path | None, Parameter(group=COLUMNS)] = None,
+    config: Annotated[Path | None, Parameter(group=LIVE)] = None,
     start_from: Annotated[Path | None, Parameter(name="--from", group=LIVE)] = None,
     grace: Annotated[str | None, Parameter(group=LIVE)] = None,
     late_for: Annotated[str | None, Parameter(group=LIVE)] = None,
@@ -91,8 +90,8 @@ def watch(
     backlog
         How much may wait on disk for sinks that are away; 1GB by default.
     alert
-        Who is told when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or "command: words";
-        may be repeated.
+        Who is told when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or
+        "command: words"; may be repeated.
     after
         Faulty periods in a row until a sensor is reported; 2 by default.
     well_after
@@ -133,7 +132,7 @@ def stopping(stop: Callable[[], None]) -> None:
         signal.signal(number, signal.SIG_DFL)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, partial(asked))
+        signal.signal(number, asked)
 
 
 def _list(given: str | None) -> list[str] | None:

@@ -270,8 +270,7 @@ def test_it_goes_on_from_an_archive(readings: Readings, tmp_path: Path) -> None:
     options = Options.of(step="1h", period="1d", one_pass=True)
     clean_archive(write_csv(tmp_path / "half.csv", joined(half)), tmp_path / "old", options)
     clean_archive(write_csv(tmp_path / "whole.csv", readings), tmp_path / "whole", options)
-    said = {"step": None, "period": None, "start_from": tmp_path / "old"}
-    watched(tmp_path / "out", rest, **said)
+    watched(tmp_path / "out", rest, step=None, period=None, start_from=tmp_path / "old")
     whole = contents(tmp_path / "whole")
     same_rows(contents(tmp_path / "out"), whole.taken(whole.time >= START + 8 * DAY))
     assert (contents(tmp_path / "out").flag == Flag.NOT_EVALUATED).mean() < 0.05

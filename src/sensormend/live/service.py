@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -119,7 +119,9 @@ class Service:
         self._news = self._closed = False
         self._shown, self._free_at = NEVER, 0.0
         self._full = Once(_log, "the disk cannot be written", "the disk can be written again")
-        self._illegible = Once(_log, "maintenance.csv cannot be read, what it said before holds", "it can be read again")
+        self._illegible = Once(
+            _log, "the notes on maintenance cannot be read; what they said before holds", "they can be read again"
+        )
 
     def stop(self) -> None:
         """End soon; nothing is closed, and nothing is lost."""
@@ -138,6 +140,10 @@ class Service:
             faulty=counts["faulty"],
             silent=counts["silent"],
         )
+
+    def _reached(self) -> str | None:
+        reached = self.stream.watermark.time
+        return None if reached == NEVER else iso(reached)
 
     def run(self) -> None:
         """Watch until the source ends, or somebody wants it to."""
@@ -173,7 +179,8 @@ class Service:
         self._loop(source)
         self._describe()
         self._checkpoint()
-        say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", out=self.out)
+        told = asdict(self.status()) | {"reached": self._reached()}
+        say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", **told)
 
     def _catch_up(self, start: int) -> None:
         """Go through what the journal has and no checkpoint knows."""

@@ -216,7 +216,7 @@ class Stream:
         last = int(period_of(np.array([now]))[0])
         begun = self.closed + 1 if self.closed is not None else int(period_of(times).min()) if times.size else last
         parts = []
-        silent = self.silence.is_silent(now)
+        silent = self.silence.is_silent(now) & ~self._left_alone(now)
         for period in range(max(begun, last - 1), last + 1):
             mine = self.window.readings(period_of(times) == period, self.sensors.all, self.variables.all)
             rows = self.mender.peek(mine, period).rows
@@ -364,11 +364,20 @@ class Stream:
             return
         self._slot = slot
         now = slot * grid.step + ANCHOR - grid.early
-        silent = self.silence.silent(now)
+        silent = self.silence.silent(now) & ~self._left_alone(now)
         silence = self.silence
         alerts = self.alerts.silence(self._channels(silent.size), silent, silence.last, now, silence.usual)
         if alerts:
             yield Told(alerts)
+
+    def _left_alone(self, now: int) -> BoolArray:
+        """Say which channels people do not want to hear of."""
+        count = len(self.silence)
+        if self.mender is None or not self.maintenance.notes:
+            return np.zeros(count, dtype=bool)
+        step = self.mender.grid.step
+        hidden = self.maintenance.hidden(self.sensors.all, self.variables.all, np.array([now - step]), step)
+        return np.zeros(count, dtype=bool) if hidden is None else hidden.reshape(-1)[:count]
 
     def _channels(self, count: int) -> Sequence[tuple[str, str]]:
         """Return whose the first so many channels are."""

@@ -1,0 +1,166 @@
+"""What a live feed costs: days per minute, memory over years, and how soon a slot's provisional values are there.
+
+    python benchmarks/watch_speed.py days          # 50 sensors, replayed as fast as it goes, beside the model alone
+    python benchmarks/watch_speed.py memory        # 200 sensors over 5,000 days
+    python benchmarks/watch_speed.py provisional   # 1,000 sensors, slots of a second
+
+Each prints what it measured. One thread: set OPENBLAS_NUM_THREADS=1, as `make bench` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from sensormend import AutoOLRTR
+from sensormend.io.arrow import read_arrow
+from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.city import City
+from sensormend.live.service import Service
+from sensormend.live.settings import Settings
+from sensormend.live.stream import Event, Final
+from sensormend.readings import SECOND, Readings
+from sensormend.simulate import stream
+
+
+def service(out: Path, source: Source, seen: object = None, step: str = "1h", period: str = "1d") -> Service:
+    settings = Settings.of(source="-", out=out, step=step, period=period, metrics="off")
+    told = seen if callable(seen) else lambda event: None
+    return Service(settings, lambda mark, memory: source, seen=told)
+
+
+def resident() -> float:
+    """Return the memory of this process in MB."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class Drawn(Source):
+    """A city's days, made before the clock starts."""
+
+    live = False
+
+    def __init__(self, city: City) -> None:
+        self._parts = list(iter(lambda: city.read(0.0), None))
+        self._next = iter(self._parts)
+
+    def read(self, wait: float) -> Arrived | None:
+        """Return the next day."""
+        return next(self._next, None)
+
+
+def days(sensors: int, count: int) -> None:
+    source = Drawn(City(sensors, days=count, hours=24))
+    with tempfile.TemporaryDirectory() as folder:
+        began, busy = time.perf_counter(), time.process_time()
+        service(Path(folder) / "out", source).run()
+        seconds, cpu = time.perf_counter() - began, time.process_time() - busy
+    model, alone = AutoOLRTR(), 0.0
+    for day in islice(stream(sensors), count):
+        began = time.perf_counter()
+        model.update(day.readings)
+        alone += time.perf_counter() - began
+    print(f"{count} days of {sensors} sensors: {seconds:.1f} s ({cpu:.1f} s of CPU), {60 * count / seconds:,.0f} days "
+          f"per minute; the model alone {alone:.1f} s, so watch takes {seconds / alone:.1f} times as long")  # fmt: skip
+
+
+def memory(sensors: int, count: int) -> None:
+    """Print the memory as the days go by; the city's own truth is forgotten on the way."""
+    city = City(sensors, days=count, hours=24)
+    found: list[tuple[int, float]] = []
+
+    def seen(event: Event | None) -> None:
+        city.drawn[:-1] = [None] * (len(city.drawn) - 1)  # type: ignore[list-item]
+        if isinstance(event, Final) and watching.stream.tally.flags:
+            number = len(city.drawn)
+            if number % max(count // 20, 1) == 0:
+                found.append((number, resident()))
+                print(f"day {number:>6,}: {found[-1][1]:.0f} MB", flush=True)
+
+    with tempfile.TemporaryDirectory() as folder:
+        watching = service(Path(folder) / "out", city, seen)
+        watching.run()
+    grown = [megabytes for number, megabytes in found if number > count // 10]
+    print(f"after the first tenth: {min(grown):.0f} to {max(grown):.0f} MB, {max(grown) / min(grown) - 1:.1%} apart; "
+          f"last over first {grown[-1] / grown[0]:.3f}")  # fmt: skip
+
+
+class Seconds(Source):
+    """A network whose slots are a second long, by the clock."""
+
+    def __init__(self, sensors: int, slots: int, length: int) -> None:
+        self._days = self._second_by_second(sensors, slots)
+        self._names = tuple(f"S{number:05d}" for number in range(sensors))
+        self._start = (clock() // (slots * SECOND) + 1) * slots * SECOND
+        self._number, self._length = 0, length
+
+    def _second_by_second(self, sensors: int, slots: int) -> Iterator[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+        for day in stream(sensors, slots=slots):
+            yield from day.readings.T
+
+    def read(self, wait: float) -> Arrived | None:
+        """Return a slot's readings when it begins."""
+        if self._number >= self._length:
+            return None
+        moment = self._start + self._number * SECOND
+        ahead = (moment - clock()) / SECOND
+        if ahead > 0:
+            time.sleep(min(wait, ahead))
+            if clock() < moment:
+                return Arrived(NOTHING, clock())
+        self._number += 1
+        value = next(self._days)
+        here = np.flatnonzero(np.isfinite(value))
+        times = np.full(here.size, moment)
+        return Arrived(Readings(self._names, ("",), here, np.zeros_like(here), times, value[here]), clock())
+
+
+def provisional(sensors: int, slots: int, periods: int) -> None:
+    waits: list[float] = []
+    newest = 0
+
+    def seen(event: Event | None) -> None:
+        nonlocal newest
+        path = out / "state" / "provisional.arrow"
+        if event is not None or not path.exists() or path.stat().st_mtime_ns == newest:
+            return
+        newest = path.stat().st_mtime_ns
+        rows, _ = read_arrow(path)
+        # The newest slot in it, from its end by the clock to the file's own time.
+        if watching.stream.closed is not None:
+            waits.append(newest / 1e9 - (int(rows.time.max()) / SECOND + 1))
+
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        source = Seconds(sensors, slots, slots * periods)
+        watching = service(out, source, seen, step="1s", period=f"{slots}s")
+        watching.run()
+    found = np.array(waits[slots:])
+    print(f"{sensors:,} sensors, {found.size} slots: provisional values {np.median(found):.2f} s after the end of "
+          f"their slot (median), {np.quantile(found, 0.99):.2f} s (99 %), {found.max():.2f} s (all)")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("days", "memory", "provisional"))
+    parser.add_argument("--sensors", type=int)
+    parser.add_argument("--days", type=int)
+    said = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    if said.what == "days":
+        days(said.sensors or 50, said.days or 1000)
+    elif said.what == "memory":
+        memory(said.sensors or 200, said.days or 5000)
+    else:
+        provisional(said.sensors or 1000, 24, said.days or 8)
+
+
+if __name__ == "__main__":
+    main()

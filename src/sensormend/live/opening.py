@@ -1,0 +1,63 @@
+"""A service as its settings say: with the source, the sinks and the figures that they name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from sensormend.errors import SensormendError
+from sensormend.live.arrivals import Source
+from sensormend.live.logs import say
+from sensormend.live.memory import Memory
+from sensormend.live.metrics import Metrics, NoMetrics
+from sensormend.live.service import Service
+from sensormend.live.settings import Settings
+from sensormend.live.sinks import couriers
+from sensormend.live.sources import open_source
+
+__all__ = ["open_service"]
+
+_log = logging.getLogger("sensormend.live")
+
+
+@contextmanager
+def open_service(settings: Settings) -> Iterator[Service]:
+    """Give a service that is ready to run."""
+    with ExitStack() as stack:
+        metrics = _metrics(settings, stack)
+        yield Service(
+            settings,
+            lambda mark, memory: _source(settings, mark, memory),
+            couriers=couriers(settings),
+            metrics=metrics,
+        )
+
+
+def _source(settings: Settings, mark: Any, memory: Memory) -> Source:
+    # By a name of its own the broker knows it again, also on another machine; two OUTs never share one.
+    mqtt = replace(settings.mqtt, client_id=settings.mqtt.client_id or memory.name)
+    return open_source(
+        settings.source, settings.options, work=memory.folder, mark=mark, mqtt=mqtt, speed=settings.speed
+    )
+
+
+def _metrics(settings: Settings, stack: ExitStack) -> NoMetrics:
+    """Show figures where that is wanted; the place that nobody chose may be taken, and the library missing."""
+    if settings.metrics is None:
+        return NoMetrics()
+    chosen = settings.metrics != Settings.metrics
+    try:
+        metrics = Metrics(settings.out)
+        page = metrics.serve(*settings.metrics)
+    except SensormendError as error:
+        if chosen:
+            raise
+        say(_log, logging.WARNING, f"no figures are shown: {error}")
+        return NoMetrics()
+    stack.callback(page.close)
+    host, _ = settings.metrics
+    say(_log, logging.INFO, "figures are shown", address=f"http://{host}:{page.port}/metrics")
+    return metrics
