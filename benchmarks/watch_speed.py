@@ -24,9 +24,9 @@ from sensormend import AutoOLRTR
 from sensormend.io.arrow import read_arrow
 from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
 from sensormend.live.city import City
+from sensormend.live.events import Event, Final
 from sensormend.live.service import Service
 from sensormend.live.settings import Settings
-from sensormend.live.stream import Event, Final
 from sensormend.readings import SECOND, Readings
 from sensormend.simulate import stream
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from sensormend.io.folder import Archive
 from sensormend.live.arrivals import Arrived, Source, clock
+from sensormend.live.events import Event
 from sensormend.live.service import Service
 from sensormend.live.settings import Settings
-from sensormend.live.stream import Event
 from sensormend.readings import HOUR, Readings, Rows
 
 __all__ = ["Given", "contents", "hourly", "in_order", "joined", "same_rows", "settings", "watched"]

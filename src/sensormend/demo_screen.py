@@ -16,8 +16,8 @@ from rich.table import Table
 from sensormend.flags import Flag
 from sensormend.live.city import City
 from sensormend.live.deliveries import Alert
+from sensormend.live.events import Event, Told
 from sensormend.live.service import Service
-from sensormend.live.stream import Event, Told
 from sensormend.live.telling import moment
 
 __all__ = ["Screen"]

@@ -21,8 +21,8 @@ from sensormend.io.arrow import read_arrow
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import read_json
 from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.events import Event, Late, Refused, Told
 from sensormend.live.service import Service
-from sensormend.live.stream import Event, Late, Refused, Told
 from sensormend.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 
@@ -136,11 +136,11 @@ def test_a_late_reading_corrects_its_own_row_only(readings: Readings, archive: P
     assert (now.n[here[0]], now.flag[here[0]]) == (1, Flag.NOT_EVALUATED)
     assert REASONS[now.reason[here[0]]] == "late"
     assert without.flag[here[0]] == Flag.MISSING
-    changed = {"value": without.value, "n": without.n, "flag": without.flag, "reason": without.reason}
-    restored = {
-        name: np.where(np.arange(len(now)) == here[0], old, getattr(now, name)) for name, old in changed.items()
-    }
-    same_rows(replace(now, **restored), without)
+    for name in ("value", "n", "flag", "reason"):
+        column: Any = getattr(now, name).copy()
+        column[here] = getattr(without, name)[here]
+        now = replace(now, **{name: column})
+    same_rows(now, without)
 
 
 def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive: Path, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from sensormend.live.arrivals import Arrived
 from sensormend.live.codec import arrived_from_bytes, arrived_to_bytes, pack, unpack
+from sensormend.live.events import Event
 from sensormend.live.log import Log
-from sensormend.live.stream import Event, Stream
+from sensormend.live.stream import Stream
 from sensormend.maintenance import Maintenance, Note
 
 __all__ = ["End", "Happening", "Journal", "Noted", "Tick", "follow"]

@@ -16,10 +16,11 @@ from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, write_csv
 from sensormend.io.writing import RowWriter
 from sensormend.live import keeping
 from sensormend.live.arrivals import Rejected
+from sensormend.live.events import Final, Late
 from sensormend.live.kept import Kept
 from sensormend.live.late import correct
 from sensormend.live.ledger import Ledger
-from sensormend.live.stream import Final, Late, Stream
+from sensormend.live.stream import Stream
 from sensormend.options import in_words
 from sensormend.places import Places
 from sensormend.readings import DAY, Rows

@@ -18,6 +18,7 @@ from sensormend.io.metadata import iso
 from sensormend.live.arrivals import Arrived, Source, clock
 from sensormend.live.courier import Courier
 from sensormend.live.deliveries import Alert, Delivery, Kind
+from sensormend.live.events import Event, Late, Refused, Told
 from sensormend.live.journal import End, Happening, Journal, Noted, Tick, follow
 from sensormend.live.logs import Once, say
 from sensormend.live.memory import Memory
@@ -25,7 +26,6 @@ from sensormend.live.metrics import NoMetrics
 from sensormend.live.outbox import Outbox
 from sensormend.live.output import Output
 from sensormend.live.settings import Settings
-from sensormend.live.stream import Event, Late, Refused, Told
 from sensormend.maintenance import Maintenance
 from sensormend.mending import NEVER
 from sensormend.readings import SECOND, Rows
@@ -190,7 +190,8 @@ class Service:
             count += 1
         if count:
             say(_log, logging.INFO, "went through the journal again", records=count)
-        since = (clock() - self.stream.received) / SECOND if self.stream.received is not None else 0.0
+        heard = self.stream.pace.heard
+        since = 0.0 if heard is None else (clock() - heard) / SECOND
         self._anchor = (self.stream.watermark.time, time.monotonic() - max(since, 0.0))
 
     def _loop(self, source: Source) -> None:
@@ -306,22 +307,21 @@ class Service:
 
     def _silent(self, source: Source) -> bool:
         """Say whether time has to go on by the clock: nobody has said a word for longer than is usual."""
-        grid, now = self.stream.grid, self._time(source)
-        if grid is None or now - self._anchor[0] <= self.stream.patience:
-            return False
-        return grid.slots_until(now) > grid.slots_until(self.stream.watermark.time)
+        now, reached = self._time(source), self.stream.watermark.time
+        silent = self.stream.grid is not None and now - self._anchor[0] > self.stream.patience
+        return silent and self.stream.ended(now) > self.stream.ended(reached)
 
     def _show(self, now: int, *, live: bool) -> None:
         """Show provisional values when a slot has ended."""
-        grid = self.stream.grid
-        if grid is None or now == NEVER or grid.slots_until(now) <= self._shown or time.monotonic() < self._free_at:
+        ended = self.stream.ended
+        if now == NEVER or ended(now) <= ended(self._shown) or time.monotonic() < self._free_at:
             return
         began = time.monotonic()
-        since, self._shown = self._shown, grid.slots_until(now)
+        since, self._shown = self._shown, now
         rows = self.stream.peek(now)
         self._insist(lambda: self._output.provisional(rows, now))
         if rows is not None and self._couriers:
-            new = rows.taken(grid.slots_until(rows.time) >= since)
+            new = rows.taken(ended(rows.time) >= ended(since))
             delivery = Delivery("provisional", int(rows.time.min()), now, new, self.stream.health())
             for courier in self._couriers:
                 courier.offer(delivery)

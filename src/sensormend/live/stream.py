@@ -6,9 +6,9 @@ one before it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import astuple
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from sensormend.cleaning import mender_for
 from sensormend.errors import InputError
 from sensormend.flags import REASONS
-from sensormend.grid import ANCHOR, Grid
+from sensormend.grid import Grid
 from sensormend.io.metadata import iso
 from sensormend.live.alerts import Alerts
 from sensormend.live.arrivals import Arrived, Rejected
-from sensormend.live.deliveries import Alert, Health
-from sensormend.live.silence import Silence
+from sensormend.live.deliveries import Health
+from sensormend.live.events import Event, Final, Late, Refused, Told
+from sensormend.live.listening import Listening, Pace
 from sensormend.live.window import Names, Watermark, Window
 from sensormend.maintenance import Maintenance, Note
-from sensormend.mending import NEVER, Mended, Mender
+from sensormend.mending import NEVER, Mender
 from sensormend.options import Options
 from sensormend.places import Places
 from sensormend.readings import DAY, HOUR, Readings, Rows
@@ -32,7 +33,9 @@ from sensormend.recovery import BoolArray
 from sensormend.survey import Survey, look_at_start
 from sensormend.tally import Tally
 
-__all__ = ["FUTURE", "OLD", "UNKNOWN", "Event", "Final", "Late", "Refused", "Stream", "Told"]
+__all__ = ["FUTURE", "OLD", "UNKNOWN", "Stream"]
+
+_Time = TypeVar("_Time", int, NDArray[np.int64])
 
 AHEAD = DAY
 """How far a reading may be ahead of the clock of this machine: more than any time zone that somebody forgot."""
@@ -44,43 +47,7 @@ FUTURE = "a time in the future"
 OLD = "a time too long ago"
 UNKNOWN = "a variable that was not there from the start"
 
-WAITS, KNOWN = 14, 3
-"""Periods of which the longest wait for the network's next readings is kept, and how many it takes to know it."""
-
 SILENT = REASONS.index("silent")
-
-
-@dataclass(frozen=True, eq=False)
-class Final:
-    """A period is over: its rows, and the readings that made them."""
-
-    mended: Mended
-    readings: Readings
-
-
-@dataclass(frozen=True, eq=False)
-class Late:
-    """Readings of one period that came after it was over."""
-
-    period: int
-    readings: Readings
-
-
-@dataclass(frozen=True, eq=False)
-class Told:
-    """Sensors turned faulty, silent, or well again."""
-
-    alerts: Sequence[Alert]
-
-
-@dataclass(frozen=True, eq=False)
-class Refused:
-    """What came and cannot be used."""
-
-    rejected: Sequence[Rejected]
-
-
-Event = Final | Late | Told | Refused
 
 
 class Stream:
@@ -105,8 +72,8 @@ class Stream:
         The last period that is over; None before the first.
     readings
         How many came.
-    received
-        When readings came that let the time go on, by the clock; None before the first.
+    pace
+        How often it is heard, by the clock.
     """
 
     def __init__(
@@ -129,10 +96,8 @@ class Stream:
         self.closed: int | None = None
         self.readings = 0
         self._first_time: int | None = None
-        self._slot = NEVER
         self.maintenance = Maintenance()
-        self.received: int | None = None
-        self._wait, self._waits = 0, list[int]()
+        self.pace = Pace()
         self.mender: Mender | None = None
         if mender is not None and survey is not None:
             self.variables = Names(mender.variables)
@@ -146,7 +111,21 @@ class Stream:
     @property
     def grace(self) -> int:
         """How long a period waits for its last readings."""
-        return self._grace if self._grace is not None else self.mender.grid.step if self.mender else HOUR
+        return self._grace if self._grace is not None else self.step
+
+    @property
+    def step(self) -> int:
+        """The length of a slot: found, said, or else an hour."""
+        return self.mender.grid.step if self.mender else self.options.step or HOUR
+
+    def ended(self, time: _Time) -> _Time:
+        """Return how many slots have ended by a time."""
+        return self.mender.grid.slots_until(time) if self.mender else time // self.step
+
+    @property
+    def patience(self) -> int:
+        """How long the whole network may be silent, by the clock, before time goes on without it."""
+        return self.pace.patience(self.step, self.mender.grid.period if self.mender else DAY)
 
     def take(self, arrived: Arrived) -> Iterator[Event]:
         """Take in what arrived, and give what follows from it."""
@@ -166,8 +145,7 @@ class Stream:
                 Readings(self.sensors.all, self.variables.all, sensor, variable, readings.time, readings.value)
             )
             if self.watermark.time > before:
-                self._wait = max(self._wait, arrived.received - (self.received or arrived.received))
-                self.received = arrived.received
+                self.pace.moved(arrived.received)
         yield from self._go_on()
 
     def tick(self, now: int) -> Iterator[Event]:
@@ -191,38 +169,34 @@ class Stream:
         if self.mender is not None:
             self.mender.maintenance = maintenance
 
-    @property
-    def patience(self) -> int:
-        """How long the whole network may be silent, by the clock, before time goes on without it.
-
-        Twice what is usual for it, and two steps more: readings that come once a day do not make their sensors silent.
-        """
-        if self.mender is None or len(self._waits) < KNOWN:
-            return (self.mender.grid.period if self.mender else DAY) + 2 * self.grace
-        return 2 * sorted(self._waits)[len(self._waits) // 2] + 2 * self.mender.grid.step
-
     def health(self) -> list[Health]:
         """Say how every sensor is."""
-        if self.mender is None:
-            return []
-        return self.alerts.health(self._channels(len(self.silence)), self.silence.last)
+        return self.listening.health() if self.mender else []
 
     def peek(self, now: int) -> Rows | None:
         """Return provisional rows of the slots that have ended by `now` of periods that are not over."""
-        if self.mender is None:
+        mender = self.mender or self._tentative()
+        if mender is None:
             return None
-        grid, period_of = self.mender.grid, self.mender.grid.period_of
-        times = self.window.column("time")
-        last = int(period_of(np.array([now]))[0])
-        begun = self.closed + 1 if self.closed is not None else int(period_of(times).min()) if times.size else last
+        grid, times = mender.grid, self.window.column("time")
+        periods = grid.period_of(times)
+        last = int(grid.period_of(np.array([now]))[0])
+        begun = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
+        silent = self.listening.is_silent(now, self.maintenance) if self.mender else np.zeros(0, dtype=bool)
         parts = []
-        silent = self.silence.is_silent(now) & ~self._left_alone(now)
         for period in range(max(begun, last - 1), last + 1):
-            mine = self.window.readings(period_of(times) == period, self.sensors.all, self.variables.all)
-            rows = self.mender.peek(mine, period).rows
+            mine = self.window.readings(periods == period, self.sensors.all, self.variables.all)
+            rows = mender.peek(mine, period).rows
             ended = rows.taken(rows.time + grid.step - grid.early <= now)
             parts.append(self._as_known(ended, silent))
-        return Rows.concatenate(parts) if parts and any(map(len, parts)) else None
+        return Rows.concatenate(parts) if any(map(len, parts)) else None
+
+    def _tentative(self) -> Mender | None:
+        """Return a mender for the first period, before the grid is settled; None where nothing can be told of it."""
+        try:
+            return mender_for(look_at_start(self._sample(), self.options), self.variables.all, self.options)
+        except InputError:
+            return None
 
     def _believed(self, readings: Readings, received: int, refused: list[Rejected]) -> Readings:
         """Leave out readings whose time or variable cannot be; say why."""
@@ -244,7 +218,7 @@ class Stream:
 
     def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
-            self.silence.heard(readings.sensor * len(self.variables) + readings.variable, readings.time)
+            self.listening.heard(readings)
         self.watermark.see(readings.sensor.astype(np.int64, copy=False), readings.time)
         if self.closed is not None and self.mender is not None:
             period = self.mender.grid.period_of(readings.time)
@@ -266,7 +240,9 @@ class Stream:
         if self.watermark.time > NEVER:
             reached = np.array([self.watermark.time - self.grace])
             yield from self._close_until(int(self.mender.grid.period_of(reached)[0]) - 1)
-            yield from self._listen()
+            alerts = self.listening.listen(self.watermark.time, self.maintenance)
+            if alerts:
+                yield Told(alerts)
 
     def _found(self) -> bool:
         """Find the grid when the first period is full; before that there is no need of it."""
@@ -303,14 +279,9 @@ class Stream:
         self.mender = mender
         mender.maintenance = self.maintenance
         self.tally = Tally(grid, mender.variables)
-        self.silence = Silence(grid.step, grid.period, self.options.gone_after)
+        self.listening = Listening(grid, self.options.gone_after, self.sensors, self.variables, self.alerts)
         self.watermark.leap = grid.period
-        if len(self.window):
-            self.silence.heard(*self._channels_of(slice(None)))
-
-    def _channels_of(self, chosen: BoolArray | slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        sensor, variable, time = (self.window.column(name)[chosen] for name in ("sensor", "variable", "time"))
-        return sensor * len(self.variables) + variable, time
+        self.listening.heard(self.window.readings(slice(None), self.sensors.all, self.variables.all))
 
     def _close_until(self, last: int) -> Iterator[Event]:
         """Close all periods up to `last`, those without a reading too."""
@@ -324,14 +295,13 @@ class Stream:
             target = last if following is None or following > last else following
             here = periods == target
             readings = self.window.readings(here, self.sensors.all, self.variables.all)
-            channel, time = self._channels_of(here)
             self.window.keep(~here)
             yield from self._close(target, readings)
-            self.silence.close(channel, time)
+            self.listening.close(readings)
 
     def _close(self, period: int, readings: Readings) -> Iterator[Event]:
         assert self.mender is not None
-        first, grid = self.closed is None, self.mender.grid
+        first = self.closed is None
         back = first and self.mender.period is not None and self.mender.period >= period
         if back:
             # The archive goes on past this: what was learned stays, where it stopped does not matter.
@@ -346,47 +316,12 @@ class Stream:
                 continue  # between the archive and the feed nobody listened
             self.closed = part.period
             self.tally.add(part)
-            if self._wait:
-                self._waits, self._wait = [*self._waits[1 - WAITS :], self._wait], 0
-            start = grid.start_of(part.period)
-            alerts = self.alerts.period(part.rows, grid.slots, start, start + grid.period)
+            self.pace.close()
+            alerts = self.listening.judged(part)
             yield Final(part, readings if part.period == period else readings.taken(slice(0, 0)))
             if alerts:
                 yield Told(alerts)
         self.closed = period
-
-    def _listen(self) -> Iterator[Event]:
-        """Say who is silent, at the end of every slot."""
-        assert self.mender is not None
-        grid = self.mender.grid
-        slot = grid.slots_until(self.watermark.time)
-        if slot <= self._slot:
-            return
-        self._slot = slot
-        now = slot * grid.step + ANCHOR - grid.early
-        silent = self.silence.silent(now) & ~self._left_alone(now)
-        silence = self.silence
-        alerts = self.alerts.silence(self._channels(silent.size), silent, silence.last, now, silence.usual)
-        if alerts:
-            yield Told(alerts)
-
-    def _left_alone(self, now: int) -> BoolArray:
-        """Say which channels people do not want to hear of."""
-        count = len(self.silence)
-        if self.mender is None or not self.maintenance.notes:
-            return np.zeros(count, dtype=bool)
-        step = self.mender.grid.step
-        hidden = self.maintenance.hidden(self.sensors.all, self.variables.all, np.array([now - step]), step)
-        return np.zeros(count, dtype=bool) if hidden is None else hidden.reshape(-1)[:count]
-
-    def _channels(self, count: int) -> Sequence[tuple[str, str]]:
-        """Return whose the first so many channels are."""
-        if len(self._named) < count:
-            names = [(sensor, variable) for sensor in self.sensors.all for variable in self.variables.all]
-            self._named = names[:count]
-        return self._named
-
-    _named: Sequence[tuple[str, str]] = ()
 
     def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
         """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
@@ -410,10 +345,9 @@ class Stream:
             "closed": self.closed,
             "readings": self.readings,
             "first_time": self._first_time,
-            "slot": self._slot,
             "watermark": marked,
             "maintenance": [astuple(note) for note in self.maintenance.notes],
-            "waits": [self.received, self._wait, self._waits],
+            "pace": self.pace.state(),
             "alerts": self.alerts.state(),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
@@ -422,8 +356,8 @@ class Stream:
             settings["grid"] = [grid.step, grid.period, grid.early]
             settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
             settings["notes"] = list(self.survey.notes)
-            settings["silence"], ages = self.silence.state()
-            arrays |= {f"silence_{name}": array for name, array in ages.items()}
+            settings["listening"], ages = self.listening.state()
+            arrays |= {f"listening_{name}": array for name, array in ages.items()}
         return settings, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -431,8 +365,8 @@ class Stream:
         self.sensors, self.variables = Names(settings["sensors"]), Names(settings["variables"])
         self.coordinates = {name: (where[0], where[1]) for name, where in settings["coordinates"].items()}
         self.closed, self.readings = settings["closed"], settings["readings"]
-        self._first_time, self._slot = settings["first_time"], settings["slot"]
-        self.received, self._wait, self._waits = settings["waits"]
+        self._first_time = settings["first_time"]
+        self.pace.restore(settings["pace"])
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self.window.restore(arrays)
@@ -440,7 +374,7 @@ class Stream:
             fill = {name: tuple(values) for name, values in settings["fill"].items()}
             survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]))
             self._begin(mender_for(survey, self.variables.all, self.options), survey)
-            self.silence.restore(settings["silence"], _of("silence", arrays))
+            self.listening.restore(settings["listening"], _of("listening", arrays))
         self.watermark.restore(settings["watermark"], _of("watermark", arrays))
 
 
