@@ -292,3 +292,51 @@ def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
         for rows, mended in zip(whole[number + 1 :], walk(source, later), strict=True):
             for name in COLUMNS:
                 np.testing.assert_array_equal(getattr(mended.rows, name), getattr(rows, name))
+
+
+def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
+    readings = city_readings(8, 12)
+    source = InMemory.of(readings, HOURLY)
+    looked, plain = Mender(HOURLY), Mender(HOURLY)
+    for period in source.periods:
+        whole = source.read(period)
+        early = whole.taken(whole.time < HOURLY.start_of(period) + 15 * HOUR)
+        peeked = looked.peek(early, period)
+        assert peeked.period == period
+        assert len(peeked.rows) >= 24 * np.unique(early.sensor).size
+        (one,), (other,) = looked.push(whole), plain.push(whole)
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(one.rows, name), getattr(other.rows, name))
+    # After eleven days it is judged as the whole day will be: what was seen is there, the rest is estimated.
+    assert np.isfinite(peeked.rows.cleaned).all()
+    late = peeked.rows.time >= HOURLY.start_of(period) + 15 * HOUR
+    assert (peeked.rows.flag[late] == Flag.MISSING).all()
+
+
+def test_a_silent_period_can_be_pushed_on_its_own() -> None:
+    source = InMemory.of(city_readings(8, 8), HOURLY)
+    one, other = Mender(HOURLY), Mender(HOURLY)
+    first, *_, last = source.periods
+    nothing = source.read(first).taken(slice(0, 0))
+    one.push(source.read(first))
+    apart = [mended for period in range(first + 1, last) for mended in one.push(nothing, period)]
+    apart += one.push(source.read(last))
+    other.push(source.read(first))
+    together = other.push(source.read(last))
+    assert [mended.period for mended in apart] == [mended.period for mended in together]
+    for left, right in zip(apart, together, strict=True):
+        np.testing.assert_array_equal(left.rows.cleaned, right.rows.cleaned)
+
+
+def test_a_variable_that_has_no_mean_is_named() -> None:
+    random, hours = np.random.default_rng(0), np.arange(24)
+    mender = Mender(HOURLY, ("temp", "wind"))
+    sensor = np.repeat(np.arange(6), 48)
+    variable = np.tile(np.repeat([0, 1], 24), 6)
+    with pytest.raises(InputError, match="variable 'wind' looks like directions"):
+        for day in range(30):
+            course = np.cumsum(random.normal(0, 40, 24)) % 360
+            value = np.where(variable == 0, 10 + np.tile(hours, 12) / 4, (np.tile(course, 12)) % 360)
+            value = (value + random.normal(0, 2, value.size)) % 360
+            time = START + day * DAY + np.tile(hours, 12) * HOUR
+            mender.push(Readings(tuple("abcdef"), ("temp", "wind"), sensor, variable, time, value))

@@ -7,6 +7,7 @@ import pytest
 
 from feeds import HOURLY, START, city_readings, made_of
 from networks import sound
+from sensormend.cleaning import InMemory
 from sensormend.flags import Flag
 from sensormend.mending import Mender
 from sensormend.places import Places, Position
@@ -100,3 +101,23 @@ def test_a_tally_goes_on_from_its_state() -> None:
 def test_every_reason_has_its_sentence(code: int, said: str) -> None:
     fault = Fault("a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0)
     assert sentence(fault) == said
+
+
+def test_faults_that_are_over_are_told_once_and_forgotten() -> None:
+    """Settled period by period they are those of the whole, also after a restart in between."""
+    whole, parts, told = Tally(HOURLY, ("",)), Tally(HOURLY, ("",)), []
+    source = InMemory.of(city_readings(8, 40), HOURLY)
+    mender = Mender(HOURLY)
+    for number, period in enumerate(source.periods):
+        for mended in mender.push(source.read(period)):
+            whole.add(mended)
+            parts.add(mended)
+        told += parts.settled(HOURLY.start_of(period + 1))
+        assert all(fault.end == HOURLY.start_of(period + 1) for fault in parts.faults)
+        if number == 20:
+            twin = Tally(HOURLY, ("",))
+            twin.restore(*parts.state())
+            parts = twin
+    told += parts.intervals()
+    assert len(told) > 5
+    assert sorted(map(str, told)) == sorted(map(str, whole.intervals()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import ConfigError, InputError, StateError
+from sensormend.errors import ConfigError, InputError, StateError, ValueRangeError
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Grid, Placed, place
 from sensormend.maintenance import Maintenance
@@ -239,7 +240,12 @@ class Mender:
             fibers = np.zeros(minibatch.shape[:2], dtype=bool)
             return Recovery(nothing, nothing, nothing > 0, nothing, nothing, nothing, fibers, fibers, fibers,
                             np.zeros(fibers.shape), np.full(fibers.shape, ""), 0)  # fmt: skip
-        return (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)
+        try:
+            return (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)
+        except ValueRangeError as error:
+            # The model knows variables by their numbers, people by their names.
+            told = re.sub(r"^variable (\d+)", lambda found: f"variable {self.variables[int(found[1])]!r}", str(error))
+            raise ValueRangeError(told) from None
 
     def _labels(self, names: list[str], period_end: int) -> list[str]:
         """Return the names by which the model knows the sensors: one that was set right is another to it."""

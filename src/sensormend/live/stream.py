@@ -205,8 +205,9 @@ class Stream:
         if self.closed is not None and self.mender is not None:
             old = readings.time < self.mender.grid.start_of(self.closed + 1) - self._late_for
         unknown = np.zeros(len(readings), dtype=bool)
-        if self.mender is not None:
-            named = [name not in self.mender.variables for name in readings.variables]
+        known = self.mender.variables if self.mender else self.options.variables
+        if known:
+            named = [name not in known for name in readings.variables]
             if any(named):
                 unknown = np.array(named)[readings.variable] & ~future & ~old
         wrong = future | old | unknown

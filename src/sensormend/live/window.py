@@ -153,7 +153,6 @@ class Watermark:
         elif self._ahead_since is None:
             self._ahead_since = self._turns
         elif top - reached > 2 * self.leap and not (self._turn[self._newest <= reached] > self._ahead_since).any():
-            self._ahead_since = None
             return top
         return reached
 
