@@ -333,10 +333,14 @@ def test_a_variable_that_has_no_mean_is_named() -> None:
     mender = Mender(HOURLY, ("temp", "wind"))
     sensor = np.repeat(np.arange(6), 48)
     variable = np.tile(np.repeat([0, 1], 24), 6)
-    with pytest.raises(InputError, match="variable 'wind' looks like directions"):
+
+    def days() -> None:
         for day in range(30):
             course = np.cumsum(random.normal(0, 40, 24)) % 360
-            value = np.where(variable == 0, 10 + np.tile(hours, 12) / 4, (np.tile(course, 12)) % 360)
+            value = np.where(variable == 0, 10 + np.tile(hours, 12) / 4, np.tile(course, 12))
             value = (value + random.normal(0, 2, value.size)) % 360
             time = START + day * DAY + np.tile(hours, 12) * HOUR
             mender.push(Readings(tuple("abcdef"), ("temp", "wind"), sensor, variable, time, value))
+
+    with pytest.raises(InputError, match="variable 'wind' looks like directions"):
+        days()
