@@ -276,6 +276,17 @@ def test_it_goes_on_from_an_archive(readings: Readings, tmp_path: Path) -> None:
     assert (contents(tmp_path / "out").flag == Flag.NOT_EVALUATED).mean() < 0.05
 
 
+def test_one_thing_may_have_a_name_in_the_feed_and_none_in_the_archive(readings: Readings, tmp_path: Path) -> None:
+    parts = hourly(readings, 24)
+    options = Options.of(step="1h", period="1d", one_pass=True)
+    clean_archive(write_csv(tmp_path / "half.csv", joined(parts[:8])), tmp_path / "old", options)
+    named = [replace(part, variables=("temp",)) for part in parts[8:]]
+    service = watched(tmp_path / "named", named, start_from=tmp_path / "old")
+    watched(tmp_path / "plain", parts[8:], start_from=tmp_path / "old")
+    assert service.status().rejected == 0
+    same_rows(contents(tmp_path / "named"), contents(tmp_path / "plain"))
+
+
 def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path: Path) -> None:
     notes = tmp_path / "maintenance.csv"
     notes.write_text("sensor,from,to,action\n")

@@ -46,8 +46,8 @@ again at most."""
 DESCRIBE, LOOK = 5.0, 5.0
 """Seconds between two writings of faults.csv and the like, and between two looks at maintenance.csv."""
 
-SHARE = 4.0
-"""Provisional results take at most a fifth of the time: after each the stream goes on for so many times as long."""
+SHARE = 1.0
+"""Provisional results take at most half of the time: after each the stream goes on for as long."""
 
 DRAIN = 10.0
 """Seconds in which sinks may take what waits for them when the service ends; the rest waits on disk."""
@@ -158,6 +158,7 @@ class Service:
 
     def _watch(self, stack: ExitStack) -> None:
         settings, state = self.settings, self._memory.folder
+        self.metrics.connected(False)
         self.stream, told = self._memory.recall(settings)
         self._mark = told.get("mark")
         self._counts |= told.get("counts", {})

@@ -7,7 +7,7 @@ one before it was.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -99,8 +99,11 @@ class Stream:
         self.maintenance = Maintenance()
         self.pace = Pace()
         self.mender: Mender | None = None
+        self._only: str | None = None
+        self._alias: str | None = None
         if mender is not None and survey is not None:
             self.variables = Names(mender.variables)
+            self._only = mender.variables[0] if len(mender.variables) == 1 else None
             self._begin(mender, survey)
 
     @property
@@ -132,7 +135,7 @@ class Stream:
         refused = list(arrived.rejected)
         for place in arrived.positions:
             self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
-        readings = self.places.settle(arrived.readings)
+        readings = self._renamed(self.places.settle(arrived.readings))
         self.readings += len(readings)
         readings = self._believed(readings, arrived.received, refused)
         if refused:
@@ -197,6 +200,15 @@ class Stream:
             return mender_for(look_at_start(self._sample(), self.options), self.variables.all, self.options)
         except InputError:
             return None
+
+    def _renamed(self, readings: Readings) -> Readings:
+        """Give what the feed measures the name that it has in the archive, which may be none, where it is one thing."""
+        if self._only is None or not len(readings) or self._only in readings.variables:
+            return readings
+        if self._alias is None:
+            self._alias = readings.variables[int(readings.variable[0])]
+        names = tuple(self._only if name == self._alias else name for name in readings.variables)
+        return replace(readings, variables=names)
 
     def _believed(self, readings: Readings, received: int, refused: list[Rejected]) -> Readings:
         """Leave out readings whose time or variable cannot be; say why."""
@@ -349,6 +361,7 @@ class Stream:
             "watermark": marked,
             "maintenance": [astuple(note) for note in self.maintenance.notes],
             "pace": self.pace.state(),
+            "alias": [self._only, self._alias],
             "alerts": self.alerts.state(),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
@@ -368,6 +381,7 @@ class Stream:
         self.closed, self.readings = settings["closed"], settings["readings"]
         self._first_time = settings["first_time"]
         self.pace.restore(settings["pace"])
+        self._only, self._alias = settings["alias"]
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self.window.restore(arrays)
