@@ -51,6 +51,7 @@ def _metrics(settings: Settings, stack: ExitStack) -> NoMetrics:
     chosen = settings.metrics != Settings.metrics
     try:
         metrics = Metrics(settings.out)
+        metrics.connected(False)  # until the source says otherwise
         page = metrics.serve(*settings.metrics)
     except SensormendError as error:
         if chosen:

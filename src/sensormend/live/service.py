@@ -158,7 +158,6 @@ class Service:
 
     def _watch(self, stack: ExitStack) -> None:
         settings, state = self.settings, self._memory.folder
-        self.metrics.connected(False)
         self.stream, told = self._memory.recall(settings)
         self._mark = told.get("mark")
         self._counts |= told.get("counts", {})
