@@ -103,6 +103,22 @@ def test_what_was_not_acknowledged_comes_again(broker: Mosquitto) -> None:
         assert values(drained(source, lambda found: len(values(found)) >= 11)) == list(range(11))
 
 
+def test_what_waited_for_us_comes_at_once_however_much_it_is(broker: Mosquitto) -> None:
+    MqttSource(broker.address, settings("much")).close()
+    message = json.dumps([{"sensor": f"s{n % 9}", "time": 1577836800 + n, "value": n} for n in range(2000)])
+    with publisher(broker) as publish:
+        for _ in range(150):  # 15 MB: more than is taken at once, before the subscription is answered
+            publish("much/list", message)
+    began = time.monotonic()
+    with MqttSource(broker.address, settings("much")) as source:
+        first = source.read(5.0)
+        assert time.monotonic() - began < 4.0
+        assert 0 < len(first.readings) < 200_000
+        first.acknowledge()
+        found = drained(source, lambda found: len(values(found)) + len(first.readings) >= 300_000)
+    assert len(values(found)) + len(first.readings) == 300_000
+
+
 def test_no_more_than_in_flight_comes_before_it_is_acknowledged(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("few", in_flight=5)) as source, publisher(broker) as publish:
         for number in range(20):

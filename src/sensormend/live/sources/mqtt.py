@@ -133,18 +133,18 @@ class MqttSource(Source):
         with self._lock:
             while True:
                 self._send()
+                # Some came with the connection: for them there is no waiting.
+                messages = self._connection.take() if self._connection is not None else []
                 left = max(end - time.monotonic(), 0.0)
                 if self._connection is None:
                     self._come_back(left)
-                elif not self._connection.pump(left, wake=self._woken):
+                elif not messages:
+                    alive = self._connection.pump(left, wake=self._woken)
                     messages = self._connection.take()
-                    self._lose()
-                    if messages:
-                        return self._decoded(messages)
-                if self._connection is not None:
-                    messages = self._connection.take()
-                    if messages:
-                        return self._decoded(messages)
+                    if not alive:
+                        self._lose()
+                if messages:
+                    return self._decoded(messages)
                 if time.monotonic() >= end:
                     return Arrived(NOTHING, clock())
 

@@ -34,6 +34,9 @@ LARGEST_PACKET = 64 << 20
 """Bytes. More than is taken for a message, so that one that is too large is refused with a reason; the broker keeps
 what is larger still."""
 
+MOST_MESSAGES, LARGEST_GROUP = 5000, 4 << 20
+"""Messages, and bytes, that are taken at once."""
+
 FOR_EVER = 0xFFFFFFFF
 _AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -178,10 +181,11 @@ class Connection:
         # What is kept there is sent only to a new subscription: after a restart all of it was seen before.
         way: Any = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
         client.subscribe([(topic, way if self._modern else 1) for topic in broker.topics])
-        self._until(lambda: self._granted is not None)
-        if self._granted is None:
+        # A session that has messages for us has its subscriptions: those may come first, and fill our hands.
+        self._until(lambda: self._granted is not None or client.size >= LARGEST_GROUP)
+        if self._granted is None and not client.arrived:
             raise ConnectionError(f"the broker did not answer the subscription{': ' if self.ended else ''}{self.ended}")
-        refused = [topic for topic, code in zip(broker.topics, self._granted, strict=False) if code.is_failure]
+        refused = [topic for topic, code in zip(broker.topics, self._granted or (), strict=False) if code.is_failure]
         if refused:
             raise NotLet(f"the broker does not let us read {', '.join(refused)}")
 
@@ -190,7 +194,7 @@ class Connection:
         while not done() and time.monotonic() < end and self.pump(0.2, most=1 << 30):
             pass
 
-    def pump(self, wait: float, *, most: int = 5000, largest: int = 4 << 20, wake: Any = None) -> bool:
+    def pump(self, wait: float, *, most: int = MOST_MESSAGES, largest: int = LARGEST_GROUP, wake: Any = None) -> bool:
         """Wait for something, and take all that is there; False where the connection is lost.
 
         Parameters
