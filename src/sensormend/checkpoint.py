@@ -66,15 +66,26 @@ class Checkpoint:
     @contextmanager
     def changing(self, name: str) -> Iterator[Path]:
         """Give a new folder for a state; it is the newest one when all that belongs to it was written."""
-        told, place = self._told, self.folder / name
+        told = self._told
+        if told.get("place") == name:
+            name = f"{name}-again"  # the one that is there is needed until the other is whole
+        place = self.folder / name
         shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        yield place
-        sync(place)
-        write_json(self._file, {**told, "place": name})
+        try:
+            place.mkdir(parents=True)
+            yield place
+            sync(place)
+            write_json(self._file, {**told, "place": name})
+        except BaseException:
+            # On a disk that is full, half a state would only take room.
+            if self._told.get("place") != name:
+                shutil.rmtree(place, ignore_errors=True)
+            raise
         sync(self.folder)
-        if told.get("place") not in (None, name):
-            shutil.rmtree(self.folder / told["place"], ignore_errors=True)
+        # The one before, and what was left of those in which somebody was killed.
+        for other in self.folder.glob(f"{name.partition('-')[0]}-*"):
+            if other.name != name:
+                shutil.rmtree(other, ignore_errors=True)
 
     def restore(self, mender: Mender, tally: Tally) -> bool:
         """Go on from the last state; False where there is none."""

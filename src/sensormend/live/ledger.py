@@ -72,5 +72,6 @@ def _copy(source: int, target: int, length: int) -> None:
         block = os.read(source, min(length, BLOCK))
         if not block:
             raise OSError("the file became shorter while it was copied")
-        os.write(target, block)
         length -= len(block)
+        while block:
+            block = block[os.write(target, block) :]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.files import now, surroundings
+from sensormend.files import now, surroundings, sync
 from sensormend.io.arrow import write_arrow
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, write_csv, write_json
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, iso, write_csv, write_json
 from sensormend.io.writing import RowWriter
 from sensormend.live import keeping
 from sensormend.live.arrivals import Rejected
@@ -61,6 +61,7 @@ class Output:
         self._kept = Kept(folder / "state" / "kept")
         self._faults = Ledger(folder / "faults.csv", FAULTS_HEADER, told.get("faults", 0))
         self._rejected = Ledger(folder / "rejected.csv", REJECTED_HEADER, told.get("rejected", 0), limit=REJECTED_LIMIT)
+        self._settled: list[FaultInterval] = []
         self._tidied = told.get("tidied", -1)
         self._started, self._surroundings = now(), surroundings()
 
@@ -112,8 +113,10 @@ class Output:
             write_json(self.folder / "run.json", self._record(stream, about))
             return
         tally, grid = stream.tally, stream.mender.grid
-        settled = tally.settled(grid.start_of(stream.closed + 1))
-        self._faults.write(map(astuple, settled), map(astuple, tally.intervals()))
+        # The tally forgets them; should the disk be full, they are needed for the next try.
+        self._settled += tally.settled(grid.start_of(stream.closed + 1))
+        self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
+        self._settled = []
         places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})
         write_csv(self.folder / "sensors.csv", SENSORS_HEADER, map(astuple, tally.summaries(places)))
         write_json(self.folder / "run.json", self._record(stream, about))
@@ -135,9 +138,14 @@ class Output:
             keeping.drop(self.folder, (end - self._keep) // DAY)
 
     def sync(self) -> None:
-        """Return when all rows and kept readings would outlast a power cut."""
+        """Return when all rows, tables and kept readings would outlast a power cut."""
         self.writer.sync()
         self._kept.sync()
+        # A state counts on the length of these: one that came back shorter would be begun anew.
+        for table in (self._faults, self._rejected):
+            if table.path.exists():
+                sync(table.path)
+        sync(self.folder)
 
     def settle(self) -> None:
         """Put a full table of refusals aside, now that no state counts on it."""
