@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -258,6 +259,8 @@ def test_a_topic_that_no_pattern_fits() -> None:
         (b'{"sensor": "\\ud800", "value": 1}', why.BAD_NAME),
         (b'{"sensor": "' + b"a" * 201 + b'", "value": 1}', why.BAD_NAME),
         (b'{"sensor": "a", "x\\u0007": 1, "y": 1, "time": "2020-01-01T00:00:00.5.5Z"}', why.NOT_A_TIME),
+        (b'{"sensor": "a", "time": "2020-01-01T00:00:00.' + b"0" * 100 + b'Z", "value": 1}', why.NOT_A_TIME),
+        (json.dumps({f"k{number}": 1 for number in range(1001)}).encode(), why.TOO_LARGE),
         (b"[1]", why.NOT_A_READING),
         (b"[[]]", why.NOT_A_READING),
         (b"9" * (LARGEST + 1), why.TOO_LARGE),
@@ -296,6 +299,24 @@ def test_a_message_of_nothing_but_rubbish_stays_small() -> None:
     _, rejected, _ = decoder.take()
     assert len(rejected) == MOST_REFUSED + 1
     assert "99,000 more" in rejected[-1].text
+
+
+def test_nothing_that_is_invented_fills_the_memory() -> None:
+    """Keys, times and topics are remembered to save work; a megabyte of them, not more."""
+    decoder = Decoder()
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            keys = {f"{number}-{key}-" + "k" * 150: 1 for key in range(100)}
+            decoder.add(json.dumps(keys).encode(), NOW, "topic/" + "t" * 30_000 + str(number))
+            decoder.add(
+                json.dumps({"sensor": "a", "time": number, "value": 1, "k" * 200_000 + str(number): ""}).encode(), NOW
+            )
+            decoder.take()
+        size = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert size < 10_000_000
 
 
 def test_names_are_not_remembered_from_what_is_refused_and_are_bounded() -> None:

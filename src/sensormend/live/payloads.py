@@ -21,7 +21,7 @@ from typing import Any
 
 from sensormend.io.layout import MISSING
 from sensormend.live.formats.columns import columns_of
-from sensormend.live.formats.gathering import Decoded, Gathering
+from sensormend.live.formats.gathering import SHOWN, Decoded, Gathering
 from sensormend.live.formats.moments import moment, number
 from sensormend.live.formats.refused import (
     NO_READING,
@@ -46,8 +46,14 @@ LARGEST = 16 << 20
 MOST_READINGS = 1_000_000
 """Of one message."""
 
+MOST_KEYS = 1_000
+"""Of one object."""
+
 REMEMBERED = 2_000
-"""Shapes and written times that are not worked out again; beyond it all are forgotten."""
+"""Written times that are not worked out again; beyond it all are forgotten."""
+
+SHAPES = 1_000_000
+"""Letters of all keys whose objects are not looked at again; the same. Who invents keys must not fill the memory."""
 
 _NOBODY = Told()
 _parse: Callable[[str], Any] = json.JSONDecoder().decode
@@ -78,6 +84,7 @@ class Decoder:
         self._options = Options() if options is None else options
         self._topics = Topics(patterns)
         self._shapes: dict[tuple[bool, bool, bool], dict[Any, Shape | None]] = defaultdict(dict)
+        self._letters = 0
         self._moments: dict[str, int] = {}
         self._gathered = Gathering()
         self._told = _NOBODY
@@ -106,7 +113,7 @@ class Decoder:
         """
         self._told = _NOBODY if topic is None else self._topics.told(topic)
         gathered = self._gathered
-        gathered.begin(received, where or topic or "", retained)
+        gathered.begin(received, (where or topic or "")[:SHOWN], retained)
         try:
             if len(payload) > LARGEST:
                 raise Refused(TOO_LARGE)
@@ -209,10 +216,17 @@ class Decoder:
         try:
             return shapes[key]
         except KeyError:
+            if len(entry) > MOST_KEYS:
+                raise Refused(TOO_LARGE) from None
             shape = None if dict in key[1] else shape_of(entry, self._options, told)
-            if len(shapes) >= REMEMBERED:
-                shapes.clear()
-            shapes[key] = shape
+            letters = 2 * len(entry) + sum(map(len, entry))
+            if letters < SHAPES // 10:
+                self._letters += letters
+                if self._letters > SHAPES:
+                    self._shapes.clear()
+                    self._letters = letters
+                    shapes = self._shapes[told.sensor is not None, told.variable is not None, told.sure]
+                shapes[key] = shape
             return shape
 
     def _object(self, entry: dict[str, Any]) -> None:

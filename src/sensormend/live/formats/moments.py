@@ -13,6 +13,9 @@ from sensormend.readings import SECOND
 
 __all__ = ["epoch", "in_range", "moment", "number", "scale_of"]
 
+LONGEST = 50
+"""Letters of a time."""
+
 _START = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPACT = re.compile(r"(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\d{4}|\d{6})?")
 _LOOSE = re.compile(
@@ -40,7 +43,8 @@ def moment(told: object) -> int:
         return epoch(told)  # type: ignore[arg-type]
     if kind is not str:
         raise Refused(NOT_A_TIME)
-    found = _written(told.strip())  # type: ignore[attr-defined]
+    text: str = told.strip()  # type: ignore[attr-defined]
+    found = _written(text) if len(text) <= LONGEST else None
     if found is None:
         raise Refused(NOT_A_TIME)
     return in_range(found)
@@ -116,12 +120,10 @@ def _written(text: str) -> int | None:
         except ValueError:
             return _loose(text)
     try:
-        if "_" not in text and 9 <= len(text) < 40:
+        if "_" not in text and len(text) >= 9:
             return epoch(float(text))
     except ValueError:
         pass
-    if len(text) > 40:
-        return None
     form = time_format([text]) if text else None
     return _parsed(text.upper(), form.formats) if form is not None and form.name == "strptime" else None
 

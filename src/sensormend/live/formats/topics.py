@@ -13,6 +13,9 @@ __all__ = ["Told", "Topics", "filter_of"]
 REMEMBERED = 20_000
 """Topics that are not taken apart again; beyond it all are forgotten, since whoever invents topics invents more."""
 
+LONGEST = 200
+"""Letters of a topic that is remembered."""
+
 _HOLDERS = re.compile(r"\{(\w*)\}")
 _NAMES = ("sensor", "variable")
 
@@ -50,9 +53,11 @@ class Topics:
         """Return what a topic says."""
         found = self._known.get(topic)
         if found is None:
+            found = self._taken_apart(topic)
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
-            found = self._known[topic] = self._taken_apart(topic)
+            if len(topic) <= LONGEST:
+                self._known[topic] = found
         return found
 
     def _taken_apart(self, topic: str) -> Told:

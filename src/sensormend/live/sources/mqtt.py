@@ -213,8 +213,8 @@ class MqttSource(Source):
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
-            if self._attempt is not None and self._attempt.over.wait(1.0) and self._attempt.connection is not None:
-                self._attempt.connection.close()
+            if self._attempt is not None:
+                self._attempt.abandon()
             self._wake.close()
             self._woken.close()
 
@@ -227,6 +227,7 @@ class _Attempt:
         self.connection: Connection | None = None
         self.error: BaseException | None = None
         self._connect = connect
+        self._abandoned = False
         threading.Thread(target=self._run, name="sensormend-mqtt", daemon=True).start()
 
     def _run(self) -> None:
@@ -236,6 +237,15 @@ class _Attempt:
             self.error = error
         finally:
             self.over.set()
+            if self._abandoned:
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of what comes of it, now or later."""
+        self._abandoned = True
+        if self.over.is_set() and self.connection is not None:
+            connection, self.connection = self.connection, None
+            connection.close()
 
 
 def _library() -> Any:

@@ -26,7 +26,9 @@ from sensormend.errors import ConfigError
 
 __all__ = ["Broker", "Connection", "Message", "NotLet", "OldBroker"]
 
-KEEP_ALIVE = 60
+KEEP_ALIVE = 30
+"""Seconds without a word after which one of the two asks: twice that, and a connection is known to be cut."""
+
 CONNECT_WITHIN = 10.0
 """Seconds for each step of the way in."""
 
