@@ -197,7 +197,7 @@ class Service:
     def _loop(self, source: Source) -> None:
         while not self._stopping.is_set():
             self._take_notes()
-            arrived = source.read(WAIT)
+            arrived = self._insist(partial(source.read, WAIT))
             self.metrics.connected(source.connected)
             if arrived is None:
                 self._happen(End())
