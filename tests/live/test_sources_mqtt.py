@@ -164,6 +164,19 @@ def test_a_pattern_names_sensor_and_variable(broker: Mosquitto) -> None:
     assert (arrived.readings.sensors, arrived.readings.variables) == (("7",), ("temp",))
 
 
+def test_topics_that_are_not_wanted_any_more_stay_out(broker: Mosquitto) -> None:
+    """The broker keeps a session's subscriptions, whatever its owner says the next time."""
+    with MqttSource(broker.address, settings("turn", "old/#")), publisher(broker):
+        pass
+    with (
+        MqttSource(broker.address, settings("turn", "new/#"), former=["old/#", "new/#"]) as source,
+        publisher(broker) as publish,
+    ):
+        for topic, value in (("old/a", 1), ("new/a", 2), ("old/a", 3), ("new/a", 4)):
+            publish(topic, str(value))
+        assert values(drained(source, lambda found: len(values(found)) >= 2)) == [2.0, 4.0]
+
+
 def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sensormend.live")
     with running_mosquitto(persistent=True) as broker, MqttSource(broker.address, settings("back")) as source:

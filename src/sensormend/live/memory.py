@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,16 @@ class Memory:
     def name(self) -> str:
         """A name of its own, the same after every restart: brokers keep messages for it."""
         return str(read_json(self._about)["name"])
+
+    @property
+    def topics(self) -> list[str]:
+        """To what the source ever was subscribed; a session at a broker may still be."""
+        return list(read_json(self._about).get("topics", ()))
+
+    @topics.setter
+    def topics(self, topics: Sequence[str]) -> None:
+        if list(topics) != self.topics:
+            write_json(self._about, {**read_json(self._about), "topics": list(topics)})
 
     def recall(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
         """Return the stream as it was at the last checkpoint, or a new one, and what else was told then."""

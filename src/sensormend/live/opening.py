@@ -39,9 +39,17 @@ def open_service(settings: Settings) -> Iterator[Service]:
 def _source(settings: Settings, mark: Any, memory: Memory) -> Source:
     # By a name of its own the broker knows it again, also on another machine; two OUTs never share one.
     mqtt = replace(settings.mqtt, client_id=settings.mqtt.client_id or memory.name)
-    return open_source(
-        settings.source, settings.options, work=memory.folder, mark=mark, mqtt=mqtt, speed=settings.speed
+    source = open_source(
+        settings.source,
+        settings.options,
+        work=memory.folder,
+        mark=mark,
+        mqtt=mqtt,
+        former=memory.topics,
+        speed=settings.speed,
     )
+    memory.topics = list(dict.fromkeys([*memory.topics, *mqtt.topics]))
+    return source
 
 
 def _metrics(settings: Settings, stack: ExitStack) -> NoMetrics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ def open_source(
     work: Path,
     mark: Any = None,
     mqtt: MqttSettings | None = None,
+    former: Sequence[str] = (),
     speed: float | None = None,
 ) -> Source:
     """Open what an address means.
@@ -38,6 +40,8 @@ def open_source(
         Where to go on: the mark of the last `Arrived` that is safe.
     mqtt
         How to come to a broker.
+    former
+        Topics to which it was subscribed before.
     speed
         Of a replay.
     """
@@ -45,7 +49,7 @@ def open_source(
     if address.startswith(MQTT):
         from sensormend.live.sources.mqtt import MqttSource
 
-        return MqttSource(address, mqtt, options)
+        return MqttSource(address, mqtt, options, former=former)
     if address.startswith(REPLAY):
         from sensormend.live.sources.replay import ReplaySource
 

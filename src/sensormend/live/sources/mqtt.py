@@ -47,6 +47,8 @@ class MqttSource(Source):
         Who we are and what we want; without topics, everything.
     options
         Which key of a message is what, where that cannot be recognised.
+    former
+        Topics that the session may still be subscribed to.
 
     Raises
     ------
@@ -54,11 +56,18 @@ class MqttSource(Source):
         Where the broker does not want us. One that cannot be reached is tried again and again.
     """
 
-    def __init__(self, address: str, settings: MqttSettings | None = None, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        settings: MqttSettings | None = None,
+        options: Options | None = None,
+        *,
+        former: Sequence[str] = (),
+    ) -> None:
         self._mqtt = _library()
         settings = MqttSettings() if settings is None else settings
         self._shown = plain(f"{address.partition('://')[0]}://{host_of(address)}")
-        self._broker = self._broker_of(address, settings)
+        self._broker = self._broker_of(address, settings, former)
         self._context = self._broker.context()
         self._decoder = Decoder(options, settings.pattern)
         self._modern = True
@@ -77,7 +86,7 @@ class MqttSource(Source):
             self.close()
             raise
 
-    def _broker_of(self, address: str, settings: MqttSettings) -> Any:
+    def _broker_of(self, address: str, settings: MqttSettings, former: Sequence[str]) -> Any:
         tls = address.startswith("mqtts://")
         try:
             where = urlsplit(f"//{host_of(address)}")
@@ -97,6 +106,7 @@ class MqttSource(Source):
             tls,
             settings.ca,
             settings.in_flight,
+            former,
         )
 
     def _begin(self) -> None:

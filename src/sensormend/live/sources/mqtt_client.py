@@ -73,6 +73,7 @@ class Broker:
     tls: bool = False
     ca: Path | None = None
     in_flight: int = 1000
+    former: Sequence[str] = ()
 
     def context(self) -> ssl.SSLContext | None:
         """Return whom to trust."""
@@ -180,6 +181,10 @@ class Connection:
             raise ConnectionError(f"the broker hung up before it answered{': ' if self.ended else ''}{self.ended}")
         if answer.is_failure:
             raise NotLet(f"the broker says {str(answer).lower()!r}")
+        # A session keeps its subscriptions, those that nobody wants any more too.
+        unwanted = [topic for topic in broker.former if topic not in broker.topics]
+        if unwanted:
+            client.unsubscribe(unwanted)
         # What is kept there is sent only to a new subscription: after a restart all of it was seen before.
         way: Any = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
         client.subscribe([(topic, way if self._modern else 1) for topic in broker.topics])
