@@ -1,0 +1,198 @@
+"""A full disk: said once, nothing acknowledged that is not on it, and it goes on when there is room."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from servers import running_mosquitto
+from torture import (
+    GRID,
+    Network,
+    Watch,
+    ended,
+    feed,
+    hourly_messages_of,
+    messages_of,
+    publishing,
+    same_as_the_archive,
+    until,
+)
+
+SENSORS, DAYS = 8, 10
+FULL, ROOM = "the disk cannot be written", "the disk can be written again"
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    return Network(feed(SENSORS, DAYS), tmp_path_factory.mktemp("city"), DAYS)
+
+
+class Disk:
+    """A small disk that can be filled."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._ballast = folder / "ballast"
+
+    def fill(self, left: int = 0) -> None:
+        """Leave so many bytes."""
+        found = os.statvfs(self.folder)
+        size = found.f_bavail * found.f_frsize - left
+        handle = os.open(self._ballast, os.O_WRONLY | os.O_CREAT)
+        try:
+            os.posix_fallocate(handle, 0, size // found.f_frsize * found.f_frsize)
+        finally:
+            os.close(handle)
+
+    def empty(self) -> None:
+        """Make room again."""
+        self._ballast.unlink()
+
+
+@contextmanager
+def small_disk() -> Iterator[Disk]:
+    """Give a disk of some megabytes, a tmpfs."""
+    folder = Path(tempfile.mkdtemp(prefix="sensormend-disk-"))
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "none", folder], capture_output=True, check=False
+    )
+    try:
+        if mounted.returncode == 0:
+            yield Disk(folder)
+        else:
+            # Who may not mount, as in a container, has a small one there.
+            with _shared_memory() as there:
+                yield Disk(there)
+    finally:
+        if mounted.returncode == 0:
+            subprocess.run(["umount", "-l", folder], check=True)
+        folder.rmdir()
+
+
+@contextmanager
+def _shared_memory() -> Iterator[Path]:
+    root = Path("/dev/shm")
+    found = os.statvfs(root) if os.access(root, os.W_OK) else None
+    if found is None or found.f_blocks * found.f_frsize > 1 << 30:
+        said = "there is no small disk: neither may a tmpfs be mounted, nor is /dev/shm one of less than 1 GB"
+        if os.environ.get("CI") == "true":
+            pytest.fail(said)
+        pytest.skip(said)
+    folder = Path(tempfile.mkdtemp(prefix="sensormend-disk-", dir=root))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_the_disk_is_full(network: Network) -> None:
+    with small_disk() as disk, running_mosquitto() as broker:
+        out = disk.folder / "out"
+        words = (f"{broker.address}/city/#", out, *GRID)
+        with Watch(*words, checkpoint=0.3) as watch:
+            watch.connected()
+            with publishing(broker, messages_of(network.readings), 15.0, len(network.readings)) as published:
+                # At the next message, when values are provisional or a day is over, when a checkpoint is due.
+                for times, left in enumerate((0, 12 << 10, 64 << 10), start=1):
+                    time.sleep(0.5)
+                    disk.fill(left)
+                    until(lambda: watch.health()[0] == 503)
+                    assert any("No space left" in reason for reason in watch.health()[1]["reasons"])
+                    time.sleep(0.3)
+                    disk.empty()
+                    until(lambda: watch.health()[0] == 200)
+                    assert len(watch.saying(FULL)) == len(watch.saying(ROOM)) == times
+                disk.fill()
+                until(lambda: watch.health()[0] == 503)
+                # What comes now is not acknowledged: the broker has it for the next one.
+                time.sleep(0.5)
+                watch.kill()
+                with Watch(*words, checkpoint=0.3) as after:
+                    until(lambda: bool(after.saying(FULL)))
+                    assert after.health()[0] == 503
+                    disk.empty()
+                    published()
+                    ended(out)
+                    assert after.stop() == 0
+                    assert len(after.saying(FULL)) == len(after.saying(ROOM)) == 1
+        same_as_the_archive(out, network)
+
+
+def test_rows_cannot_be_written(network: Network, tmp_path: Path) -> None:
+    """Only they: their folder is on a disk of its own."""
+    with small_disk() as disk, running_mosquitto() as broker:
+        out = tmp_path / "out"
+        words = (f"{broker.address}/city/#", out, *GRID)
+        with Watch(*words) as first:
+            first.connected()
+            assert first.stop() == 0
+        (disk.folder / "data").mkdir()
+        (out / "data").symlink_to(disk.folder / "data")
+        hours = hourly_messages_of(network.readings)
+        with Watch(*words) as watch, publishing(broker, hours, 12.0, 24 * DAYS) as published:
+            for times in (1, 2):
+                disk.fill()
+                until(lambda: len(watch.saying(FULL)) == times)  # noqa: B023
+                assert ".parquet" in watch.saying(FULL)[-1]
+                assert watch.health()[0] == 503
+                disk.empty()
+                until(lambda: len(watch.saying(ROOM)) == times)  # noqa: B023
+                until(lambda: len(list((disk.folder / "data").rglob("*.parquet"))) >= 2 * times)  # noqa: B023
+            published()
+            ended(out)
+            assert watch.stop() == 0
+            assert not list((disk.folder / "data").rglob("*.new"))
+        same_as_the_archive(out, network)
+
+
+def test_a_checkpoint_cannot_be_written(network: Network, tmp_path: Path) -> None:
+    """A limit for the size of files: that of the model is the first that is over it."""
+    out, limit = tmp_path / "out", 30 << 10
+    with running_mosquitto() as broker:
+        words = (f"{broker.address}/city/#", out, *GRID)
+        with Watch(*words, checkpoint=0.3) as watch:
+            watch.connected()
+            with publishing(broker, hourly_messages_of(network.readings), 6.0, 24 * DAYS) as published:
+                until(lambda: _checkpoint(out) is not None)
+                _limit(watch, limit)
+                until(lambda: watch.health()[0] == 503)
+                kept = _checkpoint(out)
+                assert kept is not None
+                time.sleep(1.2)
+                assert _checkpoint(out) == kept
+                _limit(watch, resource.RLIM_INFINITY)
+                until(lambda: watch.health()[0] == 200)
+                until(lambda: _checkpoint(out) != kept)
+                # Once more, and now it is asked to end before there is room.
+                _limit(watch, limit)
+                until(lambda: watch.health()[0] == 503)
+                assert watch.stop() == 0
+                assert len(watch.saying(FULL)) == 2
+                assert len(watch.saying("stopped while the disk was full")) == 1
+                published()
+                with Watch(*words) as after:
+                    ended(out)
+                    after.connected()
+                    assert after.stop() == 0
+    same_as_the_archive(out, network)
+    assert len(list((out / "state").glob("record-*"))) == 1
+
+
+def _limit(watch: Watch, size: int) -> None:
+    _, most = resource.prlimit(watch.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(watch.process.pid, resource.RLIMIT_FSIZE, (size, most))
+
+
+def _checkpoint(out: Path) -> str | None:
+    file = out / "state" / "checkpoint.json"
+    return file.read_text() if file.exists() else None
