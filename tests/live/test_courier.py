@@ -15,7 +15,7 @@ import pytest
 from post import Notebook, alert, final, until
 from sensormend.errors import RefusedError
 from sensormend.live import courier as courier_module
-from sensormend.live.courier import REFUSALS, Courier
+from sensormend.live.courier import REFUSALS, Courier, stop_all
 from sensormend.live.deliveries import Delivery, Sink
 from sensormend.live.outbox import Outbox
 
@@ -119,6 +119,63 @@ def test_stop_drains_a_slow_sink_for_as_long_as_it_may(box: Outbox) -> None:
     sink.failing = lambda delivery: None
     assert started(box, sink).stop(10)
     assert sink.seen == [("final", number) for number in range(60)]
+
+
+def test_couriers_stop_together(tmp_path: Path) -> None:
+    names = [f"slow {number}" for number in range(4)]
+    outbox, sinks = Outbox(tmp_path, names), [Notebook() for _ in names]
+    couriers = [started(outbox, sink, name) for name, sink in zip(names, sinks, strict=True)]
+    for sink in sinks[1:]:
+        sink.open.clear()
+    outbox.append(final(0), 0)
+    until(lambda: all(sink.tries for sink in sinks))
+    began = time.monotonic()
+    assert not stop_all(couriers, 0.5)
+    assert 0.4 < time.monotonic() - began < 1
+    for sink in sinks[1:]:
+        sink.open.set()
+    assert stop_all(couriers, 5)
+    assert all(sink.closed for sink in sinks)
+    outbox.close()
+
+
+def test_whatever_fails_on_the_way_is_tried_again(
+    box: Outbox, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG, "sensormend.live")
+    sink, waiting, failures = Notebook(), box.waiting, [KeyError("kind"), OSError("disk"), MemoryError()]
+
+    def failing(name: str) -> Iterator[tuple[int, Delivery]]:
+        if failures:
+            raise failures.pop(0)
+        return waiting(name)
+
+    monkeypatch.setattr(box, "waiting", failing)
+    courier = started(box, sink)
+    box.append(final(0), 0)
+    until(lambda: sink.seen == [("final", 0)])
+    until(lambda: courier.state().up)
+    traces = [record.levelname for record in caplog.records if record.exc_info]
+    assert traces == ["DEBUG"] * 3
+    assert messages(caplog, logging.WARNING)[0].startswith("a: cannot deliver: 'kind'; ")
+    assert len(messages(caplog, logging.WARNING)) == 1
+    assert courier.stop(5)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_courier_that_is_dead_is_not_up(box: Outbox) -> None:
+    class Ending(Sink):
+        def write(self, delivery: Delivery) -> None:
+            raise SystemExit(3)
+
+    courier = started(box, Ending())
+    assert courier.state().up
+    box.append(final(0), 0)
+    until(lambda: not courier.state().up)
+    assert courier.state().error == "nothing more is delivered until sensormend is started again"
+    other = started(box, Notebook(), "b")
+    assert other.stop(5)
+    assert other.state().up, "it was stopped, and is well"
 
 
 def test_stop_does_not_wait_for_a_sink_that_is_down(box: Outbox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -136,6 +137,17 @@ def test_those_before_one_that_failed_are_not_posted_again(site: Site, tmp_path:
     assert asked == ["s1", "s2", "s2", "s2", "s1", "s2"]
 
 
+def test_what_was_sent_is_not_sent_again_while_others_are_tried_in_between(site: Site) -> None:
+    first, later = two(0), two(1)
+    site.answers = [200, 400, 400, 400, 200, 400, 200]
+    with open_alert(site.address) as sink:
+        for delivery in (first, later, first):
+            with contextlib.suppress(RefusedError):
+                sink.write(delivery)
+    asked = [json.loads(body)["sensor"] for *_, body in site.asked]
+    assert asked == ["s1", "s2", "s1", "s2", "s2"]
+
+
 NOTE = "import os, sys; open(sys.argv[1], 'a').write(sys.stdin.read() + '|' + os.environ['SENSORMEND_{}'] + '\\n')"
 
 
@@ -155,20 +167,57 @@ def test_a_text_is_taken_apart_and_nothing_in_it_is_expanded(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["$HOME", "a b"]
 
 
-def test_a_command_that_fails_says_why_and_is_run_again() -> None:
-    with Command(["sh", "-c", "echo first >&2; echo no such pager >&2; exit 3"]) as sink:
+def test_a_command_that_fails_says_why_and_is_run_again(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    with Command(["sh", "-c", f"echo run >> {runs}; echo first >&2; echo no such pager >&2; exit 3"]) as sink:
         for _ in range(2):
-            with pytest.raises(SensormendError, match=r"^sh ended with 3: no such pager$") as failed:
+            with pytest.raises(RefusedError, match=r"^sh ended with 3: no such pager$"):
                 sink.write(alert())
-            assert not isinstance(failed.value, RefusedError)
+    assert runs.read_text().split() == ["run", "run"]
+
+
+def test_one_alert_that_a_command_fails_on_does_not_block_the_others(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    # It fails on one name; what comes with that, and after it, is told once.
+    script = f'echo "$SENSORMEND_SENSOR" >> {runs}; test "$SENSORMEND_SENSOR" != bad'
+    box = Outbox(tmp_path / "box", ["pager"])
+    courier = Courier("pager", Command(["sh", "-c", script]), box, (0.01, 0.02))
+    courier.start()
+    bad = [alert(sensor=name).alerts[0] for name in ("first", "bad", "third")]
+    box.append(Delivery("alert", 0, 1, alerts=bad), 0)
+    box.append(alert(1, sensor="later"), 1)
+    until(lambda: box.backlog("pager") == 0)
+    assert courier.stop(5)
+    assert courier.state().lost == 1
+    box.close()
+    seen = runs.read_text().split()
+    assert [seen.count(name) for name in ("first", "third", "later")] == [1, 1, 1]
+    assert seen.count("bad") > 2
+
+
+def test_a_command_that_cannot_be_run_refuses_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "pager"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    sink = Command([str(program)])
+    sink.write(alert())
+    program.unlink()
+    with pytest.raises(SensormendError, match=r"cannot be run: No such file") as failed:
+        sink.write(alert())
+    assert not isinstance(failed.value, RefusedError)
 
 
 def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     began = time.monotonic()
     command = ["sh", "-c", f"(sleep 1; touch {mark}) & sleep 30"]
-    with Command(command, timeout=0.3) as sink, pytest.raises(SensormendError, match=r"sh did not end within 0.3 s"):
+    with (
+        Command(command, timeout=0.3) as sink,
+        pytest.raises(SensormendError, match=r"sh did not end within") as failed,
+    ):
         sink.write(alert())
+    assert str(failed.value) == "sh did not end within 0.3 s"
+    assert not isinstance(failed.value, RefusedError)
     assert time.monotonic() - began < 3
     time.sleep(1.0)
     assert not mark.exists()

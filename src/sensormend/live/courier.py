@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sensormend.errors import RefusedError
-from sensormend.live.deliveries import Delivery, Sink
+from sensormend.live.deliveries import Delivery, Sink, Standing
 from sensormend.live.outbox import Outbox
 
-__all__ = ["PAUSES", "Courier", "Standing"]
+__all__ = ["PAUSES", "Courier", "stop_all"]
 
 PAUSES = (0.5, 30.0)
 """Seconds between two tries: the first, and the longest, to which it doubles. A broker that restarts is back within a
@@ -25,31 +26,6 @@ REFUSALS = 6
 """How often a delivery is refused, within a quarter of a minute at the least, before a later one is tried."""
 
 _said = logging.getLogger("sensormend.live")
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How it stands with a sink.
-
-    Attributes
-    ----------
-    up
-        Whether the last try went well, and this one does not last too long; True before the first.
-    busy
-        Seconds since which it is at one delivery: a sink that hangs.
-    backlog, delivered, lost
-        Deliveries that wait, that it took since this process began, and that it will never get.
-    error
-        Why it is down; empty otherwise.
-    """
-
-    name: str
-    up: bool
-    busy: float
-    backlog: int
-    delivered: int
-    lost: int
-    error: str
 
 
 class Courier:
@@ -128,9 +104,13 @@ class Courier:
             if self._hung != began:
                 self._hung = began
                 _said.warning("%s: hangs: it has been at one delivery for %.0f s; others wait on disk", self.name, busy)
+        # Nothing that we know of ends it but `stop`: then nobody would be told that nothing is delivered any more.
+        dead = self._thread.ident is not None and not self._thread.is_alive() and self._deadline is None
+        if dead:
+            error = "nothing more is delivered until sensormend is started again"
         return Standing(
             self.name,
-            self._down_since is None and busy <= HANGING,
+            self._down_since is None and busy <= HANGING and not dead,
             busy,
             self._outbox.backlog(self.name),
             self._delivered,
@@ -143,11 +123,16 @@ class Courier:
 
         A sink that is down is not waited for: what is left is delivered after the next start.
         """
+        return stop_all([self], timeout)
+
+    def _end_by(self, deadline: float) -> None:
         with self._news:
-            self._deadline = time.monotonic() + timeout
+            self._deadline = deadline
             self._news.notify()
+
+    def _ended(self, deadline: float) -> bool:
         if self._thread.ident is not None:
-            self._thread.join(timeout)
+            self._thread.join(max(0.0, deadline - time.monotonic()))
         return self._outbox.backlog(self.name) == 0
 
     def _wake(self) -> None:
@@ -156,23 +141,31 @@ class Courier:
 
     def _run(self) -> None:
         try:
-            while not self._over():
-                try:
-                    tried = self._deliver_what_waits()
-                    if (self._down_since is None or not tried) and not self._over():
-                        self._deliver_provisional()
-                except OSError as error:
-                    # Of the disk under the outbox, which may be back later like any sink.
-                    self._note(error)
-                self._rest()
-        except Exception:
-            # The service goes on whatever happens here; what waits stays on disk.
-            _said.exception("%s: nothing more is delivered until sensormend is started again", self.name)
+            while self._go_on():
+                pass
         finally:
             try:
                 self._sink.close()
             except Exception as error:
                 _said.debug("%s: closing it failed: %s", self.name, error)
+
+    def _go_on(self) -> bool:
+        """Deliver what there is and wait for more; say whether there is anything left to do."""
+        try:
+            if self._over():
+                return False
+            tried = self._deliver_what_waits()
+            if (self._down_since is None or not tried) and not self._over():
+                self._deliver_provisional()
+        except Exception as error:
+            # No failure of the sink's: the disk under the outbox, say, which may be back later like any sink. Whatever
+            # it is, what waits stays on disk, and a courier that ends would deliver nothing for years.
+            _said.debug("%s: failed on the way to it", self.name, exc_info=True)
+            self._note(error)
+            if self._deadline is not None:
+                return False
+        self._rest()
+        return True
 
     def _rest(self) -> None:
         """Wait for something to deliver; after a failure for the pause to be over."""
@@ -285,6 +278,15 @@ class Courier:
         _said.error(
             "%s: %d deliveries are given up and lost to it: it refuses them, and took a later one", self.name, count
         )
+
+
+def stop_all(couriers: Sequence[Courier], timeout: float) -> bool:
+    """Stop couriers together, as `Courier.stop` stops one: it takes no longer for many than for one."""
+    deadline = time.monotonic() + timeout
+    for courier in couriers:
+        courier._end_by(deadline)
+    ended = [courier._ended(deadline) for courier in couriers]
+    return all(ended)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What goes out to sinks: rows, how each sensor is, and alerts."""
+"""What goes out to sinks: rows, how each sensor is, and alerts; and how it stands with a sink."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from sensormend.readings import Rows
 
-__all__ = ["STATES", "Alert", "Delivery", "Health", "Kind", "Sink"]
+__all__ = ["STATES", "Alert", "Delivery", "Health", "Kind", "Sink", "Standing"]
 
 STATES = ("well", "faulty", "silent")
 """What a sensor can be, as alerts see it."""
@@ -127,3 +127,28 @@ class Sink:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How it stands with a sink.
+
+    Attributes
+    ----------
+    up
+        Whether the last try went well, this one does not last too long, and there will be more; True before the first.
+    busy
+        Seconds since which it is at one delivery: a sink that hangs.
+    backlog, delivered, lost
+        Deliveries that wait, that it took since this process began, and that it will never get.
+    error
+        Why it is down; empty otherwise.
+    """
+
+    name: str
+    up: bool
+    busy: float
+    backlog: int
+    delivered: int
+    lost: int
+    error: str

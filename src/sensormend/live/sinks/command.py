@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.live.deliveries import Alert
 from sensormend.live.sinks.alerts import AlertSink
 from sensormend.live.sinks.messages import alert_message, text_of, whole
@@ -26,7 +26,8 @@ class Command(AlertSink):
     """Runs a program for each alert, without a shell.
 
     The alert is on standard input as JSON, and in `SENSORMEND_SENSOR`, `_VARIABLE`, `_STATE`, `_REASON`, `_SINCE` and
-    `_SENTENCE`. A program that ends with anything but 0, or takes longer than a minute, is run again later.
+    `_SENTENCE`. A program that ends with anything but 0 refuses the alert; one that cannot be run, or takes longer than
+    a minute, fails. It is run again later in both cases.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ class Command(AlertSink):
             if status:
                 said.seek(0)
                 last = said.read(10_000).decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
-                raise SensormendError(f"{program} ended with {status}{': ' if last else ''}{last}")
+                raise RefusedError(f"{program} ended with {status}{': ' if last else ''}{last}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
