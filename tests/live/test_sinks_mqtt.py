@@ -18,7 +18,7 @@ import pytest
 
 from post import alert, until
 from row_tables import YEAR_2019, network
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.live.courier import Courier
 from sensormend.live.deliveries import Delivery, Health, Kind
 from sensormend.live.outbox import Outbox
@@ -133,6 +133,25 @@ def test_names_of_all_kinds_become_levels(broker: Mosquitto) -> None:
     assert levels == ["a%2Fb", "%2B", "%23", "100 %25", "nul%00", "Straße 5", "half%ED%A0%80", "", "new%0Aline"]
     assert levels == [level(name) for name in names]
     assert [message["sensor"] for _, message, _ in listener.heard][:6] == [*names[:4], "nul\0", names[5]]
+
+
+def test_what_no_broker_could_take_is_refused_and_blocks_nothing(broker: Mosquitto, tmp_path: Path) -> None:
+    rows = network(1, 1).taken(slice(0, 1))
+    endless = replace(rows, sensors=("x" * 70_000,))
+    with open_sink(f"{broker.address}/long") as sink, pytest.raises(RefusedError, match=r"topic is too long") as failed:
+        sink.write(some(endless))
+    assert len(str(failed.value)) < 200
+    box = Outbox(tmp_path, ["broker"])
+    with listening(broker, "long/#") as listener:
+        courier = Courier("broker", open_sink(f"{broker.address}/long"), box, (0.01, 0.02))
+        courier.start()
+        box.append(some(endless), 0)
+        box.append(some(rows), 1)
+        until(lambda: len(listener.heard) == 1)
+        until(lambda: courier.state().lost == 1)
+        assert courier.stop(5)
+    box.close()
+    assert listener.topics() == ["long/cleaned/s0"]
 
 
 def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:

@@ -163,6 +163,36 @@ def test_a_delivery_is_written_as_a_whole_or_not_at_all(server: Postgres) -> Non
     assert ask(server, "SELECT value FROM whole") == [(3.0,)]
 
 
+def test_what_the_server_cannot_hold_is_refused_and_blocks_nothing(server: Postgres, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    endless = "".join(map(chr, random.integers(0x4E00, 0x9000, 5_000)))
+    with open_sink(f"{server.address}?table=limits") as sink:
+        with pytest.raises(RefusedError, match=r"index row requires"):
+            sink.write(day(one(1.0, sensor=endless)))
+        for reason in ("nul\0", "half\ud800"):
+            # The driver cannot even send these.
+            with pytest.raises(RefusedError, match=r"NUL|surrogates"):
+                sink.write(day(one(1.0), health=[Health("a", "", "faulty", reason, 0, None)]))
+        ask(
+            server,
+            """
+            CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN IF NEW.sensor = 'bad' THEN RAISE EXCEPTION 'not this one'; END IF; RETURN NEW; END $$;
+            CREATE TRIGGER no BEFORE INSERT ON limits FOR EACH ROW EXECUTE FUNCTION no()
+        """,
+        )
+    box = Outbox(tmp_path, ["postgres"])
+    courier = Courier("postgres", open_sink(f"{server.address}?table=limits"), box, (0.01, 0.02))
+    courier.start()
+    for number, name in enumerate(["bad", "good"]):
+        box.append(day(one(1.0, sensor=name)), number)
+    until(lambda: box.backlog("postgres") == 0)
+    assert courier.stop(5)
+    assert courier.state().lost == 1
+    box.close()
+    assert ask(server, "SELECT sensor FROM limits") == [("good",)]
+
+
 def test_without_a_table_it_is_called_sensormend(server: Postgres) -> None:
     with open_sink(f"{server.address}?connect_timeout=3") as sink:
         sink.write(day(one(1.0)))

@@ -5,72 +5,68 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.flags import REASONS
 from sensormend.io.metadata import iso
 from sensormend.live.deliveries import Alert, Health
 from sensormend.readings import ORIGINS, Rows
 
-__all__ = ["alert_message", "health_message", "moment", "moments", "row_messages", "text_of", "whole"]
+__all__ = ["FIELDS", "alert_message", "health_message", "row_fields", "row_messages", "stamp", "text_of", "whole"]
+
+FIELDS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+"""What a row says, by name."""
 
 
-def moment(time: int | None) -> str | None:
+def stamp(time: int | None) -> str | None:
     """Return a time as messages have it, which go to programs that would take one without a zone for their own.
 
     Examples
     --------
-    >>> moment(1_546_300_800_000_000)
+    >>> stamp(1_546_300_800_000_000)
     '2019-01-01T00:00:00Z'
     """
     return None if time is None else f"{iso(time)}Z"
 
 
-def moments(rows: Rows) -> list[str]:
-    """Return the times of rows."""
-    known = {time: f"{iso(time)}Z" for time in np.unique(rows.time).tolist()}
-    return [known[time] for time in rows.time.tolist()]
+def row_fields(
+    rows: Rows, *, known: Callable[[float], bool], named: Callable[[str], str] = str
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what each row says, in the order of `FIELDS`.
 
-
-def row_messages(rows: Rows, *, provisional: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield sensor, variable and message of each row."""
+    Parameters
+    ----------
+    known
+        Which numbers can be said; None is said for the others.
+    named
+        How names are written.
+    """
+    sensors, variables = list(map(named, rows.sensors)), list(map(named, rows.variables))
+    times = {time: stamp(time) for time in np.unique(rows.time).tolist()}
     columns = zip(
         rows.sensor.tolist(),
         rows.variable.tolist(),
-        moments(rows),
-        rows.value.tolist(),
+        rows.time.tolist(),
+        *(_said(column, known) for column in (rows.value, rows.cleaned, rows.lower, rows.upper)),
         rows.n.tolist(),
-        rows.cleaned.tolist(),
-        rows.lower.tolist(),
-        rows.upper.tolist(),
         rows.flag.tolist(),
         rows.reason.tolist(),
         rows.origin.tolist(),
         strict=True,
     )
-    for sensor, variable, time, value, n, cleaned, lower, upper, flag, reason, origin in columns:
-        name, kind = rows.sensors[sensor], rows.variables[variable]
-        yield (
-            name,
-            kind,
-            {
-                "sensor": name,
-                "variable": kind,
-                "time": time,
-                "value": _finite(value),
-                "n": n,
-                "cleaned": _finite(cleaned),
-                "lower": _finite(lower),
-                "upper": _finite(upper),
-                "flag": flag,
-                "reason": REASONS[reason],
-                "origin": ORIGINS[origin] or None,
-                "provisional": provisional,
-            },
-        )
+    for sensor, variable, time, value, cleaned, lower, upper, n, flag, reason, origin in columns:
+        numbers = (value, n, cleaned, lower, upper, flag)
+        yield (sensors[sensor], variables[variable], times[time], *numbers, REASONS[reason], ORIGINS[origin] or None)
+
+
+def row_messages(rows: Rows, *, provisional: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield sensor, variable and message of each row."""
+    for fields in row_fields(rows, known=math.isfinite):
+        yield fields[0], fields[1], {**dict(zip(FIELDS, fields, strict=True)), "provisional": provisional}
 
 
 def health_message(health: Health) -> dict[str, Any]:
@@ -80,8 +76,8 @@ def health_message(health: Health) -> dict[str, Any]:
         "variable": health.variable,
         "state": health.state,
         "reason": health.reason,
-        "since": moment(health.since),
-        "heard": moment(health.heard),
+        "since": stamp(health.since),
+        "heard": stamp(health.heard),
     }
 
 
@@ -93,8 +89,8 @@ def alert_message(alert: Alert) -> dict[str, Any]:
         "state": alert.state,
         "before": alert.before,
         "reason": alert.reason,
-        "since": moment(alert.since),
-        "at": moment(alert.at),
+        "since": stamp(alert.since),
+        "at": stamp(alert.at),
         "sentence": alert.sentence,
     }
 
@@ -115,5 +111,5 @@ def whole(text: str) -> str:
     return re.sub("[\0\ud800-\udfff]", "\ufffd", text)
 
 
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+def _said(column: NDArray[np.float64], known: Callable[[float], bool]) -> list[float | None]:
+    return [number if known(number) else None for number in column.tolist()]

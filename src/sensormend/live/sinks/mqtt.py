@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.live.addresses import host_of, login_of, plain, topic_of
 from sensormend.live.deliveries import Alert, Delivery, Health, Kind, Sink
 from sensormend.live.sinks.alerts import AlertSink
@@ -169,7 +169,7 @@ class _Link:
             start, count = self._confirmed, 0
             for topic, payload, retain in messages:
                 self._wait(lambda: self._confirmed - start > count - IN_FLIGHT)  # noqa: B023
-                sent = self._client.publish(topic, payload, qos=1, retain=retain)
+                sent = self._sent(topic, payload, retain=retain)
                 if sent.rc != self._mqtt.MQTT_ERR_SUCCESS:
                     raise SensormendError(f"{self._shown}: {self._mqtt.error_string(sent.rc)}")
                 count += 1
@@ -187,6 +187,13 @@ class _Link:
         if client is not None:
             client.disconnect()
             client.loop_stop()
+
+    def _sent(self, topic: str, payload: bytes, *, retain: bool) -> Any:
+        try:
+            return self._client.publish(topic, payload, qos=1, retain=retain)
+        except ValueError as error:
+            # No broker could take it: a topic has 65,535 bytes at most.
+            raise RefusedError(f"{self._shown}: {topic[:60]!r} cannot be published: {error}") from None
 
     def _connect(self) -> None:
         mqtt = self._mqtt

@@ -8,11 +8,10 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from sensormend.errors import RefusedError, SensormendError
-from sensormend.flags import REASONS
 from sensormend.io.postgres import _parts, _psycopg, shown, split_address
 from sensormend.live.deliveries import Delivery, Health, Kind, Sink
-from sensormend.live.sinks.messages import moment, moments, whole
-from sensormend.readings import ORIGINS, Rows
+from sensormend.live.sinks.messages import row_fields, stamp, whole
+from sensormend.readings import Rows
 
 __all__ = ["TABLE", "PostgresSink"]
 
@@ -55,8 +54,9 @@ WAITS = {
 
 SETUP = "SET statement_timeout = '120s'; SET lock_timeout = '30s'"
 
-PERMANENT = ("22", "23", "42", "3F")
-"""Classes of errors that trying again does not mend: the data, a constraint, a name or a right, a schema."""
+PERMANENT = ("0A", "21", "22", "23", "3F", "42", "44", "54", "P0")
+"""Classes of errors that trying again does not mend: what the server cannot do, the data, a constraint, a schema, a
+name or a right, a view, a limit (of a key's length, say), and what a trigger of the user's says."""
 
 
 class PostgresSink(Sink):
@@ -104,10 +104,9 @@ class PostgresSink(Sink):
         except RefusedError:
             self.close()
             raise
-        except (self._psycopg.Error, OSError) as error:
+        except (self._psycopg.Error, OSError, ValueError, OverflowError) as error:
             self.close()
-            code = getattr(error, "sqlstate", None) or ""
-            kind = RefusedError if code[:2] in PERMANENT else SensormendError
+            kind = RefusedError if self._permanent(error) else SensormendError
             raise kind(f"{self._shown}: {_one_line(error)}") from None
 
     def close(self) -> None:
@@ -115,6 +114,12 @@ class PostgresSink(Sink):
         server, self._server = self._server, None
         if server is not None:
             server.close()
+
+    def _permanent(self, error: Exception) -> bool:
+        """Say whether it is the delivery; what the driver cannot even send has no code."""
+        code = getattr(error, "sqlstate", None) or ""
+        unsent = (self._psycopg.DataError, ValueError, OverflowError)
+        return code[:2] in PERMANENT or (not code and isinstance(error, unsent))
 
     def _connect(self) -> None:
         self._server = self._psycopg.connect(**self._where, autocommit=True)
@@ -202,25 +207,8 @@ class PostgresSink(Sink):
 
 
 def _row_lines(rows: Rows, *, provisional: bool) -> Iterable[tuple[Any, ...]]:
-    sensors, variables = [whole(name) for name in rows.sensors], [whole(name) for name in rows.variables]
-    columns = zip(
-        rows.sensor.tolist(),
-        rows.variable.tolist(),
-        moments(rows),
-        rows.value.tolist(),
-        rows.n.tolist(),
-        rows.cleaned.tolist(),
-        rows.lower.tolist(),
-        rows.upper.tolist(),
-        rows.flag.tolist(),
-        rows.reason.tolist(),
-        rows.origin.tolist(),
-        strict=True,
-    )
-    for sensor, variable, time, value, n, cleaned, lower, upper, flag, reason, origin in columns:
-        numbers = (_known(value), n, _known(cleaned), _known(lower), _known(upper), flag)
-        words = (REASONS[reason], ORIGINS[origin] or None, provisional)
-        yield (sensors[sensor], variables[variable], time, *numbers, *words)
+    for fields in row_fields(rows, known=lambda number: not math.isnan(number), named=whole):
+        yield (*fields, provisional)
 
 
 def _health_line(health: Health) -> tuple[Any, ...]:
@@ -229,13 +217,9 @@ def _health_line(health: Health) -> tuple[Any, ...]:
         whole(health.variable),
         health.state,
         health.reason,
-        moment(health.since),
-        moment(health.heard),
+        stamp(health.since),
+        stamp(health.heard),
     )
-
-
-def _known(number: float) -> float | None:
-    return None if math.isnan(number) else number
 
 
 def _gathered(columns: dict[str, str]) -> Any:
