@@ -284,9 +284,12 @@ class Staging:
         # An answer that is not fetched to its end keeps the connection busy.
         try:
             rows: list[tuple[Any, ...]] = self._engine.execute(sql, given).fetchall()
-        except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
-            if "read_csv" in sql or "read_parquet" in sql:
-                raise  # rather the file's fault, and said so there
+        except duckdb.Error as error:
+            # A file of ours in it: the disk is full. Else it is rather the fault of what is read, and said there.
+            ours = any(str(path) in str(error) for path in (self.path, self.folder / "tmp"))
+            lacking = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
+            if not ours and (not lacking or "read_csv" in sql or "read_parquet" in sql):
+                raise
             raise SensormendError(f"{self.folder}: no room to stage readings: {reason_of(error)}") from None
         return rows
 
