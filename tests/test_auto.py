@@ -606,3 +606,22 @@ def test_having_waited_is_remembered(tmp_path: Path) -> None:
         other.update(readings[..., 1])
         assert other.periods == 1
     assert model.periods == 0
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-6])
+@pytest.mark.parametrize("huge", [1e35, 1e40, 1e90, -1e99])
+def test_one_absurd_reading_does_not_end_the_model(huge: float, unit: float) -> None:
+    random, model = np.random.default_rng(0), AutoOLRTR()
+    hours = np.sin(np.arange(24) / 24 * 2 * np.pi)
+    for day in range(12):
+        level = 10 + 3 * random.normal() + 5 * hours + np.arange(8)[:, None]
+        readings = unit * (level + 0.3 * random.normal(size=(8, 24)))
+        sound = readings.copy()
+        if day in (0, 7):
+            readings[3, 5] = huge
+        result = model.update(readings)
+    assert not result.faulty.any()
+    np.testing.assert_array_equal(result.cleaned, sound)
+    gap = readings.copy()
+    gap[3, 5:9] = np.nan
+    assert np.abs(model.estimate(gap).cleaned - sound).max() < 2 * unit

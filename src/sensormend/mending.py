@@ -156,6 +156,10 @@ class Mender:
         twin._rows, twin._row_of_name = dict(self._rows), self._row_of_name.copy()
         return twin._mend(period, readings, learning=False)
 
+    def pass_by(self, readings: Readings, period: int) -> Mended:
+        """Give a period its rows without a judgement, and learn nothing: the model cannot take it."""
+        return self._mend(self._period_of(readings, period), readings, learning=None)
+
     def twin(self) -> Mender:
         """Return a mender with the same settings and the same model that has seen no reading."""
         twin = copy.copy(self)
@@ -200,7 +204,7 @@ class Mender:
             raise InputError("readings of several periods in one push; give each period's readings on their own")
         return int(first)
 
-    def _mend(self, period: int, readings: Readings, *, learning: bool = True) -> Mended:
+    def _mend(self, period: int, readings: Readings, *, learning: bool | None = True) -> Mended:
         grid, times = self.grid, self.grid.times_of(period)
         rows = self._rows_of(readings)
         variable = self._variables_of(readings)
@@ -234,11 +238,11 @@ class Mender:
             _reading_rows(slots, readings, placed, listed, _either(hidden, real)) if self._per_reading else None,
         )
 
-    def _recover(self, minibatch: FloatArray, labels: list[str], learning: bool) -> Recovery:
-        if not labels:
-            nothing = np.zeros(minibatch.shape)
-            fibers = np.zeros(minibatch.shape[:2], dtype=bool)
-            return Recovery(nothing, nothing, nothing > 0, nothing, nothing, nothing, fibers, fibers, fibers,
+    def _recover(self, minibatch: FloatArray, labels: list[str], learning: bool | None) -> Recovery:
+        """Ask the model, and let it learn or not; None does not even ask."""
+        if not labels or learning is None:
+            cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
+            return Recovery(minibatch, 0.0 * cells, cells, minibatch, minibatch, minibatch, fibers, fibers, fibers,
                             np.zeros(fibers.shape), np.full(fibers.shape, ""), 0)  # fmt: skip
         try:
             return (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)

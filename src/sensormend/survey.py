@@ -14,7 +14,7 @@ from sensormend.options import Options, in_words
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Survey", "believable", "fill_values", "look", "look_at_start", "time_grid"]
+__all__ = ["FAR", "Survey", "believable", "check_grid", "fill_values", "look", "look_at_start", "time_grid"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -154,11 +154,21 @@ def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
         notes.append(f"readings every {in_words(finer)} are averaged over {in_words(step)}")
     if options.step is None and period % step:
         step = _coarser(step, period)
+    return _grid(step, period, _early(time, step)), notes
+
+
+def check_grid(options: Options) -> None:
+    """Refuse a step that fits into no period before the first reading has come."""
+    if options.step is not None:
+        _grid(options.step, options.period or _period(options.step, LEAST_PERIODS * DAY), 0)
+
+
+def _grid(step: int, period: int, early: int) -> Grid:
     if period > TOO_MANY * step:
         raise ConfigError(f"a step of {in_words(step)} gives a period of {in_words(period)} {period // step:,} slots")
     if period < 2 * step:
         raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; say a longer one")
-    return Grid(step, period, _early(time, step)), notes
+    return Grid(step, period, early)
 
 
 def _step(gaps: NDArray[np.int64], owner: NDArray[np.integer]) -> int:

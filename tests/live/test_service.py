@@ -281,9 +281,12 @@ def test_one_thing_may_have_a_name_in_the_feed_and_none_in_the_archive(readings:
     options = Options.of(step="1h", period="1d", one_pass=True)
     clean_archive(write_csv(tmp_path / "half.csv", joined(parts[:8])), tmp_path / "old", options)
     named = [replace(part, variables=("temp",)) for part in parts[8:]]
-    service = watched(tmp_path / "named", named, start_from=tmp_path / "old")
+    service = watched(tmp_path / "named", named, start_from=tmp_path / "old", variables=["temp"])
     watched(tmp_path / "plain", parts[8:], start_from=tmp_path / "old")
     assert service.status().rejected == 0
+    # Which one it is is not guessed: humidity would be judged as if it were temperature.
+    service = watched(tmp_path / "unsaid", named, start_from=tmp_path / "old")
+    assert service.status().rejected == sum(map(len, named))
     same_rows(contents(tmp_path / "named"), contents(tmp_path / "plain"))
 
 
@@ -295,7 +298,7 @@ def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path:
     def write(number: int) -> None:
         if number == 8:
             notes.write_text("sensor,from,to,action\ns01,2020-01-11,2020-01-12,ignore\n")
-            service._looked = 0.0  # as if five seconds had passed
+            service._notes._next = 0.0  # as if five seconds had passed
 
     service = Service(
         settings(tmp_path / "out", maintenance=notes), lambda mark, memory: Given(parts, mark, stop=write)

@@ -58,12 +58,12 @@ def watermark(sensors: int, hours: int, mark: Watermark | None = None) -> Waterm
     return mark
 
 
-def test_two_sensors_and_a_tenth_have_to_be_there() -> None:
+def test_two_sensors_and_a_quarter_have_to_be_there() -> None:
     mark = watermark(50, 3)
     assert mark.time == START + 2 * HOUR
-    mark.see(np.arange(4), np.full(4, START + 20 * HOUR))
+    mark.see(np.arange(12), np.full(12, START + 20 * HOUR))
     assert mark.time == START + 2 * HOUR
-    mark.see(np.array([4]), np.array([START + 20 * HOUR]))
+    mark.see(np.array([12]), np.array([START + 20 * HOUR]))
     assert mark.time == START + 20 * HOUR
 
 
@@ -109,23 +109,23 @@ def test_late_readings_are_kept_with_the_others_once_for_each_record(tmp_path: P
     kept = Kept(tmp_path / "kept")
     kept.put(7, some(6), record=10)
     late = some(2, names="axy", start=START + 100 * HOUR)
-    readings, new = kept.add(7, late, record=12)
+    readings, new = kept.add(7, [(12, late)])
     assert len(readings) == 8
     assert new.tolist() == [False] * 6 + [True] * 2
     assert [readings.sensors[code] for code in readings.sensor[6:]] == ["a", "x"]
     # The same record once more, as after a crash, and then a later one.
-    again, _ = kept.add(7, late, record=12)
+    again, _ = kept.add(7, [(12, late)])
     np.testing.assert_array_equal(again.time, readings.time)
-    more, new = kept.add(7, some(1), record=15)
+    more, new = kept.add(7, [(15, some(1, start=START + 50 * HOUR))])
     assert (len(more), int(new.sum())) == (9, 1)
     kept.sync()
     # A restart that is before both finds what there was before them.
-    older, new = kept.add(7, late, record=12)
+    older, new = kept.add(7, [(12, late)])
     assert (len(older), int(new.sum())) == (8, 2)
 
 
 def test_readings_of_a_period_that_never_was_are_all_late(tmp_path: Path) -> None:
-    readings, new = Kept(tmp_path).add(3, some(4), record=1)
+    readings, new = Kept(tmp_path).add(3, [(1, some(4))])
     assert (len(readings), int(new.sum())) == (4, 4)
 
 

@@ -31,6 +31,10 @@ DECIDE = (7, 30)
 
 SAMPLE = 4096
 
+FARTHEST = 1e12
+"""Widths from the centre beyond which a reading is no farther off: the squares of those of 1e40 are more than the
+moments, in single precision, can hold, and one such reading would end the model."""
+
 
 @dataclass(eq=False)
 class Scales:
@@ -98,7 +102,7 @@ class Scales:
         scaled[bent] = np.arcsinh(readings[bent] / self.bend[variable[bent], None])
         scaled -= self.centre[variable][:, None]
         scaled /= np.where(self.width > 0, self.width, 1.0)[variable][:, None]
-        return scaled
+        return np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
 
     def backward(self, scaled: FloatArray, variable: np.ndarray[tuple[int], np.dtype[np.intp]]) -> FloatArray:
         """Undo `forward`. A quantity that is never negative does not become so."""

@@ -108,7 +108,8 @@ class RowWriter:
     def rewrite(self, path: Path, rows: Rows) -> None:
         """Give a file that is there other rows; whoever reads it has the old ones or the new ones."""
         with_variable = self._know(rows)
-        self._unsynced.append(self._copy(_columns_of(rows, with_variable), path, with_variable))
+        # It takes the place of rows that nobody could make again.
+        self._unsynced.append(self._copy(_columns_of(rows, with_variable), path, with_variable, safely=True))
 
     def sync(self) -> None:
         """Return when everything written is on the disk and would outlast a power cut."""
@@ -156,7 +157,7 @@ class RowWriter:
             )
         self._names[kind] = names
 
-    def _copy(self, columns: dict[str, NDArray[Any]], path: Path, with_variable: bool) -> Path:
+    def _copy(self, columns: dict[str, NDArray[Any]], path: Path, with_variable: bool, *, safely: bool = False) -> Path:
         # Not .parquet until it is whole: whoever reads the folder while it grows takes every .parquet there.
         beside = path.with_name(f"{path.name}.new")
         try:
@@ -165,6 +166,8 @@ class RowWriter:
             self._engine.execute(
                 f"COPY ({_selection(with_variable)}) TO {literal(beside)} (FORMAT parquet, USE_TMP_FILE false)"
             )
+            if safely:
+                sync(beside)
             os.replace(beside, path)
             self._files += 1
         except (OSError, duckdb.Error) as error:

@@ -10,7 +10,7 @@ from sensormend.live.deliveries import Alert
 from sensormend.mending import Mended
 from sensormend.readings import Readings
 
-__all__ = ["Event", "Final", "Late", "Refused", "Told"]
+__all__ = ["Event", "Failed", "Final", "Late", "Refused", "Told"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,4 +43,11 @@ class Refused:
     rejected: Sequence[Rejected]
 
 
-Event = Final | Late | Told | Refused
+@dataclass(frozen=True)
+class Failed:
+    """Something that cannot be done with what came; it is said, and the rest goes on."""
+
+    error: str
+
+
+Event = Final | Late | Told | Refused | Failed

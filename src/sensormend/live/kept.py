@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,16 +33,25 @@ class Kept:
         """Keep the readings of a period that this record closed."""
         self._write(period, readings, np.full(len(readings), record, dtype=np.int64), record)
 
-    def add(self, period: int, late: Readings, record: int) -> tuple[Readings, BoolArray]:
-        """Keep late readings too; return all of the period's, and which of them are these."""
+    def add(self, period: int, late: Sequence[tuple[int, Readings]]) -> tuple[Readings, BoolArray]:
+        """Keep late readings too, each with its record; return all of the period's, and which of them are new.
+
+        One that is there already is not kept again.
+        """
         readings, records, closed = self._read(period)
         if readings is None:
-            readings = late.taken(slice(0, 0))
-        before = records < record
-        together = _joined(readings.taken(before), late)
-        records = np.concatenate([records[before], np.full(len(late), record, dtype=np.int64)])
-        self._write(period, together, records, closed)
-        return together, records == record
+            readings = late[0][1].taken(slice(0, 0))
+        before = records < late[0][0]
+        together, records = readings.taken(before), records[before]
+        for record, more in late:
+            together = _joined(together, more)
+            records = np.concatenate([records, np.full(len(more), record, dtype=np.int64)])
+        new = np.arange(len(records)) >= before.sum()
+        stays = ~new | _first_said(together)
+        together, records, new = together.taken(stays), records[stays], new[stays]
+        if new.any() or not before.all():
+            self._write(period, together, records, closed, safely=True)
+        return together, new
 
     def drop(self, before: int) -> None:
         """Forget the periods before this one."""
@@ -61,10 +71,15 @@ class Kept:
     def _file(self, period: int) -> Path:
         return self.folder / f"{period}.kept"
 
-    def _write(self, period: int, readings: Readings, records: NDArray[np.int64], closed: int) -> None:
+    def _write(
+        self, period: int, readings: Readings, records: NDArray[np.int64], closed: int, *, safely: bool = False
+    ) -> None:
         content = pack({"closed": closed}, {"records": records, "readings": _bytes(readings_to_bytes(readings))})
         with beside(self._file(period)) as new:
             new.write_bytes(content)
+            if safely:
+                # It takes the place of what no journal can bring back.
+                sync(new)
         self._unsynced.add(self._file(period))
 
     def _read(self, period: int) -> tuple[Readings | None, NDArray[np.int64], int]:
@@ -79,6 +94,16 @@ class Kept:
 
 def _bytes(content: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(content, dtype=np.uint8)
+
+
+def _first_said(readings: Readings) -> BoolArray:
+    """Say which readings are not repetitions of earlier ones, to the last bit."""
+    columns = [readings.sensor, readings.variable, readings.time, readings.value.view(np.int64)]
+    order = np.lexsort((np.arange(len(readings)), *columns))
+    first = np.ones(len(readings), dtype=bool)
+    if len(readings) > 1:
+        first[order[1:]] = np.any([np.diff(column[order]) != 0 for column in columns], axis=0)
+    return first
 
 
 def _joined(first: Readings, then: Readings) -> Readings:

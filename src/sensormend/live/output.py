@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple
 from pathlib import Path
@@ -23,7 +23,7 @@ from sensormend.live.ledger import Ledger
 from sensormend.live.stream import Stream
 from sensormend.options import in_words
 from sensormend.places import Places
-from sensormend.readings import DAY, Rows
+from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Output"]
 
@@ -63,6 +63,7 @@ class Output:
         self._rejected = Ledger(folder / "rejected.csv", REJECTED_HEADER, told.get("rejected", 0), limit=REJECTED_LIMIT)
         self._settled: list[FaultInterval] = []
         self._tidied = told.get("tidied", -1)
+        self._late: dict[int, tuple[int, list[tuple[int, Readings]]]] = {}
         self._started, self._surroundings = now(), surroundings()
 
     def state(self) -> dict[str, int]:
@@ -74,21 +75,26 @@ class Output:
         self.writer.write(event.mended.asked, start)
         self._kept.put(event.mended.period, event.readings, record)
 
-    def late(self, event: Late, stream: Stream, record: int) -> Rows:
-        """Correct the rows that late readings belong to, and return them."""
+    def hold(self, event: Late, record: int, place: int) -> None:
+        """Hold late readings back: many of one period cost hardly more than one."""
+        _, held = self._late.get(event.period, (0, []))
+        self._late[event.period] = (place, [*held, (record, event.readings)])
+
+    def late(self, stream: Stream) -> Iterator[tuple[int, int, Rows, int]]:
+        """Correct rows by the late readings that were held back, period by period.
+
+        Yields the place of the last event that it follows from, the period, its corrected rows, and how many of the
+        readings were new.
+        """
         assert stream.mender is not None
-        readings, late = self._kept.add(event.period, event.readings, record)
         survey, options = stream.survey, stream.options
-        return correct(
-            self.writer,
-            self.folder,
-            stream.mender.grid,
-            event.period,
-            readings,
-            late,
-            [survey.fill.get(name, ()) for name in readings.variables],
-            [options.valid_of(name) for name in readings.variables],
-        )
+        for period, (place, held) in sorted(self._late.items(), key=lambda entry: entry[1][0]):
+            readings, new = self._kept.add(period, held)
+            fill = [survey.fill.get(name, ()) for name in readings.variables]
+            valid = [options.valid_of(name) for name in readings.variables]
+            rows = correct(self.writer, self.folder, stream.mender.grid, period, readings, new, fill, valid)
+            yield place, period, rows, int(new.sum())
+            del self._late[period]
 
     def refuse(self, rejected: Sequence[Rejected], received: int) -> None:
         """Note what was refused."""

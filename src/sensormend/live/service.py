@@ -8,31 +8,33 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import SensormendError
 from sensormend.files import locked
 from sensormend.io.metadata import iso
-from sensormend.live.arrivals import Arrived, Source, clock
+from sensormend.live.addresses import plain
+from sensormend.live.arrivals import Arrived, Source
+from sensormend.live.clockwork import Clockwork
 from sensormend.live.courier import Courier
 from sensormend.live.deliveries import Alert, Delivery, Kind
-from sensormend.live.events import Event, Late, Refused, Told
+from sensormend.live.events import Event, Failed, Late, Refused, Told
+from sensormend.live.insisting import Insisting, StoppedError
 from sensormend.live.journal import End, Happening, Journal, Noted, Tick, follow
 from sensormend.live.logs import Once, say
 from sensormend.live.memory import Memory
 from sensormend.live.metrics import NoMetrics
+from sensormend.live.notes import Notes
 from sensormend.live.outbox import Outbox
 from sensormend.live.output import Output
 from sensormend.live.settings import Settings
-from sensormend.maintenance import Maintenance
+from sensormend.live.stream import UNKNOWN
 from sensormend.mending import NEVER
-from sensormend.readings import SECOND, Rows
+from sensormend.readings import Rows
 
 __all__ = ["Service", "Status"]
-
-_Result = TypeVar("_Result")
 
 _log = logging.getLogger("sensormend.live")
 
@@ -43,8 +45,11 @@ CHECKPOINT, JOURNAL = 20.0, 64 << 20
 """Seconds between two checkpoints, and bytes of journal from which one is made at once: what a restart goes through
 again at most."""
 
-DESCRIBE, LOOK = 5.0, 5.0
-"""Seconds between two writings of faults.csv and the like, and between two looks at maintenance.csv."""
+DESCRIBE, OFTEN = 5.0, 10.0
+"""Seconds between two writings of faults.csv and the like; at least so many times as long as one takes."""
+
+GATHER = 1.0
+"""Seconds for which late readings are gathered: a day of 1,000 sensors takes a tenth of one, for any number of them."""
 
 SHARE = 1.0
 """Provisional results take at most half of the time: after each the stream goes on for as long."""
@@ -52,8 +57,11 @@ SHARE = 1.0
 DRAIN = 10.0
 """Seconds in which sinks may take what waits for them when the service ends; the rest waits on disk."""
 
-RETRY = 1.0
-"""Seconds between two tries to write to a disk that is full."""
+HINTS = {UNKNOWN: {"hint": "name all that will come in variables; with --from, the one that the archive has"}}
+"""What is said beside a reason for which something can be done."""
+
+COMPLAINTS = 100
+"""Different things that are said once; there are fewer, unless somebody makes them up."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +76,6 @@ class Status:
     reached: int | None
     faulty: int
     silent: int
-
-
-class _Stopped(Exception):  # noqa: N818
-    """Somebody wants it to end while it cannot go on."""
 
 
 class Service:
@@ -110,18 +114,18 @@ class Service:
         self.metrics = metrics or NoMetrics()
         self._memory = Memory(self.out)
         self._stopping = threading.Event()
-        self._counts = dict.fromkeys(("events", "periods", "late", "rejected"), 0)
-        self._mark: Any = None
-        self._anchor = (NEVER, time.monotonic())
-        self._saved = self._described = time.monotonic()
-        self._looked = float("-inf")
-        self._noted: tuple[int, int] | None = None
+        self._counts = dict.fromkeys(("periods", "late", "rejected"), 0)
+        # Where to go on holds for the source that said so, and for no other one.
+        self._whose, self._mark = plain(settings.source), None
+        self._clockwork, self._notes = Clockwork(), Notes(settings.options.maintenance)
+        self._saved = time.monotonic()
+        self._describe_at = 0.0
+        self._late_since: float | None = None
         self._news = self._closed = False
         self._shown, self._free_at = NEVER, 0.0
-        self._full = Once(_log, "the disk cannot be written", "the disk can be written again")
-        self._illegible = Once(
-            _log, "the notes on maintenance cannot be read; what they said before holds", "they can be read again"
-        )
+        self._insist = Insisting(self._stopping, self.metrics)
+        self._untidy = Once(_log, "files of old dates cannot be put in order", "they are in order again")
+        self._complaints: set[str] = set()
 
     def stop(self) -> None:
         """End soon; nothing is closed, and nothing is lost."""
@@ -153,13 +157,13 @@ class Service:
             self._memory.begin()
             try:
                 self._watch(stack)
-            except _Stopped:
-                say(_log, logging.WARNING, "stopped while the disk was full; the journal has all that was acknowledged")
+            except StoppedError as why:
+                say(_log, logging.WARNING, f"stopped {why}; the journal has all that was acknowledged")
 
     def _watch(self, stack: ExitStack) -> None:
         settings, state = self.settings, self._memory.folder
         self.stream, told = self._memory.recall(settings)
-        self._mark = told.get("mark")
+        self._mark = self._ours(told.get("mark"))
         self._counts |= told.get("counts", {})
         tables = told.get("tables")
         self._output = Output(
@@ -186,18 +190,18 @@ class Service:
         """Go through what the journal has and no checkpoint knows."""
         count = 0
         for number, happening in self._journal.read(start):
+            if self._stopping.is_set():
+                raise StoppedError("while it went through the journal again")
             self._go_through(number, happening)
             count += 1
         if count:
             say(_log, logging.INFO, "went through the journal again", records=count)
-        heard = self.stream.pace.heard
-        since = 0.0 if heard is None else (clock() - heard) / SECOND
-        self._anchor = (self.stream.watermark.time, time.monotonic() - max(since, 0.0))
 
     def _loop(self, source: Source) -> None:
         while not self._stopping.is_set():
             self._take_notes()
             arrived = self._insist(partial(source.read, WAIT))
+            self._clockwork.look(source, self.stream.watermark.time)
             self.metrics.connected(source.connected)
             if arrived is None:
                 self._happen(End())
@@ -206,8 +210,10 @@ class Service:
                 self._happen(arrived)
             elif self._silent(source):
                 self._happen(Tick(self._time(source)))
+            if self._late_since is not None and time.monotonic() - self._late_since > GATHER:
+                self._settle_late()
             self._show(self._time(source), live=source.live)
-            if self._news and time.monotonic() - self._described > DESCRIBE:
+            if self._news and time.monotonic() > self._describe_at:
                 self._describe()
             if self._due():
                 self._checkpoint()
@@ -215,101 +221,107 @@ class Service:
 
     def _happen(self, happening: Happening) -> None:
         """Write it down, have it acknowledged, and do what follows."""
+        if isinstance(happening, Arrived) and happening.mark is not None:
+            happening = replace(happening, mark=[self._whose, happening.mark])
         number = self._insist(lambda: self._journal.write(happening))
         if isinstance(happening, Arrived):
             happening.acknowledge()
         self._go_through(number, happening)
 
+    def _ours(self, mark: Any) -> Any:
+        """Return where to go on, if it was our source that said so."""
+        return mark[1] if mark and mark[0] == self._whose else None
+
     def _go_through(self, number: int, happening: Happening) -> None:
         reached = self.stream.watermark.time
         received = happening.received if isinstance(happening, Arrived) else 0
         began = time.monotonic()
-        for event in follow(self.stream, happening):
-            self._counts["events"] += 1
+        for index, event in enumerate(follow(self.stream, happening)):
+            # Where other settings make something else of the journal after a crash, no later record's numbers move.
+            place = number << 20 | index
             seconds = time.monotonic() - began
-            self._insist(partial(self._put, event, number, received, seconds))
+            self._insist(partial(self._put, event, number, place, received, seconds))
             self._seen(event)
             began = time.monotonic()
         if isinstance(happening, Arrived):
-            self._mark = self._mark if happening.mark is None else happening.mark
+            self._mark = self._mark if happening.mark is None else self._ours(happening.mark)
             self.metrics.came(len(happening.readings), self.stream.watermark.newest)
             if self.stream.watermark.time > reached:
-                self._anchor = (self.stream.watermark.time, time.monotonic())
+                self._clockwork.moved(self.stream.watermark.time)
 
-    def _put(self, event: Event, number: int, received: int, seconds: float) -> None:
+    def _put(self, event: Event, number: int, place: int, received: int, seconds: float) -> None:
         """Write down what follows from a record; it may be done again."""
         if isinstance(event, Refused):
             self._output.refuse(event.rejected, received)
             self._counts["rejected"] += len(event.rejected)
             for reason, count in Counter(one.reason for one in event.rejected).items():
                 self.metrics.rejected(reason, count)
+                first = next(one for one in event.rejected if one.reason == reason)
+                self._complain(f"refused: {reason}", where=first.where, what=first.text, **HINTS.get(reason, {}))
             return
+        if isinstance(event, Failed):
+            self._complain(event.error)
+            return
+        if isinstance(event, Late):
+            self._output.hold(event, number, place)
+            self._late_since = self._late_since or time.monotonic()
+            return
+        # Deliveries keep the order of their numbers.
+        self._correct()
         self._news = True
         if isinstance(event, Told):
-            self._deliver("alert", event.alerts[0].at, event.alerts[0].at, alerts=event.alerts)
+            self._deliver(place, "alert", event.alerts[0].at, event.alerts[0].at, alerts=event.alerts)
             for alert in event.alerts:
                 say(_log, logging.INFO if alert.state == "well" else logging.WARNING, alert.sentence)
             return
-        grid = self.stream.grid
-        assert grid is not None
-        if isinstance(event, Late):
-            start = grid.start_of(event.period)
-            rows = self._output.late(event, self.stream, number)
-            if len(rows):
-                self._deliver("late", start, start + grid.period, rows)
-                self._counts["late"] += len(event.readings)
-                self.metrics.late(len(event.readings))
-            else:
-                self.metrics.repeated(len(event.readings))
-            return
-        start, rows = grid.start_of(event.mended.period), event.mended.rows
+        assert self.stream.grid is not None
+        start, rows = self.stream.grid.start_of(event.mended.period), event.mended.rows
         self._output.final(event, start, number)
         if len(rows):
-            self._deliver("final", start, start + grid.period, rows)
+            self._deliver(place, "final", start, start + self.stream.grid.period, rows)
         self._counts["periods"] += 1
         self._closed = True
         self.metrics.period(seconds)
         say(_log, logging.DEBUG, "period final", start=iso(start), rows=len(rows), seconds=round(seconds, 3))
 
+    def _settle_late(self) -> None:
+        self._insist(self._correct)
+
+    def _correct(self) -> None:
+        """Correct the rows of late readings that were held back."""
+        if self._late_since is None:
+            return
+        grid = self.stream.grid
+        assert grid is not None
+        for place, period, rows, count in self._output.late(self.stream):
+            if len(rows):
+                start = grid.start_of(period)
+                self._deliver(place, "late", start, start + grid.period, rows)
+            self._counts["late"] += count
+            self.metrics.late(count)
+        self._late_since = None
+
+    def _complain(self, text: str, **fields: object) -> None:
+        """Say something once; it is counted, and would be said for every reading."""
+        if text not in self._complaints and len(self._complaints) < COMPLAINTS:
+            self._complaints.add(text)
+            say(_log, logging.WARNING, text, **fields)
+
     def _deliver(
-        self, kind: Kind, start: int, end: int, rows: Rows | None = None, *, alerts: Sequence[Alert] = ()
+        self, place: int, kind: Kind, start: int, end: int, rows: Rows | None = None, alerts: Sequence[Alert] = ()
     ) -> None:
         if self._couriers:
             health = self.stream.health() if kind == "final" else ()
-            self._outbox.append(Delivery(kind, start, end, rows, health, alerts), self._counts["events"])
-
-    def _insist(self, act: Callable[[], _Result]) -> _Result:
-        """Do it when the disk lets us; nothing goes on before that."""
-        while True:
-            try:
-                done = act()
-            except (OSError, SensormendError) as error:
-                # Those of our own kinds that say more are no matter of the disk.
-                if isinstance(error, SensormendError) and type(error) is not SensormendError:
-                    raise
-                said = " ".join(str(error).split())
-                self._full.begin(error=said)
-                self.metrics.disk(said)
-                self.metrics.beat()
-                if self._stopping.wait(RETRY):
-                    raise _Stopped from error
-            else:
-                self._full.end()
-                self.metrics.disk(None)
-                return done
+            self._outbox.append(Delivery(kind, start, end, rows, health, alerts), place)
 
     def _time(self, source: Source) -> int:
-        """Return what time it is in the network: that of its readings, and from there on that of the clock."""
-        time_of, at = self._anchor
-        if time_of == NEVER or not (source.live and source.connected):
-            return self.stream.watermark.time
-        return max(self.stream.watermark.time, time_of + round((time.monotonic() - at) * SECOND))
+        return self._clockwork.now(source, self.stream.watermark.time)
 
     def _silent(self, source: Source) -> bool:
         """Say whether time has to go on by the clock: nobody has said a word for longer than is usual."""
-        now, reached = self._time(source), self.stream.watermark.time
-        silent = self.stream.grid is not None and now - self._anchor[0] > self.stream.patience
-        return silent and self.stream.ended(now) > self.stream.ended(reached)
+        if self.stream.grid is None or self._clockwork.waited <= self.stream.patience:
+            return False
+        return self.stream.ended(self._time(source)) > self.stream.ended(self.stream.watermark.time)
 
     def _show(self, now: int, *, live: bool) -> None:
         """Show provisional values when a slot has ended."""
@@ -333,43 +345,37 @@ class Service:
         return (self._closed and time.monotonic() - self._saved > CHECKPOINT) or self._journal.size > JOURNAL
 
     def _checkpoint(self) -> None:
+        self._settle_late()
         self._insist(self._save)
-        self._insist(lambda: self._output.tidy(self.stream))
         self._saved, self._closed = time.monotonic(), False
+        try:
+            self._output.tidy(self.stream)
+        except (OSError, SensormendError) as error:
+            # What is old can wait.
+            self._untidy.begin(error=error)
+        else:
+            self._untidy.end()
 
     def _save(self) -> None:
         self._output.sync()
         self._outbox.sync()
-        told = {"journal": self._journal.next, "mark": self._mark, "counts": self._counts}
+        mark = None if self._mark is None else [self._whose, self._mark]
+        told = {"journal": self._journal.next, "mark": mark, "counts": self._counts}
         self._memory.keep(self.stream, {**told, "tables": self._output.state()})
         self._journal.drop(self._journal.next)
         self._output.settle()
 
     def _describe(self) -> None:
-        about = {**self.settings.told(), **{name: self._counts[name] for name in ("periods", "late", "rejected")}}
+        about = {**self.settings.told(), **self._counts}
+        began = time.monotonic()
         self._insist(lambda: self._output.describe(self.stream, about))
-        self._described, self._news = time.monotonic(), False
+        self._describe_at = time.monotonic() + max(DESCRIBE, OFTEN * (time.monotonic() - began))
+        self._news = False
 
     def _take_notes(self) -> None:
-        """Look whether people have written something new into maintenance.csv."""
-        path, now = self.settings.options.maintenance, time.monotonic()
-        if path is None or now - self._looked < LOOK:
-            return
-        first, self._looked = self._looked == float("-inf"), now
-        try:
-            found = path.stat()
-            if (found.st_mtime_ns, found.st_size) == self._noted:
-                return
-            self._noted = (found.st_mtime_ns, found.st_size)
-            maintenance = Maintenance.read(path)
-        except (OSError, ConfigError) as error:
-            if first:
-                raise ConfigError(f"{path} cannot be read: {error}") from None
-            self._illegible.begin(error=str(error))
-            return
-        self._illegible.end()
-        if maintenance != self.stream.maintenance:
-            self._happen(Noted(maintenance))
+        news = self._notes.news()
+        if news is not None and news != self.stream.maintenance:
+            self._happen(Noted(news))
 
     def _tell(self) -> None:
         """Tell whoever looks on how it goes."""

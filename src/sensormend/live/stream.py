@@ -14,23 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.cleaning import mender_for
-from sensormend.errors import InputError
+from sensormend.errors import SensormendError
 from sensormend.flags import REASONS
 from sensormend.grid import Grid
 from sensormend.io.metadata import iso
 from sensormend.live.alerts import Alerts
 from sensormend.live.arrivals import Arrived, Rejected
 from sensormend.live.deliveries import Health
-from sensormend.live.events import Event, Final, Late, Refused, Told
+from sensormend.live.events import Event, Failed, Final, Late, Refused, Told
 from sensormend.live.listening import Listening, Pace
 from sensormend.live.window import Names, Watermark, Window
 from sensormend.maintenance import Maintenance, Note
 from sensormend.mending import NEVER, Mender
-from sensormend.options import Options
+from sensormend.options import EVERY, Options
 from sensormend.places import Places
 from sensormend.readings import DAY, HOUR, Readings, Rows
 from sensormend.recovery import BoolArray
-from sensormend.survey import Survey, look_at_start
+from sensormend.survey import FAR, Survey, check_grid, look_at_start
 from sensormend.tally import Tally
 
 __all__ = ["FUTURE", "OLD", "UNKNOWN", "Stream"]
@@ -86,9 +86,11 @@ class Stream:
         mender: Mender | None = None,
         survey: Survey | None = None,
     ) -> None:
+        check_grid(options)
         self.options, self._grace, self._late_for = options, grace, late_for
         self.alerts = alerts or Alerts()
-        self.sensors, self.variables = Names(), Names(options.variables)
+        spoken_of = [name for said in (options.valid, options.fill or {}) for name in said if name != EVERY]
+        self.sensors, self.variables = Names(), Names(list(dict.fromkeys([*options.variables, *spoken_of])))
         self.window = Window()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}
@@ -96,11 +98,12 @@ class Stream:
         self.closed: int | None = None
         self.readings = 0
         self._first_time: int | None = None
+        self._looked = NEVER
+        self._oldest = NEVER
         self.maintenance = Maintenance()
         self.pace = Pace()
         self.mender: Mender | None = None
         self._only: str | None = None
-        self._alias: str | None = None
         if mender is not None and survey is not None:
             self.variables = Names(mender.variables)
             self._only = mender.variables[0] if len(mender.variables) == 1 else None
@@ -159,9 +162,8 @@ class Stream:
     def end(self) -> Iterator[Event]:
         """Close all periods that have readings: nothing will come any more."""
         if len(self.window):
-            if self.mender is None:
-                self._begin(None, look_at_start(self._sample(), self.options))
             self.watermark.move(int(self.window.column("time").max()))
+            yield from self._find_grid()
         if self.mender is not None and len(self.window):
             periods = self.mender.grid.period_of(self.window.column("time"))
             yield from self._close_until(int(periods.max()))
@@ -198,24 +200,21 @@ class Stream:
         """Return a mender for the first period, before the grid is settled; None where nothing can be told of it."""
         try:
             return mender_for(look_at_start(self._sample(), self.options), self.variables.all, self.options)
-        except InputError:
+        except SensormendError:
             return None
 
     def _renamed(self, readings: Readings) -> Readings:
-        """Give what the feed measures the name that it has in the archive, which may be none, where it is one thing."""
-        if self._only is None or not len(readings) or self._only in readings.variables:
+        """Give the one thing that the archive has, perhaps without a name, its name there, where the feed's is said."""
+        said = self.options.variables
+        if self._only is None or len(said) != 1 or said[0] == self._only:
             return readings
-        if self._alias is None:
-            self._alias = readings.variables[int(readings.variable[0])]
-        names = tuple(self._only if name == self._alias else name for name in readings.variables)
-        return replace(readings, variables=names)
+        return replace(readings, variables=[self._only if name == said[0] else name for name in readings.variables])
 
     def _believed(self, readings: Readings, received: int, refused: list[Rejected]) -> Readings:
         """Leave out readings whose time or variable cannot be; say why."""
-        future = readings.time > received + AHEAD
-        old = np.zeros(len(readings), dtype=bool)
-        if self.closed is not None and self.mender is not None:
-            old = readings.time < self.mender.grid.start_of(self.closed + 1) - self._late_for
+        # A machine whose own clock is behind does not know the future.
+        future = readings.time > max(received, self.watermark.time) + AHEAD
+        old = readings.time < self._oldest
         unknown = np.zeros(len(readings), dtype=bool)
         known = self.mender.variables if self.mender else self.options.variables
         if known:
@@ -247,39 +246,45 @@ class Stream:
 
     def _go_on(self) -> Iterator[Event]:
         """Close what is due, and look who is silent."""
-        if self.mender is None and not self._found():
+        if self.closed is None:
+            yield from self._leave_out_unset_clocks()
+        if self.mender is None:
+            yield from self._look_for_grid()
+        if self.mender is None or self.watermark.time == NEVER:
             return
-        assert self.mender is not None
-        if self.watermark.time > NEVER:
-            reached = np.array([self.watermark.time - self.grace])
-            yield from self._close_until(int(self.mender.grid.period_of(reached)[0]) - 1)
-            alerts = self.listening.listen(self.watermark.time, self.maintenance)
-            if alerts:
-                yield Told(alerts)
+        reached = np.array([self.watermark.time - self.grace])
+        yield from self._close_until(int(self.mender.grid.period_of(reached)[0]) - 1)
+        alerts = self.listening.listen(self.watermark.time, self.maintenance)
+        if alerts:
+            yield Told(alerts)
 
-    def _found(self) -> bool:
-        """Find the grid when the first period is full; before that there is no need of it."""
-        if self._first_time is None:
-            return False
-        oldest = self.watermark.time - (self.options.period or DAY) - self.grace
-        if self._first_time > oldest:
-            return False
-        # A clock that was not set, in the first readings: what is older than any late one may be.
-        times = self.window.column("time")
-        believed = times > oldest - self._late_for
+    def _leave_out_unset_clocks(self) -> Iterator[Event]:
+        """Refuse what lies a year and more before the rest, while nothing is closed that it could be late for."""
+        oldest = self.watermark.time - FAR
+        if self._first_time is None or self._first_time >= oldest:
+            return
+        believed = self.window.column("time") >= oldest
+        unset = self.window.readings(~believed, self.sensors.all, self.variables.all)
         self.window.keep(believed)
-        if not len(self.window):
-            self._first_time = None
-            return False
-        self._first_time = int(self.window.column("time").min())
-        if self._first_time > oldest:
-            return False
-        try:
-            self._begin(None, look_at_start(self._sample(), self.options))
-        except InputError:
-            # Nobody has said anything twice yet: wait for more.
-            return False
-        return True
+        self._first_time = int(self.window.column("time").min()) if len(self.window) else None
+        yield Refused([_rejected(unset, row, OLD) for row in range(len(unset))])
+
+    def _look_for_grid(self) -> Iterator[Event]:
+        """Find the grid when the first period is full; before that there is no need of it."""
+        full = (self.options.period or DAY) + self.grace
+        if self._first_time is None or self._first_time > self.watermark.time - full:
+            return
+        # Where nobody has said anything twice it takes more readings; an hour's worth, to look again.
+        if self.watermark.time >= self._looked + HOUR:
+            self._looked = self.watermark.time
+            yield from self._find_grid()
+
+    def _find_grid(self) -> Iterator[Event]:
+        if self.mender is None:
+            try:
+                self._begin(None, look_at_start(self._sample(), self.options))
+            except SensormendError as error:
+                yield Failed(f"the grid is not found yet: {error}")
 
     def _sample(self) -> Readings:
         return self.window.readings(slice(0, SAMPLE), self.sensors.all, self.variables.all)
@@ -320,7 +325,12 @@ class Stream:
             # The archive goes on past this: what was learned stays, where it stopped does not matter.
             self.mender = self.mender.twin()
             self.mender.model.rewind()
-        mended = self.mender.push(readings, period)
+        try:
+            mended = self.mender.push(readings, period)
+        except (ArithmeticError, ValueError) as error:
+            # Whatever came: it would come again from the journal, and nothing would ever go on.
+            yield Failed(f"the period from {iso(self.mender.grid.start_of(period))} is not judged: {error}")
+            mended = [self.mender.pass_by(readings, period)]
         if back:
             self.mender.model.arrive()
         self.watermark.fixed = True
@@ -335,6 +345,7 @@ class Stream:
             if alerts:
                 yield Told(alerts)
         self.closed = period
+        self._oldest = max(self._oldest, self.mender.grid.start_of(period + 1) - self._late_for)
 
     def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
         """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
@@ -361,7 +372,8 @@ class Stream:
             "watermark": marked,
             "maintenance": [astuple(note) for note in self.maintenance.notes],
             "pace": self.pace.state(),
-            "alias": [self._only, self._alias],
+            "only": self._only,
+            "oldest": self._oldest,
             "alerts": self.alerts.state(),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
@@ -381,7 +393,7 @@ class Stream:
         self.closed, self.readings = settings["closed"], settings["readings"]
         self._first_time = settings["first_time"]
         self.pace.restore(settings["pace"])
-        self._only, self._alias = settings["alias"]
+        self._only, self._oldest = settings["only"], settings["oldest"]
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self.window.restore(arrays)

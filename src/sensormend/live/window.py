@@ -94,7 +94,7 @@ class Window:
 class Watermark:
     """How far the network's time has come, by its readings; one wrong clock does not move it.
 
-    It is the newest time that a tenth of the sensors, and at least two, have reached. Sensors that are ahead of all
+    It is the newest time that a quarter of the sensors, and at least two, have reached. Sensors that are ahead of all
     others by two periods are believed when nobody else has said a word since: the others are dead, not behind.
 
     Parameters
@@ -146,7 +146,9 @@ class Watermark:
     def _reached(self) -> int:
         top = int(self._newest.max())
         newest = self._newest[self._newest > max(self.time - self.gone_after, NEVER)]
-        needed = min(newest.size, max(2, -(-newest.size // 10)))
+        if not newest.size:
+            return top
+        needed = min(newest.size, max(2, -(-newest.size // 4)))
         reached = int(np.partition(newest, newest.size - needed)[newest.size - needed])
         if top - reached <= self.leap:
             self._ahead_since = None

@@ -1,0 +1,305 @@
+"""What is in the journal comes again after every start: nothing that arrives may end the service for ever."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from feeds import START, city_readings, write_csv
+from given import Given, contents, hourly, same_rows, settings, watched
+from sensormend.archive import clean_archive
+from sensormend.errors import ConfigError
+from sensormend.flags import Flag
+from sensormend.io.folder import Archive
+from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.clockwork import Clockwork
+from sensormend.live.courier import Courier
+from sensormend.live.deliveries import Delivery, Sink
+from sensormend.live.events import Event, Failed, Late
+from sensormend.live.late import correct
+from sensormend.live.service import Service
+from sensormend.options import Options
+from sensormend.readings import DAY, HOUR, Readings
+
+DAYS = 10
+
+
+@pytest.fixture(scope="module")
+def readings() -> Readings:
+    return city_readings(8, DAYS)
+
+
+@pytest.fixture(scope="module")
+def plain(readings: Readings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("plain") / "out"
+    watched(out, hourly(readings, 6))
+    return out
+
+
+def changed(part: Readings, row: int, **said: Any) -> Readings:
+    columns = {name: getattr(part, name).copy() for name in ("sensor", "variable", "time", "value")}
+    for name, value in said.items():
+        columns[name][row] = value
+    return Readings(part.sensors, part.variables, **columns)
+
+
+@pytest.mark.parametrize("value", [1e40, -1e99, 1e300, np.inf, np.nan])
+def test_a_value_that_cannot_be_ends_nothing(readings: Readings, tmp_path: Path, value: float) -> None:
+    parts = hourly(readings, 6)
+    parts[20] = changed(parts[20], 3, value=value)
+    service = watched(tmp_path / "out", parts)
+    assert service.status().periods == DAYS
+    watched(tmp_path / "out", [])
+
+
+def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
+    readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever may go wrong in there: the days before and after are as they should be."""
+    from sensormend import AutoOLRTR
+
+    update = AutoOLRTR.update
+
+    def fails(model: AutoOLRTR, *said: Any, **more: Any) -> Any:
+        if model.periods == 7 and not failed:
+            failed.append(True)
+            raise np.linalg.LinAlgError("Eigenvalues did not converge")
+        return update(model, *said, **more)
+
+    failed: list[bool] = []
+    monkeypatch.setattr(AutoOLRTR, "update", fails)
+    events: list[Event] = []
+    with caplog.at_level(logging.WARNING):
+        watched(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
+    assert [event.error for event in events if isinstance(event, Failed)] == [
+        "the period from 2020-01-08T00:00:00 is not judged: Eigenvalues did not converge"
+    ]
+    assert "Eigenvalues did not converge" in caplog.text
+    rows = contents(tmp_path / "out")
+    day = (rows.time >= START + 7 * DAY) & (rows.time < START + 8 * DAY)
+    assert set(rows.flag[day]) <= {int(Flag.NOT_EVALUATED), int(Flag.MISSING)}
+    here = day & (rows.n > 0)
+    np.testing.assert_array_equal(rows.cleaned[here], rows.value[here])
+    assert (rows.flag[rows.time >= START + 8 * DAY] == Flag.GOOD).mean() > 0.5
+
+
+def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
+    readings: Readings, plain: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = hourly(readings)[0].taken(slice(0, 1))
+    for _ in range(2):
+        with caplog.at_level(logging.WARNING):
+            service = watched(tmp_path / "out", [first], step=None, period=None)
+        assert service.status().periods == 0
+    assert "every sensor has a single reading" in caplog.text
+    watched(tmp_path / "out", [first, *hourly(readings, 6)], step=None, period=None)
+    same_rows(contents(tmp_path / "out"), contents(plain))
+
+
+@pytest.mark.parametrize(
+    ("step", "told"), [("7min", "no whole number of steps"), ("10s", "8,640 slots"), ("1d", "no two steps")]
+)
+def test_a_grid_that_cannot_be_is_refused_before_anything_is_kept(tmp_path: Path, step: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        watched(tmp_path / "out", [], step=step)
+    assert not (tmp_path / "out" / "state" / "journal").exists()
+
+
+def test_limits_of_a_variable_that_has_not_come_yet(readings: Readings, tmp_path: Path) -> None:
+    service = watched(tmp_path / "out", hourly(readings, 24), valid={"humidity": [0, 100]})
+    assert service.status().periods == DAYS
+
+
+def test_a_clock_that_was_never_set_is_refused_also_beside_an_archive(readings: Readings, tmp_path: Path) -> None:
+    parts = hourly(readings, 24)
+    options = Options.of(step="1h", period="1d", one_pass=True)
+    clean_archive(write_csv(tmp_path / "half.csv", parts[0]), tmp_path / "old", options)
+    parts[1] = changed(parts[1], 0, time=3 * DAY)
+    service = watched(tmp_path / "out", parts[1:], start_from=tmp_path / "old")
+    assert service.status().rejected == 1
+    assert contents(tmp_path / "out").time.min() == START + DAY
+
+
+def test_two_clocks_that_are_hours_ahead_make_nobody_late(tmp_path: Path) -> None:
+    many = city_readings(20, 6)
+    ahead = np.isin(many.sensor, [3, 11])
+    time_of = np.where(ahead, many.time + 10 * HOUR, many.time)
+    many = Readings(many.sensors, many.variables, many.sensor, many.variable, time_of, many.value)
+    order = np.lexsort((many.sensor, np.where(ahead, many.time - 10 * HOUR, many.time)))
+    came = many.taken(order)
+    moments = np.where(ahead, many.time - 10 * HOUR, many.time)[order]
+    parts = [came.taken(moments == moment) for moment in np.unique(moments)]
+    late: list[Event] = []
+    watched(tmp_path / "out", parts, lambda event: late.append(event) if isinstance(event, Late) else None)
+    assert not late
+
+
+class Touch(Source):
+    """A source that is connected or not."""
+
+    def __init__(self) -> None:
+        self.connected = False
+
+
+def test_time_stands_still_while_nobody_can_reach_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: moment[0])
+    clockwork, source = Clockwork(), Touch()
+    clockwork.moved(START)
+    moment[0] += 3600
+    clockwork.look(source, START)
+    assert clockwork.now(source, START) == START
+    moment[0] += 3 * 86400
+    source.connected = True
+    clockwork.look(source, START)
+    # What waited for three days has not even begun to come.
+    assert (clockwork.now(source, START), clockwork.waited) == (START, 0)
+    moment[0] += 60
+    clockwork.look(source, START)
+    assert clockwork.now(source, START) == START + 60_000_000
+    source.live = False
+    assert clockwork.now(source, START) == START
+
+
+class Slow(Source):
+    """Comes back after days, and its first message takes a while."""
+
+    def __init__(self, parts: list[Readings], stop: Callable[[], None]) -> None:
+        self._parts, self._stop = iter(parts), stop
+        self._until = time.monotonic() + 0.6
+
+    def read(self, wait: float) -> Arrived | None:
+        if time.monotonic() < self._until:
+            time.sleep(0.05)
+            return Arrived(NOTHING, clock())
+        part = next(self._parts, None)
+        if part is None:
+            self._stop()
+            return Arrived(NOTHING, clock())
+        return Arrived(part, clock())
+
+
+def test_what_waited_while_we_were_away_is_not_late(readings: Readings, tmp_path: Path) -> None:
+    parts, out = hourly(readings, 6), tmp_path / "out"
+    late: list[Event] = []
+    first = Service(settings(out), lambda mark, memory: Slow(parts[:20], first.stop))
+    first.run()
+    second = Service(
+        settings(out),
+        lambda mark, memory: Slow(parts[20:], second.stop),
+        seen=lambda event: late.append(event) if isinstance(event, Late) else None,
+    )
+    second.run()
+    assert not late
+    assert second.status().silent < 8
+
+
+def test_where_to_go_on_holds_for_the_source_that_said_so(readings: Readings, tmp_path: Path) -> None:
+    parts, out = hourly(readings, 6), tmp_path / "out"
+    watched(out, parts[:20], source=str(tmp_path / "one"))
+    service = watched(out, parts, source=str(tmp_path / "other"))
+    assert service.status().readings == sum(map(len, parts[:20])) + sum(map(len, parts))
+
+
+class Noting(Sink):
+    """Notes what it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[tuple[str, int]] = []
+
+    def write(self, delivery: Delivery) -> None:
+        if delivery.kind != "provisional":
+            self.given.append((delivery.kind, delivery.start))
+
+
+def test_other_settings_after_a_crash_cost_no_delivery(readings: Readings, tmp_path: Path) -> None:
+    """The journal is gone through again with another rule for alerts, so other events follow from it."""
+    parts, out, sink = hourly(readings, 6), tmp_path / "out", Noting()
+
+    def dies(number: int) -> None:
+        if number == 30:
+            raise RecursionError
+
+    def service(after: int, stop: Callable[[int], None] | None) -> Service:
+        couriers = {"noting": lambda outbox: Courier("noting", sink, outbox)}
+        said = settings(out, after=after)
+        return Service(said, lambda mark, memory: Given(parts, mark, stop=stop), couriers=couriers)
+
+    with pytest.raises(RecursionError):
+        service(1, dies).run()
+    service(20, None).run()
+    finals = [start for kind, start in sink.given if kind == "final"]
+    assert sorted(set(finals)) == [START + day * DAY for day in range(DAYS)]
+
+
+def test_a_file_of_an_old_date_that_is_spoilt_stops_nobody(
+    readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    out = tmp_path / "out"
+    watched(out, hourly(readings, 6)[:12], period="6h")
+    for date in (3, 4):
+        spoilt = out / "data" / f"date=2020-01-{date:02d}"
+        spoilt.mkdir(exist_ok=True)
+        (spoilt / "part-20200101T000000.parquet").write_bytes(b"no parquet")
+        (spoilt / "part-20200101T060000.parquet").write_bytes(b"no parquet")
+    service = watched(out, hourly(readings, 6), period="6h")
+    assert service.status().periods >= 4 * DAYS - 12
+    assert "cannot be put in order" in caplog.text
+
+
+def test_a_longer_memory_does_not_bring_back_what_was_forgotten(readings: Readings, tmp_path: Path) -> None:
+    parts, out = hourly(readings, 24), tmp_path / "out"
+    watched(out, parts, late_for="2d")
+    before = Archive(out).rows(start=START + 3 * DAY, end=START + 4 * DAY)
+    late = changed(parts[3].taken(slice(0, 1)), 0, time=int(parts[3].time[0]) + 60_000_000)
+    service = watched(out, [*parts, late], late_for="30d")
+    assert service.status().rejected == 1
+    same_rows(Archive(out).rows(start=START + 3 * DAY, end=START + 4 * DAY), before)
+
+
+def test_readings_that_come_again_and_again_leave_nothing_behind(readings: Readings, tmp_path: Path) -> None:
+    parts, out = hourly(readings, 24), tmp_path / "out"
+    watched(out, parts)
+    size = sum(file.stat().st_size for file in (out / "state" / "kept").iterdir())
+    service = watched(out, [*parts, *(parts[:9] * 5)])
+    assert service.status().late == 0
+    assert sum(file.stat().st_size for file in (out / "state" / "kept").iterdir()) == size
+
+
+def test_many_late_readings_are_corrected_together(
+    readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A logger that sends a month at once, a reading at a time."""
+    corrected: list[int] = []
+
+    def counted(*said: Any) -> Any:
+        corrected.append(said[3])
+        return correct(*said)
+
+    monkeypatch.setattr("sensormend.live.output.correct", counted)
+    parts = hourly(readings, 24)
+    late = parts[4].sensor == 2
+    rest = [*parts[:4], parts[4].taken(~late), *parts[5:]]
+    alone = [parts[4].taken(np.flatnonzero(late)[row : row + 1]) for row in range(int(late.sum()))]
+    service = watched(tmp_path / "out", [*rest, *alone])
+    assert service.status().late == len(alone) > 10
+    assert len(corrected) <= 3
+    rows = Archive(tmp_path / "out").rows("s02", START + 4 * DAY, START + 5 * DAY)
+    assert (rows.n > 0).sum() == len(alone)
+
+
+def test_notes_that_are_not_kept_any_more_do_not_hold(readings: Readings, tmp_path: Path) -> None:
+    notes, parts = tmp_path / "maintenance.csv", hourly(readings, 24)
+    notes.write_text("sensor,from,to,action\ns01,2020-01-08,,ignore\n")
+    for out, then in (("forgotten", None), ("held", notes)):
+        watched(tmp_path / out, parts[:7], maintenance=notes)
+        watched(tmp_path / out, parts, maintenance=then)
+    rows, held = (Archive(tmp_path / out).rows("s01", START + 8 * DAY) for out in ("forgotten", "held"))
+    assert (held.flag[held.n > 0] == Flag.NOT_EVALUATED).all()
+    assert (rows.flag[rows.n > 0] != Flag.NOT_EVALUATED).all()
