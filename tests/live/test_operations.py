@@ -53,10 +53,10 @@ def test_every_figure_is_told_and_there_is_no_other() -> None:
 
 
 def test_what_is_said_of_refusals_is_said() -> None:
-    from sensormend.live import stream
+    from sensormend.live import admitting
     from sensormend.live.formats import refused
 
-    for reason in (stream.FUTURE, stream.OLD, stream.UNKNOWN, refused.TOO_MANY_NAMES):
+    for reason in (admitting.FUTURE, admitting.OLD, admitting.UNKNOWN, refused.TOO_MANY_NAMES):
         assert f"`{reason}`" in PAGE
 
 

@@ -16,6 +16,7 @@ from sensormend.errors import SensormendError
 from sensormend.files import locked
 from sensormend.io.metadata import iso
 from sensormend.live.addresses import plain
+from sensormend.live.admitting import UNKNOWN
 from sensormend.live.arrivals import Arrived, Source
 from sensormend.live.clockwork import Clockwork
 from sensormend.live.courier import Courier
@@ -30,7 +31,6 @@ from sensormend.live.notes import Notes
 from sensormend.live.outbox import Outbox
 from sensormend.live.output import Output
 from sensormend.live.settings import Settings
-from sensormend.live.stream import UNKNOWN
 from sensormend.mending import NEVER
 from sensormend.readings import Rows
 

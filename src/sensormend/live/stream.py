@@ -18,8 +18,9 @@ from sensormend.errors import SensormendError
 from sensormend.flags import REASONS
 from sensormend.grid import Grid
 from sensormend.io.metadata import iso
+from sensormend.live.admitting import OLD, admitted, rejected
 from sensormend.live.alerts import Alerts
-from sensormend.live.arrivals import Arrived, Rejected
+from sensormend.live.arrivals import Arrived
 from sensormend.live.deliveries import Health
 from sensormend.live.events import Event, Failed, Final, Late, Refused, Told
 from sensormend.live.listening import Listening, Pace
@@ -33,7 +34,7 @@ from sensormend.recovery import BoolArray
 from sensormend.survey import FAR, Survey, check_grid, look_at_start
 from sensormend.tally import Tally
 
-__all__ = ["FUTURE", "OLD", "UNKNOWN", "Stream"]
+__all__ = ["Stream"]
 
 _Time = TypeVar("_Time", int, NDArray[np.int64])
 
@@ -42,10 +43,6 @@ AHEAD = DAY
 
 SAMPLE = 1_000_000
 """Readings of the first day that are looked at for the grid."""
-
-FUTURE = "a time in the future"
-OLD = "a time too long ago"
-UNKNOWN = "a variable that was not there from the start"
 
 SILENT = REASONS.index("silent")
 
@@ -140,7 +137,10 @@ class Stream:
             self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
         readings = self._renamed(self.places.settle(arrived.readings))
         self.readings += len(readings)
-        readings = self._believed(readings, arrived.received, refused)
+        # A machine whose own clock is behind does not know the future.
+        latest = max(arrived.received, self.watermark.time) + AHEAD
+        known = self.mender.variables if self.mender else self.options.variables
+        readings = admitted(readings, self._oldest, latest, known, refused)
         if refused:
             yield Refused(refused)
         if len(readings):
@@ -210,24 +210,6 @@ class Stream:
             return readings
         return replace(readings, variables=[self._only if name == said[0] else name for name in readings.variables])
 
-    def _believed(self, readings: Readings, received: int, refused: list[Rejected]) -> Readings:
-        """Leave out readings whose time or variable cannot be; say why."""
-        # A machine whose own clock is behind does not know the future.
-        future = readings.time > max(received, self.watermark.time) + AHEAD
-        old = readings.time < self._oldest
-        unknown = np.zeros(len(readings), dtype=bool)
-        known = self.mender.variables if self.mender else self.options.variables
-        if known:
-            named = [name not in known for name in readings.variables]
-            if any(named):
-                unknown = np.array(named)[readings.variable] & ~future & ~old
-        wrong = future | old | unknown
-        if not wrong.any():
-            return readings
-        for mask, reason in ((future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
-            refused += [_rejected(readings, row, reason) for row in np.flatnonzero(mask).tolist()]
-        return readings.taken(~wrong)
-
     def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
             self.listening.heard(readings)
@@ -267,7 +249,7 @@ class Stream:
         unset = self.window.readings(~believed, self.sensors.all, self.variables.all)
         self.window.keep(believed)
         self._first_time = int(self.window.column("time").min()) if len(self.window) else None
-        yield Refused([_rejected(unset, row, OLD) for row in range(len(unset))])
+        yield Refused(rejected(unset, OLD))
 
     def _look_for_grid(self) -> Iterator[Event]:
         """Find the grid when the first period is full; before that there is no need of it."""
@@ -407,9 +389,3 @@ class Stream:
 
 def _of(whose: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(f"{whose}_"): array for name, array in arrays.items() if name.startswith(f"{whose}_")}
-
-
-def _rejected(readings: Readings, row: int, reason: str) -> Rejected:
-    sensor, variable = readings.sensors[readings.sensor[row]], readings.variables[readings.variable[row]]
-    told = f"{iso(int(readings.time[row]))} {readings.value[row]:.12g}"
-    return Rejected(f"{sensor} {variable}".strip(), reason, told)

@@ -1,0 +1,62 @@
+"""Which readings can be: those with a time and of a variable that are possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sensormend.io.metadata import iso
+from sensormend.live.arrivals import Rejected
+from sensormend.readings import Readings
+
+__all__ = ["FUTURE", "OLD", "UNKNOWN", "admitted", "rejected"]
+
+FUTURE = "a time in the future"
+OLD = "a time too long ago"
+UNKNOWN = "a variable that was not there from the start"
+
+
+def admitted(
+    readings: Readings, oldest: int, latest: int, variables: Sequence[str], refused: list[Rejected]
+) -> Readings:
+    """Return the readings that can be, and add to `refused` why the others cannot.
+
+    Parameters
+    ----------
+    readings
+        As they came.
+    oldest, latest
+        The first and the last time that is possible.
+    variables
+        Those that are known; none where any may come.
+    refused
+        Is added to.
+    """
+    future, old = readings.time > latest, readings.time < oldest
+    unknown = np.zeros(len(readings), dtype=bool)
+    strange = [bool(variables) and name not in variables for name in readings.variables]
+    if any(strange):
+        unknown = np.array(strange)[readings.variable] & ~future & ~old
+    wrong = future | old | unknown
+    if not wrong.any():
+        return readings
+    for mask, reason in ((future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
+        refused += rejected(readings.taken(mask), reason)
+    return readings.taken(~wrong)
+
+
+def rejected(readings: Readings, reason: str) -> list[Rejected]:
+    """Say of every reading that it is refused, and why."""
+    return [
+        Rejected(
+            f"{readings.sensors[sensor]} {readings.variables[variable]}".strip(), reason, f"{iso(time)} {value:.12g}"
+        )
+        for sensor, variable, time, value in zip(
+            readings.sensor.tolist(),
+            readings.variable.tolist(),
+            readings.time.tolist(),
+            readings.value.tolist(),
+            strict=True,
+        )
+    ]
