@@ -22,6 +22,8 @@ from typing import Any, Self
 
 import numpy as np
 import paho.mqtt.client as paho
+import polars
+import psycopg
 from paho.mqtt.enums import CallbackAPIVersion
 
 import post
@@ -34,8 +36,8 @@ from sensormend.readings import DAY, HOUR, Readings
 from servers import Mosquitto
 
 __all__ = [
-    "GRID", "Network", "Nursery", "Proxy", "Watch", "ended", "feed", "hourly_messages_of", "messages_of", "publishing",
-    "same_as_the_archive", "until",
+    "GRID", "Network", "Nursery", "Proxy", "Watch", "ended", "feed", "file_that_appears", "hourly_messages_of",
+    "messages_of", "publishing", "same_as_the_archive", "same_table", "until",
 ]  # fmt: skip
 
 GRID = ("--step", "1h", "--period", "1d")
@@ -145,6 +147,10 @@ class Watch:
         """Wait until it is in touch with its source: from then on a broker keeps for it whatever comes."""
         until(lambda: self.process.poll() is None and self.figures()["sensormend_connected"] == 1.0)
 
+    def delivered(self) -> None:
+        """Wait until every sink has all that is for it."""
+        until(lambda: not any(n for name, n in self.figures().items() if name.startswith("sensormend_backlog{")))
+
     @property
     def resident(self) -> int:
         """How many bytes of it are in memory."""
@@ -155,7 +161,7 @@ NURSERY = """
 import json, os, signal, sys
 import sensormend.cli, sensormend.live.opening, sensormend.live.page
 import sensormend.live.service as service, sensormend.live.sources.mqtt_client
-import sensormend.live.sinks.command, prometheus_client.exposition
+import sensormend.live.sinks.command, sensormend.live.sinks.postgres, psycopg, prometheus_client.exposition
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:
     words, log, checkpoint = json.loads(line)
@@ -302,6 +308,14 @@ def publishing(
         client.loop_stop()
 
 
+def file_that_appears(folder: Path, name: str, readings: Readings) -> None:
+    """Have a file in a folder, all of it at once; nobody has written to it for an hour."""
+    half = write_csv(folder / f"{name}.csv.part", readings)
+    long_ago = time.time() - 3600 + float(readings.time.min()) / 1e14
+    os.utime(half, (long_ago, long_ago))
+    half.rename(folder / f"{name}.csv")
+
+
 def until(true: Callable[[], bool], seconds: float = 30) -> None:
     """Wait for something to become true, on a machine that is busy; fail when it does not."""
     post.until(true, seconds)
@@ -318,6 +332,18 @@ def same_as_the_archive(out: Path, network: Network) -> None:
     same_rows(contents(out), contents(network.archive))
     live, whole = Archive(out), Archive(network.archive)
     assert sorted(map(str, live.faults())) == sorted(map(str, whole.faults()))
+
+
+def same_table(address: str, out: Path) -> None:
+    """Hold the table `mended` of a database to have the rows of an OUT, and no others that are final."""
+    columns = "sensor, time, value, n, cleaned, lower, upper, flag, reason, origin"
+    with psycopg.connect(address) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        query = f"SELECT {columns} FROM mended WHERE NOT provisional ORDER BY sensor, time"
+        found = connection.execute(query).fetchall()
+    rows = polars.read_parquet(out / "data" / "**" / "*.parquet").sort("sensor", "time")
+    expected = rows.select(columns.split(", ")).rows()
+    assert [(sensor, time.replace(tzinfo=None), *rest) for sensor, time, *rest in found] == expected
 
 
 class Proxy:

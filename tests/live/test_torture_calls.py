@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from torture import (
     Watch,
     ended,
     feed,
+    file_that_appears,
     hourly_messages_of,
     messages_of,
     publishing,
@@ -99,27 +99,19 @@ def test_files_that_appear(network: Network, tmp_path: Path) -> None:
     folder, out = tmp_path / "files", tmp_path / "out"
     folder.mkdir()
     words = (folder, out, *GRID)
-    _appear(folder, network.readings, 0, 2)
-    _appear(folder, network.readings, 2, 3)
+    file_that_appears(folder, "0", days_of(network.readings, 0, 2))
+    file_that_appears(folder, "2", days_of(network.readings, 2, 3))
     with Watch(*words) as first:
         until(lambda: first.figures()["sensormend_periods_total"] >= 2)
-        _appear(folder, network.readings, 3, 5)
+        file_that_appears(folder, "3", days_of(network.readings, 3, 5))
         until(lambda: first.figures()["sensormend_periods_total"] >= 4)
         first.kill()
     with Watch(*words) as second:
-        _appear(folder, network.readings, 5, 7)
+        file_that_appears(folder, "5", days_of(network.readings, 5, 7))
         until(lambda: bool(second.saying("went through the journal")))
         _closed(second, START + DAYS * DAY)
         assert second.stop() == 0
     same_as_the_archive(out, network)
-
-
-def _appear(folder: Path, readings: Readings, first: int, end: int) -> None:
-    """Have a file in the folder, all of it at once; it was written long ago."""
-    half = write_csv(folder / f"{first}.csv.part", days_of(readings, first, end))
-    long_ago = time.time() - 3600 + first
-    os.utime(half, (long_ago, long_ago))
-    half.rename(folder / f"{first}.csv")
 
 
 def test_a_replay_killed_and_gone_on_with(network: Network, whole: Readings, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import paho.mqtt.client as paho
 import polars
-import psycopg
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
@@ -20,7 +19,19 @@ from given import contents
 from rubbish import rubbish
 from sensormend.live.formats import refused as why
 from servers import restartable_postgres, running_mosquitto
-from torture import GRID, Network, Proxy, Watch, ended, feed, messages_of, publishing, same_as_the_archive, until
+from torture import (
+    GRID,
+    Network,
+    Proxy,
+    Watch,
+    ended,
+    feed,
+    messages_of,
+    publishing,
+    same_as_the_archive,
+    same_table,
+    until,
+)
 
 SENSORS, DAYS = 8, 10
 
@@ -90,30 +101,14 @@ def test_postgres_is_stopped_and_started(network: Network, tmp_path: Path) -> No
                 server.start()
                 published()
                 ended(out)
-            until(lambda: not _backlog(watch))
+            watch.delivered()
             assert watch.stop() == 0
         listener.client.loop_stop()
         same_as_the_archive(out, network)
-        _same_table(server.address, out)
+        same_table(server.address, out)
         assert len([line for line in watch.saying("cannot deliver") if "postgres" in line]) == 1
         assert len([line for line in watch.saying("back after") if "postgres" in line]) == 1
         assert len(listener.final()) == len(contents(out))
-
-
-def _backlog(watch: Watch) -> float:
-    return sum(value for name, value in watch.figures().items() if name.startswith("sensormend_backlog{"))
-
-
-def _same_table(address: str, out: Path) -> None:
-    columns = "sensor, time, value, n, cleaned, lower, upper, flag, reason, origin"
-    with psycopg.connect(address) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        found = connection.execute(
-            f"SELECT {columns} FROM mended WHERE NOT provisional ORDER BY sensor, time"
-        ).fetchall()
-    rows = polars.read_parquet(out / "data" / "**" / "*.parquet").sort("sensor", "time")
-    expected = rows.select(columns.split(", ")).rows()
-    assert [(*one[:1], one[1].replace(tzinfo=None), *one[2:]) for one in found] == expected
 
 
 def test_20_000_malformed_messages_among_good_ones(network: Network, tmp_path: Path) -> None:

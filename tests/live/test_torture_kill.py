@@ -14,8 +14,8 @@ import pytest
 from given import hourly, watched
 from sensormend.live.events import Event, Told
 from sensormend.live.sinks.messages import alert_message
-from servers import running_mosquitto
-from torture import GRID, Network, Nursery, Watch, ended, feed, messages_of, publishing, same_as_the_archive
+from servers import restartable_postgres, running_mosquitto
+from torture import GRID, Network, Nursery, Watch, ended, feed, messages_of, publishing, same_as_the_archive, same_table
 
 SENSORS, DAYS, KILLS = 20, 24, 30
 
@@ -29,8 +29,9 @@ def test_killed_at_30_random_moments(network: Network, tmp_path: Path) -> None:
     chance, out, log, told = random.Random(30), tmp_path / "out", tmp_path / "log", tmp_path / "alerts"
     where = f"command: tee -a {told}"
     places, load = set[str](), 24.0
-    with running_mosquitto() as broker, Nursery() as nursery:
-        words = (f"{broker.address}/city/#", out, *GRID, "--alert", where)
+    with running_mosquitto() as broker, restartable_postgres() as server, Nursery() as nursery:
+        sinks = ("--sink", f"{server.address}?table=mended", "--alert", where)
+        words = (f"{broker.address}/city/#", out, *GRID, *sinks)
         # The session is there before the first message is: what is said to nobody is nobody's.
         with Watch(*words) as first:
             first.connected()
@@ -45,8 +46,10 @@ def test_killed_at_30_random_moments(network: Network, tmp_path: Path) -> None:
             with Watch(*words, checkpoint=0.15) as last:
                 last.connected()
                 ended(out)
+                last.delivered()
                 assert last.stop() == 0
                 assert not last.saying("Traceback")
+        same_table(server.address, out)
     assert len(places) > 5
     same_as_the_archive(out, network)
     _same_alerts(told, network, tmp_path)
