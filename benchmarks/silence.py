@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.live.silence import NEVER, Silence
+from sensormend.live.silence import Silence
+from sensormend.mending import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
 
 Times = NDArray[np.int64]

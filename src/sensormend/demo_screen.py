@@ -18,7 +18,7 @@ from sensormend.live.city import City
 from sensormend.live.deliveries import Alert
 from sensormend.live.events import Event, Told
 from sensormend.live.service import Service
-from sensormend.live.telling import moment
+from sensormend.live.telling import readable
 
 __all__ = ["Screen"]
 
@@ -102,7 +102,7 @@ class Screen:
 
     def _day(self) -> str:
         status = self._service.status()
-        reached = "-" if status.reached is None else moment(status.reached)[:10]
+        reached = "-" if status.reached is None else readable(status.reached)[:10]
         return f"{reached} (day {len(self._city.drawn)}{f' of {self._days}' if self._days else ''})"
 
     def _line(self) -> str:

@@ -3,30 +3,99 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from bisect import bisect
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
-from sensormend.readings import DAY, HOUR, MINUTE
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = ["Story", "how_long", "number", "sentence"]
+__all__ = ["Figures", "Measures", "Story", "gather", "how_long", "how_often", "measured", "number", "sentence"]
+
+OFTEN = tuple(
+    (count * unit, count, name)
+    for unit, name, counts in (
+        (SECOND, "second", (1, 2, 5, 10, 15, 20, 30, 45)),
+        (MINUTE, "minute", (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30, 40, 45, 50)),
+        (HOUR, "hour", (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 18)),
+        (DAY, "day", range(1, 366)),
+    )
+    for count in counts
+)
+"""How often people say that something comes."""
+
+BETWEEN = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(OFTEN)]
 
 
-class Story(Protocol):
-    """What a sentence is told from: a fault of `tally.py`."""
+class Figures(Protocol):
+    """What the wrong readings of a fault add up to.
 
-    sensor: str
-    variable: str
-    start: int
-    end: int
+    Attributes
+    ----------
+    count, value, distance, square, farthest
+        How many they are, their sum, the sum of their distances from what was expected, of the squares of these, and
+        the largest one.
+    """
+
     count: int
     value: float
     distance: float
     square: float
     farthest: float
 
+
+class Story(Figures, Protocol):
+    """What a sentence is told from: a fault of `tally.py`."""
+
+    sensor: str
+    variable: str
+    start: int
+    end: int
+
     @property
     def reason(self) -> str:
         """Why."""
         ...
+
+
+class Measures(NamedTuple):
+    """Figures in words.
+
+    Attributes
+    ----------
+    level, expected
+        What it read, and what was expected, on average.
+    off, side
+        How far apart these are, and whether it read `above` or `below`.
+    scatter, farthest
+        How far it was off as a rule, and at most.
+    """
+
+    level: str
+    expected: str
+    off: str
+    side: str
+    scatter: str
+    farthest: str
+
+
+def measured(found: Figures) -> Measures:
+    """Put figures into words."""
+    count = max(found.count, 1)
+    return Measures(
+        level=number(found.value / count),
+        expected=number((found.value - found.distance) / count),
+        off=number(abs(found.distance / count)),
+        side="above" if found.distance > 0 else "below",
+        scatter=number(math.sqrt(found.square / count)),
+        farthest=number(abs(found.farthest)),
+    )
+
+
+def gather(mine: Figures, later: Figures) -> None:
+    """Add later figures to mine."""
+    mine.count, mine.value = mine.count + later.count, mine.value + later.value
+    mine.distance, mine.square = mine.distance + later.distance, mine.square + later.square
+    mine.farthest = max(mine.farthest, later.farthest, key=abs)
 
 
 def number(value: float) -> str:
@@ -48,35 +117,43 @@ def how_long(span: int) -> str:
 
     Examples
     --------
-    >>> how_long(36 * HOUR)
-    '36 hours'
+    >>> how_long(36 * HOUR), how_long(121 * MINUTE)
+    ('36 hours', '2 hours')
     """
     for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
         if span >= 2 * unit or span == unit:
             count = span / unit
-            text = f"{count:.0f}" if count >= 10 or count == round(count) else f"{count:.1f}"
+            text = f"{count:.0f}" if count >= 10 else f"{count:.1f}".removesuffix(".0")
             return f"{text} {name}{'' if text == '1' else 's'}"
     return f"{span / 1e6:g} seconds"
+
+
+def how_often(span: int) -> str:
+    """Say how often something comes that comes about once in a span, as a person would.
+
+    Examples
+    --------
+    >>> [how_often(minutes * MINUTE) for minutes in (14, 61, 119, 23 * 60 + 20, 62 * 60)]
+    ['every 15 minutes', 'every hour', 'every 2 hours', 'every day', 'every 3 days']
+    """
+    _, count, name = OFTEN[bisect(BETWEEN, span)]
+    return f"every {name}" if count == 1 else f"every {count} {name}s"
 
 
 def sentence(fault: Story) -> str:
     """Tell a fault in one plain sentence with its numbers."""
     of = f" {fault.variable}" if fault.variable else ""
-    count = max(fault.count, 1)
-    off, scatter = fault.distance / count, math.sqrt(fault.square / count)
-    side = "above" if off > 0 else "below"
+    read = measured(fault)
     lasted = how_long(fault.end - fault.start)
     who = f"{fault.sensor}{of}"
     told = {
         "silent": f"{who} sent nothing for {lasted}",
-        "stuck": f"{who} stood still near {number(fault.value / count)} for {lasted} while the others moved",
-        "offset": f"{who} read {number(abs(off))} {side} what the others say, for {lasted}",
-        "drifting": f"{who} drifted away from the others for {lasted}, by up to {number(abs(fault.farthest))}",
-        "noisy": f"{who} scattered by {number(scatter)} around what the others say, for {lasted}",
-        "gain": f"{who} moved more or less than the others let expect, by up to {number(abs(fault.farthest))}, "
-        f"for {lasted}",
-        "spike": f"{who} read {number(fault.value / count)} where {number((fault.value - fault.distance) / count)} "
-        "was expected",
-        "implausible": f"{who} read {number(fault.value / count)} on average for {lasted}, which cannot be",
+        "stuck": f"{who} stood still near {read.level} for {lasted} while the others moved",
+        "offset": f"{who} read {read.off} {read.side} what the others say, for {lasted}",
+        "drifting": f"{who} drifted away from the others for {lasted}, by up to {read.farthest}",
+        "noisy": f"{who} scattered by {read.scatter} around what the others say, for {lasted}",
+        "gain": f"{who} moved more or less than the others let expect, by up to {read.farthest}, for {lasted}",
+        "spike": f"{who} read {read.level} where {read.expected} was expected",
+        "implausible": f"{who} read {read.level} on average for {lasted}, which cannot be",
     }
-    return told.get(fault.reason, f"{who} was {number(scatter)} off for {lasted}") + "."
+    return told.get(fault.reason, f"{who} was {read.scatter} off for {lasted}") + "."

@@ -16,7 +16,7 @@ from sensormend.grid import Grid
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.mending import Mended
 from sensormend.places import Places
-from sensormend.sentences import sentence
+from sensormend.sentences import gather, sentence
 
 __all__ = ["Fault", "Tally"]
 
@@ -66,9 +66,7 @@ class Fault:
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
         self.score = max(self.score, later.score)
-        self.count, self.value = self.count + later.count, self.value + later.value
-        self.distance, self.square = self.distance + later.distance, self.square + later.square
-        self.farthest = max(self.farthest, later.farthest, key=abs)
+        gather(self, later)
         return True
 
 

@@ -9,10 +9,15 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.flags import REASONS, Flag
+from sensormend.grid import Grid
 from sensormend.live.alerts import Alerts
 from sensormend.live.deliveries import STATES, Alert
-from sensormend.live.silence import NEVER, Silence
-from sensormend.readings import DAY, HOUR, Rows
+from sensormend.live.listening import Listening
+from sensormend.live.silence import Silence
+from sensormend.live.window import Names
+from sensormend.maintenance import Maintenance, Note
+from sensormend.mending import NEVER
+from sensormend.readings import DAY, HOUR, MINUTE, Readings, Rows
 
 START = 19_844 * DAY
 """1 May 2024."""
@@ -210,6 +215,138 @@ def test_who_is_not_in_the_network_any_more_is_forgotten() -> None:
         alerts.period(a_day("offset", names=[f"T{number}"]), 24, start, start + DAY)
         alerts.silence([(f"T{number}", "")], np.array([False]), np.array([start]), start + DAY)
     assert len(alerts.state()["channels"]) == 1
+
+
+class Town:
+    """Sensors that are heard every hour, of which some stop."""
+
+    def __init__(self, *names: str, gone_after: int = 5 * DAY) -> None:
+        self.names, self.gone_after, self.hour, self.told = names, gone_after, 0, list[Alert]()
+        self.maintenance = Maintenance()
+        self.listening = self.begin(Alerts())
+
+    def begin(self, alerts: Alerts) -> Listening:
+        return Listening(Grid(HOUR, DAY), self.gone_after, Names(self.names), Names([""]), alerts)
+
+    def live(self, days: int, *heard: str, late: int = 0) -> list[Alert]:
+        """Let days pass in which only these are heard; return what was told in them."""
+        before = len(self.told)
+        sensor = np.array([self.names.index(name) for name in heard], np.int64)
+        none = np.zeros(sensor.size, np.int64)
+        for _ in range(24 * days):
+            time = np.full(sensor.size, START + (self.hour - late) * HOUR)
+            readings = Readings(self.names, ("",), sensor, none, time, none.astype(np.float64))
+            self.listening.heard(readings)
+            if not late:
+                self.listening.close(readings)
+            self.hour += 1
+            self.told += self.listening.listen(START + self.hour * HOUR, self.maintenance)
+        return self.told[before:]
+
+    def restart(self, forget: bool = False) -> None:
+        """Go on from a state, perhaps one from when nobody was gone yet."""
+        state = json.loads(json.dumps(self.listening.alerts.state()))
+        if forget:
+            del state["gone"]
+        alerts = Alerts()
+        alerts.restore(state)
+        after = self.begin(alerts)
+        after.restore(*self.listening.state())
+        self.listening = after
+
+    def health(self) -> list[tuple[str, str]]:
+        return [(entry.sensor, entry.state) for entry in self.listening.health()]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self.listening.alerts.counts
+
+
+def test_who_is_gone_is_not_silent_any_more_and_nobody_is_told() -> None:
+    town = Town("A", "B")
+    assert town.live(6, "A", "B") == []
+    (alert,) = town.live(4, "A")
+    assert (alert.sensor, alert.state) == ("B", "silent")
+    assert town.health() == [("A", "well"), ("B", "silent")]
+    assert town.live(2, "A") == []
+    assert town.health() == [("A", "well")]
+    assert town.counts == {"faulty": 0, "silent": 0}
+    town.restart()
+    assert town.live(100, "A") == []
+    assert town.health() == [("A", "well")]
+    back = START + town.hour * HOUR
+    assert town.live(2, "A", "B") == [], "it begins anew"
+    assert town.health() == [("A", "well"), ("B", "well")]
+    assert town.listening.health()[1].since == back
+    (alert,) = town.live(4, "A")
+    assert (alert.sensor, alert.before, alert.state) == ("B", "well", "silent")
+
+
+def test_a_state_from_before_anybody_was_gone_is_understood() -> None:
+    town = Town("A", "B", gone_after=400 * DAY)
+    town.live(6, "A", "B")
+    assert len(town.live(100, "A")) == 1
+    town.gone_after = 5 * DAY
+    town.restart(forget=True)
+    assert town.counts == {"faulty": 0, "silent": 1}
+    assert town.live(1, "A") == []
+    assert town.counts == {"faulty": 0, "silent": 0}
+
+
+def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:
+    alerts, last, there = Alerts(), np.array([START]), np.array([True])
+    assert alerts.silence(ONE, ~there, last, START + 5 * DAY, gone=~there) == []
+    (alert,) = alerts.silence(ONE, there, last, START + 5 * DAY + HOUR, gone=there)
+    assert (alert.before, alert.state) == ("well", "silent")
+    assert [entry.state for entry in alerts.health(ONE, last)] == ["silent"]
+    assert alerts.silence(ONE, there, last, START + 5 * DAY + 2 * HOUR, gone=there) == []
+    assert alerts.health(ONE, last) == []
+
+
+def test_readings_from_long_ago_bring_nobody_back() -> None:
+    town = Town("A", "B")
+    town.live(6, "A", "B")
+    assert len(town.live(10, "A")) == 1
+    # Both send what they measured three days before.
+    town.live(1, "A", "B", late=72)
+    assert [(alert.sensor, alert.state) for alert in town.told] == [("B", "silent"), ("A", "silent")]
+    assert town.health() == [("A", "silent")]
+
+
+def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_told() -> None:
+    town = Town("A", "B")
+    town.live(6, "A", "B")
+    town.maintenance = Maintenance((Note("B", START, START + 400 * DAY, "ignore"),))
+    assert town.live(30, "A") == []
+    assert town.health() == [("A", "well")]
+
+
+def test_a_variable_that_is_gone_does_not_keep_a_sensor_from_being_told_once() -> None:
+    names, alerts = [("A", "pm"), ("A", "temp"), ("A", "old")], Alerts()
+    last = np.array([START + 90 * DAY, START + 90 * DAY, START])
+    gone = np.array([False, False, True])
+    for hours, silent in ((1, [False, False, True]), (2, [False, False, True]), (9, [True, True, True])):
+        told = alerts.silence(names, np.array(silent), last, START + 90 * DAY + hours * HOUR, gone=gone)
+    assert [(alert.sensor, alert.variable) for alert in told] == [("A", "")]
+
+
+def test_a_fault_of_one_that_is_gone_is_not_told() -> None:
+    alerts = Alerts(after=1)
+    for hours in (1, 2):
+        alerts.silence(ONE, np.array([True]), np.array([START]), START + hours * HOUR, gone=np.array([True]))
+    assert days(alerts, "offset") == []
+    assert alerts.counts == {"faulty": 0, "silent": 0}
+
+
+@pytest.mark.parametrize(
+    ("usual", "said"),
+    [(61 * MINUTE, "every hour"), (119 * MINUTE, "every 2 hours"), (121 * MINUTE, "every 2 hours"),
+     (14 * MINUTE + 1, "every 15 minutes"), (MINUTE, "every minute"), (25 * HOUR, "every day"),
+     (1, "every second"), (9_999 * DAY, "every 365 days")],
+)  # fmt: skip
+def test_what_is_usual_is_said_as_people_say_it(usual: int, said: str) -> None:
+    (alert,) = Alerts().silence(ONE, np.array([True]), np.array([START]), START + DAY, usual=np.array([usual]))
+    assert alert.sentence.endswith(f"; it is usually heard at least {said}")
 
 
 def test_a_channel_that_is_simply_well_costs_nothing() -> None:

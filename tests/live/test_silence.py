@@ -5,7 +5,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
-from sensormend.live.silence import NEVER, REMEMBERED, Silence
+from sensormend.live.silence import REMEMBERED, Silence
+from sensormend.mending import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
 
 Times = NDArray[np.int64]
@@ -102,9 +103,16 @@ def test_before_it_is_known_a_sensor_is_as_the_others_are() -> None:
 def test_the_gone_stay_silent_until_they_are_heard() -> None:
     silence = Silence(HOUR, DAY, 5 * DAY)
     live(silence, [hourly(10)], 10)
+    last = int(silence.last[0])
+    assert silence.silent(last + 5 * DAY).all()
+    assert not silence.gone(last + 5 * DAY).any()
+    assert silence.gone(last + 5 * DAY + 1).all()
     assert silence.silent(START + 400 * DAY).all()
+    silence.heard(channels(1, 2), np.array([START + 400 * DAY]))
+    assert silence.gone(START + 400 * DAY).tolist() == [True, False, False], "channel 1 was never heard"
     silence.heard(channels(1), np.array([START + 400 * DAY]))
     assert not silence.silent(START + 400 * DAY).any()
+    assert not silence.gone(START + 400 * DAY).any()
 
 
 def test_no_silence_of_gone_after_is_usual() -> None:

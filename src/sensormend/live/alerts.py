@@ -1,10 +1,10 @@
-"""Who turned faulty, silent, or well again: told once, when it is certain enough."""
+"""Who turned faulty, silent, or well again: told once, when it is certain enough. Who is gone is not told."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.flags import REASONS, Flag
+from sensormend.live.channel import Channel
 from sensormend.live.deliveries import Alert, Health
-from sensormend.live.silence import NEVER
 from sensormend.live.telling import Evidence, evidence, faulty_sentence, joined, silent_sentence, well_sentence, who
+from sensormend.mending import NEVER
 from sensormend.readings import DAY, Rows
 from sensormend.recovery import BoolArray
 
-__all__ = ["Alerts", "Channel"]
+__all__ = ["Alerts"]
 
 Name = tuple[str, str]
 
@@ -32,45 +33,6 @@ again within a week of periods: one that dies slowly, with two readings a day, i
 
 MOST_HEARD = 64
 RELAPSE = 7
-
-
-@dataclass
-class Channel:
-    """What is known of one channel that is not simply well.
-
-    Attributes
-    ----------
-    faulty, reason, since
-        Whether it is, why, and from when on it is or is not.
-    told
-        Periods in a row that spoke against what it is, and `first`, the start of the first of them.
-    found
-        What the faulty ones of them told; None where there is none.
-    silent
-        Since when it is silent; None while it is heard.
-    heard, seen, at
-        In how many checks it was heard since, the newest reading at the last of them, and the first one heard.
-    back, relapses
-        When it came back at last, and how often it soon fell silent again.
-    """
-
-    since: int
-    faulty: bool = False
-    reason: str = ""
-    told: int = 0
-    first: int = 0
-    found: Evidence | None = None
-    silent: int | None = None
-    heard: int = 0
-    seen: int = NEVER
-    at: int = 0
-    back: int = NEVER
-    relapses: int = 0
-
-    @property
-    def state(self) -> str:
-        """What it is, of `STATES`; silence goes before all."""
-        return "silent" if self.silent is not None else "faulty" if self.faulty else "well"
 
 
 class Alerts:
@@ -102,6 +64,7 @@ class Alerts:
             raise ConfigError("alerts come after one period or more: after and well_after are at least 1")
         self._after, self._well_after = after, well_after
         self._channels: dict[Name, Channel] = {}
+        self._gone: set[Name] = set()
         self._began: int | None = None
         self._period = DAY
         self._names: Sequence[Name] = ()
@@ -145,8 +108,12 @@ class Alerts:
         last: NDArray[np.int64],
         now: int,
         usual: NDArray[np.int64] | None = None,
+        gone: BoolArray | None = None,
     ) -> list[Alert]:
         """Take in who is silent, by `Silence`; a sensor all of whose variables fall silent at once is told once.
+
+        One that is gone is nothing any more, and nobody is told; but of one that was heard until now it is told first
+        that it is silent. It begins as well when it is heard again.
 
         Parameters
         ----------
@@ -158,12 +125,19 @@ class Alerts:
             Event time.
         usual
             What silence is usual for each channel, for the sentence.
+        gone
+            Who has been silent for so long that nobody waits for it any more.
         """
         self._begin(now)
         self._know(names)
-        was = np.zeros(len(names), dtype=bool)
-        was[[self._places[name] for name, channel in self._channels.items() if channel.silent is not None]] = True
-        fallen = np.flatnonzero(silent & ~was).tolist()
+        was = self._marked(name for name, channel in self._channels.items() if channel.silent is not None)
+        away = self._marked(self._gone)
+        falls = silent & ~was & ~away
+        # Readings from long ago do not bring one back that is still silent.
+        leaves = (away & silent) | (np.zeros_like(away) if gone is None else gone & ~falls)
+        self._leave(np.flatnonzero(leaves & ~away).tolist())
+        self._come(np.flatnonzero(away & ~leaves).tolist(), last)
+        fallen = np.flatnonzero(falls).tolist()
         others = len({names[place][0] for place in fallen}) - 1
         found: list[Alert | None] = []
         for place in fallen:
@@ -171,14 +145,16 @@ class Alerts:
             found.append(self._fall(names[place], int(last[place]), now, length, others))
         found += [
             self._listen(names[place], bool(silent[place]), int(last[place]), now)
-            for place in np.flatnonzero(was).tolist()
+            for place in np.flatnonzero(was & ~leaves).tolist()
         ]
-        return joined(_sorted(found), names, last)
+        return joined(_sorted(found), names, np.where(leaves, NEVER, last))
 
     def health(self, names: Sequence[Name], last: NDArray[np.int64]) -> list[Health]:
-        """Return how every channel that was ever heard is; `last` as in `silence`."""
+        """Return how every channel that was ever heard and is not gone is; `last` as in `silence`."""
         began, told = self._began or 0, []
         for name, heard in zip(names, last.tolist(), strict=True):
+            if name in self._gone:
+                continue
             channel = self._channels.get(name)
             if channel is None:
                 if heard != NEVER:
@@ -192,11 +168,14 @@ class Alerts:
     def state(self) -> dict[str, Any]:
         """Return all of it as JSON has it."""
         channels = [[*name, asdict(channel)] for name, channel in self._channels.items()]
-        return {"began": self._began, "period": self._period, "channels": channels}
+        gone = [list(name) for name in sorted(self._gone)]
+        return {"began": self._began, "period": self._period, "channels": channels, "gone": gone}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from a state."""
         self._began, self._period = state["began"], state["period"]
+        # A state from before anybody was gone has them as silent: they leave at the next check.
+        self._gone = {(sensor, variable) for sensor, variable in state.get("gone", ())}
         self._channels = {}
         for sensor, variable, told in state["channels"]:
             found = told["found"] and Evidence(**told["found"])
@@ -211,8 +190,26 @@ class Alerts:
             return
         self._names, self._places = names, {name: place for place, name in enumerate(names)}
         self._channels = {name: channel for name, channel in self._channels.items() if name in self._places}
+        self._gone = {name for name in self._gone if name in self._places}
+
+    def _marked(self, names: Iterable[Name]) -> BoolArray:
+        marked = np.zeros(len(self._names), dtype=bool)
+        marked[[self._places[name] for name in names]] = True
+        return marked
+
+    def _leave(self, places: Sequence[int]) -> None:
+        for place in places:
+            self._gone.add(self._names[place])
+            self._channels.pop(self._names[place], None)
+
+    def _come(self, places: Sequence[int], last: NDArray[np.int64]) -> None:
+        for place in places:
+            self._gone.discard(self._names[place])
+            self._channels[self._names[place]] = Channel(int(last[place]))
 
     def _fault(self, name: Name, found: Evidence, start: int, end: int) -> Alert | None:
+        if name in self._gone:
+            return None
         channel = self._channels.setdefault(name, Channel(self._began or start))
         if channel.found is None:
             channel.first, channel.found = start, found

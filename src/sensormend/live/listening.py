@@ -64,14 +64,15 @@ class Listening:
         self._slot = slot
         now = slot * self._grid.step + ANCHOR - self._grid.early
         silent = self.silence.silent(now) & ~self._left_alone(now, maintenance)
-        return self.alerts.silence(self._names(), silent, self.silence.last, now, self.silence.usual)
+        last, usual, gone = self.silence.last, self.silence.usual, self.silence.gone(now)
+        return self.alerts.silence(self._names(), silent, last, now, usual, gone)
 
     def is_silent(self, time: int, maintenance: Maintenance) -> BoolArray:
         """Say which channels are silent at a time, and remember nothing."""
         return self.silence.is_silent(time) & ~self._left_alone(time, maintenance)
 
     def health(self) -> list[Health]:
-        """Say how every channel is."""
+        """Say how every channel is that is not gone."""
         return self.alerts.health(self._names(), self.silence.last)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -22,7 +22,7 @@ from typing import Any
 from sensormend.io.layout import MISSING
 from sensormend.live.formats.columns import columns_of
 from sensormend.live.formats.gathering import SHOWN, Decoded, Gathering
-from sensormend.live.formats.moments import moment, number
+from sensormend.live.formats.moments import number, time_from
 from sensormend.live.formats.refused import (
     NO_READING,
     NOT_A_NUMBER,
@@ -279,13 +279,13 @@ class Decoder:
         if told is None:
             return None
         if type(told) is not str:
-            return moment(told)
+            return time_from(told)
         try:
             return self._moments[told]
         except KeyError:
             if told.strip().lower() in MISSING:
                 return None
-            found = moment(told)
+            found = time_from(told)
             if len(self._moments) >= REMEMBERED:
                 self._moments.clear()
             self._moments[told] = found

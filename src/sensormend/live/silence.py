@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
+from sensormend.mending import NEVER
 from sensormend.recovery import BoolArray
 
-__all__ = ["NEVER", "Silence"]
-
-NEVER = int(np.iinfo(np.int64).min) // 4
-"""The last reading of a channel that has none."""
+__all__ = ["Silence"]
 
 REMEMBERED = 28
 """Periods of which each channel's longest silence is kept: those in which it was heard, four weeks of days or more."""
@@ -68,7 +66,7 @@ class Silence:
     step, period
         The grid.
     gone_after
-        No silence of that length is usual.
+        No silence of that length is usual, and who is silent for longer is gone.
 
     Attributes
     ----------
@@ -88,7 +86,7 @@ class Silence:
     """
 
     def __init__(self, step: int, period: int, gone_after: int) -> None:
-        self._step, self._period, self._gone_after = step, period, gone_after
+        self._step, self._period, self._longest = step, period, max(gone_after, 2 * step)
         self.last: NDArray[np.int64] = np.empty(0, np.int64)
         self._closed: NDArray[np.int64] = np.empty(0, np.int64)
         self._age: NDArray[np.int64] = np.empty(0, np.int64)
@@ -151,6 +149,10 @@ class Silence:
         """Say the same for a time to which the network has not come yet, and remember nothing."""
         return np.asarray((self.last > NEVER) & (now - self.last > self._limit))
 
+    def gone(self, now: int) -> BoolArray:
+        """Say who has been silent for longer than any silence lasts: nobody waits for it any more."""
+        return np.asarray((self.last > NEVER) & (now - self.last > self._longest))
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all of it as what a state file holds."""
         arrays: tuple[NDArray[Any], ...] = (self.last, self._closed, self._age, self._oldest, self._kept, self._count)
@@ -190,4 +192,4 @@ class Silence:
         self._limit = self._limit_of(self._usual, longer)
 
     def _limit_of(self, usual: Any, longer: Any) -> Any:
-        return np.clip(usual + longer + self._step, 2 * self._step, max(self._gone_after, 2 * self._step))
+        return np.clip(usual + longer + self._step, 2 * self._step, self._longest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 
 from sensormend.flags import REASONS
 from sensormend.live.deliveries import Alert
-from sensormend.live.silence import NEVER
+from sensormend.mending import NEVER
 from sensormend.readings import SECOND, Rows
 from sensormend.recovery import BoolArray
-from sensormend.sentences import how_long, number
+from sensormend.sentences import gather, how_long, how_often, measured
 
-__all__ = ["Evidence", "evidence", "faulty_sentence", "joined", "moment", "silent_sentence", "well_sentence", "who"]
+__all__ = ["Evidence", "evidence", "faulty_sentence", "joined", "readable", "silent_sentence", "well_sentence", "who"]
 
 
 @dataclass
@@ -30,8 +29,7 @@ class Evidence:
     reasons
         How many readings each reason had.
     count, value, distance, square, farthest
-        How many readings were wrong, their sum, the sum of their distances from what was expected, of the squares of
-        these, and the largest one.
+        What its wrong readings add up to, as `Figures` has it.
     """
 
     reasons: dict[str, int]
@@ -50,9 +48,7 @@ class Evidence:
         """Take in what a later period told."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
-        self.count, self.value = self.count + later.count, self.value + later.value
-        self.distance, self.square = self.distance + later.distance, self.square + later.square
-        self.farthest = max(self.farthest, later.farthest, key=abs)
+        gather(self, later)
 
 
 def evidence(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
@@ -70,12 +66,12 @@ def evidence(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
     )
 
 
-def moment(time: int) -> str:
+def readable(time: int) -> str:
     """Write a time as people read it.
 
     Examples
     --------
-    >>> moment(1714521600_000000)
+    >>> readable(1714521600_000000)
     '2024-05-01 00:00'
     """
     try:
@@ -97,19 +93,17 @@ def who(sensor: str, variable: str) -> str:
 
 def faulty_sentence(name: str, found: Evidence, since: int, *, again: bool = False) -> str:
     """Say that a sensor turned faulty, or that it is when it is heard again."""
-    count = max(found.count, 1)
-    off, scatter = found.distance / count, math.sqrt(found.square / count)
-    side, most = "above" if off > 0 else "below", number(abs(found.farthest))
-    when = f"since {moment(since)}"
+    read = measured(found)
+    when = f"since {readable(since)}"
     told = {
-        "stuck": f"it has stood still near {number(found.value / count)} {when}, while the network moved",
-        "offset": f"it has read {number(abs(off))} {side} what the network expects {when}",
-        "drifting": f"it has drifted away from what the network expects {when}, by up to {most}",
-        "noisy": f"it has scattered by {number(scatter)} around what the network expects {when}",
-        "gain": f"it has moved more or less than the network lets expect {when}, by up to {most}",
-        "implausible": f"it has read {number(found.value / count)} on average {when}, which cannot be",
+        "stuck": f"it has stood still near {read.level} {when}, while the network moved",
+        "offset": f"it has read {read.off} {read.side} what the network expects {when}",
+        "drifting": f"it has drifted away from what the network expects {when}, by up to {read.farthest}",
+        "noisy": f"it has scattered by {read.scatter} around what the network expects {when}",
+        "gain": f"it has moved more or less than the network lets expect {when}, by up to {read.farthest}",
+        "implausible": f"it has read {read.level} on average {when}, which cannot be",
     }
-    plain = f"it has been {number(scatter)} off what the network expects {when}"
+    plain = f"it has been {read.scatter} off what the network expects {when}"
     why = f" ({found.reason})" if found.reason else ""
     turned = "is heard again, but faulty" if again else "turned faulty"
     return f"{name} {turned}: {told.get(found.reason, plain)}{why}"
@@ -118,8 +112,8 @@ def faulty_sentence(name: str, found: Evidence, since: int, *, again: bool = Fal
 def silent_sentence(name: str, last: int, usual: int | None, others: int) -> str:
     """Say that a sensor fell silent, and how many others did at the same time."""
     together = f", with {others} other{'s' if others > 1 else ''} at the same time" if others else ""
-    known = f"; it is usually heard at least every {how_long(usual).removeprefix('1 ')}" if usual else ""
-    return f"{name} turned silent{together}: no reading since {moment(last)}{known}"
+    known = f"; it is usually heard at least {how_often(usual)}" if usual else ""
+    return f"{name} turned silent{together}: no reading since {readable(last)}{known}"
 
 
 def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -> str:
@@ -136,9 +130,11 @@ def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -
     """
     lasted = how_long(max(since - begun, SECOND))
     if before == "silent":
-        return f"{name} is well again: it has been heard since {moment(since)}, after {lasted} of silence"
+        return f"{name} is well again: it has been heard since {readable(since)}, after {lasted} of silence"
     why = f" ({reason})" if reason else ""
-    return f"{name} is well again: it has agreed with the network since {moment(since)}, after {lasted} of a fault{why}"
+    return (
+        f"{name} is well again: it has agreed with the network since {readable(since)}, after {lasted} of a fault{why}"
+    )
 
 
 def joined(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:

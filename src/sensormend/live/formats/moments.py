@@ -11,7 +11,7 @@ from sensormend.io.times import EARLIEST, EPOCHS, LATEST, time_format
 from sensormend.live.formats.refused import NOT_A_NUMBER, NOT_A_TIME, OUT_OF_TIME, Refused
 from sensormend.readings import SECOND
 
-__all__ = ["epoch", "in_range", "moment", "number", "scale_of"]
+__all__ = ["epoch", "in_range", "number", "scale_of", "time_from"]
 
 LONGEST = 50
 """Letters of a time."""
@@ -25,12 +25,12 @@ _LOOSE = re.compile(
 )
 
 
-def moment(told: object) -> int:
+def time_from(told: object) -> int:
     """Return a time in microseconds since 1970: an epoch of any unit, or written; without an offset it is UTC.
 
     Examples
     --------
-    >>> moment("1970-01-01T01:00:01+01:00"), moment(1_000), moment("1577836800123")
+    >>> time_from("1970-01-01T01:00:01+01:00"), time_from(1_000), time_from("1577836800123")
     (1000000, 1000000000, 1577836800123000)
 
     Raises
