@@ -19,7 +19,7 @@ from sensormend.live.addresses import plain
 from sensormend.live.admitting import UNKNOWN
 from sensormend.live.arrivals import Arrived, Source
 from sensormend.live.clockwork import Clockwork
-from sensormend.live.courier import Courier
+from sensormend.live.courier import Courier, stop_all
 from sensormend.live.deliveries import Alert, Delivery, Kind
 from sensormend.live.events import Event, Failed, Late, Refused, Told
 from sensormend.live.insisting import Insisting, StoppedError
@@ -175,9 +175,9 @@ class Service:
         self._outbox = Outbox(state / "outbox", list(self._open_couriers), settings.backlog)
         stack.callback(self._outbox.close)
         self._couriers = [opened(self._outbox) for opened in self._open_couriers.values()]
+        stack.callback(stop_all, self._couriers, DRAIN)
         for courier in self._couriers:
             courier.start()
-            stack.callback(courier.stop, DRAIN)
         self._catch_up(told.get("journal", 0))
         source = stack.enter_context(self._open_source(self._mark, self._memory))
         self._loop(source)
