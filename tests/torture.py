@@ -285,6 +285,9 @@ def publishing(
         for number, (topic, payload) in enumerate([*messages, ("city/end", END)]):
             if count and (left := began + seconds * number / count - time.monotonic()) > 0:
                 hurried.wait(left)
+            # As one who stores and forwards: paho may send what is new before what has waited.
+            while not client.is_connected() and not stopped.wait(0.005):
+                pass
             if stopped.is_set():
                 return
             sent.append(client.publish(topic, payload, qos=1).mid)

@@ -17,7 +17,6 @@ from torture import (
     Network,
     Nursery,
     Watch,
-    ended,
     feed,
     file_that_appears,
     hourly_messages_of,
@@ -52,6 +51,10 @@ def test_asked_to_end_it_closes_nothing_and_goes_on_later(network: Network, tmp_
         words = (f"{broker.address}/city", out, *GRID)
         with Watch(*words) as first:
             first.connected()
+            with Watch(*words) as another:
+                assert another.wait() == 1
+            assert "another sensormend is watching" in another.said[-1]
+            assert len(another.said) == 2
             with publishing(
                 broker, hourly_messages_of(network.readings.taken(network.readings.time < half))
             ) as published:
@@ -157,16 +160,3 @@ def test_a_wrong_call_is_one_line(network: Network, tmp_path: Path, monkeypatch:
             line, end = log.read_text().splitlines()
             assert said in line
             assert end == "ended with 2"
-
-
-def test_a_second_one_is_refused_in_one_line(network: Network, tmp_path: Path) -> None:
-    with running_mosquitto() as broker, Watch(f"{broker.address}/city/#", tmp_path / "out", *GRID) as first:
-        first.connected()
-        with Watch(f"{broker.address}/city", tmp_path / "out", *GRID) as second:
-            assert second.wait() == 1
-        assert "another sensormend is watching" in second.said[-1]
-        assert len(second.said) == 2
-        with publishing(broker, hourly_messages_of(days_of(network.readings, 0, 1))) as published:
-            published()
-            ended(tmp_path / "out")
-        assert first.stop() == 0
