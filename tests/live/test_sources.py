@@ -58,6 +58,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 def incoming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that is looked into every time."""
     monkeypatch.setattr(folder_module, "LOOK", 0.0)
+    monkeypatch.setattr(folder_module, "SHARE", 1.0)
     (tmp_path / "in").mkdir()
     return tmp_path / "in"
 

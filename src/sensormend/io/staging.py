@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from typing import Any, Self
 import duckdb
 import numpy as np
 
-from sensormend.errors import InputError, SensormendError, StateError
+from sensormend.errors import ConfigError, InputError, SensormendError, StateError
 from sensormend.files import beside
 from sensormend.io.layout import Layout, recognise
 from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, WRONG_CLOCK, format_of, select, settled
@@ -33,6 +34,7 @@ Progress = Callable[[float], None]
 """Is told how much is done, 0 to 1; may be called from another thread."""
 
 VERSION = 1
+_FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _Plan = tuple[Table, Layout, TimeFormat | None]
 _SCHEMA = """
     CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
@@ -68,6 +70,7 @@ class Staging:
         self._readings = 0
         self._rejected = 0
         self._periods = np.empty(0, dtype=np.int64)
+        self._unread: dict[str, str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -117,6 +120,7 @@ class Staging:
         source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
         options: Options | None = None,
         progress: Progress | None = None,
+        unread: dict[str, str] | None = None,
     ) -> None:
         """Read every file of a source.
 
@@ -128,14 +132,19 @@ class Staging:
             Which column is what, where that cannot be recognised.
         progress
             Is told how much is done.
+        unread
+            Where given, a file that cannot be read is left out, and noted there by its name with the reason.
 
         Raises
         ------
         InputError, ConfigError
             One line that names the file, and what to do.
+        SensormendError
+            The disk is full.
         """
         options = Options() if options is None else options
         self.close()
+        self._unread = unread
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for old in (self.path, self.path.with_name(self.path.name + ".wal")):
@@ -294,8 +303,20 @@ class Staging:
         return rows
 
     def _columns(self, sql: str) -> dict[str, Any]:
-        columns: dict[str, Any] = self._engine.execute(sql).fetchnumpy()
+        try:
+            columns: dict[str, Any] = self._engine.execute(sql).fetchnumpy()
+        except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+            raise SensormendError(f"{self.folder}: no room to read staged readings: {reason_of(error)}") from None
         return columns
+
+    def _leave_out(self, file: str, error: Exception) -> None:
+        """Note a file that cannot be read, or raise what is the matter."""
+        said = str(error)
+        if any(full in said for full in _FULL):
+            raise SensormendError(f"{self.folder}: no room to stage readings: {said}") from None
+        if self._unread is None:
+            raise error
+        self._unread[file] = " ".join((said or type(error).__name__).split())
 
     def _fill(self, found: Sequence[Found], options: Options, progress: Progress) -> dict[int, Table]:
         """Read all files, and return those of text."""
@@ -306,7 +327,10 @@ class Staging:
             size = sum(sizes[number] for number in group)
             with self._told(progress, done / sum(sizes), (done + size) / sum(sizes)):
                 for number in (number for number in group if found[number].format == "netcdf"):
-                    self._insert_arrays(found[number], options, number)
+                    try:
+                        self._insert_arrays(found[number], options, number)
+                    except (InputError, ConfigError) as error:
+                        self._leave_out(found[number].shown, error)
                 self._insert_tables({number: plans[number] for number in group if number in plans})
             done += size
         cells = [len(plans[number][1].columns) if number in plans else 1 for number in range(len(found))]
@@ -323,15 +347,35 @@ class Staging:
         """Look into every file before any is read, so that what cannot be read is said at once."""
         planned: dict[int, _Plan] = {}
         for number, file in enumerate(found):
-            table = self._table(file) if file.format != "netcdf" else None
-            if table is None or table.empty:
+            try:
+                plan = self._plan(file, options) if file.format != "netcdf" else None
+            except (InputError, ConfigError, duckdb.Error) as error:
+                self._leave_out(file.shown, error)
                 continue
-            # Where the columns are named, what the others hold is of no interest.
-            if not (options.variables or options.sensors or options.value):
-                table = decided(self._engine, table)
-            layout = recognise(table.kinds, options, table.shown)
-            planned[number] = (table, layout, format_of(table, layout))
-        formats = settled(self._engine, list(planned.values()))
+            if plan is not None:
+                planned[number] = plan
+        return self._settled(planned)
+
+    def _plan(self, file: Found, options: Options) -> _Plan | None:
+        table = self._table(file)
+        if table.empty:
+            return None
+        # Where the columns are named, what the others hold is of no interest.
+        if not (options.variables or options.sensors or options.value):
+            table = decided(self._engine, table)
+        layout = recognise(table.kinds, options, table.shown)
+        return table, layout, format_of(table, layout)
+
+    def _settled(self, planned: dict[int, _Plan]) -> dict[int, _Plan]:
+        try:
+            formats = settled(self._engine, list(planned.values()))
+        except InputError as error:
+            (table, *_), *more = planned.values()
+            if not more or self._unread is None:
+                self._leave_out(table.shown, error)
+                return {}
+            # Together they contradict each other, or leave it open; each by itself may still be clear.
+            return {number: plan for one in planned.items() for number, plan in self._settled(dict([one])).items()}
         return {number: (table, layout, written)
                 for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
 
@@ -363,7 +407,7 @@ class Staging:
             elif table.tolerant and not tolerant:
                 self._insert_tables(plans, tolerant=True)
             else:
-                raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
+                self._leave_out(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
             return
         texts = {str(table.lines): number for number, (table, *_) in plans.items() if table.lines is not None}
         if texts:

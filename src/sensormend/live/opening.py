@@ -47,6 +47,7 @@ def _source(settings: Settings, mark: Any, memory: Memory) -> Source:
         mqtt=mqtt,
         former=memory.topics,
         speed=settings.speed,
+        without=settings.out,
     )
     memory.topics = list(dict.fromkeys([*memory.topics, *mqtt.topics]))
     return source

@@ -24,6 +24,7 @@ def open_source(
     mqtt: MqttSettings | None = None,
     former: Sequence[str] = (),
     speed: float | None = None,
+    without: Path | None = None,
 ) -> Source:
     """Open what an address means.
 
@@ -44,6 +45,8 @@ def open_source(
         Topics to which it was subscribed before.
     speed
         Of a replay.
+    without
+        A folder that is none of a source's business, though it may lie in the one that is watched: OUT.
     """
     # Each needs what the others do not: only the one that is meant is loaded.
     if address.startswith(MQTT):
@@ -66,4 +69,4 @@ def open_source(
 
     if Path(address).is_file():
         raise ConfigError(f"{address} is a file; watch a folder, or replay:{address}")
-    return FolderSource(Path(address), options, work / "folder", mark=mark)
+    return FolderSource(Path(address), options, work / "folder", mark=mark, without=without)

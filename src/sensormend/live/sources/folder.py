@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.files import write_beside
-from sensormend.io.sources import format_of
+from sensormend.errors import ConfigError, InputError
 from sensormend.io.staging import Staging
 from sensormend.live.arrivals import NOTHING, Arrived, Rejected, Source, clock
 from sensormend.live.formats.refused import UNREADABLE
 from sensormend.live.logs import Once
-from sensormend.live.sources.staged import CHUNK, days_of, places_of, rejected_of
+from sensormend.live.sources.done import Done
+from sensormend.live.sources.looking import STRANGE, Seen, below, is_strange
+from sensormend.live.sources.staged import CHUNK, Parts, rejected_of
 from sensormend.options import Options
-from sensormend.readings import DAY
+from sensormend.places import Position
+from sensormend.readings import DAY, Readings
 
 __all__ = ["FolderSource"]
 
 SETTLED = 2.0
 """Seconds for which a file must have stayed as it is: whoever writes it may not be done."""
 
-LOOK = 1.0
-"""Seconds between two looks into the folder."""
+LOOK, SHARE = 1.0, 0.1
+"""Seconds between two looks into the folder, and the part of the time that looking may take: with very many files the
+pause is longer."""
 
-TOGETHER, TOGETHER_BYTES = 50, 64 << 20
-"""Files that are read at once, at most: a load costs a tenth of a second, whatever is in it."""
+TOGETHER, TOGETHER_BYTES = 10_000, 4 << 30
+"""Files that are read at once, at most. Their readings come in the order of time, across all of them: of a folder that
+has a file for each sensor, no sensor may run ahead of the others."""
 
-_HALF = (".part", ".partial", ".tmp", ".temp", ".new", ".crdownload", ".swp", "~")
 _log = logging.getLogger("sensormend.live")
-
-
-class _File(NamedTuple):
-    name: str
-    size: int
-    mtime: int
 
 
 class FolderSource(Source):
     """Files of readings that appear in a folder and below it, read as `clean` reads them.
 
-    They come in the order of their times of change, then of their names. A file that has grown is read again from its
-    beginning; a reading that comes twice is one. A file that cannot be read is told about once.
+    What is new is read together, its readings day by day. A file that has grown is read again from its beginning; a
+    reading that comes twice is one. A file that cannot be read is told about once.
 
     Parameters
     ----------
@@ -59,18 +56,29 @@ class FolderSource(Source):
         A folder of our own: the list of files that were read, and what is being read.
     mark
         Where to go on: how many files of that list are done, and how much of those after them.
+    without
+        A folder in which nothing is looked for: where the results go.
     """
 
-    def __init__(self, folder: Path, options: Options | None, work: Path, *, mark: Any = None) -> None:
+    def __init__(
+        self, folder: Path, options: Options | None, work: Path, *, mark: Any = None, without: Path | None = None
+    ) -> None:
         if not folder.is_dir():
             raise ConfigError(f"there is no folder {folder}")
-        self._folder, self._options, self._work = folder, options or Options(), work
+        if is_strange(str(folder)):
+            raise ConfigError(f"{str(folder)!a}: a name that is not UTF-8 cannot be read; rename the folder")
+        self._folder, self._options, self._work, self._without = folder, options or Options(), work, without
         mark = mark or {}
-        self._seen = _Seen(work, folder, int(mark.get("files", 0)))
-        self._begun = ([_File(*told) for told in mark.get("begun", ())], int(mark.get("done", 0)))
-        self._last: dict[str, tuple[int, int]] = {}
+        self._done = Done(work, folder, int(mark.get("files", 0)))
+        self._group = self._done.begun(str(mark.get("begun", "")))
+        self._given = int(mark.get("done", 0)) if self._group and self._key() == mark["begun"] else 0
+        self._last: dict[str, Seen] = {}
         self._next = 0.0
-        self._parts: Iterator[Arrived] | None = None
+        self._reading = False
+        self._staging: Staging | None = None
+        self._parts: Parts | None = None
+        self._held: tuple[Readings, list[Position]] | None = None
+        self._told: list[Rejected] = []
         self._gone = Once(_log, f"there is no folder {folder}", f"folder {folder} is there again")
 
     @property
@@ -82,41 +90,69 @@ class FolderSource(Source):
         """Return what has come; see `Source.read`."""
         end = time.monotonic() + wait
         while True:
-            if self._parts is not None:
-                arrived = next(self._parts, None)
-                if arrived is not None:
-                    return arrived
-                self._parts = None
+            arrived = self._part()
+            if arrived is not None:
+                return arrived
             now = time.monotonic()
             if now >= self._next:
-                files = self._look()
-                if files:
-                    self._parts = self._taken(files)
+                self._look()
+                if self._reading:
                     continue
-                self._next = now + LOOK
+                now = time.monotonic()
             if now >= end:
                 return Arrived(NOTHING, clock())
             time.sleep(max(0.0, min(self._next, end) - now))
 
-    def _look(self) -> list[_File]:
-        """Return the next files to be read: those that were begun, or the oldest of the new ones."""
-        if not self._folder.is_dir():
-            self._gone.begin()
-            return []
-        self._gone.end()
-        here = {file.name: file for file in self._files()}
-        if self._begun[0] and all(here.get(file.name) == file for file in self._begun[0]):
-            return self._begun[0]
-        self._begun = ([], 0)
+    def _part(self) -> Arrived | None:
+        """Return the next part of what is being read. What fails on the way is done again; nothing is given twice."""
+        if not self._reading:
+            return None
+        parts = self._parts if self._parts is not None else self._begin()
+        if parts is None:
+            return None
+        if self._held is None:
+            self._held = parts.take(min(parts.at + CHUNK, len(parts.day))) if parts.ahead() else (NOTHING, [])
+        mark: dict[str, Any] = {"begun": self._key(), "done": parts.done}
+        if not parts.ahead():
+            self._done.add(self._group)
+            self._let_go()
+            mark = {}
+        else:
+            self._given = parts.done
+        (readings, places), self._held = self._held, None
+        rejected, self._told = self._told, []
+        return Arrived(readings, clock(), rejected, places, {"files": self._done.count, **mark})
+
+    def _look(self) -> None:
+        """Begin to read what is new, or go on with what was begun."""
+        began = time.monotonic()
+        try:
+            here = {file.name: file for file in below(self._folder, self._without)}
+        except OSError as error:
+            self._gone.begin(error=error.strerror)
+            here = {}
+        else:
+            self._gone.end()
+            if not (self._group and all(here.get(file.name) == file for file in self._group)):
+                self._group, self._given = self._new(list(here.values())), 0
+        now = time.monotonic()
+        self._next = now + max(LOOK, (now - began) * (1 / SHARE - 1))
+        if here and self._group:
+            self._reading = True
+            if len(self._group) == TOGETHER:
+                self._next = now  # there may be more
+
+    def _new(self, here: Sequence[Seen]) -> list[Seen]:
+        """Return the next files to be read: the oldest of the new ones."""
         now = time.time_ns()
-        new = [file for file in here.values() if self._seen.files.get(file.name) != (file.size, file.mtime)]
+        new = [file for file in here if file not in self._done]
         # One from the future is settled when it is the same twice.
         ready = [file for file in new if now - file.mtime > SETTLED * 1e9
-                 or (file.mtime > now and self._last.get(file.name) == (file.size, file.mtime))]  # fmt: skip
-        self._last = {file.name: (file.size, file.mtime) for file in new}
+                 or (file.mtime > now and self._last.get(file.name) == file)]  # fmt: skip
+        self._last = {file.name: file for file in new}
         ready.sort(key=lambda file: (file.mtime, file.name))
         total = 0
-        group: list[_File] = []
+        group: list[Seen] = []
         for file in ready[:TOGETHER]:
             total += file.size
             if group and total > TOGETHER_BYTES:
@@ -124,118 +160,63 @@ class FolderSource(Source):
             group.append(file)
         return group
 
-    def _files(self) -> Iterator[_File]:
-        for where, inner, names in os.walk(self._folder):
-            inner[:] = [name for name in inner if _is_theirs(Path(where) / name)]
-            for name in names:
-                path = Path(where) / name
-                if name.startswith((".", "_")) or name.lower().endswith(_HALF) or format_of(path) is None:
-                    continue
-                try:
-                    status = path.stat()
-                    path.name.encode()
-                except (OSError, UnicodeEncodeError):
-                    continue
-                if status.st_size and not path.is_dir():
-                    yield _File(path.relative_to(self._folder).as_posix(), status.st_size, status.st_mtime_ns)
-
-    def _taken(self, files: Sequence[_File]) -> Iterator[Arrived]:
-        """Give the readings of some files in parts; where one of them cannot be read, of each by itself."""
-        begun, skip = self._begun
-        self._begun = ([], 0)
-        shutil.rmtree(self._work / "loading", ignore_errors=True)
-        with Staging(self._work / "loading") as staging:
+    def _begin(self) -> Parts | None:
+        """Load the files that are to be read; None where one of them is gone meanwhile."""
+        files = [file for file in self._group if file.size != STRANGE]
+        told = [Rejected(_printable(file.name), UNREADABLE, "a name that is not UTF-8; rename it")
+                for file in self._group if file.size == STRANGE]  # fmt: skip
+        parts = Parts(None)
+        if files:
+            unread: dict[str, str] = {}
+            self._clear()
+            self._staging = Staging(self._work / "loading")
             try:
-                staging.load([self._folder / file.name for file in files], self._options)
-                staging.sort(0, DAY)
-                broken = ""
-            except (InputError, ConfigError) as error:
-                broken = " ".join(str(error).split())
-            if not broken:
-                yield from self._parts_of(staging, files, skip if list(files) == begun else 0)
-        if broken and len(files) > 1:
-            for file in files:
-                yield from self._taken([file])
-        elif broken and (self._folder / files[0].name).exists():
-            self._seen.add(files)
-            told = [Rejected(files[0].name, UNREADABLE, broken[:300])]
-            yield Arrived(NOTHING, clock(), told, mark={"files": self._seen.count})
+                self._staging.load([self._folder / file.name for file in files], self._options, unread=unread)
+                self._staging.sort(0, DAY)
+                parts = Parts(self._staging, self._given)
+                nothing = ""
+            except (InputError, ConfigError, FileNotFoundError) as error:
+                if not all((self._folder / file.name).exists() for file in files):
+                    self._let_go()
+                    return None
+                if isinstance(error, OSError):
+                    raise
+                nothing = " ".join(str(error).split())
+            told += [Rejected(name, UNREADABLE, said[:300]) for name, said in unread.items()]
+            told += rejected_of(self._staging)
+            if nothing and not told:
+                told = [Rejected(files[0].name, UNREADABLE, nothing[:300])]
+            if len(self._staging.periods) > 1 or self._staging.readings > CHUNK:
+                self._done.begin(self._key(), self._group)
+        self._told = [] if self._given else self._named(told)
+        self._parts = parts
+        return parts
 
-    def _parts_of(self, staging: Staging, files: Sequence[_File], skip: int) -> Iterator[Arrived]:
-        rejected: Sequence[Rejected] = () if skip else self._named(rejected_of(staging))
-        places, done = places_of(staging), 0
-        for day, readings in days_of(staging):
-            for start in range(0, len(readings), CHUNK):
-                part = readings.taken(slice(start, start + CHUNK))
-                done += len(part)
-                if done <= skip:
-                    continue
-                part = part.taken(slice(max(len(part) - (done - skip), 0), None))
-                if done == staging.readings:
-                    self._seen.add(files)
-                    mark: dict[str, Any] = {"files": self._seen.count}
-                else:
-                    mark = {"files": self._seen.count, "begun": [list(file) for file in files], "done": done}
-                yield Arrived(part, clock(), rejected, places.pop(day, []), mark)
-                rejected = ()
+    def _let_go(self) -> None:
+        """Be done with what was being read."""
+        self._clear()
+        self._reading, self._parts = False, None
+        self._group, self._given = [], 0
 
-    def _named(self, rejected: list[Rejected]) -> list[Rejected]:
+    def _clear(self) -> None:
+        if self._staging is not None:
+            self._staging.close()
+            self._staging = None
+        shutil.rmtree(self._work / "loading", ignore_errors=True)
+
+    def _key(self) -> str:
+        """Return by what the files that are being read are known again; other options find other readings in them."""
+        return hashlib.sha256(json.dumps([self._group, repr(self._options)]).encode()).hexdigest()[:16]
+
+    def _named(self, rejected: Sequence[Rejected]) -> list[Rejected]:
         """Return what was rejected with the names of files as they are in the folder."""
         above = f"{self._folder}{os.sep}"
         return [Rejected(one.where.removeprefix(above), one.reason, one.text) for one in rejected]
 
     def close(self) -> None:
         """Let go of what is being read."""
-        if self._parts is not None:
-            self._parts.close()  # type: ignore[attr-defined]
-        shutil.rmtree(self._work / "loading", ignore_errors=True)
+        self._let_go()
 
 
-def _is_theirs(folder: Path) -> bool:
-    """Say whether a folder may hold readings: neither hidden nor something that we wrote ourselves."""
-    ours = folder.name.startswith((".", "_")) or folder.name.endswith((".meta", ".partial"))
-    return not ours and not (folder / "run.json").exists()
-
-
-class _Seen:
-    """The files that were read, numbered in that order, on disk; those that are gone are forgotten with a restart.
-
-    Parameters
-    ----------
-    folder
-        Where the list lies.
-    root
-        Where the files lie.
-    count
-        How many of them are done: what comes after them in the list is read again.
-    """
-
-    def __init__(self, folder: Path, root: Path, count: int) -> None:
-        self._path = folder / "files.jsonl"
-        self.count = count
-        self.files: dict[str, tuple[int, int]] = {}
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            numbers: dict[str, int] = {}
-            for line in self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else ():
-                try:
-                    number, name, size, mtime = json.loads(line)
-                except ValueError:
-                    continue  # torn by a power cut: read again
-                if number <= count and (root / name).exists():
-                    self.files[name], numbers[name] = (size, mtime), number
-            with write_beside(self._path) as file:
-                for name, told in self.files.items():
-                    file.write(json.dumps([numbers[name], name, *told]) + "\n")
-        except OSError as error:
-            raise SensormendError(f"{folder}: cannot be written: {error.strerror}") from None
-
-    def add(self, files: Sequence[_File]) -> None:
-        """Remember files, on disk before anybody hears of them."""
-        with self._path.open("a", encoding="utf-8") as out:
-            for file in files:
-                self.count += 1
-                self.files[file.name] = (file.size, file.mtime)
-                out.write(json.dumps([self.count, file.name, file.size, file.mtime]) + "\n")
-            out.flush()
-            os.fsync(out.fileno())
+def _printable(name: str) -> str:
+    return os.fsencode(name).decode(errors="backslashreplace")

@@ -34,37 +34,37 @@ class PipeSource(Source):
         self._descriptor = descriptor
         self._rest: list[bytes] = []
         self._held = 0
-        self._line = 0
+        self._line = self._told = 0
+        self._rejected: list[Rejected] = []
         self._over = False
         self._skipping = False
 
     def read(self, wait: float) -> Arrived | None:
         """Return what has come; see `Source.read`."""
-        if self._over:
+        if self._over and self._line == self._told:
             return None
         end = time.monotonic() + wait
         took = 0
-        before = self._line
-        rejected: list[Rejected] = []
         while took < MOST and not self._over:
             # What is there is taken; for more there is no waiting.
-            left = 0.0 if self._line > before else max(end - time.monotonic(), 0.0)
+            left = 0.0 if self._line > self._told else max(end - time.monotonic(), 0.0)
             if not select.select([self._descriptor], [], [], left)[0]:
                 break
             block = os.read(self._descriptor, BLOCK)
             took += len(block)
-            self._take(block, rejected)
-        if self._line == before:
+            self._take(block)
+        if self._line == self._told:
             return None if self._over else Arrived(NOTHING, clock())
         readings, refused, positions = self._decoder.take()
-        return Arrived(readings, clock(), [*rejected, *refused], positions)
+        rejected, self._rejected, self._told = [*self._rejected, *refused], [], self._line
+        return Arrived(readings, clock(), rejected, positions)
 
-    def _take(self, block: bytes, rejected: list[Rejected]) -> None:
+    def _take(self, block: bytes) -> None:
         self._over = not block
         *lines, rest = block.split(b"\n")
         received = clock()
         for line in lines:
-            self._message(b"".join([*self._rest, line]), received, rejected)
+            self._message(b"".join([*self._rest, line]), received)
             self._rest, self._held, self._skipping = [], 0, False
         self._rest.append(rest)
         self._held += len(rest)
@@ -72,12 +72,12 @@ class PipeSource(Source):
             # A line without end must not fill the memory; its beginning is enough to tell about it.
             self._rest, self._held, self._skipping = [b"".join(self._rest)[:LARGEST]], 0, True
         if self._over and any(self._rest):
-            self._message(b"".join(self._rest), received, rejected)
+            self._message(b"".join(self._rest), received)
 
-    def _message(self, line: bytes, received: int, rejected: list[Rejected]) -> None:
+    def _message(self, line: bytes, received: int) -> None:
         self._line += 1
         where = f"line {self._line}"
         if self._skipping:
-            rejected.append(Rejected(where, TOO_LARGE, line[:120].decode(errors="replace")))
+            self._rejected.append(Rejected(where, TOO_LARGE, line[:120].decode(errors="replace")))
         elif line.strip():
             self._decoder.add(line, received, None, where)

@@ -18,7 +18,7 @@ from sensormend.files import write_beside
 from sensormend.io.sources import find, is_stream
 from sensormend.io.staging import Staging
 from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
-from sensormend.live.sources.staged import CHUNK, days_of, places_of, rejected_of
+from sensormend.live.sources.staged import CHUNK, Parts, rejected_of
 from sensormend.options import Options
 from sensormend.readings import DAY, SECOND, Readings
 
@@ -92,44 +92,27 @@ class ReplaySource(Source):
             raise ConfigError(f"speed is a number above 0; got {speed}")
         self._speed = speed
         self._staging = _staged(source, options or Options(), folder)
-        self._days = days_of(self._staging)
-        self._places = places_of(self._staging)
+        self._parts = Parts(self._staging, mark or 0)
         self._rejected = [] if mark else rejected_of(self._staging)
-        self._done, self._skip = 0, mark or 0
-        self._day = NOTHING
-        self._at = self._number = 0
         self._began: tuple[float, int] | None = None
 
     def read(self, wait: float) -> Arrived | None:
         """Return the next readings; see `Source.read`."""
-        if not self._ahead():
+        parts = self._parts
+        if not parts.ahead():
             return None
-        until = min(self._at + CHUNK, len(self._day))
+        until = min(parts.at + CHUNK, len(parts.day))
         if self._speed is not None:
             until = min(until, self._due(wait, self._speed))
-            if until <= self._at:
+            if until <= parts.at:
                 return Arrived(NOTHING, clock())
-        part = self._day.taken(slice(self._at, until))
-        self._done += until - self._at
-        self._at = until
+        part, places = parts.take(until)
         rejected, self._rejected = self._rejected, []
-        return Arrived(part, clock(), rejected, self._places.pop(self._number, []), self._done)
-
-    def _ahead(self) -> bool:
-        """Go on to the next day that has readings left; False at the end."""
-        while self._at >= len(self._day):
-            found = next(self._days, None)
-            if found is None:
-                return False
-            self._number, self._day = found
-            self._at = min(self._skip, len(self._day))
-            self._skip -= self._at
-            self._done += self._at
-        return True
+        return Arrived(part, clock(), rejected, places, parts.done)
 
     def _due(self, wait: float, speed: float) -> int:
         """Wait for the next readings, and return where those end that are due by now."""
-        next_time = int(self._day.time[self._at])
+        next_time = int(self._parts.day.time[self._parts.at])
         if self._began is None:
             self._began = (time.monotonic(), next_time)
         begin, first = self._began
@@ -138,7 +121,7 @@ class ReplaySource(Source):
         if pause > 0:
             time.sleep(min(pause + BEAT, wait))
         now = first + (time.monotonic() - begin) * speed * SECOND
-        return int(np.searchsorted(self._day.time, now, side="right"))
+        return int(np.searchsorted(self._parts.day.time, now, side="right"))
 
     def close(self) -> None:
         """Let go of the sorted readings; they stay where they are."""
