@@ -1,10 +1,14 @@
 import json
 from dataclasses import fields
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError
+from sensormend.live.addresses import plain
 from sensormend.live.settings import LIVE, OPTIONS, PASSWORD, TABLES, Settings
 from sensormend.readings import DAY, HOUR, MINUTE
 
@@ -69,6 +73,115 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
     assert "hush" not in told
     for word in ("mqtt://me@broker/city/#", "hooks.example.org", "command: notify", "postgresql://writer@db", '"step"'):
         assert word in told
+
+
+SECRETS = (
+    st.lists(st.text("/?#@:&=%+[] \\\"'<>;é\n", max_size=3), min_size=1, max_size=4)
+    .map("hush".join)
+    .map(lambda text: f"hush{text}hush")
+)
+PLACES = [
+    ("source", "mqtt://me:{}@broker:1883/city/#"),
+    ("source", "replay:postgresql://me:{}@host/air?table=rows"),
+    ("sinks", "mqtts://me:{}@broker/mended"),
+    ("sinks", "postgresql://me:{}@host/air?table=rows"),
+    ("alerts", "https://me:{}@hooks.example.org/hook"),
+    ("alerts", "mqtt://me:{}@broker"),
+]
+
+
+@given(secret=SECRETS, place=st.sampled_from(PLACES))
+def test_no_password_is_shown_whatever_is_in_it(secret: str, place: tuple[str, str]) -> None:
+    key, address = place[0], place[1].format(quote(secret, safe=""))
+    told = Settings.of(**{"source": "incoming", "out": "mended", key: address})
+    for text in (plain(address), repr(told), json.dumps(told.told())):
+        assert "hush" not in text
+    assert key != "source" or "replay" in address or told.mqtt.password == secret
+
+
+@given(secret=SECRETS, place=st.sampled_from(PLACES))
+def test_no_password_that_should_be_encoded_is_shown_either(secret: str, place: tuple[str, str]) -> None:
+    key, address = place[0], place[1].format(secret)
+    assert "hush" not in plain(address)
+    try:
+        told = Settings.of(**{"source": "incoming", "out": "mended", key: address})
+        said = repr(told) + json.dumps(told.told())
+    except ConfigError as error:
+        said = str(error)
+    assert "hush" not in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("key", ["source", "sinks", "alerts"])
+@pytest.mark.parametrize("address", ["mqtt://me:hu/sh@broker/city", "mqtt://me:hu?sh@broker", "mqtt://me:12/sh@broker"])
+def test_a_password_whose_end_cannot_be_told_is_refused(key: str, address: str) -> None:
+    with pytest.raises(ConfigError, match="write %2F for a /") as told:
+        Settings.of(**{"source": "incoming", "out": "mended", key: address})
+    assert "sh" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://u:p/w@host/x", "http://..."),
+        ("https://me:hush@host/T0/hush?key=hush", "https://host/..."),
+        ("https://host:8443/", "https://host:8443"),
+        ("postgresql://u:p@h/db?sslpassword=zz&table=t", "postgresql://u@h/db?sslpassword=...&table=t"),
+        ("postgresql://u@h/db?user=a&PASSWORD=q", "postgresql://u@h/db?user=a&PASSWORD=..."),
+        ("postgresql://u@h/db?%70assword=q#t", "postgresql://u@h/db?%70assword=...#t"),
+        ("command:", "command:"),
+        ("command: curl", "command: curl"),
+    ],
+)
+def test_what_is_shown_of_an_address(address: str, shown: str) -> None:
+    assert plain(address) == shown
+
+
+@pytest.mark.parametrize(
+    ("source", "topics", "key", "address"),
+    [
+        ("mqtt://localhost", None, "sinks", "mqtt://localhost/mended"),
+        ("mqtt://localhost", None, "sinks", "mqtt://localhost:1883"),
+        ("mqtt://broker:1884/#", None, "sinks", "mqtt://me@BROKER:1884"),
+        ("mqtts://broker/mended/#", None, "sinks", "mqtt://broker/mended"),
+        ("mqtt://127.0.0.1", ["city/#", "+/health/+"], "sinks", "mqtt://localhost/mended"),
+        ("mqtt://broker", ["$share/us/mended/+/+/+"], "sinks", "mqtt://broker/mended"),
+        ("mqtt://broker/{sensor}/{variable}", None, "alerts", "mqtt://broker"),
+        ("mqtt://broker/city/#", None, "alerts", "mqtt://broker/city/alerts"),
+    ],
+)
+def test_results_that_would_come_back_as_readings_are_refused(
+    source: str, topics: list[str] | None, key: str, address: str
+) -> None:
+    with pytest.raises(ConfigError, match="the source would take in what goes to mqtt://") as told:
+        Settings.of(source=source, topics=topics, out="mended", **{key: address})
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "address"),
+    [
+        ("mqtt://broker/city/#", "sinks", "mqtt://broker/mended"),
+        ("mqtt://broker/city/#", "sinks", "mqtt://broker/cityscape"),
+        ("mqtt://broker/{sensor}/{variable}", "sinks", "mqtt://broker/a/b"),
+        ("mqtt://broker/city/{sensor}/temp", "alerts", "mqtt://broker/city/alerts"),
+        ("mqtt://broker:1884", "sinks", "mqtt://broker:1885"),
+        ("mqtt://broker", "sinks", "mqtt://elsewhere"),
+        ("mqtt://broker", "sinks", "postgresql://broker/air?table=rows"),
+    ],
+)
+def test_results_that_do_not_come_back_are_fine(source: str, key: str, address: str) -> None:
+    assert Settings.of(source=source, out="mended", **{key: address}).source == source
+
+
+def test_the_folder_that_is_watched_is_not_for_results(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    for out in ("in", "link", "in/../in", "."):
+        with pytest.raises(ConfigError, match="OUT must be another folder"):
+            Settings.of(source=str(tmp_path / "in"), out=tmp_path / out)
+    for out in ("in/out", "inside", "out"):
+        assert Settings.of(source=str(tmp_path / "in"), out=tmp_path / out).out == tmp_path / out
 
 
 def test_what_is_typed_goes_before_the_file(tmp_path: Path) -> None:

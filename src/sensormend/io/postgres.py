@@ -9,10 +9,14 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 from sensormend.errors import ConfigError, InputError, SensormendError
 
-__all__ = ["SCHEMES", "shown", "split_address", "spooled"]
+__all__ = ["SCHEMES", "is_unclear", "shown", "split_address", "spooled"]
 
 SCHEMES = ("postgresql://", "postgres://")
 """How an address of a database begins."""
+
+UNCLEAR = "write %2F for a /, %3F for a ?, %23 for a # and %40 for an @ in a password, and %40 for an @ behind the host"
+
+_SECRET = re.compile(r"password|passwd|pwd|secret|token", re.IGNORECASE)
 
 
 def split_address(address: str) -> tuple[str, str]:
@@ -25,7 +29,12 @@ def split_address(address: str) -> tuple[str, str]:
     >>> split_address("postgresql://me@host/db?sslmode=require#lake.readings")
     ('postgresql://me@host/db?sslmode=require', 'lake.readings')
     """
-    parts = urlsplit(address)
+    if is_unclear(address):
+        raise ConfigError(f"{SCHEMES[0]}...: {UNCLEAR}")
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        raise ConfigError(f"{shown(address)} is no address of a database: {error}") from None
     query = parse_qsl(parts.query, keep_blank_values=True)
     tables = [value for name, value in query if name == "table"] + ([unquote(parts.fragment)] if parts.fragment else [])
     if len(tables) != 1 or not tables[0].strip():
@@ -37,9 +46,32 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def shown(address: str) -> str:
-    """Return an address without its password."""
-    plain = re.sub(r"(//[^/@:]*):.*@", r"\1@", address)
-    return re.sub(r"([?&]password=)[^&#]*", r"\1...", plain)
+    """Return an address without its password.
+
+    Examples
+    --------
+    >>> shown("postgresql://me:secret@host/db?sslpassword=secret&table=rows")
+    'postgresql://me@host/db?sslpassword=...&table=rows'
+    """
+    # Up to the last @: whoever writes a password as it is may have an @ and a / in it.
+    plain = re.sub(r"(//[^@:]*):.*@", r"\1@", address, flags=re.DOTALL)
+
+    def without(pair: re.Match[str]) -> str:
+        return f"{pair[1]}=..." if _SECRET.search(unquote(pair[1])) else pair[0]
+
+    return re.sub(r"([?&][^=&#]*)=[^&#]*", without, plain)
+
+
+def is_unclear(address: str) -> bool:
+    """Say whether there is no telling where the password of an address ends: it has a `/`, `?` or `#` in it as it is.
+
+    Examples
+    --------
+    >>> is_unclear("postgresql://me:a/b@host/db"), is_unclear("postgresql://me:a%2Fb@host:5432/db")
+    (True, False)
+    """
+    before, *behind = re.split(r"[/?#]", address.partition("://")[2], maxsplit=1)
+    return ":" in before and any("@" in part for part in behind)
 
 
 def spooled(address: str, spool: Path) -> Path:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
-from sensormend.io.postgres import shown
+from sensormend.errors import ConfigError
+from sensormend.io.postgres import UNCLEAR, is_unclear, shown
 
-__all__ = ["COMMAND", "MQTT", "REPLAY", "WEB", "host_of", "is_address", "login_of", "plain", "topic_of"]
+__all__ = [
+    "ALERTS",
+    "COMMAND",
+    "MQTT",
+    "PREFIX",
+    "REPLAY",
+    "WEB",
+    "broker_of",
+    "clear",
+    "host_of",
+    "is_address",
+    "login_of",
+    "plain",
+    "topic_of",
+]
 
 MQTT = ("mqtt://", "mqtts://")
 WEB = ("http://", "https://")
 REPLAY = "replay:"
 COMMAND = "command:"
+
+PREFIX, ALERTS = "sensormend", "sensormend/alerts"
+"""Where results and alerts go at a broker, unless the address says something else."""
 
 
 def is_address(text: str) -> bool:
@@ -23,7 +41,14 @@ def is_address(text: str) -> bool:
     >>> is_address("mqtt://broker/city/#"), is_address("incoming")
     (True, False)
     """
-    return re.match(r"[a-z]+://", text) is not None
+    return re.match(r"[a-z]{2,}://", text, re.IGNORECASE) is not None
+
+
+def clear(address: str) -> str:
+    """Return an address; refuse one of which it is not clear where its password ends, without showing it."""
+    if is_unclear(address):
+        raise ConfigError(f"{address.partition('://')[0]}://...: {UNCLEAR}")
+    return address
 
 
 def topic_of(address: str) -> str:
@@ -46,6 +71,19 @@ def host_of(address: str) -> str:
     'broker:8883'
     """
     return _authority(address).rpartition("@")[2]
+
+
+def broker_of(address: str) -> tuple[str, int]:
+    """Return by what two addresses are known to mean the same broker: with TLS and without it is usually one.
+
+    Examples
+    --------
+    >>> broker_of("mqtt://localhost"), broker_of("mqtts://me@127.0.0.1:8883/city")
+    (('localhost', 1883), ('localhost', 1883))
+    """
+    found = re.fullmatch(r"(.*?)(?::(\d+))?", host_of(address).lower(), re.DOTALL)
+    host, port = (found[1], int(found[2] or 1883)) if found else ("", 0)
+    return "localhost" if host in ("127.0.0.1", "[::1]") else host.rstrip("."), 1883 if port == 8883 else port
 
 
 def login_of(address: str) -> tuple[str | None, str | None]:
@@ -75,10 +113,13 @@ def plain(address: str) -> str:
     >>> plain("command: notify --token secret")
     'command: notify ...'
     """
-    if address.startswith(WEB):
-        parts = urlsplit(address)
-        return f"{parts.scheme}://{host_of(address)}{'/...' if parts.path.strip('/') or parts.query else ''}"
+    if address.lower().startswith(WEB):
+        scheme, _, rest = address.partition("://")
+        if is_unclear(address):
+            return f"{scheme}://..."
+        behind = re.split(r"[/?#]", rest, maxsplit=1)[1:]
+        return f"{scheme}://{host_of(address)}{'/...' if any(part.strip('/') for part in behind) else ''}"
     if address.startswith(COMMAND):
-        first, *rest = address.removeprefix(COMMAND).split(maxsplit=1)
-        return f"{COMMAND} {first}{' ...' if rest else ''}"
+        words = address.removeprefix(COMMAND).split(maxsplit=1)
+        return " ".join([COMMAND, *map(shown, words[:1]), *["..."] * (len(words) > 1)])
     return shown(address)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
+from sensormend.io.postgres import shown
 from sensormend.live.addresses import COMMAND
 from sensormend.options import duration
 
@@ -23,8 +24,8 @@ LOOPBACK = "127.0.0.1"
 def name(key: str, given: Any) -> str:
     """Take a text."""
     if not isinstance(given, str) or not given.strip():
-        shown = "" if key == "password" else f"; got {_of(given)}"
-        raise ConfigError(f"{key} is a text{shown}")
+        got = "" if key == "password" else f"; got {_of(given)}"
+        raise ConfigError(f"{key} is a text{got}")
     return given
 
 
@@ -132,5 +133,5 @@ def choice(*known: str) -> Callable[[str, Any], str]:
 
 
 def _of(given: Any) -> str:
-    text = repr(given)
+    text = shown(repr(given))
     return text if len(text) <= 60 else f"{text[:57]}..."

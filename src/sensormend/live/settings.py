@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.live.addresses import COMMAND, MQTT, REPLAY, WEB, host_of, is_address, login_of, plain, topic_of
+from sensormend.live.addresses import COMMAND, MQTT, REPLAY, WEB, clear, host_of, is_address, login_of, plain, topic_of
+from sensormend.live.echoes import refuse_echoes
 from sensormend.live.formats.topics import filter_of
 from sensormend.live.forms import choice, duration_of, flag, listener, name, number, path, size, whole, words
 from sensormend.options import Options, read_toml
@@ -276,12 +277,13 @@ def _settled(said: dict[str, Any]) -> Settings:
         raise ConfigError("speed is for a replay: replay:PATH")
     if found.start_from is not None and found.start_from.absolute() == found.out.absolute():
         raise ConfigError("from and OUT are the same folder; a feed goes on in its OUT by itself")
+    refuse_echoes(found.source, found.mqtt.topics, found.out, found.sinks, found.alerts.to)
     return found
 
 
 def _refuse_unknown(addresses: Sequence[str], known: tuple[str, ...], said: str) -> None:
     for address in addresses:
-        if not address.startswith(known) or (is_address(address) and not host_of(address)):
+        if not address.startswith(known) or (is_address(address) and not host_of(clear(address))):
             raise ConfigError(f"{said}; got {plain(address)!r}")
 
 
@@ -303,7 +305,7 @@ def _mqtt(said: Mapping[str, Any]) -> MqttSettings:
             if key in given:
                 raise ConfigError(f"{key} is for an mqtt:// source")
         return MqttSettings(**given)
-    if not host_of(source):
+    if not host_of(clear(source)):
         raise ConfigError("an address of a broker is like mqtt://host:1883/city/+/temp")
     user, password = login_of(source)
     given["user"] = given.get("user") or user

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sensormend.errors import ConfigError
 
-__all__ = ["Told", "Topics", "filter_of"]
+__all__ = ["Told", "Topics", "filter_of", "meet"]
 
 REMEMBERED = 20_000
 """Topics that are not taken apart again; beyond it all are forgotten, since whoever invents topics invents more."""
@@ -82,6 +82,31 @@ def filter_of(pattern: str) -> str:
     """
     _compiled(pattern)
     return _HOLDERS.sub("+", pattern)
+
+
+def meet(one: str, other: str) -> bool:
+    """Say whether there are topics that two filters both take.
+
+    Examples
+    --------
+    >>> meet("city/#", "city/+/temp"), meet("+/temp", "city/cleaned/#"), meet("#", "$SYS/load")
+    (True, False, False)
+    """
+    first, second = (_without_share(each).split("/") for each in (one, other))
+    if any(a in ("+", "#") and b.startswith("$") for a, b in ((first[0], second[0]), (second[0], first[0]))):
+        return False  # those are the broker's own
+    for a, b in zip(first, second, strict=False):
+        if "#" in (a, b):
+            return True
+        if a != b and "+" not in (a, b):
+            return False
+    longer, common = max(first, second, key=len), min(len(first), len(second))
+    return len(first) == len(second) or longer[common:] == ["#"]
+
+
+def _without_share(pattern: str) -> str:
+    """Return a filter without what says that several share what it takes."""
+    return pattern.split("/", 2)[-1] if pattern.startswith("$share/") else pattern
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sensormend.errors import ConfigError, RefusedError, SensormendError
-from sensormend.live.addresses import host_of, login_of, plain, topic_of
+from sensormend.live.addresses import ALERTS, PREFIX, host_of, login_of, plain, topic_of
 from sensormend.live.deliveries import Alert, Delivery, Health, Kind, Sink
 from sensormend.live.sinks.alerts import AlertSink
 from sensormend.live.sinks.messages import alert_message, health_message, row_messages, text_of
@@ -92,7 +92,7 @@ class MqttSink(Sink):
     kinds: Sequence[Kind] = ("final", "late", "provisional")
 
     def __init__(self, broker: Broker) -> None:
-        self._prefix = _topic(broker.address, "sensormend")
+        self._prefix = _topic(broker.address, PREFIX)
         self._link = _Link(broker)
         self._told: dict[tuple[str, str], tuple[str, str, int]] = {}
 
@@ -125,7 +125,7 @@ class MqttAlerts(AlertSink):
 
     def __init__(self, broker: Broker) -> None:
         super().__init__()
-        self._topic = _topic(broker.address, "sensormend/alerts")
+        self._topic = _topic(broker.address, ALERTS)
         self._link = _Link(broker)
 
     def send(self, alert: Alert) -> None:
