@@ -12,19 +12,8 @@ from feeds import START, write_csv
 from given import contents
 from sensormend.readings import DAY, Readings
 from servers import running_mosquitto
-from torture import (
-    GRID,
-    Network,
-    Nursery,
-    Watch,
-    feed,
-    file_that_appears,
-    hourly_messages_of,
-    messages_of,
-    publishing,
-    same_as_the_archive,
-    until,
-)
+from torture import Network, feed, file_that_appears, hourly_messages_of, messages_of, publishing, same_as_the_archive
+from watching import GRID, Nursery, Watch, until
 
 SENSORS, DAYS = 8, 6
 

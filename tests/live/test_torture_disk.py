@@ -18,9 +18,7 @@ from feeds import START
 from sensormend.readings import DAY
 from servers import running_mosquitto
 from torture import (
-    GRID,
     Network,
-    Watch,
     ended,
     feed,
     file_that_appears,
@@ -28,8 +26,8 @@ from torture import (
     messages_of,
     publishing,
     same_as_the_archive,
-    until,
 )
+from watching import GRID, Watch, until
 
 SENSORS, DAYS = 8, 10
 FULL, ROOM = "the disk cannot be written", "the disk can be written again"

@@ -18,19 +18,8 @@ from given import contents
 from rubbish import rubbish
 from sensormend.live.formats import refused as why
 from servers import restartable_postgres, running_mosquitto
-from torture import (
-    GRID,
-    Network,
-    Proxy,
-    Watch,
-    ended,
-    feed,
-    messages_of,
-    publishing,
-    same_as_the_archive,
-    same_table,
-    until,
-)
+from torture import Network, Proxy, ended, feed, messages_of, publishing, same_as_the_archive, same_table
+from watching import GRID, Watch, until
 
 SENSORS, DAYS = 8, 10
 

@@ -15,7 +15,8 @@ from given import hourly, watched
 from sensormend.live.events import Event, Told
 from sensormend.live.sinks.messages import alert_message
 from servers import restartable_postgres, running_mosquitto
-from torture import GRID, Network, Nursery, Watch, ended, feed, messages_of, publishing, same_as_the_archive, same_table
+from torture import Network, ended, feed, messages_of, publishing, same_as_the_archive, same_table
+from watching import GRID, Nursery, Watch
 
 SENSORS, DAYS, KILLS = 20, 24, 30
 
