@@ -258,7 +258,6 @@ def test_looking_takes_a_tenth_of_the_time(incoming: Path, tmp_path: Path, monke
 
 def test_lines_that_came_before_an_error_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     out, into = os.pipe()
-    monkeypatch.setattr("sensormend.live.sources.pipe.BLOCK", 30)
     os.write(into, b'{"sensor": "a", "value": 1}\nx\n{"sensor": "b", "value": 2}\n')
     os.close(into)
     read, count = os.read, [0]
