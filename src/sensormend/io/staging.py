@@ -153,8 +153,16 @@ class Staging:
             raise SensormendError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
         found = find(source, self.folder / "spool")
         self._connect()
+        try:
+            self._load(found, options, progress or _nobody)
+        except BaseException:
+            # Else the engine would take whoever stages here next for another part of this one.
+            self.close()
+            raise
+
+    def _load(self, found: Sequence[Found], options: Options, progress: Progress) -> None:
         self._ask(_SCHEMA)
-        texts = self._fill(found, options, progress or _nobody)
+        texts = self._fill(found, options, progress)
         self._doubt_clocks()
         self._collect_rejected(texts)
         self._name()
