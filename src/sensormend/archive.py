@@ -11,11 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sensormend.checkpoint import Checkpoint
 from sensormend.cleaning import mender_for
+from sensormend.closing import Closing
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import now, surroundings
 from sensormend.grid import ANCHOR, Grid
@@ -259,7 +259,7 @@ class _Run:
         }
 
 
-class _Ahead:
+class _Ahead(Closing):
     """The staged readings, the next period being read while the present one is mended."""
 
     def __init__(self, staging: Staging, places: Places, twice: int) -> None:
@@ -272,12 +272,8 @@ class _Ahead:
         self._reads = 0
         self.tell: Callable[[float], None] = lambda done: None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Read no further."""
         self._reader.shutdown(cancel_futures=True)
 
     def read(self, period: int) -> Readings:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.closing import Closing
 from sensormend.errors import SensormendError
 from sensormend.files import sync
 from sensormend.flags import REASONS
@@ -42,7 +42,7 @@ RENEWED = 200
 _NUMBERS = ("value", "cleaned", "lower", "upper")
 
 
-class RowWriter:
+class RowWriter(Closing):
     """Appends rows to `folder/data/date=YYYY-MM-DD/`, a Parquet file per date and call.
 
     A file appears whole or not at all, and is named by the period: written again, a period takes its own place. What
@@ -72,14 +72,6 @@ class RowWriter:
         # Left by one that was killed while it wrote; there is never more than one writer.
         for half in self.data.glob("date=*/*.new"):
             half.unlink(missing_ok=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def write(self, rows: Rows, start: int | None = None) -> tuple[Path, ...]:
         """Write the rows of one period and return the files, one per date.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
+from sensormend.closing import Closing
 from sensormend.places import Position
 from sensormend.readings import SECOND, Readings
 
@@ -76,7 +76,7 @@ class Arrived:
         return not (len(self.readings) or self.rejected or self.positions or self.mark is not None)
 
 
-class Source:
+class Source(Closing):
     """Where readings come from: two methods, `read` and `close`.
 
     Attributes
@@ -96,11 +96,3 @@ class Source:
 
     def close(self) -> None:
         """Let go of everything; what was not acknowledged stays with the sender."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

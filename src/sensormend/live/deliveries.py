@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
+from sensormend.closing import Closing
 from sensormend.readings import Rows
 
 __all__ = ["STATES", "Alert", "Delivery", "Health", "Kind", "Sink", "Standing"]
@@ -94,7 +94,7 @@ class Delivery:
     alerts: Sequence[Alert] = ()
 
 
-class Sink:
+class Sink(Closing):
     """Where results go: two methods, `write` and `close`.
 
     Attributes
@@ -119,14 +119,6 @@ class Sink:
 
     def close(self) -> None:
         """Let go of everything."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 @dataclass(frozen=True)

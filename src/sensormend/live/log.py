@@ -7,9 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
+from sensormend.closing import Closing
 from sensormend.errors import StateError
 from sensormend.files import sync
 from sensormend.live.records import HEAD, broken, length_of, record, walk, whole
@@ -20,7 +20,7 @@ STRIDE = 256
 """Every so many records the log remembers where one begins: a reader walks over no more than these to its start."""
 
 
-class Log:
+class Log(Closing):
     """Numbered records in a folder, in files of a bounded size that are named by their first record.
 
     A record is there whole or not at all. What a process that was killed, or a power cut, left behind at the end is cut
@@ -179,14 +179,6 @@ class Log:
                     self.sync()
             finally:
                 self._handle.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _check(self) -> None:
         if self._failed is not None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from sensormend.closing import Closing
 from sensormend.errors import ConfigError
 from sensormend.live.metrics import Metrics
 
 __all__ = ["Page"]
 
 
-class Page:
+class Page(Closing):
     """Shows `/metrics` to Prometheus, `/healthz` to whoever looks after the service.
 
     `/healthz` says 200 where the service does its work, 503 where it does not: its loop is not heard, the source is not
@@ -43,14 +43,6 @@ class Page:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Server(ThreadingHTTPServer):
