@@ -136,6 +136,7 @@ def test_a_wrong_call_is_one_line(network: Network, tmp_path: Path, monkeypatch:
         "broken.toml: ": ("--config", "broken.toml"),
         "a source is mqtt://host/topic": ("ftp://host/readings", "out"),
         "there is no folder nowhere": ("nowhere", "out"),
+        "there is no file or folder nothing.csv": ("replay:nothing.csv", "out"),
         "step: a duration is": ("mqtt://host/#", "out", "--step", "soon"),
         "a sink is mqtt://": ("mqtt://host/#", "out", "--sink", "ftp://host"),
         "watch needs SOURCE and OUT": ("mqtt://host/#",),
@@ -149,3 +150,4 @@ def test_a_wrong_call_is_one_line(network: Network, tmp_path: Path, monkeypatch:
             line, end = log.read_text().splitlines()
             assert said in line
             assert end == "ended with 2"
+    assert not (tmp_path / "out").exists()

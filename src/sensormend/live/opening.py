@@ -16,7 +16,7 @@ from sensormend.live.metrics import Metrics, NoMetrics
 from sensormend.live.service import Service
 from sensormend.live.settings import Settings
 from sensormend.live.sinks import couriers
-from sensormend.live.sources import open_source
+from sensormend.live.sources import check_source, open_source
 
 __all__ = ["open_service"]
 
@@ -26,6 +26,7 @@ _log = logging.getLogger("sensormend.live")
 @contextmanager
 def open_service(settings: Settings) -> Iterator[Service]:
     """Give a service that is ready to run."""
+    check_source(settings.source)
     with ExitStack() as stack:
         metrics = _metrics(settings, stack)
         yield Service(

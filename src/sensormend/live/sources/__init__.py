@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sensormend.live.arrivals import Source
 from sensormend.live.settings import MqttSettings
 from sensormend.options import Options
 
-__all__ = ["open_source"]
+__all__ = ["check_source", "open_source"]
 
 
 def open_source(
@@ -61,12 +62,25 @@ def open_source(
         from sensormend.live.sources.pipe import PipeSource
 
         return PipeSource(options)
-    if is_address(address):
+    check_source(address)
+    from sensormend.live.sources.folder import FolderSource
+
+    return FolderSource(Path(address), options, work / "folder", mark=mark, without=without)
+
+
+def check_source(address: str) -> None:
+    """Refuse an address that can mean nothing, before anything is made for it."""
+    if address == "-" or address.startswith(MQTT):
+        return
+    if address.startswith(REPLAY):
+        readings = address.removeprefix(REPLAY)
+        if not (is_address(readings) or readings == "-" or has_magic(readings) or Path(readings).exists()):
+            raise ConfigError(f"there is no file or folder {readings}")
+    elif is_address(address):
         raise ConfigError(
             f"a source is mqtt://host/topic, mqtts://, a folder, - or replay:READINGS; got {plain(address)!r}"
         )
-    from sensormend.live.sources.folder import FolderSource
-
-    if Path(address).is_file():
+    elif Path(address).is_file():
         raise ConfigError(f"{address} is a file; watch a folder, or replay:{address}")
-    return FolderSource(Path(address), options, work / "folder", mark=mark, without=without)
+    elif not Path(address).is_dir():
+        raise ConfigError(f"there is no folder {address}")
