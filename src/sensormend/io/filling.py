@@ -1,0 +1,251 @@
+"""Files into the database: planned, read together where they are alike, and what cannot be read put aside."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.io.database import Database, Progress
+from sensormend.io.layout import Layout, recognise
+from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, WRONG_CLOCK, format_of, select, settled
+from sensormend.io.sources import Found
+from sensormend.io.sql import literal
+from sensormend.io.tables import Table, decided, parquet_table, reason_of
+from sensormend.io.text import csv_table, json_table, line_numbers
+from sensormend.io.times import TimeFormat
+from sensormend.options import Options
+from sensormend.readings import DAY
+from sensormend.survey import believable
+
+__all__ = ["Filling"]
+
+_FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_Plan = tuple[Table, Layout, TimeFormat | None]
+_SCHEMA = """
+    CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
+                      longitude DOUBLE, reason UTINYINT, line VARCHAR);
+    CREATE TABLE rejected (file INTEGER, row BIGINT, reason VARCHAR, line VARCHAR);
+"""
+
+
+class Filling:
+    """All the files of a source into an empty database.
+
+    Parameters
+    ----------
+    database
+        Open, and empty.
+    options
+        Which column is what, where that cannot be recognised.
+    unread
+        Where given, a file that cannot be read is left out, and noted there by its name with the reason.
+
+    Notes
+    -----
+    `files` has the files, in their order; `raw` the readings in the order in which they came, and with a reason those
+    that are none; `rejected` what of these is worth telling, by file and row, and the lines that were none.
+    """
+
+    def __init__(self, database: Database, options: Options, unread: dict[str, str] | None) -> None:
+        self._database, self._options, self._unread = database, options, unread
+        self._engine, self._ask, self._columns = database.engine, database.ask, database.columns
+
+    def fill(self, found: Sequence[Found], progress: Progress) -> None:
+        """Read the files."""
+        self._ask(_SCHEMA)
+        texts = self._read(found, progress)
+        self._doubt_clocks()
+        self._collect_rejected(texts)
+
+    def _read(self, found: Sequence[Found], progress: Progress) -> dict[int, Table]:
+        """Read all files, and return those of text."""
+        sizes = [max(file.path.stat().st_size, 1) for file in found]
+        plans = self._planned(found)
+        done = 0
+        for group in _together(found, sizes):
+            size = sum(sizes[number] for number in group)
+            with self._database.told(progress, done / sum(sizes), (done + size) / sum(sizes)):
+                for number in (number for number in group if found[number].format == "netcdf"):
+                    try:
+                        self._insert_arrays(found[number], number)
+                    except (InputError, ConfigError) as error:
+                        self._leave_out(found[number].shown, error)
+                self._insert_tables({number: plans[number] for number in group if number in plans})
+            done += size
+        cells = [len(plans[number][1].columns) if number in plans else 1 for number in range(len(found))]
+        shown = np.array([file.shown for file in found], dtype=object)
+        self._engine.register("named", {"file": np.arange(len(found)), "shown": shown, "cells": np.array(cells)})
+        self._ask("""
+            CREATE TABLE files AS SELECT named.file, shown, first_rowid, cells
+            FROM named LEFT JOIN (SELECT file, min(rowid) AS first_rowid FROM raw GROUP BY file) AS first
+                ON named.file = first.file""")
+        self._engine.unregister("named")
+        return {number: table for number, (table, _, _) in plans.items() if table.lines is not None}
+
+    def _planned(self, found: Sequence[Found]) -> dict[int, _Plan]:
+        """Look into every file before any is read, so that what cannot be read is said at once."""
+        planned: dict[int, _Plan] = {}
+        for number, file in enumerate(found):
+            try:
+                plan = self._plan(file) if file.format != "netcdf" else None
+            except (InputError, ConfigError, duckdb.Error) as error:
+                self._leave_out(file.shown, error)
+                continue
+            if plan is not None:
+                planned[number] = plan
+        return self._settled(planned)
+
+    def _plan(self, file: Found) -> _Plan | None:
+        options, table = self._options, self._table(file)
+        if table.empty:
+            return None
+        # Where the columns are named, what the others hold is of no interest.
+        if not (options.variables or options.sensors or options.value):
+            table = decided(self._engine, table)
+        layout = recognise(table.kinds, options, table.shown)
+        return table, layout, format_of(table, layout)
+
+    def _settled(self, planned: dict[int, _Plan]) -> dict[int, _Plan]:
+        try:
+            formats = settled(self._engine, list(planned.values()))
+        except InputError as error:
+            (table, *_), *more = planned.values()
+            if not more or self._unread is None:
+                self._leave_out(table.shown, error)
+                return {}
+            # Together they contradict each other, or leave it open; each by itself may still be clear.
+            return {number: plan for one in planned.items() for number, plan in self._settled(dict([one])).items()}
+        return {number: (table, layout, written)
+                for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
+
+    def _table(self, file: Found) -> Table:
+        if file.format == "parquet":
+            return parquet_table(self._engine, file.path, file.shown)
+        spool = self._database.folder / "spool"
+        return (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
+
+    def _insert_tables(self, plans: dict[int, _Plan], tolerant: bool = False) -> None:
+        """Read some files at once; where that fails, one by one, and then not so strictly."""
+        alike: list[tuple[dict[int, Table], Layout, TimeFormat | None]] = []
+        for number, (table, layout, written) in plans.items():
+            table = replace(table, relation=table.tolerant) if tolerant and table.tolerant else table
+            before = alike[-1] if alike else None
+            if before and (next(iter(before[0].values())).shape, *before[1:]) == (table.shape, layout, written):
+                before[0][number] = table
+            else:
+                alike.append(({number: table}, layout, written))
+        if not alike:
+            return
+        try:
+            self._ask(f"INSERT INTO raw {' UNION ALL '.join(select(*group) for group in alike)}")
+        except duckdb.Error as error:
+            self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
+            (table, *_), *more = plans.values()
+            if more:
+                for number, plan in plans.items():
+                    self._insert_tables({number: plan})
+            elif table.tolerant and not tolerant:
+                self._insert_tables(plans, tolerant=True)
+            else:
+                self._leave_out(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
+            return
+        texts = {str(table.lines): number for number, (table, *_) in plans.items() if table.lines is not None}
+        if texts:
+            self._collect_broken_lines(texts)
+
+    def _collect_broken_lines(self, texts: dict[str, int]) -> None:
+        """Gather the lines that the engine could not take apart."""
+        if self._ask("SELECT count(*) FROM reject_errors")[0][0]:
+            words = " ".join(f"WHEN {literal(known)} THEN {literal(said)}" for known, said in STRUCTURE.items())
+            paths = " ".join(f"WHEN {literal(path)} THEN {number}" for path, number in texts.items())
+            self._ask(f"""
+                INSERT INTO rejected SELECT CASE file_path {paths} END, line,
+                    any_value(CASE error_type::VARCHAR {words} ELSE lower(error_type::VARCHAR) END),
+                    any_value(ltrim(csv_line, chr(10) || chr(13)))
+                FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line""")
+        self._ask("DROP TABLE reject_errors; DROP TABLE reject_scans")
+
+    def _insert_arrays(self, file: Found, number: int) -> None:
+        # Only who reads NetCDF needs what that needs.
+        from sensormend.io.netcdf import locations_of, readings_of
+
+        places = locations_of(file.path, self._options)
+        for part in readings_of(file.path, self._options):
+            columns = {"s": part.sensor, "q": part.variable, "t": part.time, "v": part.value}
+            where = np.array([places.get(name, (np.nan, np.nan)) for name in part.sensors]).reshape(-1, 2)
+            names = {
+                "code": np.arange(len(part.sensors)), "name": np.array(part.sensors, dtype=object),
+                "latitude": where[:, 0], "longitude": where[:, 1],
+            }  # fmt: skip
+            kinds = {"code": np.arange(len(part.variables)), "name": np.array(part.variables, dtype=object)}
+            for name, table in (("part_readings", columns), ("part_sensors", names), ("part_variables", kinds)):
+                self._engine.register(name, table)
+            self._ask(f"""
+                INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
+                    nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
+                FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
+
+    def _doubt_clocks(self) -> None:
+        """Reject what came from a clock that was not set."""
+        found = self._columns(f"""
+            SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY day ORDER BY day""")
+        if len(found["day"]) == 0:
+            return
+        for day in found["day"][~believable(found["day"], found["n"], DAY)].tolist():
+            self._ask(f"""
+                UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
+                WHERE reason IS NULL AND time // {DAY} = {day}""")
+
+    def _collect_rejected(self, texts: dict[int, Table]) -> None:
+        """Gather what was not read, with the number of its row or, in a file of text, of its line."""
+        words = " ".join(f"WHEN {code} THEN {literal(said)}" for code, said in REJECTED.items())
+        ask = self._ask
+        ask(f"""
+            CREATE TEMP TABLE bad AS
+            SELECT raw.file, (raw.rowid - first_rowid) // cells AS row, CASE reason {words} END AS reason, line
+            FROM raw JOIN files ON raw.file = files.file
+            WHERE reason > {EMPTY} AND (reason NOT IN {ROW_REASONS} OR (raw.rowid - first_rowid) % cells = 0)""")
+        for (file,) in ask("SELECT DISTINCT file FROM bad ORDER BY file"):
+            rows = self._columns(f"SELECT DISTINCT row FROM bad WHERE file = {file} ORDER BY row")["row"]
+            numbers = rows + 1
+            if file in texts:
+                # Lines that are empty, or that the engine could not take apart, are no rows to it.
+                table = texts[file]
+                assert table.lines is not None
+                lines = [row[0] for row in ask("SELECT row FROM rejected WHERE file = ?", [file])]
+                numbers = line_numbers(table.lines, table.skip, lines, rows, table.empty_lines)
+            self._engine.register("numbered", {"row": rows, "number": numbers})
+            ask(f"""INSERT INTO rejected SELECT file, number, reason, line
+                    FROM bad JOIN numbered USING (row) WHERE file = {file}""")
+            self._engine.unregister("numbered")
+        ask("DROP TABLE bad")
+
+    def _leave_out(self, file: str, error: Exception) -> None:
+        """Note a file that cannot be read, or raise what is the matter."""
+        said = str(error)
+        if any(full in said for full in _FULL):
+            raise SensormendError(f"{self._database.folder}: no room to stage readings: {said}") from None
+        if self._unread is None:
+            raise error
+        self._unread[file] = " ".join((said or type(error).__name__).split())
+
+
+def _together(found: Sequence[Found], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Give the files in their order, small ones together: a statement costs as much as a thousand rows."""
+    group: list[int] = []
+    for number, file in enumerate(found):
+        if group and (len(group) == 64 or sizes[number] > 1 << 24 or file.format != found[group[0]].format):
+            yield group
+            group = []
+        group.append(number)
+        if sizes[number] > 1 << 24:
+            yield group
+            group = []
+    if group:
+        yield group
