@@ -22,12 +22,12 @@ import numpy as np
 
 from sensormend import AutoOLRTR
 from sensormend.io.arrow import read_arrow
-from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.arrivals import Arrived, Source, clock
 from sensormend.live.city import City
 from sensormend.live.events import Event, Final
 from sensormend.live.service import Service
 from sensormend.live.settings import Settings
-from sensormend.readings import SECOND, Readings
+from sensormend.readings import NOTHING, SECOND, Readings
 from sensormend.simulate import stream
 
 

@@ -19,7 +19,7 @@ from sensormend.grid import Grid, Placed, place
 from sensormend.maintenance import Maintenance
 from sensormend.methods.auto import AutoOLRTR
 from sensormend.options import EVERY, Options
-from sensormend.readings import Readings, Rows
+from sensormend.readings import NOTHING, Readings, Rows
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.state import read_state, write_state
 from sensormend.verdicts import Cells, judge
@@ -142,11 +142,13 @@ class Mender:
         period = self._period_of(readings, period)
         if self.period is not None and period <= self.period:
             raise InputError("these readings belong to a period that is over; push periods in their order")
+        return [*self.catch_up(period), self._mend(period, readings)]
+
+    def catch_up(self, period: int) -> list[Mended]:
+        """Mend the periods without any reading that lie between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
-        empty = readings.taken(slice(0, 0))
         # After so long without a word every sensor is gone, and there is nothing left to say.
-        passed = [self._mend(missed, empty) for missed in silent[: self._patience]]
-        return [*passed, self._mend(period, readings)]
+        return [self._mend(missed, NOTHING) for missed in silent[: self._patience]]
 
     def peek(self, readings: Readings, period: int) -> Mended:
         """Answer like `push` for what has come of a period that is not over, and learn nothing."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sensormend.recovery import FloatArray
 
-__all__ = ["DAY", "HOUR", "MINUTE", "ORIGINS", "SECOND", "IntArray", "Readings", "Rows", "written_time"]
+__all__ = ["DAY", "HOUR", "MINUTE", "NOTHING", "ORIGINS", "SECOND", "IntArray", "Readings", "Rows", "written_time"]
 
 IntArray = NDArray[np.integer]
 
@@ -75,6 +75,10 @@ class Readings:
         return Readings(
             self.sensors, self.variables, self.sensor[rows], self.variable[rows], self.time[rows], self.value[rows]
         )
+
+
+NOTHING = Readings((), ("",), np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0, np.int64), np.empty(0))
+"""No reading."""
 
 
 @dataclass(frozen=True, eq=False)

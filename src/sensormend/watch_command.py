@@ -128,8 +128,8 @@ def stopping(stop: Callable[[], None]) -> None:
     """Let SIGTERM and Ctrl-C end it cleanly; a second one ends it at once, which loses nothing either."""
 
     def asked(number: int, frame: FrameType | None) -> None:
-        stop()
         signal.signal(number, signal.SIG_DFL)
+        stop()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, asked)

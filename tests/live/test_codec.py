@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from row_tables import network
 from sensormend.errors import StateError
-from sensormend.live.arrivals import NOTHING, Arrived, Rejected
+from sensormend.live.arrivals import Arrived, Rejected
 from sensormend.live.codec import (
     arrived_from_bytes,
     arrived_to_bytes,
@@ -27,7 +27,7 @@ from sensormend.live.codec import (
 )
 from sensormend.live.deliveries import Alert, Delivery, Health
 from sensormend.places import Position
-from sensormend.readings import Readings, Rows
+from sensormend.readings import NOTHING, Readings, Rows
 
 TEXT = st.text(max_size=6) | st.text("a\0é\ud800", max_size=4)
 

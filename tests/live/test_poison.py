@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,23 @@ import numpy as np
 import pytest
 
 from feeds import START, city_readings, write_csv
-from given import Given, contents, hourly, same_rows, settings, watched
+from given import Given, contents, hourly, in_order, joined, same_rows, settings, watched
+from sensormend import AutoOLRTR
 from sensormend.archive import clean_archive
-from sensormend.errors import ConfigError
+from sensormend.errors import ConfigError, ValueRangeError
 from sensormend.flags import Flag
 from sensormend.io.folder import Archive
-from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.arrivals import Arrived, Source, clock
 from sensormend.live.clockwork import Clockwork
 from sensormend.live.courier import Courier
 from sensormend.live.deliveries import Delivery, Sink
 from sensormend.live.events import Event, Failed, Late
 from sensormend.live.late import correct
+from sensormend.live.ledger import Ledger
 from sensormend.live.service import Service
+from sensormend.live.stream import Stream
 from sensormend.options import Options
-from sensormend.readings import DAY, HOUR, Readings
+from sensormend.readings import DAY, HOUR, NOTHING, Readings
 
 DAYS = 10
 
@@ -62,8 +66,6 @@ def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
     readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whatever may go wrong in there: the days before and after are as they should be."""
-    from sensormend import AutoOLRTR
-
     update = AutoOLRTR.update
 
     def fails(model: AutoOLRTR, *said: Any, **more: Any) -> Any:
@@ -77,8 +79,8 @@ def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
     events: list[Event] = []
     with caplog.at_level(logging.WARNING):
         watched(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
-    assert [event.error for event in events if isinstance(event, Failed)] == [
-        "the period from 2020-01-08T00:00:00 is not judged: Eigenvalues did not converge"
+    assert [(event.error, event.about) for event in events if isinstance(event, Failed)] == [
+        ("a period is not judged: Eigenvalues did not converge", {"start": "2020-01-08T00:00:00"})
     ]
     assert "Eigenvalues did not converge" in caplog.text
     rows = contents(tmp_path / "out")
@@ -303,3 +305,146 @@ def test_notes_that_are_not_kept_any_more_do_not_hold(readings: Readings, tmp_pa
     rows, held = (Archive(tmp_path / out).rows("s01", START + 8 * DAY) for out in ("forgotten", "held"))
     assert (held.flag[held.n > 0] == Flag.NOT_EVALUATED).all()
     assert (rows.flag[rows.n > 0] != Flag.NOT_EVALUATED).all()
+
+
+def test_silent_days_before_a_day_that_fails_have_their_rows(
+    readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backlog that jumps over a gap, and a model that fails on the far side of it."""
+    update = AutoOLRTR.update
+
+    def fails(model: AutoOLRTR, *said: Any, **more: Any) -> Any:
+        if model.periods == 8:
+            raise FloatingPointError("overflow")
+        return update(model, *said, **more)
+
+    parts = hourly(readings, 24)
+    monkeypatch.setattr(AutoOLRTR, "update", fails)
+    watched(tmp_path / "out", [*parts[:6], joined(parts[8:])])
+    rows = contents(tmp_path / "out")
+    days, counts = np.unique((rows.time - START) // DAY, return_counts=True)
+    assert days.tolist() == list(range(DAYS))
+    assert set(counts.tolist()) == {8 * 24}
+
+
+def test_what_cannot_be_shown_ends_nothing(
+    readings: Readings, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(model: AutoOLRTR, *said: Any, **more: Any) -> Any:
+        raise ValueRangeError("these readings look like directions")
+
+    monkeypatch.setattr(AutoOLRTR, "estimate", fails)
+    watched(tmp_path / "out", hourly(readings, 6))
+    same_rows(contents(tmp_path / "out"), contents(plain))
+    assert "no provisional values: these readings look like directions" in caplog.text
+
+
+@pytest.mark.parametrize("spoilt", ["rows", "kept"])
+def test_a_late_reading_of_a_day_whose_file_is_spoilt_ends_nothing(
+    readings: Readings, tmp_path: Path, spoilt: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    parts, out = hourly(readings, 24), tmp_path / "out"
+    watched(out, parts)
+    rows = out / "data" / "date=2020-01-05" / "part-20200105T000000.parquet"
+    kept = sorted((out / "state" / "kept").iterdir())[4]
+    (rows if spoilt == "rows" else kept).write_bytes(b"spoilt")
+    late = changed(parts[4].taken(slice(0, 1)), 0, time=int(parts[4].time[0]) + 60_000_000)
+    watched(out, [*parts, late])
+    assert "late readings correct nothing" in caplog.text
+    watched(out, [*parts, late])
+
+
+def test_a_shorter_memory_overwrites_nothing(readings: Readings, tmp_path: Path) -> None:
+    parts, out = hourly(readings, 24), tmp_path / "out"
+    watched(out, parts)
+    before = Archive(out).rows(start=START + 4 * DAY, end=START + 5 * DAY)
+    watched(out, parts, late_for="1d")
+    late = changed(parts[4].taken(slice(0, 1)), 0, time=int(parts[4].time[0]) + 60_000_000)
+    service = watched(out, [*parts, late], late_for="1d")
+    assert service.status().rejected == 1
+    same_rows(Archive(out).rows(start=START + 4 * DAY, end=START + 5 * DAY), before)
+
+
+class Delayed(Source):
+    """An hourly feed in a clock of its own, whose delay grows from nothing to four hours after six days."""
+
+    def __init__(self, readings: Readings, moment: list[float]) -> None:
+        self._readings, self._moment = readings, moment
+
+    def read(self, wait: float) -> Arrived | None:
+        self._moment[0] += 1800
+        now = START + round(self._moment[0] * 1e6)
+        if self._moment[0] > DAYS * 86400:
+            return None
+        delay = 0 if self._moment[0] <= 6 * 86400 else 4 * HOUR
+        half = self._moment[0] % 3600 > 0
+        times = self._readings.time
+        here = (times > now - delay - HOUR) & (times <= now - delay)
+        return Arrived(NOTHING if half else self._readings.taken(here), now)
+
+
+def test_a_feed_that_becomes_slower_is_late_for_a_day_and_not_for_ever(
+    readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moment, late = [0.0], dict[int, int]()
+    monkeypatch.setattr("sensormend.live.clockwork.time.monotonic", lambda: moment[0])
+    service = Service(
+        settings(tmp_path / "out"),
+        lambda mark, memory: Delayed(in_order(readings), moment),
+        seen=lambda event: late.update({event.period: 1}) if isinstance(event, Late) else None,
+    )
+    service.run()
+    assert len(late) <= 1
+
+
+def test_a_restart_looks_for_the_grid_when_the_run_before_it_would_have() -> None:
+    """What is found depends on when one looks, and is found for good."""
+    random = np.random.default_rng(0)
+    stream = Stream(Options())
+    nothing = np.zeros(2, int)
+    alone = Readings(("a", "b"), ("",), np.arange(2), nothing, np.full(2, START), np.ones(2))
+    list(stream.take(Arrived(alone, START)))
+    later = replace(alone, time=alone.time + 26 * HOUR, sensors=("c", "d"))
+    assert [type(event) for event in stream.take(Arrived(later, START + 26 * HOUR))] == [Failed]
+    twin = Stream(Options())
+    twin.restore(*stream.state())
+    for minute in range(0, 300, 5):
+        time_of = np.full(2, START + 26 * HOUR + minute * 60_000_000)
+        part = Readings(("a", "b"), ("",), np.arange(2), nothing, time_of, random.normal(size=2))
+        for one in (stream, twin):
+            list(one.take(Arrived(part, int(time_of[0]))))
+        assert stream.grid == twin.grid
+    assert stream.grid is not None
+
+
+def test_what_was_corrected_at_the_end_is_told(readings: Readings, tmp_path: Path) -> None:
+    parts = hourly(readings, 24)
+    row = np.arange(len(parts[4])) == 7
+    rest = [*parts[:4], parts[4].taken(~row), *parts[5:], parts[4].taken(row)]
+    watched(tmp_path / "out", rest)
+    assert Archive(tmp_path / "out").run()["late"] == 1
+
+
+def test_other_limits_and_variables_after_a_restart_are_refused_for_what_they_are(
+    readings: Readings, tmp_path: Path
+) -> None:
+    watched(tmp_path / "out", hourly(readings, 24)[:4])
+    with pytest.raises(ConfigError, match="valid speaks of 'humidity'"):
+        watched(tmp_path / "out", [], valid={"humidity": [0, 100]})
+    with pytest.raises(
+        ConfigError, match="knows one without a name, and not humidity; more variables need another OUT"
+    ):
+        watched(tmp_path / "out", [], variables=["humidity"])
+
+
+def test_a_table_that_was_turned_is_whole_after_a_crash(tmp_path: Path) -> None:
+    """Turned before the state that counts on it: what the state says is never more than the new file's own."""
+    path = tmp_path / "rejected.csv"
+    ledger = Ledger(path, ("reason", "text"), limit=100)
+    ledger.append([("x", "y" * 200)])
+    ledger.turn()
+    state = ledger.length
+    ledger.append([("a", "b" * 300)])
+    again = Ledger(path, ("reason", "text"), state, limit=100)
+    again.append([("a", "b" * 300)])
+    assert path.read_text() == f"reason,text\na,{'b' * 300}\n"

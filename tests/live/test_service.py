@@ -20,11 +20,11 @@ from sensormend.flags import REASONS, Flag
 from sensormend.io.arrow import read_arrow
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import read_json
-from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.arrivals import Arrived, Source, clock
 from sensormend.live.events import Event, Late, Refused, Told
 from sensormend.live.service import Service
 from sensormend.options import Options
-from sensormend.readings import DAY, HOUR, Readings
+from sensormend.readings import DAY, HOUR, NOTHING, Readings
 
 DAYS = 14
 

@@ -7,16 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sensormend.closing import Closing
 from sensormend.places import Position
 from sensormend.readings import SECOND, Readings
 
-__all__ = ["NOTHING", "Arrived", "Rejected", "Source", "clock"]
-
-NOTHING = Readings((), ("",), np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0, np.int64), np.empty(0))
-"""No reading."""
+__all__ = ["Arrived", "Rejected", "Source", "clock"]
 
 
 def clock() -> int:

@@ -15,7 +15,7 @@ from sensormend.errors import StateError
 from sensormend.live.arrivals import Arrived, Rejected
 from sensormend.live.deliveries import Alert, Delivery, Health
 from sensormend.places import Position
-from sensormend.readings import IntArray, Readings, Rows
+from sensormend.readings import NOTHING, IntArray, Readings, Rows
 
 __all__ = [
     "arrived_from_bytes",
@@ -174,8 +174,7 @@ def _add_readings(readings: Readings, header: dict[str, Any], arrays: dict[str, 
 
 def _readings(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Readings:
     if "time" not in arrays:
-        nothing = np.empty(0, np.int32)
-        return Readings((), ("",), nothing, nothing.astype(np.int16), nothing.astype(np.int64), np.empty(0))
+        return NOTHING
     return Readings(
         _names("sensor", header, arrays),
         _names("variable", header, arrays),

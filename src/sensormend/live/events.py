@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sensormend.live.arrivals import Rejected
 from sensormend.live.deliveries import Alert
@@ -45,9 +45,16 @@ class Refused:
 
 @dataclass(frozen=True)
 class Failed:
-    """Something that cannot be done with what came; it is said, and the rest goes on."""
+    """Something that cannot be done with what came; it is said once, and the rest goes on.
+
+    Attributes
+    ----------
+    error, about
+        What is the matter, and what it is about this time.
+    """
 
     error: str
+    about: Mapping[str, object] = field(default_factory=dict)
 
 
 Event = Final | Late | Told | Refused | Failed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -59,7 +60,9 @@ class Insisting:
                 self._full.begin(error=said)
                 self._metrics.disk(said)
                 self._metrics.beat()
-                if self._stopping.wait(RETRY):
+                # Not `wait`: a signal's handler that sets it meanwhile could wait for us.
+                time.sleep(RETRY)
+                if self._stopping.is_set():
                     raise StoppedError("while the disk was full") from error
             else:
                 self._full.end()

@@ -17,6 +17,8 @@ from sensormend.recovery import BoolArray
 
 __all__ = ["Kept"]
 
+COLUMNS = ("sensor", "variable", "time", "value")
+
 
 class Kept:
     """A file per period: its readings, and the record of the journal by which each of them came.
@@ -42,10 +44,12 @@ class Kept:
         if readings is None:
             readings = late[0][1].taken(slice(0, 0))
         before = records < late[0][0]
-        together, records = readings.taken(before), records[before]
-        for record, more in late:
-            together = _joined(together, more)
-            records = np.concatenate([records, np.full(len(more), record, dtype=np.int64)])
+        # Names only ever grow: those of the last have the others'.
+        last = late[-1][1]
+        columns = {name: np.concatenate([getattr(more, name) for _, more in late]) for name in COLUMNS}
+        together = _joined(readings.taken(before), Readings(last.sensors, last.variables, **columns))
+        count = [len(more) for _, more in late]
+        records = np.concatenate([records[before], np.repeat([record for record, _ in late], count)])
         new = np.arange(len(records)) >= before.sum()
         stays = ~new | _first_said(together)
         together, records, new = together.taken(stays), records[stays], new[stays]

@@ -88,8 +88,11 @@ class Memory:
         stream = Stream(options, **said)
         told, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
         _refuse_another_grid(told["stream"].get("grid"), settings, self.out)
+        _refuse_more_variables(told["stream"], settings, self.out)
         try:
             stream.restore(told["stream"], arrays)
+        except ConfigError:
+            raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise StateError(f"{place} is broken ({error}); watch into another OUT") from error
         if stream.mender is not None:
@@ -120,6 +123,13 @@ def _refuse_another_grid(known: list[int] | None, settings: Settings, out: Path)
             raise ConfigError(
                 f"{out} has a {name} of {in_words(has)}, not {in_words(said)}; another {name} needs another OUT"
             )
+
+
+def _refuse_more_variables(told: Mapping[str, Any], settings: Settings, out: Path) -> None:
+    unknown = [name for name in settings.options.variables if name not in told["variables"]]
+    if unknown and "grid" in told and told["only"] is None:
+        there = ", ".join(name or "one without a name" for name in told["variables"])
+        raise ConfigError(f"{out} knows {there}, and not {unknown[0]}; more variables need another OUT")
 
 
 def _from_archive(settings: Settings) -> tuple[Mender, Survey]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, astuple
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sensormend.errors import InputError, StateError
 from sensormend.files import now, surroundings, sync
 from sensormend.io.arrow import write_arrow
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, iso, write_csv, write_json
@@ -20,12 +22,15 @@ from sensormend.live.events import Final, Late
 from sensormend.live.kept import Kept
 from sensormend.live.late import correct
 from sensormend.live.ledger import Ledger
+from sensormend.live.logs import say
 from sensormend.live.stream import Stream
 from sensormend.options import in_words
 from sensormend.places import Places
 from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Output"]
+
+_log = logging.getLogger("sensormend.live")
 
 REJECTED_HEADER = ("received", "where", "reason", "text")
 REJECTED_LIMIT = 16 << 20
@@ -78,7 +83,8 @@ class Output:
     def hold(self, event: Late, record: int, place: int) -> None:
         """Hold late readings back: many of one period cost hardly more than one."""
         _, held = self._late.get(event.period, (0, []))
-        self._late[event.period] = (place, [*held, (record, event.readings)])
+        held.append((record, event.readings))
+        self._late[event.period] = (place, held)
 
     def late(self, stream: Stream) -> Iterator[tuple[int, int, Rows, int]]:
         """Correct rows by the late readings that were held back, period by period.
@@ -89,11 +95,16 @@ class Output:
         assert stream.mender is not None
         survey, options = stream.survey, stream.options
         for period, (place, held) in sorted(self._late.items(), key=lambda entry: entry[1][0]):
-            readings, new = self._kept.add(period, held)
-            fill = [survey.fill.get(name, ()) for name in readings.variables]
-            valid = [options.valid_of(name) for name in readings.variables]
-            rows = correct(self.writer, self.folder, stream.mender.grid, period, readings, new, fill, valid)
-            yield place, period, rows, int(new.sum())
+            try:
+                readings, new = self._kept.add(period, held)
+                fill = [survey.fill.get(name, ()) for name in readings.variables]
+                valid = [options.valid_of(name) for name in readings.variables]
+                rows = correct(self.writer, self.folder, stream.mender.grid, period, readings, new, fill, valid)
+            except (InputError, StateError) as error:
+                # A file that somebody spoilt: it would be the same after every start.
+                say(_log, logging.ERROR, "late readings correct nothing", error=error)
+            else:
+                yield place, period, rows, int(new.sum())
             del self._late[period]
 
     def refuse(self, rejected: Sequence[Rejected], received: int) -> None:
@@ -153,8 +164,8 @@ class Output:
                 sync(table.path)
         sync(self.folder)
 
-    def settle(self) -> None:
-        """Put a full table of refusals aside, now that no state counts on it."""
+    def turn(self) -> None:
+        """Put a full table of refusals aside, before a state counts on it."""
         self._rejected.turn()
 
     def close(self) -> None:

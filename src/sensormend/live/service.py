@@ -57,7 +57,7 @@ SHARE = 1.0
 DRAIN = 10.0
 """Seconds in which sinks may take what waits for them when the service ends; the rest waits on disk."""
 
-HINTS = {UNKNOWN: {"hint": "name all that will come in variables; with --from, the one that the archive has"}}
+HINTS = {UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"}}
 """What is said beside a reason for which something can be done."""
 
 COMPLAINTS = 100
@@ -181,6 +181,7 @@ class Service:
         self._catch_up(told.get("journal", 0))
         source = stack.enter_context(self._open_source(self._mark, self._memory))
         self._loop(source)
+        self._settle_late()
         self._describe()
         self._checkpoint()
         told = asdict(self.status()) | {"reached": self._reached()}
@@ -193,6 +194,7 @@ class Service:
             if self._stopping.is_set():
                 raise StoppedError("while it went through the journal again")
             self._go_through(number, happening)
+            self.metrics.beat()
             count += 1
         if count:
             say(_log, logging.INFO, "went through the journal again", records=count)
@@ -201,7 +203,7 @@ class Service:
         while not self._stopping.is_set():
             self._take_notes()
             arrived = self._insist(partial(source.read, WAIT))
-            self._clockwork.look(source, self.stream.watermark.time)
+            self._clockwork.look(source, self.stream.watermark.readings)
             self.metrics.connected(source.connected)
             if arrived is None:
                 self._happen(End())
@@ -233,7 +235,7 @@ class Service:
         return mark[1] if mark and mark[0] == self._whose else None
 
     def _go_through(self, number: int, happening: Happening) -> None:
-        reached = self.stream.watermark.time
+        reached = self.stream.watermark.readings
         received = happening.received if isinstance(happening, Arrived) else 0
         began = time.monotonic()
         for index, event in enumerate(follow(self.stream, happening)):
@@ -246,8 +248,8 @@ class Service:
         if isinstance(happening, Arrived):
             self._mark = self._mark if happening.mark is None else self._ours(happening.mark)
             self.metrics.came(len(happening.readings), self.stream.watermark.newest)
-            if self.stream.watermark.time > reached:
-                self._clockwork.moved(self.stream.watermark.time)
+            if self.stream.watermark.readings > reached:
+                self._clockwork.moved(self.stream.watermark.readings)
 
     def _put(self, event: Event, number: int, place: int, received: int, seconds: float) -> None:
         """Write down what follows from a record; it may be done again."""
@@ -260,7 +262,7 @@ class Service:
                 self._complain(f"refused: {reason}", where=first.where, what=first.text, **HINTS.get(reason, {}))
             return
         if isinstance(event, Failed):
-            self._complain(event.error)
+            self._complain(event.error, **event.about)
             return
         if isinstance(event, Late):
             self._output.hold(event, number, place)
@@ -298,6 +300,7 @@ class Service:
                 start = grid.start_of(period)
                 self._deliver(place, "late", start, start + grid.period, rows)
             self._counts["late"] += count
+            self._news = True
             self.metrics.late(count)
         self._late_since = None
 
@@ -330,7 +333,12 @@ class Service:
             return
         began = time.monotonic()
         since, self._shown = self._shown, now
-        rows = self.stream.peek(now)
+        try:
+            rows = self.stream.peek(now)
+        except (ArithmeticError, ValueError) as error:
+            # What the model cannot take now is said again when the period is over; until then there is nothing to show.
+            self._complain(f"no provisional values: {error}")
+            rows = None
         self._insist(lambda: self._output.provisional(rows, now))
         if rows is not None and self._couriers:
             new = rows.taken(ended(rows.time) >= ended(since))
@@ -361,9 +369,9 @@ class Service:
         self._outbox.sync()
         mark = None if self._mark is None else [self._whose, self._mark]
         told = {"journal": self._journal.next, "mark": mark, "counts": self._counts}
+        self._output.turn()
         self._memory.keep(self.stream, {**told, "tables": self._output.state()})
         self._journal.drop(self._journal.next)
-        self._output.settle()
 
     def _describe(self) -> None:
         about = {**self.settings.told(), **self._counts}

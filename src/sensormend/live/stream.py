@@ -146,11 +146,11 @@ class Stream:
         if len(readings):
             sensor = self.sensors.codes(readings.sensors, readings.sensor)
             variable = self.variables.codes(readings.variables, readings.variable)
-            before = self.watermark.time
+            before = self.watermark.readings
             yield from self._sort_in(
                 Readings(self.sensors.all, self.variables.all, sensor, variable, readings.time, readings.value)
             )
-            if self.watermark.time > before:
+            if self.watermark.readings > before:
                 self.pace.moved(arrived.received)
         yield from self._go_on()
 
@@ -287,6 +287,8 @@ class Stream:
         """Close all periods up to `last`, those without a reading too."""
         assert self.mender is not None
         grid = self.mender.grid
+        if self.closed is None and (self._first_time is None or grid.period_of(np.array([self._first_time]))[0] > last):
+            return
         while self.closed is None or self.closed < last:
             periods = grid.period_of(self.window.column("time"))
             following = int(periods.min()) if periods.size else None
@@ -307,12 +309,13 @@ class Stream:
             # The archive goes on past this: what was learned stays, where it stopped does not matter.
             self.mender = self.mender.twin()
             self.mender.model.rewind()
+        mended = self.mender.catch_up(period)
         try:
-            mended = self.mender.push(readings, period)
+            mended += self.mender.push(readings, period)
         except (ArithmeticError, ValueError) as error:
             # Whatever came: it would come again from the journal, and nothing would ever go on.
-            yield Failed(f"the period from {iso(self.mender.grid.start_of(period))} is not judged: {error}")
-            mended = [self.mender.pass_by(readings, period)]
+            yield Failed(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
+            mended.append(self.mender.pass_by(readings, period))
         if back:
             self.mender.model.arrive()
         self.watermark.fixed = True
@@ -356,6 +359,7 @@ class Stream:
             "pace": self.pace.state(),
             "only": self._only,
             "oldest": self._oldest,
+            "looked": self._looked,
             "alerts": self.alerts.state(),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
@@ -375,7 +379,7 @@ class Stream:
         self.closed, self.readings = settings["closed"], settings["readings"]
         self._first_time = settings["first_time"]
         self.pace.restore(settings["pace"])
-        self._only, self._oldest = settings["only"], settings["oldest"]
+        self._only, self._oldest, self._looked = settings["only"], settings["oldest"], settings["looked"]
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self.window.restore(arrays)
@@ -384,6 +388,9 @@ class Stream:
             survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]))
             self._begin(mender_for(survey, self.variables.all, self.options), survey)
             self.listening.restore(settings["listening"], _of("listening", arrays))
+            if self.closed is not None:
+                # What is kept for late readings is what is asked for now, if that is less than before.
+                self._oldest = max(self._oldest, survey.grid.start_of(self.closed + 1) - self._late_for)
         self.watermark.restore(settings["watermark"], _of("watermark", arrays))
 
 

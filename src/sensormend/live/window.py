@@ -106,15 +106,15 @@ class Watermark:
 
     Attributes
     ----------
-    time
-        How far it has come; microseconds since 1970, UTC.
+    time, readings
+        How far it has come, and how far by readings alone; microseconds since 1970, UTC.
     fixed
         It does not go back: something was closed by it. Before that a first sensor whose clock is ahead is outvoted.
     """
 
     def __init__(self, leap: int, gone_after: int) -> None:
         self.leap, self.gone_after = leap, gone_after
-        self.time, self.fixed = NEVER, False
+        self.time, self.readings, self.fixed = NEVER, NEVER, False
         self._newest = np.empty(0, dtype=np.int64)
         self._turn = np.empty(0, dtype=np.int64)
         self._turns = 0
@@ -137,6 +137,7 @@ class Watermark:
         np.maximum.at(self._newest, sensor, time)
         self._turn[sensor] = self._turns
         reached = self._reached()
+        self.readings = max(self.readings, reached) if self.fixed else reached
         self.time = max(self.time, reached) if self.fixed else reached
 
     def move(self, time: int) -> None:
@@ -160,11 +161,18 @@ class Watermark:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all of it as a state file holds it."""
-        told = {"time": self.time, "fixed": self.fixed, "turns": self._turns, "ahead_since": self._ahead_since}
+        told = {
+            "time": self.time,
+            "readings": self.readings,
+            "fixed": self.fixed,
+            "turns": self._turns,
+            "ahead_since": self._ahead_since,
+        }
         return told, {"newest": self._newest, "turn": self._turn}
 
     def restore(self, told: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
-        self.time, self.fixed, self._turns = told["time"], told["fixed"], told["turns"]
+        self.time, self.readings = told["time"], told["readings"]
+        self.fixed, self._turns = told["fixed"], told["turns"]
         self._ahead_since = told["ahead_since"]
         self._newest, self._turn = arrays["newest"], arrays["turn"]

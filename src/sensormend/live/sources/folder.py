@@ -14,7 +14,7 @@ from typing import Any
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.staging import Staging
-from sensormend.live.arrivals import NOTHING, Arrived, Rejected, Source, clock
+from sensormend.live.arrivals import Arrived, Rejected, Source, clock
 from sensormend.live.formats.refused import UNREADABLE
 from sensormend.live.logs import Once
 from sensormend.live.sources.done import Done
@@ -22,7 +22,7 @@ from sensormend.live.sources.looking import STRANGE, Seen, below, is_strange
 from sensormend.live.sources.staged import CHUNK, Parts, rejected_of
 from sensormend.options import Options
 from sensormend.places import Position
-from sensormend.readings import DAY, Readings
+from sensormend.readings import DAY, NOTHING, Readings
 
 __all__ = ["FolderSource"]
 

@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.live.addresses import host_of, login_of, plain
-from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.arrivals import Arrived, Source, clock
 from sensormend.live.logs import Once
 from sensormend.live.payloads import Decoder
 from sensormend.live.settings import MqttSettings
 from sensormend.options import Options
+from sensormend.readings import NOTHING
 
 if TYPE_CHECKING:
     from sensormend.live.sources.mqtt_client import Connection

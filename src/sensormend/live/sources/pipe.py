@@ -6,10 +6,11 @@ import os
 import select
 import time
 
-from sensormend.live.arrivals import NOTHING, Arrived, Rejected, Source, clock
+from sensormend.live.arrivals import Arrived, Rejected, Source, clock
 from sensormend.live.formats.refused import TOO_LARGE
 from sensormend.live.payloads import LARGEST, Decoder
 from sensormend.options import Options
+from sensormend.readings import NOTHING
 
 __all__ = ["PipeSource"]
 

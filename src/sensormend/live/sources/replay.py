@@ -17,10 +17,10 @@ from sensormend.errors import ConfigError, StateError
 from sensormend.files import write_beside
 from sensormend.io.sources import find, is_stream
 from sensormend.io.staging import Staging
-from sensormend.live.arrivals import NOTHING, Arrived, Source, clock
+from sensormend.live.arrivals import Arrived, Source, clock
 from sensormend.live.sources.staged import CHUNK, Parts, rejected_of
 from sensormend.options import Options
-from sensormend.readings import DAY, SECOND, Readings
+from sensormend.readings import DAY, NOTHING, SECOND, Readings
 
 __all__ = ["Feed", "ReplaySource"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from sensormend.io.staging import Staging
-from sensormend.live.arrivals import NOTHING, Rejected
+from sensormend.live.arrivals import Rejected
 from sensormend.places import Position
-from sensormend.readings import DAY, Readings
+from sensormend.readings import DAY, NOTHING, Readings
 
 __all__ = ["CHUNK", "Parts", "places_of", "rejected_of"]
 
