@@ -14,8 +14,9 @@ export MKL_NUM_THREADS := 1
 demo: $(STAMP)
 	$(BIN)/sensormend demo $(ARGS)
 
+# Two processes, a file of tests to each in turn: what a file's tests share is made once.
 test: lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check
