@@ -189,6 +189,56 @@ def test_what_options_say() -> None:
     assert refused({"sensor": "b", "at": 1577836800, "t_in": 1}, options=said) == why.NO_SENSOR
 
 
+SAID = Options.of(variables=["temp", "humidity"])
+PATTERN = ("city/{sensor}/{variable}",)
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ({"sensor": "S2", "time": 1577836800, "value": 20.5}, [("S2", "temp", THEN, 20.5)]),
+        ({"time": 1577836800, "value": 20.5}, [("S1", "temp", THEN, 20.5)]),
+        ({"value": 20.5}, [("S1", "temp", NOW, 20.5)]),
+        ({"value": 20.5, "battery": 3.1, "rssi": -70}, [("S1", "temp", NOW, 20.5)]),
+        ({"value": None}, [("S1", "temp", NOW, None)]),
+        ({"sensor": "S2", "variable": "humidity", "value": 61}, [("S2", "humidity", NOW, 61.0)]),
+        ({"temp": 20.5, "humidity": 61, "battery": 3.1}, [("S1", "temp", NOW, 20.5), ("S1", "humidity", NOW, 61.0)]),
+        ({"humidity": 61}, [("S1", "humidity", NOW, 61.0)]),
+        ([{"sensor": "S2", "time": 1577836800, "value": 1}] * 5, [("S2", "temp", THEN, 1.0)] * 5),
+        (20.5, [("S1", "temp", NOW, 20.5)]),
+    ],
+)
+def test_variables_are_those_that_may_come(message: Any, found: list[Reading]) -> None:
+    assert read(message, topic="city/S1/temp", options=SAID, patterns=PATTERN) == (found, [])
+
+
+def test_what_is_no_variable_of_the_network_is_not_taken_for_one() -> None:
+    more: dict[str, Any] = {"topic": "city/S1/temp", "options": SAID, "patterns": PATTERN}
+    assert refused({"battery": 3.1}, **more) == why.NO_READING
+    assert refused({"value": True, "battery": 3.1}, **more) == why.NOT_A_NUMBER
+    # Nobody says of what this is: it stays without a name.
+    assert read({"value": 3}, topic="S1", options=SAID)[0] == [("S1", "", NOW, 3.0)]
+
+
+@pytest.mark.parametrize("message", [{"sensor": "a", "value": 3}, [{"sensor": "a", "value": 3}], {"value": 3}, 3])
+def test_the_only_variable_needs_not_be_said(message: Any) -> None:
+    said = Options.of(variables=["temp"])
+    assert read(message, topic="city/a", options=said) == ([("a", "temp", NOW, 3.0)], [])
+    assert read({"sensor": "a", "value": 3}, options=said)[0] == [("a", "temp", NOW, 3.0)]
+    assert read(3, topic="a/rain", options=said, patterns=("{sensor}/{variable}",))[0] == [("a", "rain", NOW, 3.0)]
+
+
+def test_a_key_of_values_beside_variables_and_sensors() -> None:
+    said = Options.of(value="x", variables=["temp", "humidity"])
+    more: dict[str, Any] = {"topic": "city/S1/temp", "options": said, "patterns": PATTERN}
+    assert read({"x": 3, "humidity": 4}, **more)[0] == [("S1", "temp", NOW, 3.0)]
+    assert read({"y": 3, "humidity": 4}, **more)[0] == [("S1", "humidity", NOW, 4.0)]
+    assert refused({"y": 3, "value": 4}, **more) == why.NO_READING
+    said = Options.of(sensors=["a", "b"], variables=["temp"])
+    assert read({"time": 1577836800, "a": 1, "c": 2}, options=said)[0] == [("a", "temp", THEN, 1.0)]
+    assert refused({"time": 1577836800, "value": 1}, options=said) == why.NO_READING
+
+
 def test_sensors_as_keys() -> None:
     entry = {"time": 1577836800, "roof": 1, "cellar": 2}
     assert read(entry)[0] == [("roof", "", THEN, 1.0), ("cellar", "", THEN, 2.0)]

@@ -8,6 +8,7 @@ the whole of it; in short:
 - a sensor that the object does not name is the topic's; a time it does not name is that of arrival;
 - a lone number under a name like `temp` is of the variable `temp`, since another message may have others; in a long
   object, and under a name like `value`, it is of the variable that is named, or of the unnamed one;
+- variables that `Options` say are those that may come: the keys of a wide object, or the one that all is of;
 - null, `""`, NaN, infinities and words like "NA" are a reading without a number; a wide object just lacks that cell;
 - booleans, lists and other texts are refused; so is each bad reading of a list, and only that.
 """
@@ -35,7 +36,7 @@ from sensormend.live.formats.refused import (
 )
 from sensormend.live.formats.senml import is_senml, resolved
 from sensormend.live.formats.shapes import Shape, flattened, shape_of
-from sensormend.live.formats.topics import Told, Topics
+from sensormend.live.formats.topics import Topics
 from sensormend.options import Options
 
 __all__ = ["LARGEST", "Decoder"]
@@ -55,7 +56,6 @@ REMEMBERED = 2_000
 SHAPES = 1_000_000
 """Letters of all keys whose objects are not looked at again; the same. Who invents keys must not fill the memory."""
 
-_NOBODY = Told()
 _parse: Callable[[str], Any] = json.JSONDecoder().decode
 
 
@@ -82,12 +82,13 @@ class Decoder:
 
     def __init__(self, options: Options | None = None, patterns: Sequence[str] = ()) -> None:
         self._options = Options() if options is None else options
-        self._topics = Topics(patterns)
+        only = self._options.variables[0] if len(self._options.variables) == 1 else None
+        self._topics = Topics(patterns, only)
         self._shapes: dict[tuple[bool, bool, bool], dict[Any, Shape | None]] = defaultdict(dict)
         self._letters = 0
         self._moments: dict[str, int] = {}
         self._gathered = Gathering()
-        self._told = _NOBODY
+        self._told = self._topics.nothing
 
     def __len__(self) -> int:
         """Return how many readings there are to be taken."""
@@ -111,7 +112,7 @@ class Decoder:
         retained
             The broker kept it for whoever comes: what is older than a day, or has no time of its own, is refused.
         """
-        self._told = _NOBODY if topic is None else self._topics.told(topic)
+        self._told = self._topics.nothing if topic is None else self._topics.told(topic)
         gathered = self._gathered
         gathered.begin(received, (where or topic or "")[:SHOWN], retained)
         try:

@@ -151,15 +151,23 @@ def _kind(key: str, value: Any, options: Options) -> Kind:
 
 
 def _about(options: Options, kinds: Mapping[str, Kind]) -> Options:
-    """Return what the user says, without the keys that this object does not have."""
-    if options.value is not None and _alike(options.value, kinds) is None:
-        raise Refused(NO_READING)
+    """Return what the user says, without the keys that this object does not have.
+
+    The variables are those that may come, in whatever way: an object that has none of them as keys may be a long one.
+    """
     there: dict[str, Any] = {
         role: tuple(key for key in getattr(options, role) if _alike(key, kinds)) for role in ("variables", "sensors")
     }
-    if any(getattr(options, role) and not keys for role, keys in there.items()):
+    long = options.value is not None and _alike(options.value, kinds) is not None
+    if long or there["sensors"]:
+        there["variables"] = ()
+    elif options.sensors or (options.value is not None and not there["variables"]):
         raise Refused(NO_READING)
-    for role in ("time", "variable", "latitude", "longitude"):
+    elif options.variables and not there["variables"]:
+        values = [kind for key, kind in kinds.items() if called("value", key)]
+        if "number" not in values:
+            raise Refused(NOT_A_NUMBER if values else NO_READING)
+    for role in ("time", "value", "variable", "latitude", "longitude"):
         key = getattr(options, role)
         there[role] = key if key is not None and _alike(key, kinds) else None
     return replace(options, **there)

@@ -31,11 +31,15 @@ class Told(NamedTuple):
 class Topics:
     """Topics taken apart by patterns; without any the last level of a topic is the sensor.
 
+    `nothing` is what no topic says.
+
     Parameters
     ----------
     patterns
         Like `city/{sensor}/{variable}` or `+/{sensor}/temp/#`: `+` stands for any level, `#` at the end for any more.
         The first that fits is taken.
+    variable
+        What readings are of where the topic does not say it.
 
     Examples
     --------
@@ -45,8 +49,9 @@ class Topics:
     '7'
     """
 
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
+    def __init__(self, patterns: Sequence[str] = (), variable: str | None = None) -> None:
         self._patterns = [_compiled(pattern) for pattern in patterns]
+        self.nothing = Told(variable=variable)
         self._known: dict[str, Told] = {}
 
     def told(self, topic: str) -> Told:
@@ -62,14 +67,14 @@ class Topics:
 
     def _taken_apart(self, topic: str) -> Told:
         if not self._patterns:
-            return Told(topic.rpartition("/")[2] or None)
+            return self.nothing._replace(sensor=topic.rpartition("/")[2] or None)
         for pattern in self._patterns:
             fits = pattern.fullmatch(topic)
             if fits:
                 names = fits.groupdict()
                 sensor = names.get("sensor") or None
-                return Told(sensor, names.get("variable") or None, sensor is not None)
-        return Told()
+                return Told(sensor, names.get("variable") or self.nothing.variable, sensor is not None)
+        return self.nothing
 
 
 def filter_of(pattern: str) -> str:
