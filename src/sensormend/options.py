@@ -90,6 +90,8 @@ class Options:
                 raise ConfigError(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
         checked = {name: _FORMS.get(name, _plain)(name, given) for name, given in said.items() if given is not None}
         options = cls(**checked)
+        if not 0 < options.interval < 1:
+            raise ConfigError(f"interval is a share between 0 and 1; got {options.interval!r}")
         if options.step and options.period and options.period % options.step:
             raise ConfigError(
                 f"a period of {in_words(options.period)} is no whole number of steps of {in_words(options.step)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,7 @@ from sensormend.live.deliveries import Delivery, Sink
 from sensormend.live.events import Event, Failed, Late
 from sensormend.live.late import correct
 from sensormend.live.ledger import Ledger
+from sensormend.live.metrics import NoMetrics
 from sensormend.live.service import Service
 from sensormend.live.stream import Stream
 from sensormend.options import Options
@@ -448,3 +450,53 @@ def test_a_table_that_was_turned_is_whole_after_a_crash(tmp_path: Path) -> None:
     again = Ledger(path, ("reason", "text"), state, limit=100)
     again.append([("a", "b" * 300)])
     assert path.read_text() == f"reason,text\na,{'b' * 300}\n"
+
+
+def test_what_waits_for_a_sink_is_told_at_the_end(
+    readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Away(Sink):
+        def write(self, delivery: Delivery) -> None:
+            raise ConnectionError("nobody is there")
+
+    monkeypatch.setattr("sensormend.live.service.DRAIN", 0.1)
+    couriers = {"away": lambda outbox: Courier("away", Away(), outbox)}
+    parts = hourly(readings, 24)[:5]
+    Service(settings(tmp_path / "out"), lambda mark, memory: Given(parts, mark), couriers=couriers).run()
+    assert "away: 5 wait for it until the next start" in caplog.text
+
+
+def test_an_out_is_where_its_path_leads(tmp_path: Path) -> None:
+    """`a/..` of a folder that is not there is its parent, which is not empty."""
+    (tmp_path / "letter.txt").write_text("x")
+    with pytest.raises(ConfigError, match="did not write"):
+        watched(tmp_path / "nothing" / "..", [])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_copy_without_its_state_cannot_go_on(readings: Readings, tmp_path: Path) -> None:
+    watched(tmp_path / "out", hourly(readings, 24)[:3])
+    shutil.rmtree(tmp_path / "out" / "state")
+    with pytest.raises(ConfigError, match="has lost its state"):
+        watched(tmp_path / "out", [])
+
+
+def test_what_is_repeated_after_its_period_is_counted(readings: Readings, tmp_path: Path) -> None:
+    class Counting(NoMetrics):
+        again = 0
+
+        def repeated(self, count: int) -> None:
+            self.again += count
+
+    parts, metrics = hourly(readings, 24), Counting()
+    source = [*parts, parts[2]]
+    Service(settings(tmp_path / "out"), lambda mark, memory: Given(source, mark), metrics=metrics).run()
+    assert metrics.again == len(parts[2])
+
+
+def test_limits_of_what_will_never_come_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="speaks of 'tmep'; variables has temp"):
+        watched(tmp_path / "out", [], variables=["temp"], valid={"tmep": [0, 5]})
+    with pytest.raises(ConfigError, match="interval is a share"):
+        watched(tmp_path / "out", [], interval=3.0)
+    assert not (tmp_path / "out" / "state" / "journal").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from sensormend.io.metadata import iso
 from sensormend.live.arrivals import Rejected
 from sensormend.readings import Readings
 
-__all__ = ["FUTURE", "OLD", "UNKNOWN", "admitted", "rejected"]
+__all__ = ["FUTURE", "OLD", "UNKNOWN", "admitted", "rejected", "renamed"]
 
 FUTURE = "a time in the future"
 OLD = "a time too long ago"
@@ -44,6 +45,13 @@ def admitted(
     for mask, reason in ((future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
         refused += rejected(readings.taken(mask), reason)
     return readings.taken(~wrong)
+
+
+def renamed(readings: Readings, only: str | None, said: Sequence[str]) -> Readings:
+    """Give the one thing that an archive has, perhaps without a name, its name there, where the feed's is said."""
+    if only is None or len(said) != 1 or said[0] == only:
+        return readings
+    return replace(readings, variables=[only if name == said[0] else name for name in readings.variables])
 
 
 def rejected(readings: Readings, reason: str) -> list[Rejected]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 from sensormend.checkpoint import Checkpoint, fetch, put
 from sensormend.cleaning import mender_for
-from sensormend.errors import ConfigError, SensormendError, StateError
+from sensormend.errors import ConfigError, StateError
 from sensormend.grid import Grid
 from sensormend.io.folder import meta_of
 from sensormend.io.metadata import read_json, write_json
@@ -38,7 +39,17 @@ class Memory:
         self._checkpoint = Checkpoint(self.folder)
 
     def claim(self) -> None:
-        """Make the OUT where it is missing; refuse one that something else wrote."""
+        """Make the OUT where it is missing; refuse one that something else wrote, or that we may not write."""
+        self.look()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot write to {self.out}: {error.strerror}") from error
+        if not os.access(self.folder, os.W_OK):
+            raise ConfigError(f"cannot write to {self.folder}: it belongs to somebody else")
+
+    def look(self) -> None:
+        """Refuse an OUT that something else wrote."""
         if self.out.exists() and not self._about.exists():
             if not self.out.is_dir():
                 raise ConfigError(f"OUT is a folder; {self.out} is a file")
@@ -46,12 +57,10 @@ class Memory:
                 raise ConfigError(
                     f"{self.out} was written by clean; watch into another folder, and go on from it with --from"
                 )
+            if read_json(self.out / "run.json").get("command") == "watch":
+                raise ConfigError(f"{self.out} has lost its state and cannot go on; watch into another OUT")
             if any(entry.name != "state" for entry in self.out.iterdir()):
                 raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise SensormendError(f"cannot write to {self.out}: {error.strerror}") from error
 
     def begin(self) -> None:
         """Write down that this OUT is watched."""

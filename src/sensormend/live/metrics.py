@@ -125,7 +125,7 @@ class Metrics(NoMetrics):
         self._readings = make(counter, "readings", "Readings that came")
         self._rejected = make(counter, "rejected", "What came and was refused", ("reason",))
         self._late = make(counter, "late", "Readings that came after their period was final")
-        self._repeated = make(counter, "repeated", "Readings that had come before")
+        self._repeated = make(counter, "repeated", "Readings of final periods that had come before")
         self._update = make(histogram, "update_seconds", "To make a period final", buckets=BUCKETS)
         self._periods = make(counter, "periods", "Periods that became final")
         self._estimate = make(histogram, "estimate_seconds", "To make provisional values", buckets=BUCKETS)

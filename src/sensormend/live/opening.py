@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from sensormend.errors import SensormendError
@@ -27,14 +29,12 @@ _log = logging.getLogger("sensormend.live")
 def open_service(settings: Settings) -> Iterator[Service]:
     """Give a service that is ready to run."""
     check_source(settings.source)
+    Memory(Path(os.path.normpath(settings.out))).look()
+    opened = couriers(settings)
     with ExitStack() as stack:
+        # Shown when all that can be wrong with the call has been looked at.
         metrics = _metrics(settings, stack)
-        yield Service(
-            settings,
-            lambda mark, memory: _source(settings, mark, memory),
-            couriers=couriers(settings),
-            metrics=metrics,
-        )
+        yield Service(settings, lambda mark, memory: _source(settings, mark, memory), couriers=opened, metrics=metrics)
 
 
 def _source(settings: Settings, mark: Any, memory: Memory) -> Source:

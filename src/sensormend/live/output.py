@@ -86,11 +86,11 @@ class Output:
         held.append((record, event.readings))
         self._late[event.period] = (place, held)
 
-    def late(self, stream: Stream) -> Iterator[tuple[int, int, Rows, int]]:
+    def late(self, stream: Stream) -> Iterator[tuple[int, int, Rows, int, int]]:
         """Correct rows by the late readings that were held back, period by period.
 
-        Yields the place of the last event that it follows from, the period, its corrected rows, and how many of the
-        readings were new.
+        Yields the place of the last event that it follows from, the period, its corrected rows, how many of the
+        readings were new, and how many had come before.
         """
         assert stream.mender is not None
         survey, options = stream.survey, stream.options
@@ -104,7 +104,8 @@ class Output:
                 # A file that somebody spoilt: it would be the same after every start.
                 say(_log, logging.ERROR, "late readings correct nothing", error=error)
             else:
-                yield place, period, rows, int(new.sum())
+                count = int(new.sum())
+                yield place, period, rows, count, sum(len(more) for _, more in held) - count
             del self._late[period]
 
     def refuse(self, rejected: Sequence[Rejected], received: int) -> None:

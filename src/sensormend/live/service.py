@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sensormend.errors import SensormendError
@@ -31,10 +33,11 @@ from sensormend.live.notes import Notes
 from sensormend.live.outbox import Outbox
 from sensormend.live.output import Output
 from sensormend.live.settings import Settings
+from sensormend.live.status import Status
 from sensormend.mending import NEVER
 from sensormend.readings import Rows
 
-__all__ = ["Service", "Status"]
+__all__ = ["Service"]
 
 _log = logging.getLogger("sensormend.live")
 
@@ -62,20 +65,6 @@ HINTS = {UNKNOWN: {"hint": "variables names all that will come, before the first
 
 COMPLAINTS = 100
 """Different things that are said once; there are fewer, unless somebody makes them up."""
-
-
-@dataclass(frozen=True)
-class Status:
-    """How it goes, for whoever looks on."""
-
-    sensors: int
-    readings: int
-    rejected: int
-    late: int
-    periods: int
-    reached: int | None
-    faulty: int
-    silent: int
 
 
 class Service:
@@ -109,7 +98,7 @@ class Service:
         metrics: NoMetrics | None = None,
         seen: Callable[[Event | None], None] = lambda event: None,
     ) -> None:
-        self.settings, self.out = settings, settings.out
+        self.settings, self.out = settings, Path(os.path.normpath(settings.out))
         self._open_source, self._open_couriers, self._seen = source, couriers or {}, seen
         self.metrics = metrics or NoMetrics()
         self._memory = Memory(self.out)
@@ -180,12 +169,18 @@ class Service:
             courier.start()
         self._catch_up(told.get("journal", 0))
         source = stack.enter_context(self._open_source(self._mark, self._memory))
+        say(_log, logging.INFO, "watching", source=self._whose, out=self.out, sinks=len(self._couriers))
+        self._describe()
         self._loop(source)
         self._settle_late()
         self._describe()
         self._checkpoint()
         told = asdict(self.status()) | {"reached": self._reached()}
         say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", **told)
+        stop_all(self._couriers, DRAIN)
+        for standing in (courier.state() for courier in self._couriers):
+            if standing.backlog:
+                say(_log, logging.WARNING, f"{standing.name}: {standing.backlog} wait for it until the next start")
 
     def _catch_up(self, start: int) -> None:
         """Go through what the journal has and no checkpoint knows."""
@@ -295,13 +290,14 @@ class Service:
             return
         grid = self.stream.grid
         assert grid is not None
-        for place, period, rows, count in self._output.late(self.stream):
+        for place, period, rows, count, again in self._output.late(self.stream):
             if len(rows):
                 start = grid.start_of(period)
                 self._deliver(place, "late", start, start + grid.period, rows)
             self._counts["late"] += count
             self._news = True
             self.metrics.late(count)
+            self.metrics.repeated(again)
         self._late_since = None
 
     def _complain(self, text: str, **fields: object) -> None:

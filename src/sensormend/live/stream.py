@@ -7,18 +7,18 @@ one before it was.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.cleaning import mender_for
-from sensormend.errors import SensormendError
+from sensormend.errors import ConfigError, SensormendError
 from sensormend.flags import REASONS
 from sensormend.grid import Grid
 from sensormend.io.metadata import iso
-from sensormend.live.admitting import OLD, admitted, rejected
+from sensormend.live.admitting import OLD, admitted, rejected, renamed
 from sensormend.live.alerts import Alerts
 from sensormend.live.arrivals import Arrived
 from sensormend.live.deliveries import Health
@@ -87,6 +87,9 @@ class Stream:
         self.options, self._grace, self._late_for = options, grace, late_for
         self.alerts = alerts or Alerts()
         spoken_of = [name for said in (options.valid, options.fill or {}) for name in said if name != EVERY]
+        strange = [name for name in spoken_of if options.variables and name not in options.variables]
+        if strange:
+            raise ConfigError(f"valid or fill speaks of {strange[0]!r}; variables has {', '.join(options.variables)}")
         self.sensors, self.variables = Names(), Names(list(dict.fromkeys([*options.variables, *spoken_of])))
         self.window = Window()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
@@ -135,7 +138,7 @@ class Stream:
         refused = list(arrived.rejected)
         for place in arrived.positions:
             self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
-        readings = self._renamed(self.places.settle(arrived.readings))
+        readings = renamed(self.places.settle(arrived.readings), self._only, self.options.variables)
         self.readings += len(readings)
         # A machine whose own clock is behind does not know the future.
         latest = max(arrived.received, self.watermark.time) + AHEAD
@@ -202,13 +205,6 @@ class Stream:
             return mender_for(look_at_start(self._sample(), self.options), self.variables.all, self.options)
         except SensormendError:
             return None
-
-    def _renamed(self, readings: Readings) -> Readings:
-        """Give the one thing that the archive has, perhaps without a name, its name there, where the feed's is said."""
-        said = self.options.variables
-        if self._only is None or len(said) != 1 or said[0] == self._only:
-            return readings
-        return replace(readings, variables=[self._only if name == said[0] else name for name in readings.variables])
 
     def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
