@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sensormend.live.metrics import Metrics
+from sensormend.live.payloads import Decoder
 from sensormend.live.settings import LIVE, TABLES, Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -22,17 +23,40 @@ def blocks(kind: str) -> list[str]:
 
 
 def test_the_example_of_a_network_is_taken_as_it_stands(tmp_path: Path) -> None:
-    (written,) = blocks("toml")
-    (tmp_path / "secret").write_text("secret\n", encoding="utf-8")
-    written = re.sub(r'password_file = ".*"', 'password_file = "secret"', written)
-    (tmp_path / "network.toml").write_text(written, encoding="utf-8")
-    settings = Settings.of(tmp_path / "network.toml")
+    settings = example(tmp_path)
     assert settings.mqtt.pattern == ("city/{sensor}/{variable}",)
     assert settings.mqtt.topics == ("city/+/+",)
     assert settings.mqtt.password == "secret"
     assert len(settings.sinks) == 2
     assert len(settings.alerts.to) == 3
     assert settings.options.valid["humidity"] == (0, 100)
+
+
+def example(folder: Path) -> Settings:
+    """Return what the printed network.toml says."""
+    (written,) = blocks("toml")
+    (folder / "secret").write_text("secret\n", encoding="utf-8")
+    written = re.sub(r'password_file = ".*"', 'password_file = "secret"', written)
+    (folder / "network.toml").write_text(written, encoding="utf-8")
+    return Settings.of(folder / "network.toml")
+
+
+def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Path) -> None:
+    settings = example(tmp_path)
+    table = PAGE[PAGE.index("| a message | is |") :].partition("\n\n")[0]
+    cells = [row.split(" | ")[0] for row in table.splitlines()[2:]]
+    messages = [found for cell in cells for found in re.findall(r"`([\[{\d].*?)`", cell)]
+    assert len(messages) >= 5
+    one = '{"sensor": "S1", "value": 20.5}'
+    for message in messages:
+        decoder = Decoder(settings.options, settings.mqtt.pattern)
+        decoder.add(message.replace("{...}", one).encode(), 1_772_366_400_000_000, "city/S1/temp")
+        readings, rejected, _ = decoder.take()
+        assert (message, rejected) == (message, [])
+        assert readings.sensors == ("S1",)
+        assert readings.value[0] == 20.5
+        # What else is in there would be refused as a variable that was not there from the start.
+        assert {readings.variables[code] for code in readings.variable} <= set(settings.options.variables), message
 
 
 def test_every_key_is_told() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from sensormend.live.formats import refused as why
 from sensormend.live.payloads import Decoder
+from sensormend.options import Options
 from sensormend.places import Position
 from sensormend.readings import SECOND
 from tables_in import as_list
@@ -17,8 +19,10 @@ NOW = 1_714_564_800 * SECOND
 DEVICE = "urn:dev:ow:10e2073a01080063"
 
 
-def read(pack: Any, topic: str | None = None) -> tuple[list[Any], list[str], list[Position]]:
-    decoder = Decoder()
+def read(
+    pack: Any, topic: str | None = None, pattern: str | None = None, variables: Sequence[str] = ()
+) -> tuple[list[Any], list[str], list[Position]]:
+    decoder = Decoder(Options(variables=tuple(variables)), () if pattern is None else (pattern,))
     decoder.add(pack if isinstance(pack, bytes) else json.dumps(pack).encode(), NOW, topic)
     readings, rejected, positions = decoder.take()
     return as_list(readings), [entry.reason for entry in rejected], positions
@@ -118,6 +122,30 @@ def test_a_record_without_a_name_is_the_topics() -> None:
     assert read([{"v": 3}], "city/7")[0] == [("7", "", NOW, 3.0)]
     assert read({"n": "t", "v": 3}, "city/7")[0] == [("t", "", NOW, 3.0)]
     assert read([{"v": 3}])[1] == [why.NO_SENSOR]
+
+
+@pytest.mark.parametrize(
+    ("record", "found"),
+    [
+        ({"bn": "S2", "u": "Cel", "v": 3}, ("S2", "temp")),
+        ({"u": "Cel", "v": 3}, ("S1", "temp")),
+        ({"bn": "S2/", "n": "humidity", "u": "%RH", "v": 3}, ("S2", "humidity")),
+        ({"n": "S2/humidity", "v": 3}, ("S2", "humidity")),
+        ({"n": "humidity", "u": "%RH", "v": 3}, ("S1", "humidity")),
+        ({"n": "S2", "u": "Cel", "v": 3}, ("S2", "temp")),
+    ],
+)
+def test_a_variable_in_the_topic_goes_before_the_unit(record: dict[str, Any], found: tuple[str, str]) -> None:
+    readings, reasons, _ = read([record], "city/S1/temp", "city/{sensor}/{variable}", ["temp", "humidity"])
+    assert (readings, reasons) == ([(*found, NOW, 3.0)], [])
+
+
+def test_the_only_variable_goes_before_the_unit() -> None:
+    assert read([{"bn": "S2", "u": "Cel", "v": 3}], variables=["temp"])[0] == [("S2", "temp", NOW, 3.0)]
+    place = [{"bn": "S2", "u": "lat", "v": 3}, {"u": "lon", "v": 4}, {"u": "Cel", "v": 5}]
+    readings, _, positions = read(place, "city/S1/temp", "city/{sensor}/{variable}")
+    assert readings == [("S2", "temp", NOW, 5.0)]
+    assert positions == [Position("S2", NOW, 3.0, 4.0)]
 
 
 def test_base_fields_alone_are_no_error() -> None:

@@ -113,8 +113,7 @@ class Decoder:
             The broker kept it for whoever comes: what is older than a day, or has no time of its own, is refused.
         """
         self._told = self._topics.nothing if topic is None else self._topics.told(topic)
-        gathered = self._gathered
-        gathered.begin(received, (where or topic or "")[:SHOWN], retained)
+        (gathered := self._gathered).begin(received, (where or topic or "")[:SHOWN], retained)
         try:
             if len(payload) > LARGEST:
                 raise Refused(TOO_LARGE)
@@ -199,11 +198,11 @@ class Decoder:
                     raise said
                 if said is None:
                     continue
-                sensor = said.sensor or self._told.sensor
+                sensor, variable = said.named(self._told, self._options.variables)
                 if said.place:
-                    places.setdefault((sensor, said.time), {})[said.place] = said.value
+                    places.setdefault((sensor, said.time), {})[said.unit] = said.value
                 else:
-                    self._gathered.keep(sensor, said.variable or self._told.variable, said.time, said.value)
+                    self._gathered.keep(sensor, variable, said.time, said.value)
             except Refused as refused:
                 self._gathered.refuse(refused.reason, record)
         for (sensor, time), place in places.items():

@@ -14,6 +14,7 @@ from sensormend.live.formats.refused import (
     UNKNOWN_SENML,
     Refused,
 )
+from sensormend.live.formats.topics import Told
 from sensormend.readings import SECOND
 
 __all__ = ["Record", "is_senml", "resolved", "split_name"]
@@ -34,13 +35,29 @@ _LABELS = frozenset((*_BASES, *_VALUES, "n", "u", "t", "ut"))
 
 
 class Record(NamedTuple):
-    """One record, resolved; `sensor` is empty where it has no name, `place` is `lat` or `lon` for a coordinate."""
+    """One record, resolved; `sensor` and `variable` are empty where it has no such name."""
 
     sensor: str
     variable: str
+    unit: str
     time: int | None
     value: float
-    place: str
+
+    @property
+    def place(self) -> bool:
+        """Whether it is a coordinate."""
+        return self.unit in ("lat", "lon")
+
+    def named(self, topic: Told, variables: Sequence[str]) -> tuple[str | None, str]:
+        """Return whose value it is, and of what: by its name, else by the topic, else of what its unit is.
+
+        A name without a base name is the sensor's, unless the topic has the sensor and it is one of the variables.
+        """
+        sensor, variable = self.sensor, self.variable
+        if not variable and topic.sensor is not None and sensor in variables:
+            sensor, variable = "", sensor
+        # Several quantities may share a name, and differ by their units.
+        return sensor or topic.sensor, variable or topic.variable or self.unit
 
 
 def is_senml(pack: Sequence[Any]) -> bool:
@@ -120,15 +137,8 @@ def _resolve(record: dict[str, Any], bases: dict[str, Any], received: int) -> Re
         raise Refused(NOT_A_NUMBER)
     sensor, variable = split_name(bases["bn"], own)
     timed = "t" in record or bases["bt"] != 0
-    place = unit if unit in ("lat", "lon") else ""
-    # Several quantities may share a name, and differ by their units.
-    return Record(
-        sensor,
-        variable or unit,
-        _time(time + bases["bt"], received) if timed else None,
-        number(value) + number(bases["bv"]),
-        place,
-    )
+    moment = _time(time + bases["bt"], received) if timed else None
+    return Record(sensor, variable, unit, moment, number(value) + number(bases["bv"]))
 
 
 def _time(seconds: float, received: int) -> int:
