@@ -3,14 +3,16 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from time import sleep
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from feeds import HOURLY, made_of
-from sensormend import cli, demo
+from sensormend import cli, demo, demo_command
 from sensormend.bench import commands
 from sensormend.bench.experiment import Plan
 from sensormend.cli import main
@@ -254,3 +256,12 @@ def test_a_wrong_call_of_a_bench_gets_one_line(tmp_path: Path) -> None:
         assert ran.returncode != 0
         assert ran.stdout == ""
         assert len(ran.stderr.splitlines()) == 1, ran.stderr
+
+
+def test_what_to_install_is_printed_with_its_brackets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    network = city(sensors=4, days=3, seed=0)
+    page = Console(file=StringIO(), width=80)
+    demo_command._draw(page, network, AutoOLRTR().recover(network.readings), tmp_path)
+    assert isinstance(page.file, StringIO)
+    assert "pip install 'sensormend[plot]'" in page.file.getvalue()

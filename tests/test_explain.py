@@ -194,6 +194,18 @@ def test_what_is_not_there_is_said_with_what_is(tmp_path: Path) -> None:
         explain(out, "s1", "noon", "humidity")
 
 
+def test_a_feed_whose_first_period_is_not_over_is_told_from_what_we_did_not_write(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is nothing that sensormend clean or watch wrote"):
+        explain(tmp_path, "s1", "2019-02-03")
+    (tmp_path / "state").mkdir()
+    write_json(tmp_path / "state" / "watch.json", {"watch": 1})
+    with pytest.raises(InputError, match="no period is final yet"):
+        explain(tmp_path, "s1", "2019-02-03")
+    (tmp_path / "data").mkdir()
+    with pytest.raises(InputError, match="no period is final yet"):
+        explain(tmp_path, "s1", "2019-02-03")
+
+
 def test_witnesses_are_those_that_move_alike() -> None:
     rows = weather()
     time = YEAR_2019 + WHEN * HOUR

@@ -93,7 +93,7 @@ def test_a_tally_goes_on_from_its_state() -> None:
         (3, "a temp drifted away from the others for 2 days, by up to 4.00."),
         (4, "a temp read 2.00 below what the others say, for 2 days."),
         (5, "a temp moved more or less than the others let expect, by up to 4.00, for 2 days."),
-        (6, "a temp read 5.00 on average for 2 days, which cannot be."),
+        (6, "a temp read 5.00 on average for 2 days, 3.00 off what the others say, too far to be true."),
         (7, "a temp read 5.00 where 7.00 was expected."),
         (11, "a temp sent nothing for 2 days."),
     ],
@@ -101,6 +101,11 @@ def test_a_tally_goes_on_from_its_state() -> None:
 def test_every_reason_has_its_sentence(code: int, said: str) -> None:
     fault = Fault("a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0)
     assert sentence(fault) == said
+
+
+def test_what_nobody_could_judge_is_beyond_what_was_said_to_be_possible() -> None:
+    fault = Fault("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0)
+    assert sentence(fault) == "a read 5.00 on average for 2 days, beyond the limits given."
 
 
 def test_faults_that_are_over_are_told_once_and_forgotten() -> None:

@@ -81,7 +81,7 @@ def explain(out: Path, sensor: str, time: str, *, variable: str | None = None) -
     Parameters
     ----------
     out
-        What `clean` wrote: a folder, or a single file.
+        What `clean` or `watch` wrote: a folder, or a single file.
     sensor
         The sensor's name.
     time

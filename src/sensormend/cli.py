@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import cyclopts
+from rich.markup import escape
 
 from sensormend import __version__
 from sensormend.bench.commands import bench, screen
@@ -87,7 +88,7 @@ def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) 
     from sensormend.example import write_example
 
     rows = write_example(file, sensors=sensors, days=days, seed=seed)
-    page, name = screen(), shlex.quote(str(file))
+    page, name = screen(), escape(shlex.quote(str(file)))
     page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
     page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
 

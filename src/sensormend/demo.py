@@ -144,7 +144,8 @@ def faults_table(rows: list[KindFound], scores: Scores) -> Table:
     table.add_row("all", *map(str, total), str(days), f"{found / days:.0%}" if days else "-")
     table.caption = (
         f"false alarms: {scores.false_alarms:.2%} of the sound sensor-days; F1 {scores.f1:.3f}. A fault lasts from "
-        "three hours to three weeks; a sensor-day counts from its first faulty hour."
+        "three hours to three weeks; a sensor-day counts from its first faulty hour. "
+        "A fault of which no reading came is not counted."
     )
     table.caption_justify = "left"
     return table

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 
 from sensormend.bench.commands import screen
 from sensormend.errors import ConfigError, SensormendError
@@ -110,7 +111,8 @@ def _tell(page: Console, service: Service, city: City, out: Path, seed: int, cli
     network = replace(network, truth=np.where(np.isnan(recovery.cleaned), np.nan, network.truth))
     page.print(
         f"\nPut in on {done} days: {len(network.faults)} faults and {network.spikes.sum()} single wrong readings; "
-        f"{np.isnan(network.readings).mean():.1%} of the readings were lost."
+        f"{np.isnan(network.readings).mean():.1%} of the readings were lost. "
+        f"The tables are without the first {DROPPED} days, in which it learns."
     )
     scores = score(recovery, network.degraded())
     page.print(show.faults_table(show.faults_found(network, recovery), scores))
@@ -138,9 +140,9 @@ def _draw(page: Console, network: Network, recovery: object, out: Path) -> None:
             title=f"A simulated network of {len(network.sensors)} sensors, mended live, told nothing",
         )
     except SensormendError as error:
-        page.print(f"\nNo picture: {error}", soft_wrap=True)
+        page.print(f"\nNo picture: {error}", soft_wrap=True, markup=False)
         return
-    page.print(f"\nPicture: [bold]{path}[/]", soft_wrap=True)
+    page.print(f"\nPicture: [bold]{escape(str(path))}[/]", soft_wrap=True)
 
 
 def _say_next(page: Console, out: Path) -> None:
@@ -149,14 +151,16 @@ def _say_next(page: Console, out: Path) -> None:
     from sensormend.readings import HOUR
     from sensormend.summary import worst
 
-    name = shlex.quote(str(out))
+    name = escape(shlex.quote(str(out)))
     page.print(f"The mended readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]", soft_wrap=True)
     found = worst(Archive(out).faults())
     if found:
         (sensor, _), faults = found[0]
         longest = max(faults, key=lambda fault: fault.end - fault.start)
         middle = iso((longest.start + longest.end) // 2 // HOUR * HOUR)[:16]
-        page.print(f"Why? Type: [bold]sensormend explain {name} {sensor} {middle}[/]", soft_wrap=True)
+        page.print(
+            f"Why? Type: [bold]sensormend explain {name} {escape(shlex.quote(sensor))} {middle}[/]", soft_wrap=True
+        )
     page.print("Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]", soft_wrap=True)
 
 

@@ -9,7 +9,18 @@ from typing import NamedTuple, Protocol
 
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = ["Figures", "Measures", "Story", "gather", "how_long", "how_often", "measured", "number", "sentence"]
+__all__ = [
+    "Figures",
+    "Measures",
+    "Story",
+    "gather",
+    "how_long",
+    "how_often",
+    "measured",
+    "number",
+    "sentence",
+    "too_far",
+]
 
 OFTEN = tuple(
     (count * unit, count, name)
@@ -98,6 +109,24 @@ def gather(mine: Figures, later: Figures) -> None:
     mine.farthest = max(mine.farthest, later.farthest, key=abs)
 
 
+def too_far(found: Figures, others: str) -> str:
+    """Say why readings cannot be.
+
+    Parameters
+    ----------
+    found
+        What they add up to.
+    others
+        Whom they are held against, as the end of "what".
+    """
+    # Without an estimate the network has not judged it: then somebody has said what can be.
+    return (
+        f"{measured(found).scatter} off what {others}, too far to be true"
+        if found.square
+        else "beyond the limits given"
+    )
+
+
 def number(value: float) -> str:
     """Write a number with as many digits as a person reads.
 
@@ -119,13 +148,15 @@ def how_long(span: int) -> str:
     --------
     >>> how_long(36 * HOUR), how_long(121 * MINUTE)
     ('36 hours', '2 hours')
+    >>> how_long(49_031_800), how_long(SECOND)
+    ('49 seconds', '1 second')
     """
-    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+    for unit, name in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
         if span >= 2 * unit or span == unit:
             count = span / unit
-            text = f"{count:.0f}" if count >= 10 else f"{count:.1f}".removesuffix(".0")
+            text = f"{count:.0f}" if count >= 10 or unit == SECOND else f"{count:.1f}".removesuffix(".0")
             return f"{text} {name}{'' if text == '1' else 's'}"
-    return f"{span / 1e6:g} seconds"
+    return f"{span / SECOND:.2g} seconds"
 
 
 def how_often(span: int) -> str:
@@ -154,6 +185,6 @@ def sentence(fault: Story) -> str:
         "noisy": f"{who} scattered by {read.scatter} around what the others say, for {lasted}",
         "gain": f"{who} moved more or less than the others let expect, by up to {read.farthest}, for {lasted}",
         "spike": f"{who} read {read.level} where {read.expected} was expected",
-        "implausible": f"{who} read {read.level} on average for {lasted}, which cannot be",
+        "implausible": f"{who} read {read.level} on average for {lasted}, {too_far(fault, 'the others say')}",
     }
     return told.get(fault.reason, f"{who} was {read.scatter} off for {lasted}") + "."

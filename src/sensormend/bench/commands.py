@@ -214,7 +214,7 @@ def page(*, out: Path = OUT) -> None:
 
     if not (out / "results.jsonl").is_file():
         raise ConfigError(f"no results in {out}")
-    screen().print(f"Page: {show_again(out)}", soft_wrap=True)
+    screen().print(f"Page: {show_again(out)}", soft_wrap=True, markup=False)
 
 
 def _run(names: list[str], common: Common | None, **options: Any) -> None:
@@ -240,7 +240,8 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
                 paper.print(part)
                 paper.print()
     for done in ran:
-        paper.print("Written: " + ", ".join(str(path) for path in done.written), soft_wrap=True, highlight=False)
+        written = ", ".join(str(path) for path in done.written)
+        paper.print(f"Written: {written}", soft_wrap=True, highlight=False, markup=False)
     if problems:
         raise SensormendError(f"{', '.join(problems)} left out: {next(iter(problems.values()))}")
 

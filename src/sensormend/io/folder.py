@@ -120,13 +120,22 @@ class Archive:
         self.path = Path(path).absolute()
         self.meta = meta_of(self.path)
         if not self.path.exists():
-            raise InputError(f"there is no {path}: name what sensormend clean wrote")
+            raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
         self._ending = None if self.path.is_dir() else ending_of(self.path)
         if self.path.is_dir() and not (self.path / "data").is_dir():
-            raise InputError(f"{path} is nothing that sensormend clean wrote: there is no folder data in it")
+            self._refuse_too_early()
+            raise InputError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
             raise InputError(
                 f"{path} is nothing that sensormend clean wrote: there is no {self.path.name}.meta beside it"
+            )
+
+    def _refuse_too_early(self) -> None:
+        """Refuse what has no rows yet since its first period is not over."""
+        if (self.path / "state" / "watch.json").exists():
+            raise InputError(
+                f"no period is final yet in {self.path.name}: the first rows come when its first period and the grace "
+                "are over; what is known until then is in state/provisional.arrow"
             )
 
     def faults(self) -> list[FaultInterval]:
@@ -158,6 +167,8 @@ class Archive:
         """Return the name of a sensor, or say which names are like it."""
         if sensor in self.names:
             return sensor
+        if not self.names:
+            self._refuse_too_early()
         like = [name for name in self.names if _plain(name) == _plain(sensor)]
         like = like or difflib.get_close_matches(sensor, self.names, n=3, cutoff=0.5)
         like = like or [name for name in self.names if sensor.casefold() in name.casefold()]
@@ -241,7 +252,7 @@ class Archive:
                 columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
                 lacking = [name for name in COLUMNS if name not in columns and name != "variable"]
                 if lacking:
-                    raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend clean did not write it")
+                    raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend did not write it")
                 yield engine, columns
             except duckdb.Error as error:
                 raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
@@ -255,7 +266,7 @@ class Archive:
             raise InputError(f"cannot read {self.path}: {error}") from None
         strange = [name for name in names if name not in COLUMNS]
         if strange:
-            raise InputError(f"{self.path} has a column {strange[0]!r}: sensormend clean did not write it")
+            raise InputError(f"{self.path} has a column {strange[0]!r}: sensormend did not write it")
         return "{" + ", ".join(f"{literal(name)}: {literal(COLUMNS[name])}" for name in names) + "}"
 
     def _from_netcdf(

@@ -15,7 +15,7 @@ from sensormend.live.deliveries import Alert
 from sensormend.mending import NEVER
 from sensormend.readings import SECOND, Rows
 from sensormend.recovery import BoolArray
-from sensormend.sentences import gather, how_long, how_often, measured
+from sensormend.sentences import gather, how_long, how_often, measured, too_far
 
 __all__ = ["Evidence", "evidence", "faulty_sentence", "joined", "readable", "silent_sentence", "well_sentence", "who"]
 
@@ -101,7 +101,7 @@ def faulty_sentence(name: str, found: Evidence, since: int, *, again: bool = Fal
         "drifting": f"it has drifted away from what the network expects {when}, by up to {read.farthest}",
         "noisy": f"it has scattered by {read.scatter} around what the network expects {when}",
         "gain": f"it has moved more or less than the network lets expect {when}, by up to {read.farthest}",
-        "implausible": f"it has read {read.level} on average {when}, which cannot be",
+        "implausible": f"it has read {read.level} on average {when}, {too_far(found, 'the network expects')}",
     }
     plain = f"it has been {read.scatter} off what the network expects {when}"
     why = f" ({found.reason})" if found.reason else ""
