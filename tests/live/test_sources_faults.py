@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -221,6 +222,79 @@ def test_results_are_not_taken_for_readings(incoming: Path, tmp_path: Path) -> N
             found, _ = insisted(source)
         assert [entry[0] for entry in readings_of(found)] == ["a"]
         assert rejected_of(found) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sure"),
+    [
+        ("state/watch.json", "{}", True),
+        ("run.json", '{"command": "clean"}', True),
+        # Anybody may have such a file beside readings.
+        ("run.json", "{}", False),
+        ("run.json", "[1", False),
+    ],
+)
+def test_results_of_others_are_not_taken_for_readings_either(
+    incoming: Path, tmp_path: Path, name: str, text: str, sure: bool
+) -> None:
+    drop(incoming / "a.csv", HEAD + "a,2020-01-01 12:00,1\n")
+    drop(incoming / "deep" / "other" / name, text)
+    drop(incoming / "deep" / "other" / "faults.csv", HEAD + "b,2020-01-01 12:00,1\n")
+    with FolderSource(incoming, None, tmp_path / "work") as source:
+        assert [entry[0] for entry in readings_of(insisted(source)[0])] == ["a"]
+    if not sure:
+        FolderSource(incoming / "deep" / "other", None, tmp_path / "more").close()
+    else:
+        with pytest.raises(ConfigError, match="results of sensormend"):
+            FolderSource(incoming / "deep" / "other", None, tmp_path / "more")
+
+
+@contextmanager
+def without_power() -> Iterator[None]:
+    """Be nobody for a while, who may not read what is root's."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_a_file_that_we_may_not_read_is_read_when_we_may(caplog: pytest.LogCaptureFixture) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        root = Path(made)
+        for folder in (root, root / "in", root / "work"):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o777)
+        barred = drop(root / "in" / "b.csv", HEAD + "b,2020-01-01 12:00,1\n")
+        barred.chmod(0)
+        drop(root / "in" / "a.csv", HEAD + "a,2020-01-01 12:00,1\n")
+        with without_power(), FolderSource(root / "in", None, root / "work") as source:
+            found, failed = insisted(source)
+            assert ([entry[0] for entry in readings_of(found)], rejected_of(found), failed) == (["a"], [], 0)
+            for _ in range(3):
+                assert source.read(0.0).empty
+            assert [record.getMessage() for record in caplog.records] == [
+                f"{barred}: not allowed to read it; tried again until it is"
+            ]
+        barred.chmod(0o644)
+        with without_power(), FolderSource(root / "in", None, root / "work", mark=found[-1].mark) as source:
+            assert [entry[0] for entry in readings_of(insisted(source)[0])] == ["b"]
+
+
+@pytest.mark.parametrize("line", ["a,yesterday,1", "hello", "1;2;3\n"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_one_line_that_names_no_column_is_refused(incoming: Path, tmp_path: Path, line: str, alone: bool) -> None:
+    drop(incoming / "one.csv", line)
+    if not alone:
+        drop(incoming / "a.csv", HEAD + "a,2020-01-01 12:00,1\n")
+        drop(incoming / "none.csv", HEAD)
+    with FolderSource(incoming, None, tmp_path / "work") as source:
+        found, _ = insisted(source)
+        assert rejected_of(found) == [("one.csv", why.UNREADABLE)]
+        assert len(readings_of(found)) == (0 if alone else 1)
+        assert source.read(0.0).empty
 
 
 def test_names_that_are_not_utf8_are_told_about_once(incoming: Path, tmp_path: Path) -> None:

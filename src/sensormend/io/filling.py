@@ -12,7 +12,7 @@ import numpy as np
 
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.database import Database, Progress
-from sensormend.io.layout import Layout, recognise
+from sensormend.io.layout import Layout, any_known, recognise
 from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, WRONG_CLOCK, format_of, select, settled
 from sensormend.io.sources import Found
 from sensormend.io.sql import literal
@@ -104,6 +104,9 @@ class Filling:
     def _plan(self, file: Found) -> _Plan | None:
         options, table = self._options, self._table(file)
         if table.empty:
+            names = [column.name for column in table.columns]
+            if self._unread is not None and not any_known(names, options):
+                raise InputError(f"{table.shown}: one line, and it names no column: {', '.join(names)[:100]}")
             return None
         # Where the columns are named, what the others hold is of no interest.
         if not (options.variables or options.sensors or options.value):

@@ -11,7 +11,7 @@ from sensormend.errors import ConfigError
 from sensormend.io.times import time_format
 from sensormend.options import Options
 
-__all__ = ["MISSING", "Kind", "Layout", "called", "kind_of", "recognise"]
+__all__ = ["MISSING", "Kind", "Layout", "any_known", "called", "kind_of", "recognise"]
 
 Kind = Literal["time", "clock", "number", "text", "other"]
 """What a column holds; `clock` is the hour beside a date, `other` what can be none of them, or nothing at all."""
@@ -130,6 +130,19 @@ def called(role: str, name: str) -> bool:
     (True, False)
     """
     return _plain(name) in _KNOWN[role]
+
+
+def any_known(names: Sequence[str], options: Options) -> bool:
+    """Say whether some texts may be names of columns: one of them is known for a role, or the user says it.
+
+    Examples
+    --------
+    >>> any_known(["box", "time", "pm10"], Options()), any_known(["a", "2020-01-01", "3"], Options())
+    (True, False)
+    """
+    said = {*options.variables, *options.sensors, *(getattr(options, role) for role in _KNOWN)} - {None}
+    plain = {_plain(name) for name in names}
+    return any(called(role, name) for role in _KNOWN for name in names) or not plain.isdisjoint(map(_plain, said))
 
 
 def kind_of(texts: Sequence[str]) -> Kind:

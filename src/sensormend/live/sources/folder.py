@@ -18,7 +18,7 @@ from sensormend.live.arrivals import Arrived, Rejected, Source, clock
 from sensormend.live.formats.refused import UNREADABLE
 from sensormend.live.logs import Once
 from sensormend.live.sources.done import Done
-from sensormend.live.sources.looking import STRANGE, Seen, below, is_strange
+from sensormend.live.sources.looking import STRANGE, Seen, below, is_out, is_strange, may_read
 from sensormend.live.sources.staged import CHUNK, Parts, rejected_of
 from sensormend.options import Options
 from sensormend.places import Position
@@ -44,7 +44,8 @@ class FolderSource(Source):
     """Files of readings that appear in a folder and below it, read as `clean` reads them.
 
     What is new is read together, its readings day by day. A file that has grown is read again from its beginning; a
-    reading that comes twice is one. A file that cannot be read is told about once.
+    reading that comes twice is one. A file that cannot be read is told about once; one that we are not allowed to read
+    is tried again.
 
     Parameters
     ----------
@@ -67,12 +68,15 @@ class FolderSource(Source):
             raise ConfigError(f"there is no folder {folder}")
         if is_strange(str(folder)):
             raise ConfigError(f"{str(folder)!a}: a name that is not UTF-8 cannot be read; rename the folder")
+        if is_out(folder):
+            raise ConfigError(f"{folder} has results of sensormend in it, no readings; watch another folder")
         self._folder, self._options, self._work, self._without = folder, options or Options(), work, without
         mark = mark or {}
         self._done = Done(work, folder, int(mark.get("files", 0)))
         self._group = self._done.begun(str(mark.get("begun", "")))
         self._given = int(mark.get("done", 0)) if self._group and self._key() == mark["begun"] else 0
         self._last: dict[str, Seen] = {}
+        self._barred: set[str] = set()
         self._next = 0.0
         self._reading = False
         self._staging: Staging | None = None
@@ -133,7 +137,7 @@ class FolderSource(Source):
             here = {}
         else:
             self._gone.end()
-            if not (self._group and all(here.get(file.name) == file for file in self._group)):
+            if not (self._group and all(here.get(file.name) == file and self._may(file) for file in self._group)):
                 self._group, self._given = self._new(list(here.values())), 0
         now = time.monotonic()
         self._next = now + max(LOOK, (now - began) * (1 / SHARE - 1))
@@ -153,12 +157,26 @@ class FolderSource(Source):
         ready.sort(key=lambda file: (file.mtime, file.name))
         total = 0
         group: list[Seen] = []
-        for file in ready[:TOGETHER]:
+        for file in ready:
+            if not self._may(file):
+                continue
             total += file.size
             if group and total > TOGETHER_BYTES:
                 break
             group.append(file)
+            if len(group) == TOGETHER:
+                break
         return group
+
+    def _may(self, file: Seen) -> bool:
+        """Say whether we are allowed to read a file; where that is not so, it is said once."""
+        if file.size == STRANGE or may_read(self._folder / file.name):
+            self._barred.discard(file.name)
+            return True
+        if file.name not in self._barred:
+            self._barred.add(file.name)
+            _log.warning("%s: not allowed to read it; tried again until it is", self._folder / file.name)
+        return False
 
     def _begin(self) -> Parts | None:
         """Load the files that are to be read; None where one of them is gone meanwhile."""

@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from sensormend.errors import InputError
+from sensormend.io.metadata import read_json
 from sensormend.io.sources import format_of
 
-__all__ = ["STRANGE", "Seen", "below", "is_strange"]
+__all__ = ["STRANGE", "Seen", "below", "is_out", "is_strange", "may_read"]
 
 _HALF = (".part", ".partial", ".tmp", ".temp", ".new", ".crdownload", ".swp", "~")
 _NOT_THEIRS = (".", "_")
+# It is there from the first moment of an OUT on; run.json comes with the first rows.
+_WATCHED = os.path.join("state", "watch.json")
 
 STRANGE = -1
 """The size of what has a name that is not UTF-8: nobody looks into it."""
@@ -82,8 +86,32 @@ def below(root: Path, without: Path | None = None) -> Iterator[Seen]:
                     yield found
 
 
+def is_out(folder: Path) -> bool:
+    """Say whether a folder is one that `clean` or `watch` wrote."""
+    if (folder / _WATCHED).exists():
+        return True
+    try:
+        return read_json(folder / "run.json").get("command") in ("clean", "watch")
+    except InputError:
+        return False  # somebody else's
+
+
+def may_read(path: Path) -> bool:
+    """Say whether we are allowed to read a file; one that is broken, or gone, we are."""
+    try:
+        path.open("rb").close()
+    except PermissionError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 def _is_ours(folder: os.DirEntry[str]) -> bool:
-    return folder.name.endswith((".meta", ".partial")) or os.path.exists(os.path.join(folder.path, "run.json"))
+    ours = ("run.json", _WATCHED)
+    return folder.name.endswith((".meta", ".partial")) or any(
+        os.path.exists(os.path.join(folder.path, name)) for name in ours
+    )
 
 
 def _file(entry: os.DirEntry[str], name: str) -> Seen | None:
