@@ -126,7 +126,7 @@ class Mosquitto:
 
 @contextmanager
 def running_mosquitto(
-    users: dict[str, str] | None = None, *, tls: bool = False, persistent: bool = False
+    users: dict[str, str] | None = None, *, tls: bool = False, persistent: bool = False, allowed: str = ""
 ) -> Iterator[Mosquitto]:
     """Start Mosquitto on a free port of this machine; skip where it is not installed.
 
@@ -139,6 +139,8 @@ def running_mosquitto(
     persistent
         It writes its messages to disk every second, and when it is stopped. Not `autosave_on_changes`: to version
         2.0.11 a message on its way to somebody who is connected is no change, and killed it would lose that.
+    allowed
+        Where anybody may write and read, as an ACL file has it; everywhere by default.
     """
     program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
     if program is None:
@@ -147,6 +149,9 @@ def running_mosquitto(
     lines = ["max_queued_messages 0", "max_inflight_messages 0", "log_type error", "set_tcp_nodelay true"]
     if os.geteuid() == 0:
         lines.append("user root")  # as somebody else it could not read its folder
+    if allowed:
+        (folder / "acl").write_text(f"topic readwrite {allowed}\n")
+        lines.append(f"acl_file {folder / 'acl'}")
     if users is None:
         lines.append("allow_anonymous true")
     else:

@@ -227,6 +227,15 @@ def test_users_passwords_and_certificates(tmp_path: Path) -> None:
             sink.write(some(rows))
 
 
+def test_where_we_may_not_publish_is_a_refusal_and_not_silence() -> None:
+    """Before MQTT 5 a broker confirmed such a message, and threw it away."""
+    with running_mosquitto(allowed="mended/#") as broker:
+        with open_alert(f"{broker.address}/elsewhere") as sink, pytest.raises(RefusedError, match="does not take it"):
+            sink.write(alert())
+        with open_alert(f"{broker.address}/mended/alerts") as sink:
+            sink.write(alert())
+
+
 def test_a_broker_that_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mqtt, "PATIENCE", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:

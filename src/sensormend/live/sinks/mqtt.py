@@ -22,6 +22,9 @@ __all__ = ["Broker", "MqttAlerts", "MqttSink", "level"]
 PATIENCE = 20.0
 """Seconds to wait for a broker to let us in, and then for it to confirm anything at all of what was sent."""
 
+OLD = 132
+"""What a broker answers that does not know MQTT 5; others just hang up."""
+
 IN_FLIGHT = 200
 """Messages that are sent before one is confirmed. With a broker on the same machine it is 11,000 per second with 20 as
 with 200; with one that is 50 ms away, 20 would let through 400 per second."""
@@ -159,6 +162,9 @@ class _Link:
         self._answer: Any = None
         self._gone = False
         self._confirmed = 0
+        # Only MQTT 5 says that somebody may not publish somewhere; before it such a message was confirmed and gone.
+        self._modern = True
+        self._denied: Any = None
 
     def publish(self, messages: Iterable[Message]) -> None:
         """Publish, and return when all is confirmed."""
@@ -166,7 +172,7 @@ class _Link:
             if self._client is None or self._gone:
                 self.close()
                 self._connect()
-            start, count = self._confirmed, 0
+            start, count, self._denied = self._confirmed, 0, None
             for topic, payload, retain in messages:
                 self._wait(lambda: self._confirmed - start > count - IN_FLIGHT)  # noqa: B023
                 sent = self._sent(topic, payload, retain=retain)
@@ -174,6 +180,8 @@ class _Link:
                     raise SensormendError(f"{self._shown}: {self._mqtt.error_string(sent.rc)}")
                 count += 1
             self._wait(lambda: self._confirmed - start >= count)
+            if self._denied is not None:
+                raise RefusedError(f"{self._shown}: the broker does not take it: {self._denied}")
         except SensormendError:
             self.close()
             raise
@@ -196,9 +204,20 @@ class _Link:
             raise RefusedError(f"{self._shown}: {topic[:60]!r} cannot be published: {error}") from None
 
     def _connect(self) -> None:
+        try:
+            self._try()
+        except SensormendError:
+            if not self._modern or not (self._gone or (self._answer is not None and self._answer.value == OLD)):
+                raise
+            self.close()
+            self._modern = False
+            self._try()
+
+    def _try(self) -> None:
         mqtt = self._mqtt
+        protocol = mqtt.MQTTv5 if self._modern else mqtt.MQTTv311
         # A name for each connection: a session of ours at the broker would keep what we send again anyway.
-        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
+        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=protocol, reconnect_on_failure=False)
         user, password = self._broker.login
         if user is not None or password is not None:
             client.username_pw_set(user or "", password)
@@ -252,6 +271,7 @@ class _Link:
     def _on_publish(self, client: Any, userdata: Any, mid: int, reason: Any, properties: Any) -> None:
         with self._news:
             self._confirmed += 1
+            self._denied = reason if reason.is_failure else self._denied
             self._news.notify_all()
 
 
