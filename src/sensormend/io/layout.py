@@ -52,8 +52,6 @@ _QUANTITIES = re.compile(
     r"depth|flow|discharge|orp|chl|chlorophyll|nitrate|noise|voltage|volt|battery|current|power|dewpoint|dew|vis|visibility|"
     r"light|lux|moisture)([^a-z].*)?"
 )
-
-
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
 
 
