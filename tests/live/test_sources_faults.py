@@ -26,6 +26,7 @@ from sensormend.live.sources.folder import FolderSource
 from sensormend.live.sources.looking import Seen, below
 from sensormend.live.sources.pipe import PipeSource
 from sensormend.live.sources.replay import ReplaySource
+from sensormend.options import Options
 from tables_in import as_list
 
 HEAD = "sensor,time,value\n"
@@ -295,6 +296,20 @@ def test_one_line_that_names_no_column_is_refused(incoming: Path, tmp_path: Path
         assert rejected_of(found) == [("one.csv", why.UNREADABLE)]
         assert len(readings_of(found)) == (0 if alone else 1)
         assert source.read(0.0).empty
+
+
+def test_a_file_need_not_have_a_column_for_each_variable_that_may_come(incoming: Path, tmp_path: Path) -> None:
+    long = "".join(f"a,2020-01-01T{hour:02d}:00,temp,{hour}\n" for hour in range(5))
+    wide = "".join(f"b,2020-01-01T{hour:02d}:00,{hour},3.7\n" for hour in range(5))
+    drop(incoming / "long.csv", "sensor,time,variable,value\n" + long)
+    drop(incoming / "wide.csv", "sensor,time,temp,battery\n" + wide)
+    options = Options.of(variables=["temp", "humidity"])
+    with FolderSource(incoming, options, tmp_path / "work") as source:
+        found, _ = insisted(source)
+    assert not rejected_of(found)
+    said = {(part.sensors[sensor], part.variables[variable], float(value)) for part in (one.readings for one in found)
+            for sensor, variable, value in zip(part.sensor, part.variable, part.value, strict=True)}  # fmt: skip
+    assert said == {(sensor, "temp", float(hour)) for sensor in "ab" for hour in range(5)}
 
 
 def test_names_that_are_not_utf8_are_told_about_once(incoming: Path, tmp_path: Path) -> None:

@@ -108,6 +108,10 @@ class Filling:
             if self._unread is not None and not any_known(names, options):
                 raise InputError(f"{table.shown}: one line, and it names no column: {', '.join(names)[:100]}")
             return None
+        if self._unread is not None:
+            # In a feed they are all that may come; a file need not have every one, nor a column for each.
+            here = {column.name for column in table.columns}
+            options = replace(options, variables=tuple(name for name in options.variables if name in here))
         # Where the columns are named, what the others hold is of no interest.
         if not (options.variables or options.sensors or options.value):
             table = decided(self._engine, table)
