@@ -57,9 +57,10 @@ class Insisting:
                 if isinstance(error, SensormendError) and type(error) is not SensormendError:
                     raise
                 said = " ".join(str(error).split())
-                self._full.begin(error=said)
+                # Told before it is said: whoever hears it may ask.
                 self._metrics.disk(said)
                 self._metrics.beat()
+                self._full.begin(error=said)
                 # Not `wait`: a signal's handler that sets it meanwhile could wait for us.
                 time.sleep(RETRY)
                 if self._stopping.is_set():
