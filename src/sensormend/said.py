@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 from sensormend.errors import ConfigError
 from sensormend.options import EVERY
 
-__all__ = ["COLUMNS", "FLAG", "KNOWN", "OUTPUT", "STDIN", "Said"]
+__all__ = ["COLUMNS", "FLAG", "KNOWN", "OUTPUT", "STDIN", "Said", "listed"]
 
 STDIN = "standard input"
 """What stands for a lone `-`, which the parser of the command line would take for an option."""
@@ -91,15 +91,16 @@ class Said:
         """Return it as options take it; None for what was not said."""
         forms: dict[str, Any] = {
             "sensor_from_file": self.sensor_from_file or None,
-            "variables": _list(self.variables),
-            "sensors": _list(self.sensors),
+            "variables": listed(self.variables),
+            "sensors": listed(self.sensors),
             "fill": _fill(self.fill),
             "valid": _valid(self.valid),
         }
         return {entry.name: forms.get(entry.name, getattr(self, entry.name)) for entry in fields(self)}
 
 
-def _list(given: str | None) -> list[str] | None:
+def listed(given: str | None) -> list[str] | None:
+    """Return what was typed with commas between; None for what was not said."""
     return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
 
 

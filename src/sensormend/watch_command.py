@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 
 from sensormend.errors import ConfigError
-from sensormend.said import FLAG, OUTPUT, STDIN, Said
+from sensormend.said import FLAG, OUTPUT, STDIN, Said, listed
 
 __all__ = ["stopping", "watch"]
 
@@ -113,7 +113,7 @@ def watch(
         raise ConfigError("watch needs SOURCE and OUT: sensormend watch mqtt://localhost/city/# mended")
     typed: dict[str, Any] = {
         "source": "-" if source == STDIN else source, "out": out, "start_from": start_from, "grace": grace,
-        "late_for": late_for, "speed": speed, "topics": _list(topics), "pattern": _list(pattern), "user": user,
+        "late_for": late_for, "speed": speed, "topics": listed(topics), "pattern": listed(pattern), "user": user,
         "password_file": password_file, "ca": ca, "keep": keep, "sinks": sink, "backlog": backlog, "alerts": alert,
         "after": after, "well_after": well_after, "metrics": metrics, "log": log,
     }  # fmt: skip
@@ -133,7 +133,3 @@ def stopping(stop: Callable[[], None]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, asked)
-
-
-def _list(given: str | None) -> list[str] | None:
-    return None if given is None else [part.strip() for part in given.split(",") if part.strip()]

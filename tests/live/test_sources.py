@@ -22,7 +22,7 @@ from sensormend.live.sources import folder as folder_module
 from sensormend.live.sources import open_source, staged
 from sensormend.live.sources.folder import FolderSource
 from sensormend.live.sources.pipe import PipeSource
-from sensormend.live.sources.replay import Feed, ReplaySource
+from sensormend.live.sources.replay import ReplaySource
 from sensormend.readings import DAY, HOUR, SECOND, Readings
 from tables_in import as_list
 
@@ -294,20 +294,6 @@ def test_places_of_a_replay(tmp_path: Path) -> None:
     with ReplaySource(str(path), None, tmp_path / "work") as source:
         found = all_of(source)
     assert [[place.latitude for place in arrived.positions] for arrived in found] == [[47.5], [48.5]]
-
-
-def test_a_feed() -> None:
-    readings = city_readings(2, 2)
-    parts = [readings.taken(slice(start, start + 10)) for start in range(0, len(readings), 10)]
-    feed = Feed([parts[0], None, *parts[1:]])
-    assert feed.read(0.0).mark == 10  # type: ignore[union-attr]
-    assert feed.read(0.0).empty  # type: ignore[union-attr]
-    rest = all_of(feed)
-    assert len(readings_of(rest)) == len(readings) - 10
-    for done in (0, 10, 15, len(readings)):
-        again = all_of(Feed(parts, done))
-        assert readings_of(again) == as_list(readings)[done:]
-        assert not again or again[-1].mark == len(readings)
 
 
 def test_what_an_address_means(tmp_path: Path) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sensormend.errors import SensormendError
@@ -29,7 +27,7 @@ _log = logging.getLogger("sensormend.live")
 def open_service(settings: Settings) -> Iterator[Service]:
     """Give a service that is ready to run."""
     check_source(settings.source)
-    Memory(Path(os.path.normpath(settings.out))).look()
+    Memory(settings.out).look()
     opened = couriers(settings)
     with ExitStack() as stack:
         # Shown when all that can be wrong with the call has been looked at.

@@ -33,7 +33,7 @@ class Page(Closing):
             self._server = _Server((host, port), type("Handler", (_Handler,), {"metrics": metrics}))
         except (OSError, OverflowError) as error:
             told = getattr(error, "strerror", None) or error
-            raise ConfigError(f"metrics cannot be shown at {host}:{port}: {told}; choose another port") from None
+            raise ConfigError(f"metrics cannot be shown at {host}:{port}: {told}; choose another place") from None
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
         self._thread.start()

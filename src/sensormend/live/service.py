@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import Counter
@@ -11,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sensormend.errors import SensormendError
@@ -98,7 +96,7 @@ class Service:
         metrics: NoMetrics | None = None,
         seen: Callable[[Event | None], None] = lambda event: None,
     ) -> None:
-        self.settings, self.out = settings, Path(os.path.normpath(settings.out))
+        self.settings, self.out = settings, settings.out
         self._open_source, self._open_couriers, self._seen = source, couriers or {}, seen
         self.metrics = metrics or NoMetrics()
         self._memory = Memory(self.out)

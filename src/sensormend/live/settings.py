@@ -268,6 +268,7 @@ def _settled(said: dict[str, Any]) -> Settings:
     _refuse_unknown(alerts.to, (*MQTT, *WEB, COMMAND), "alerts go to mqtt://host/topic, https://... or command: words")
     names = {entry.name for entry in fields(Settings)} - {"options", "alerts", "mqtt", "start_from"}
     plainly = {key: said[key] for key in names if key in said}
+    plainly["out"] = Path(os.path.normpath(said["out"]))
     if "late_for" not in said and said.get("keep", math.inf) < Settings.late_for:
         plainly["late_for"] = said["keep"]
     found = Settings(**plainly, options=options, start_from=said.get("from"), alerts=alerts, mqtt=_mqtt(said))

@@ -1,4 +1,4 @@
-"""An archive once more, as if it came now; and readings out of this very process."""
+"""An archive once more, as if it came now."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +19,12 @@ from sensormend.io.staging import Staging
 from sensormend.live.arrivals import Arrived, Source, clock
 from sensormend.live.sources.staged import CHUNK, Parts, rejected_of
 from sensormend.options import Options
-from sensormend.readings import DAY, NOTHING, SECOND, Readings
+from sensormend.readings import DAY, NOTHING, SECOND
 
-__all__ = ["Feed", "ReplaySource"]
+__all__ = ["ReplaySource"]
 
 BEAT = 0.1
 """Seconds between two parts of a replay that is paced, where its readings are closer than that."""
-
-
-class Feed(Source):
-    """Readings from an iterator, for tests and the demo: an in-process source.
-
-    Parameters
-    ----------
-    parts
-        What comes, in order; None where nothing comes for a while.
-    done
-        How many of the readings were there before: the mark of the last of them.
-
-    Examples
-    --------
-    >>> feed = Feed([NOTHING])
-    >>> feed.read(0.0).mark, feed.read(0.0)
-    (0, None)
-    """
-
-    live = False
-
-    def __init__(self, parts: Sequence[Readings | None] | Iterator[Readings | None], done: int = 0) -> None:
-        self._parts = iter(parts)
-        self._skip = self._done = done
-
-    def read(self, wait: float) -> Arrived | None:
-        """Return the next part; see `Source.read`."""
-        for part in self._parts:
-            if part is None:
-                return Arrived(NOTHING, clock())
-            if self._skip >= len(part) > 0:
-                self._skip -= len(part)
-                continue
-            part = part.taken(slice(self._skip, None)) if self._skip else part
-            self._skip = 0
-            self._done += len(part)
-            return Arrived(part, clock(), mark=self._done)
-        return None
 
 
 class ReplaySource(Source):
