@@ -7,19 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
 from sensormend.files import write_beside
 from sensormend.simulate import Network, city
-from sensormend.weather import Stations
 
-__all__ = ["MIDDLE", "write_example"]
+__all__ = ["write_example"]
 
-MIDDLE = (53.55, 9.99)
-"""Where the city lies, in degrees; it is none that there is."""
-
-KM_PER_DEGREE = 111.2
 JITTER = 20.0
 """Seconds, a standard deviation: clocks that were set once and left alone."""
 
@@ -80,13 +74,7 @@ def _lines(network: Network, random: np.random.Generator) -> Iterator[str]:
     other = np.where(number[again] == FILL, FILL, other)
     who, time, number = np.append(who, who[again]), np.append(time, time[again]), np.append(number, other)
     late = random.exponential(DELAY_HOURS * 3600, time.size).astype("timedelta64[s]")
-    where = _degrees(network.stations)
+    where = network.stations.degrees()
     for row in np.argsort(time + late, kind="stable"):
         latitude, longitude = where[who[row]]
         yield f"{network.sensors[who[row]]},{time[row]}Z,{round(number[row], 2):g},{latitude:.4f},{longitude:.4f}\n"
-
-
-def _degrees(stations: Stations) -> NDArray[np.float64]:
-    latitude = MIDDLE[0] + stations.y / KM_PER_DEGREE
-    longitude = MIDDLE[1] + stations.x / (KM_PER_DEGREE * np.cos(np.radians(MIDDLE[0])))
-    return np.stack([latitude, longitude], axis=1)

@@ -18,7 +18,8 @@ from sensormend.recovery import BoolArray, FloatArray
 from sensormend.weather import CLIMATES, Climate, Stations, place, weather
 
 __all__ = [
-    "CITY_KINDS", "FIRST_DAY", "Day", "Fault", "Network", "assembled", "city", "names_of", "paper_tensor", "stream",
+    "CITY_KINDS", "FIRST_DAY", "Day", "Fault", "Network", "assembled", "city", "names_of", "paper_tensor",
+    "stations_of", "stream",
 ]  # fmt: skip
 
 CITY_KINDS = (*KINDS, "uniform")
@@ -128,6 +129,11 @@ def names_of(sensors: int) -> tuple[str, ...]:
     return tuple(f"S{number:0{len(str(sensors))}d}" for number in range(1, sensors + 1))
 
 
+def stations_of(sensors: int, *, seed: int = 0, climate: str | Climate = "city") -> Stations:
+    """Return where the sensors of a simulated network stand."""
+    return place(sensors, _climate(climate), _generators(seed)[0])
+
+
 def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "city") -> Network:
     """Return the network whose first days `stream` gave, with the same seed and climate."""
     chosen = _climate(climate)
@@ -136,7 +142,7 @@ def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "
     minutes = np.arange(slots) * (24 * 60 // slots)
     return Network(
         sensors=names_of(sensors),
-        stations=place(sensors, chosen, _generators(seed)[0]),
+        stations=stations_of(sensors, seed=seed, climate=chosen),
         climate=chosen,
         times=FIRST_DAY + minutes[:, None] + (np.arange(days) * 24 * 60)[None, :],
         readings=np.stack([day.readings for day in drawn], axis=-1),
@@ -157,8 +163,8 @@ def stream(
     if slots < 1 or (24 * 60) % slots:
         raise ConfigError(f"slots must divide the 1440 minutes of a day, and {slots} does not")
     chosen = _climate(climate)
-    placing, blowing, making, breaking = _generators(seed)
-    stations = place(sensors, chosen, placing)
+    _, blowing, making, breaking = _generators(seed)
+    stations = stations_of(sensors, seed=seed, climate=chosen)
     resolution = making.choice(chosen.resolutions, (sensors, 1))
     bias = making.normal(0, chosen.calibration, (sensors, 1))
     noise = chosen.noise * making.uniform(0.5, 1.5, (sensors, 1))

@@ -19,6 +19,11 @@ from sensormend.recovery import FloatArray
 
 __all__ = ["CLIMATES", "Climate", "Stations", "place", "weather"]
 
+MIDDLE = (53.55, 9.99)
+"""Where the middle of the map lies, in degrees; it is no city that there is."""
+
+KM_PER_DEGREE = 111.2
+
 WAVES = 16
 BURN_IN_DAYS = 12
 STATIONS_PER_TOWN = 60
@@ -120,6 +125,12 @@ class Stations:
     def along(self, angle: float) -> FloatArray:
         """Return the distance of every station from the middle of the map in one direction."""
         return np.asarray(self.x * np.cos(angle) + self.y * np.sin(angle))
+
+    def degrees(self) -> FloatArray:
+        """Return latitude and longitude of every station, (station, 2)."""
+        latitude = MIDDLE[0] + self.y / KM_PER_DEGREE
+        longitude = MIDDLE[1] + self.x / (KM_PER_DEGREE * np.cos(np.radians(MIDDLE[0])))
+        return np.stack([latitude, longitude], axis=1)
 
 
 def place(stations: int, climate: Climate, random: np.random.Generator) -> Stations:

@@ -1,3 +1,6 @@
+from itertools import pairwise
+from time import monotonic
+
 import numpy as np
 import pytest
 
@@ -42,3 +45,46 @@ def test_what_cannot_be_simulated_is_refused_at_once() -> None:
         City(3, climate="mars")
     with pytest.raises(ConfigError, match="at least one sensor"):
         City(0)
+
+
+def test_each_sensor_says_once_where_it_stands() -> None:
+    source, wanted = City(9, days=3, seed=5), city(9, 3, seed=5)
+    parts = list(iter(lambda: source.read(0.1), None))
+    places = [place for part in parts for place in part.positions]
+    assert sorted(place.sensor for place in places) == sorted(wanted.sensors)
+    where = wanted.stations.degrees()
+    for place in places:
+        assert (place.latitude, place.longitude) == tuple(where[wanted.sensors.index(place.sensor)])
+        first = np.flatnonzero(np.isfinite(wanted.readings[wanted.sensors.index(place.sensor), :, 0]))[0]
+        assert place.time == int(wanted.times[0, 0].astype("datetime64[us]").astype(np.int64)) + first * HOUR
+
+
+def test_a_pace_changes_when_it_comes_and_nothing_else() -> None:
+    source, wanted = City(5, days=3, seed=1, pace=400.0, at_once=2), City(5, days=3, seed=1)
+    began = monotonic()
+    parts = list(iter(lambda: source.read(0.1), None))
+    assert monotonic() - began > 23 / 400
+    assert source.paced
+    empty = [part for part in parts if part.empty]
+    hours = [int(part.received) for part in parts if not part.empty]
+    assert not empty, "each wait was long enough"
+    assert [later - one for one, later in pairwise(hours)] == [6 * HOUR] * 7 + [HOUR] * 24
+    other = [part.readings for part in iter(lambda: wanted.read(0.1), None)]
+    for name in ("sensor", "time", "value"):
+        came = np.concatenate([getattr(part.readings, name) for part in parts])
+        np.testing.assert_array_equal(came, np.concatenate([getattr(part, name) for part in other]))
+
+
+def test_whoever_waits_for_its_next_hour_gets_nothing_in_time() -> None:
+    source = City(5, seed=1, pace=0.1)
+    assert source.read(0.1) is not None
+    began = monotonic()
+    arrived = source.read(0.05)
+    assert monotonic() - began < 5
+    assert arrived is not None
+    assert arrived.empty
+
+
+def test_a_pace_is_above_nothing() -> None:
+    with pytest.raises(ConfigError, match="pace"):
+        City(3, pace=0.0)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.errors import ConfigError
 from sensormend.live.arrivals import Arrived, Source
-from sensormend.readings import DAY, SECOND, Readings
-from sensormend.recovery import FloatArray
-from sensormend.simulate import FIRST_DAY, Day, names_of, stream
+from sensormend.places import Position
+from sensormend.readings import DAY, NOTHING, SECOND, Readings
+from sensormend.simulate import FIRST_DAY, Day, names_of, stations_of, stream
 from sensormend.weather import CLIMATES
 
 __all__ = ["City"]
@@ -19,7 +21,9 @@ FIRST = int(FIRST_DAY.astype("datetime64[us]").astype(np.int64))
 
 
 class City(Source):
-    """A city that publishes as fast as it is read, some hours at a time, with all that goes wrong in one.
+    """A city that publishes some hours at a time, with all that goes wrong in one.
+
+    It publishes as fast as it is read, or from some day on as fast as it is told; what it publishes is the same.
 
     Parameters
     ----------
@@ -31,6 +35,10 @@ class City(Source):
         Readings of a sensor in a day.
     hours
         How many hours come at once.
+    pace
+        Hours of its time in a second, after its first days, which then come slot by slot; None for no pace.
+    at_once
+        How many days come without a pace.
 
     Attributes
     ----------
@@ -38,6 +46,8 @@ class City(Source):
         The days of which something was published, with their truth.
     quantity
         What is measured.
+    paced
+        Whether it has come to the days that have a pace.
 
     Examples
     --------
@@ -57,40 +67,67 @@ class City(Source):
         climate: str = "city",
         slots: int = 24,
         hours: int = 6,
+        pace: float | None = None,
+        at_once: int = 0,
     ) -> None:
+        if pace is not None and not pace > 0:
+            raise ConfigError(f"a city's pace is above 0, not {pace:g}")
         self.drawn: list[Day] = []
+        self.paced = False
         self.quantity = (CLIMATES[climate] if climate in CLIMATES else CLIMATES["city"]).quantity
         self._names = names_of(sensors)
-        self._slots, self._at_once = slots, max(1, slots * hours // 24)
+        self._slots, self._together = slots, max(1, slots * hours // 24)
         # The first day is drawn here, so that what cannot be simulated is refused at once.
         self._days = stream(sensors, slots=slots, seed=seed, climate=climate)
-        self._next = self._drawn_next()
-        self._left = days
+        self._next = next(self._days)
+        self._degrees = stations_of(sensors, seed=seed, climate=climate).degrees()
+        self._heard = np.zeros(sensors, dtype=bool)
+        self._left, self._pace, self._at_once = days, pace, at_once
+        self._due: float | None = None
         self._pieces: Iterator[Arrived] = iter(())
 
     def read(self, wait: float) -> Arrived | None:
-        """Return the readings of the next hours."""
+        """Return the readings of the next hours; see `Source.read`."""
+        if self._due is not None:
+            pause = self._due - time.monotonic()
+            time.sleep(min(max(pause, 0.0), wait))
+            if pause > wait:
+                return Arrived(NOTHING, FIRST)
         arrived = next(self._pieces, None)
         if arrived is None:
             if self._left is not None and len(self.drawn) >= self._left:
                 return None
+            day = len(self.drawn)
+            self.paced = self._pace is not None and day >= self._at_once
+            self._pieces = self._published(self._next, FIRST + day * DAY, 1 if self.paced else self._together)
             self.drawn.append(self._next)
-            self._pieces = self._published(self._next.readings, FIRST + (len(self.drawn) - 1) * DAY)
-            self._next = self._drawn_next()
+            self._next = next(self._days)
             arrived = next(self._pieces)
+        if self.paced:
+            assert self._pace is not None
+            now = time.monotonic()
+            # After a long halt, of a laptop that was shut, it does not run after its time.
+            self._due = max(now - 1, now if self._due is None else self._due) + 24 / self._slots / self._pace
         return arrived
 
-    def _drawn_next(self) -> Day:
-        return next(self._days)
-
-    def _published(self, values: FloatArray, start: int) -> Iterator[Arrived]:
+    def _published(self, day: Day, start: int, together: int) -> Iterator[Arrived]:
         """Give a day's readings in the order in which they are taken."""
         step = DAY // self._slots
-        for slot in range(0, self._slots, self._at_once):
-            part = values[:, slot : slot + self._at_once].T
+        for slot in range(0, self._slots, together):
+            part = day.readings[:, slot : slot + together].T
             taken, sensor = np.nonzero(np.isfinite(part))
             time: NDArray[np.int64] = start + (slot + taken.astype(np.int64)) * step
             nothing = np.zeros(sensor.size, np.int16)
             readings = Readings(self._names, ("",), sensor.astype(np.int32), nothing, time, part[taken, sensor])
             # Its clock is the city's own: nothing of it lies in our future.
-            yield Arrived(readings, start + (slot + self._at_once) * step + SECOND)
+            yield Arrived(readings, start + (slot + together) * step + SECOND, positions=self._introduced(readings))
+
+    def _introduced(self, readings: Readings) -> list[Position]:
+        """Say where those stand that are heard for the first time."""
+        sensors, first = np.unique(readings.sensor, return_index=True)
+        new = ~self._heard[sensors]
+        self._heard[sensors] = True
+        return [
+            Position(self._names[sensor], int(readings.time[row]), *map(float, self._degrees[sensor]))
+            for sensor, row in zip(sensors[new], first[new], strict=True)
+        ]
