@@ -1,0 +1,45 @@
+// The server's answers. Addresses are relative, so that the page also works below a path of a proxy.
+
+const PLACE = "sensormend-after-login";
+
+/** Where the server knows this browser by its login, which can be ended: read from each answer. */
+export const access = { login: false };
+
+/** Return the address of an API path with its parameters; those that are empty are left out. */
+export function address(path, params = {}) {
+  const url = new URL(`api/${path.replace(/^\/?(api\/)?/, "")}`, document.baseURI);
+  for (const [name, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined && value !== "") url.searchParams.set(name, value);
+  }
+  return url;
+}
+
+/** Fetch an API path and return its JSON; an Error with the server's one line (and `status`) where it refuses. */
+export async function get(path, params = {}, signal = undefined) {
+  let response;
+  try {
+    response = await fetch(address(path, params), { signal, headers: { Accept: "application/json" } });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw Object.assign(new Error("the server does not answer"), { status: 0 });
+  }
+  if (response.status === 401) {
+    sessionStorage.setItem(PLACE, location.hash);
+    location.assign("login");
+    return new Promise(() => {});
+  }
+  access.login = response.headers.get("X-Access") === "login";
+  if (!response.ok) {
+    const said = await response.json().catch(() => ({}));
+    const line = typeof said.detail === "string" ? said.detail : `the server answered ${response.status}`;
+    throw Object.assign(new Error(line), { status: response.status });
+  }
+  return response.json();
+}
+
+/** Go back to where a login interrupted. */
+export function resume() {
+  const place = sessionStorage.getItem(PLACE);
+  sessionStorage.removeItem(PLACE);
+  if (place && !location.hash) history.replaceState(null, "", place);
+}

@@ -1,0 +1,97 @@
+// Times, numbers and words as people write them. All times are UTC.
+
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const two = (number) => String(number).padStart(2, "0");
+
+/** Return a Date of ISO text, unix seconds or a Date; null where there is none. */
+export function moment(value) {
+  if (value === null || value === undefined || value === "") return null;
+  const date = value instanceof Date ? value : new Date(typeof value === "number" ? value * 1000 : value);
+  return Number.isNaN(date.getTime()) ? null : date;
+}
+
+/** 1 Mar 2024 */
+export function day(value, absent = "never") {
+  const date = moment(value);
+  return date ? `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}` : absent;
+}
+
+/** 05:00, with seconds only where there are some */
+export function clock(value, absent = "") {
+  const date = moment(value);
+  if (!date) return absent;
+  const seconds = date.getUTCSeconds();
+  return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}${seconds ? `:${two(seconds)}` : ""}`;
+}
+
+/** 1 Mar 2024, 05:00 */
+export function time(value, absent = "never") {
+  return moment(value) ? `${day(value)}, ${clock(value)}` : absent;
+}
+
+/** 2024-03-01, as the API takes it */
+export function isoDay(value) {
+  return moment(value)?.toISOString().slice(0, 10) ?? "";
+}
+
+/** 2024-03-01T05:00:00Z, as the API takes it */
+export function isoTime(value) {
+  return moment(value)?.toISOString().replace(/\.\d+Z$/, "Z") ?? "";
+}
+
+export const monthName = (month) => MONTHS[month];
+
+/** A length of time in its two largest units: 3 days 4 h */
+export function span(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  const whole = Math.round(Math.abs(seconds));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.round(whole / 60)} min`;
+  if (whole < 86400) {
+    const minutes = Math.round((whole % 3600) / 60);
+    return `${Math.floor(whole / 3600)} h${minutes && minutes < 60 ? ` ${minutes} min` : ""}`;
+  }
+  const days = Math.floor(whole / 86400);
+  const hours = Math.floor((whole % 86400) / 3600);
+  return `${plural(days, "day")}${hours && days < 10 ? ` ${hours} h` : ""}`;
+}
+
+/** 1 day, 2 days, 1,200 days */
+export function plural(count, word, words = `${word}s`) {
+  return `${whole(count)} ${count === 1 ? word : words}`;
+}
+
+/** 12,345 */
+export function whole(number) {
+  return number === null || number === undefined ? "" : Math.round(number).toLocaleString("en-GB");
+}
+
+/** A measured value in so many significant digits, without trailing zeros and never as 1e+3 */
+export function value(number, digits = 4, absent = "none") {
+  if (number === null || number === undefined || !Number.isFinite(number)) return absent;
+  const shown = Math.abs(number) >= 10 ** digits ? Math.round(number) : Number(number.toPrecision(digits));
+  return shown.toLocaleString("en-GB", { maximumSignificantDigits: 15 }).replace("-", "\u2212");
+}
+
+/** A share as a percentage: 0 %, 0.4 %, 3.1 %, 42 % */
+export function percent(share, absent = "unknown") {
+  if (share === null || share === undefined) return absent;
+  const points = share * 100;
+  if (points === 0 || points >= 99.95) return `${Math.round(points)} %`;
+  if (points < 0.05) return "< 0.1 %";
+  return `${points < 10 ? points.toFixed(1).replace(/\.0$/, "") : Math.round(points)} %`;
+}
+
+/** The name of a series for people: the sensor, and its variable where it has one */
+export function seriesName(sensor, variable = "") {
+  return variable ? `${sensor}, ${variable}` : sensor;
+}
+
+/** The address of a sensor's page, around a time where one is given */
+export function sensorLink(sensor, variable = "", { from = "", to = "" } = {}) {
+  const query = new URLSearchParams({ sensor });
+  if (variable) query.set("variable", variable);
+  if (from) query.set("from", from);
+  if (to) query.set("to", to);
+  return `#/sensor?${query}`;
+}
