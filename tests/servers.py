@@ -18,7 +18,7 @@ from typing import NoReturn
 
 import pytest
 
-__all__ = ["Mosquitto", "Postgres", "restartable_postgres", "running_mosquitto", "running_postgres"]
+__all__ = ["Mosquitto", "Postgres", "lacking", "restartable_postgres", "running_mosquitto", "running_postgres"]
 
 
 class Postgres:
@@ -59,7 +59,7 @@ def restartable_postgres() -> Iterator[Postgres]:
     """Start PostgreSQL and give the server itself; skip where it is not installed."""
     programs = _programs()
     if programs is None:
-        _lacking("PostgreSQL is not installed: its initdb and pg_ctl are needed")
+        lacking("PostgreSQL is not installed: its initdb and pg_ctl are needed")
     folder = Path(tempfile.mkdtemp(prefix="sensormend-postgres-"))
     try:
         server = Postgres(programs, folder)
@@ -144,7 +144,7 @@ def running_mosquitto(
     """
     program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
     if program is None:
-        _lacking("Mosquitto is not installed")
+        lacking("Mosquitto is not installed")
     folder = Path(tempfile.mkdtemp(prefix="sensormend-mosquitto-"))
     lines = ["max_queued_messages 0", "max_inflight_messages 0", "log_type error", "set_tcp_nodelay true"]
     if os.geteuid() == 0:
@@ -190,7 +190,7 @@ def _certify(folder: Path) -> None:
             "-extfile", "names", "-out", "server.crt")  # fmt: skip
 
 
-def _lacking(said: str) -> NoReturn:
+def lacking(said: str) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(said)
     pytest.skip(said)

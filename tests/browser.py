@@ -1,0 +1,249 @@
+"""A real browser for the tests: Debian's Chromium without a window, and what it asked for and complained about."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from servers import lacking
+
+__all__ = ["DESK", "PHONE", "Browser", "running_chromium"]
+
+_T = TypeVar("_T")
+
+DESK, PHONE = (1280, 900), (390, 844)
+"""Width and height of what is looked at."""
+
+SWITCHES = (
+    "--headless=new",
+    "--no-sandbox",  # as root there is no other way
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",  # a container's /dev/shm is smaller than a page
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--hide-scrollbars",
+    "--force-color-profile=srgb",
+    "--lang=en-GB",
+)
+OWN = {"about", "blob", "chrome", "data", "devtools"}
+"""Schemes of what a browser asks itself for."""
+
+PATIENCE = 20.0
+"""Seconds to wait for what must come, on a machine that is busy."""
+
+
+class Browser:
+    """Chromium, for one test after the other.
+
+    Attributes
+    ----------
+    driver
+        What selenium has, for whatever is not here.
+    downloads
+        The folder that downloads go to.
+    """
+
+    def __init__(self, driver: Chrome, downloads: Path) -> None:
+        self.driver, self.downloads = driver, downloads
+        self._hosts: set[str] = set()
+        self._expected: list[str] = []
+
+    def begin(self) -> None:
+        """Be as new: nothing remembered, nothing shown, nothing complained about."""
+        for file in self.downloads.iterdir():
+            file.unlink()
+        self.look(*DESK)
+        self.scheme("light")
+        self.cdp("Network.clearBrowserCookies")
+        self.cdp("Network.clearBrowserCache")
+        self.driver.get("about:blank")
+        for host in self._hosts:
+            self.cdp("Storage.clearDataForOrigin", origin=f"http://{host}", storageTypes="all")
+        self._hosts, self._expected = set(), []
+        self.complaints()
+        self.requests()
+
+    def end(self) -> None:
+        """Hold the page to what it must never do: complain, or ask somebody else."""
+        complaints = [said for said in self.complaints() if not any(re.search(one, said) for one in self._expected)]
+        elsewhere = [url for url in self.requests() if not self._ours(url)]
+        self.driver.get("about:blank")
+        assert not complaints, complaints
+        assert not elsewhere, elsewhere
+
+    def _ours(self, url: str) -> bool:
+        parts = urlsplit(url)
+        return parts.scheme in OWN or parts.netloc in self._hosts
+
+    def expect(self, pattern: str) -> None:
+        """Allow for a complaint that this test provokes."""
+        self._expected.append(pattern)
+
+    def complaints(self) -> list[str]:
+        """Return the errors in the console since this was last asked."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]  # type: ignore[no-untyped-call]
+
+    def requests(self) -> list[str]:
+        """Return the addresses that were asked for since this was last asked."""
+        asked = []
+        for entry in self.driver.get_log("performance"):  # type: ignore[no-untyped-call]
+            event = json.loads(entry["message"])["message"]
+            if event["method"] == "Network.requestWillBeSent":
+                asked.append(event["params"]["request"]["url"])
+            elif event["method"] == "Network.webSocketCreated":
+                asked.append(event["params"]["url"])
+        return asked
+
+    def cdp(self, command: str, **arguments: Any) -> Any:
+        """Say something to the browser that a page cannot say."""
+        return self.driver.execute_cdp_cmd(command, arguments)
+
+    def look(self, width: int, height: int) -> None:
+        """Look through a window of this size; a narrow one is a phone's."""
+        phone = width < 600
+        self.cdp(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
+        )  # fmt: skip
+        self.cdp("Emulation.setTouchEmulationEnabled", enabled=phone)
+
+    def scheme(self, name: str) -> None:
+        """Prefer light or dark."""
+        self.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": name}])
+
+    def open(self, address: str, view: str = "") -> None:
+        """Go to an address, and wait for its view where one is named."""
+        self._hosts.add(urlsplit(address).netloc)
+        if self.driver.current_url.partition("#")[0] == address.partition("#")[0]:
+            self.driver.get("about:blank")
+        self.driver.get(address)
+        if view:
+            self.ready(view)
+
+    def ready(self, view: str) -> WebElement:
+        """Wait until a view is there, with its data."""
+        return self.wait(f'main[data-view="{view}"][data-ready="true"]')
+
+    def until(self, true: Callable[[], _T], what: str = "", seconds: float = PATIENCE) -> _T:
+        """Wait for something to become true, and return it."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                found = true()
+            except (NoSuchElementException, StaleElementReferenceException):
+                found = None
+            if found:
+                return found
+            if time.monotonic() > end:
+                shown = self.text("body")
+                raise AssertionError(f"waited {seconds:g} s for {what or true}; shown is:\n{shown}")
+            time.sleep(0.02)
+
+    def wait(self, selector: str, containing: str = "") -> WebElement:
+        """Wait for an element that can be seen, and has this text."""
+
+        def found() -> WebElement | None:
+            elements = [one for one in self.all(selector) if one.is_displayed() and containing in one.text]
+            return elements[0] if elements else None
+
+        element = self.until(found, f"{selector} {containing!r}")
+        assert element is not None
+        return element
+
+    def all(self, selector: str) -> list[WebElement]:
+        """Return the elements that are there now."""
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector: str) -> WebElement:
+        """Return the first of them."""
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str = "main") -> str:
+        """Return the text that can be seen there."""
+        return self.one(selector).text
+
+    def data(self, selector: str, name: str) -> str:
+        """Return what an element says of itself in `data-name`; nothing where it says nothing."""
+        return self.one(selector).get_attribute(f"data-{name}") or ""
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """Run a script in the page, and return what it returns."""
+        return self.driver.execute_script(script, *arguments)
+
+    def keys(self, *keys: str) -> None:
+        """Press keys one after the other, wherever the focus is."""
+        for key in keys:
+            ActionChains(self.driver).send_keys(key).perform()
+
+    def focused(self) -> str:
+        """Return what has the focus: its tag, and its text or label."""
+        return str(self.run(
+            "const e = document.activeElement;"
+            "return e.tagName + ' ' + (e.getAttribute('aria-label') || e.innerText || e.id || '').trim()"
+        ))  # fmt: skip
+
+    def drag(self, element: WebElement, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Draw from one place in an element to another; places are shares of its width and height."""
+        width, height = element.size["width"], element.size["height"]
+
+        def place(share: tuple[float, float]) -> tuple[int, int]:
+            return round((share[0] - 0.5) * width), round((share[1] - 0.5) * height)
+
+        chain = ActionChains(self.driver, duration=50)
+        chain.move_to_element_with_offset(element, *place(start)).click_and_hold()
+        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
+        for share in (middle, end):
+            chain.move_to_element_with_offset(element, *place(share))
+        chain.release().perform()
+
+    def overflow(self) -> int:
+        """Return by how many pixels the page is wider than the window."""
+        return int(self.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+    def picture(self, path: Path) -> None:
+        """Write what can be seen as PNG."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        assert self.driver.save_screenshot(str(path))
+
+
+@contextmanager
+def running_chromium() -> Iterator[Browser]:
+    """Start Chromium with an empty profile; skip where it is not installed."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    driver = shutil.which("chromedriver")
+    if browser is None or driver is None:
+        lacking("Chromium is not installed: chromium and chromium-driver are needed")
+    folder = Path(tempfile.mkdtemp(prefix="sensormend-chromium-"))
+    downloads = folder / "downloads"
+    downloads.mkdir()
+    options = ChromeOptions()
+    options.binary_location = browser
+    for switch in (*SWITCHES, f"--user-data-dir={folder / 'profile'}", "--window-size=1280,900"):
+        options.add_argument(switch)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    try:
+        chrome = Chrome(options=options, service=ChromeService(driver))
+        try:
+            yield Browser(chrome, downloads)
+        finally:
+            chrome.quit()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
