@@ -9,13 +9,15 @@ from sensormend.live.city import City
 from sensormend.live.service import Service
 from sensormend.live.settings import Settings
 
+ADDRESS = "http://127.0.0.1:8464"
+
 
 def watched(out: Path, page: Console, aside: Console, days: int | None, seconds: float | None) -> Screen:
     city = City(20, days=days, seed=2, hours=24)
     service = Service(
         Settings("a city", out, metrics=None), lambda mark, memory: city, seen=lambda event: shown.see(event)
     )
-    with Screen(page, aside, service, city, days, seconds) as shown:
+    with Screen(page, aside, service, city, days=days, seconds=seconds, address=ADDRESS) as shown:
         service.run()
     return shown
 
@@ -32,7 +34,15 @@ def test_a_terminal_shows_who_is_faulty_and_who_is_silent(tmp_path: Path, monkey
     last.print(shown.table())
     assert isinstance(last.file, StringIO)
     text = last.file.getvalue()
-    for word in ("20 sensors, temperature", "day 40 of 40", "per second", "never came", "faulty now", "silent now"):
+    for word in (
+        ADDRESS,
+        "20 sensors, temperature",
+        "day 40 of 40",
+        "per second",
+        "never came",
+        "faulty now",
+        "silent now",
+    ):
         assert word in text
     assert "turned faulty: it has" in page.file.getvalue().replace("\n", " ")
     health = [entry for entry in shown._service.stream.health() if entry.state != "well"]

@@ -1,4 +1,4 @@
-"""`sensormend demo`, the first thing anyone runs: a simulated city publishes, `watch` mends it, one can look on."""
+"""`sensormend demo`, the first thing anyone runs: a simulated city publishes, `watch` mends it, `serve` shows it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
@@ -22,12 +23,21 @@ from sensormend.errors import ConfigError, SensormendError
 
 if TYPE_CHECKING:
     from sensormend.live.city import City
+    from sensormend.live.events import Event
     from sensormend.live.service import Service
     from sensormend.simulate import Network
 
 __all__ = ["demo"]
 
-DAYS = 120
+FIRST_DAYS = 90
+"""Days that come at once, in a few seconds: the model has learned, and there is something to see."""
+
+PACE = 1.0
+"""Hours of the city's time in a second after that: a day is final every 24 seconds."""
+
+UNWATCHED = 60.0
+"""Seconds after which it ends where nobody can press Ctrl-C."""
+
 MARK = "demo.json"
 """In the state folder of an OUT that the demo wrote, and may replace."""
 
@@ -39,29 +49,40 @@ def demo(
     sensors: int = 50,
     seed: int = 0,
     climate: str = "city",
+    pace: float = PACE,
+    port: int | None = None,
+    browser: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
     out: Path = Path("demo"),
 ) -> None:
     """Watch a simulated city live: sensors break, lie and fall silent, and sensormend finds them and mends their data.
 
-    The city publishes as fast as it can; the service that `watch` runs mends it, told nothing about it, and writes
-    into OUT. At the end what was found is held against what was put in. Ctrl-C ends it early.
+    The city's first 90 days come at once, the others hour by hour; the service that `watch` runs mends them, told
+    nothing, and writes into OUT, which a page in your browser shows. Ctrl-C ends it; then what was found is held
+    against what was put in.
 
     Parameters
     ----------
     seconds
-        Go on for so many seconds; by default for 120 days of the city's time.
+        Go on for so many seconds; by default until Ctrl-C, or for a minute where there is no terminal.
     days
-        Go on for so many days of the city's time.
+        Go on for so many days of the city's time, all of them as fast as it goes.
     sensors
         How many sensors it has.
     seed
         Another seed is another city.
     climate
         What they measure: city (temperature), dense, skewed (PM2.5), zeros, pressure or sparse.
+    pace
+        Hours of the city's time in a second.
+    port
+        Where the page is; by default 8464, or a free one.
+    browser
+        Open the page in a browser, where there is a screen.
     out
         The folder for rows, alerts and the picture; that of an earlier demo is replaced.
     """
     from sensormend.bench.scores import DROPPED
+    from sensormend.demo_page import has_screen, served
     from sensormend.demo_screen import Screen
     from sensormend.live.city import City
     from sensormend.live.service import Service
@@ -71,23 +92,32 @@ def demo(
 
     if seconds is not None and not seconds > 0:
         raise ConfigError(f"--seconds must be above 0, not {seconds:g}")
-    days = DAYS if days is None and seconds is None else days
+    # Not what rich takes for one: with FORCE_COLOR a pipe is a terminal too.
+    if days is None and seconds is None and not sys.stdout.isatty():
+        seconds = UNWATCHED
     if days is not None and days <= DROPPED:
         raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
-    city = City(sensors, days=days, seed=seed, climate=climate)
+    city = City(sensors, days=days, seed=seed, climate=climate, pace=None if days else pace, at_once=FIRST_DAYS)
     _make_room(out)
-    page, ending = screen(), f"{days} days" if days else f"{seconds:g} seconds"
+    page = screen()
     settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY), metrics=None)
-    service = Service(settings, lambda mark, memory: city, seen=lambda event: shown.see(event))
+
+    def look_on(event: Event | None) -> None:
+        shown.see(event)
+        if city.paced and browser and has_screen():
+            window.open()
+
+    service = Service(settings, lambda mark, memory: city, seen=look_on)
     # Alerts are on the screen; nobody wants them twice.
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
-    with _stoppable(service):
-        page.print(
-            f"{sensors} sensors of a simulated city, {ending} of {city.quantity}; nobody tells sensormend what breaks.",
-            soft_wrap=True,
-        )
+    with _stoppable(service), served(out, port) as window:
+        lasting = f"{days} days" if days else f"{seconds:g} seconds" if seconds else "days without end"
+        told = f"{sensors} sensors of a simulated city, {lasting} of {city.quantity}"
+        page.print(f"{told}; nobody tells sensormend what breaks.", soft_wrap=True)
+        page.print(window.said + ("" if days or seconds else " (Ctrl-C ends it)"), soft_wrap=True, markup=False)
         sys.stdout.flush()
-        with Screen(page, Console(stderr=True), service, city, days, seconds) as shown:
+        aside = Console(stderr=True)
+        with Screen(page, aside, service, city, days=days, seconds=seconds, address=window.address) as shown:
             service.run()
     _tell(page, service, city, out, seed, climate)
 
@@ -153,6 +183,9 @@ def _say_next(page: Console, out: Path) -> None:
 
     name = escape(shlex.quote(str(out)))
     page.print(f"The mended readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]", soft_wrap=True)
+    page.print(
+        f"Look again: [bold]sensormend serve {name}[/]; as one file: [bold]sensormend report {name}[/]", soft_wrap=True
+    )
     found = worst(Archive(out).faults())
     if found:
         (sensor, _), faults = found[0]

@@ -29,6 +29,9 @@ NAMED = 8
 REFRESH, LINE = 0.12, 3.0
 """Seconds between two looks of the table, and between two lines where there is no terminal."""
 
+LATELY = 3.0
+"""Seconds over which readings are counted."""
+
 NAMES = {"faulty": "fault", "silent": "silence"}
 
 
@@ -42,22 +45,34 @@ class Screen:
     service, city
         What is shown.
     days, seconds
-        When it ends.
+        When it ends; None for the end that somebody else makes.
+    address
+        Of the page that shows more.
     """
 
     def __init__(
-        self, page: Console, aside: Console, service: Service, city: City, days: int | None, seconds: float | None
+        self,
+        page: Console,
+        aside: Console,
+        service: Service,
+        city: City,
+        *,
+        days: int | None = None,
+        seconds: float | None = None,
+        address: str = "",
     ) -> None:
         self._service, self._city, self._days, self._seconds = service, city, days, seconds
-        self._aside = aside
+        self._aside, self._address = aside, address
         self._live = Live(console=page, auto_refresh=False) if page.is_terminal else None
         self._newest: deque[Alert] = deque(maxlen=NEWEST)
         self._now: dict[str, dict[str, str]] = {state: {} for state in NAMES}
         self._found = dict.fromkeys(NAMES, 0)
+        self._counted: deque[tuple[float, int]] = deque()
         self._began = self._drawn = perf_counter()
 
     def __enter__(self) -> Self:
         self._began = self._drawn = perf_counter()
+        self._counted.append((self._began, 0))
         if self._live is not None:
             self._live.start()
         return self
@@ -91,6 +106,9 @@ class Screen:
 
     def _show(self) -> None:
         self._drawn = perf_counter()
+        self._counted.append((self._drawn, self._service.status().readings))
+        while len(self._counted) > 2 and self._drawn - self._counted[1][0] > LATELY:
+            self._counted.popleft()
         if self._live is None:
             self._aside.print(self._line(), highlight=False, soft_wrap=True)
         else:
@@ -98,7 +116,9 @@ class Screen:
 
     @property
     def _speed(self) -> float:
-        return self._service.status().readings / max(perf_counter() - self._began, 1e-9)
+        """Readings in a second, lately: a city that has come to its pace is slower than it was."""
+        (began, before), (now, count) = self._counted[0], self._counted[-1]
+        return (count - before) / max(now - began, 1e-9)
 
     def _day(self) -> str:
         status = self._service.status()
@@ -116,6 +136,8 @@ class Screen:
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", min_width=10)
         grid.add_column()
+        if self._address:
+            grid.add_row("page", f"[bold]{escape(self._address)}[/]")
         grid.add_row("city", f"{status.sensors} sensors, {self._city.quantity}")
         grid.add_row("day", self._day())
         grid.add_row("readings", f"{status.readings:,} ({self._speed:,.0f} per second)")
