@@ -7,24 +7,22 @@ from types import SimpleNamespace
 import pytest
 
 from sensormend import demo_page
-from sensormend.errors import SensormendError
+from sensormend.closing import Closing
+from sensormend.errors import ConfigError
 
 
-class Taken:
+class Taken(Closing):
     """A server whose usual port somebody else has."""
 
     closed = 0
 
-    def __init__(self, out: Path, *, port: int) -> None:
-        self._port = port
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._port or 50_000}"
+    def __init__(self, out: Path, *, port: int = 8464) -> None:
+        if port:
+            raise ConfigError(f"port {port} is taken")
+        self.address = ""
 
     def start(self) -> None:
-        if self._port:
-            raise SensormendError(f"port {self._port} is taken")
+        self.address = "http://127.0.0.1:50000"
 
     def close(self) -> None:
         type(self).closed += 1
@@ -36,7 +34,7 @@ def test_where_nobody_chose_a_port_a_free_one_is_taken(tmp_path: Path, monkeypat
         assert window.address == "http://127.0.0.1:50000"
         assert window.address in window.said
     assert Taken.closed == 1
-    with pytest.raises(SensormendError, match="8464 is taken"), demo_page.served(tmp_path, 8464):
+    with pytest.raises(ConfigError, match="8464 is taken"), demo_page.served(tmp_path, 8464):
         pass
 
 

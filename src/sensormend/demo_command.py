@@ -201,6 +201,7 @@ def _make_room(out: Path) -> None:
     """Take away what an earlier demo left; refuse to touch anything else."""
     from sensormend.files import locked
     from sensormend.io.metadata import write_json
+    from sensormend.live.memory import Memory
 
     state = out / "state"
     if out.exists() and not out.is_dir():
@@ -219,6 +220,8 @@ def _make_room(out: Path) -> None:
         shutil.rmtree(state)
         state.mkdir()
         write_json(state / MARK, {"demo": True})
+        # The page is there before the first reading: it must know that this will be an OUT.
+        Memory(out).begin()
     except OSError as error:
         raise SensormendError(f"cannot write to {out}: {error.strerror or error}") from error
 

@@ -7,19 +7,18 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sensormend.errors import SensormendError
+from sensormend.errors import ConfigError
 
 if TYPE_CHECKING:
     from sensormend.web.server import Server
 
 __all__ = ["Window", "has_screen", "served"]
 
-PORT = 8464
 LACKING = "No page to look at: it needs fastapi and uvicorn, pip install 'sensormend[web]'"
 
 
@@ -51,7 +50,8 @@ def served(out: Path, port: int | None) -> Iterator[Window]:
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
         yield Window("", LACKING)
         return
-    with closing(_started(out, port)) as server:
+    with _bound(out, port) as server:
+        server.start()
         yield Window(server.address, f"Look at it in a browser: {server.address}")
 
 
@@ -61,18 +61,15 @@ def has_screen() -> bool:
     return somewhere and sys.stdout.isatty()
 
 
-def _started(out: Path, port: int | None) -> Server:
+def _bound(out: Path, port: int | None) -> Server:
     from sensormend.web.server import Server
 
-    server = Server(out, port=PORT if port is None else port)
+    if port is not None:
+        return Server(out, port=port)
     try:
-        server.start()
-    except (OSError, SensormendError):
-        if port is not None:
-            raise
-        server = Server(out, port=0)
-        server.start()
-    return server
+        return Server(out)
+    except ConfigError:
+        return Server(out, port=0)
 
 
 def _open(address: str) -> None:
