@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from sensormend.errors import SensormendError
-from sensormend.plots import HEALTH, health, picture, worst
+from sensormend.health import HEALTH
+from sensormend.plots import health, picture, worst
 from sensormend.recovery import Recovery
 from sensormend.simulate import Network, city
 

@@ -15,9 +15,10 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.evidence import BEFORE, Moment, moment_of
 from sensormend.flags import MEANINGS, REASONS, Flag
 from sensormend.frames import is_frame, rows_of
+from sensormend.health import COUNTS, PLAIN_REASONS, SPIKE, counted, shade_words, states
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import iso
-from sensormend.plots import HEALTH, NO_ROWS, PLAIN_REASONS, Course
+from sensormend.plots import Course
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.recovery import FloatArray
 from sensormend.witnesses import Witness, witnesses
@@ -40,9 +41,6 @@ MOST_CELLS = 750
 
 USUAL_VIEW, LONGEST_VIEW = 4 * DAY, 14 * DAY
 """Before and after a moment: four days show a course, more than a month of hours shows none."""
-
-WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
-SPIKE, DUPLICATE, SILENT, ALONE = (REASONS.index(word) for word in ("spike", "duplicate", "silent", "alone"))
 
 
 def table(source: Any) -> Rows:
@@ -127,30 +125,9 @@ def course_of(own: Rows) -> Course:
         cleaned=cleaned,
         lower=lower,
         upper=upper,
-        words=with_holes(_words(own), ""),
+        words=with_holes(shade_words(own), ""),
         spikes=with_holes((own.flag == Flag.FAIL) & (own.reason == SPIKE), False),
     )
-
-
-def _words(own: Rows) -> NDArray[Any]:
-    """Return what each row is shaded for."""
-    words = np.full(len(own), "", dtype=object)
-    wrong = (own.flag == Flag.FAIL) & (own.reason != SPIKE)
-    words[wrong] = [WORDS[code] or "faulty" for code in own.reason[wrong].tolist()]
-    words[own.flag == Flag.SUSPECT] = "suspect"
-    words[(own.flag == Flag.SUSPECT) & (own.reason == DUPLICATE)] = "duplicate"
-    words[own.flag == Flag.NOT_EVALUATED] = "not evaluated"
-    words[(own.flag == Flag.NOT_EVALUATED) & (own.reason == ALONE)] = "alone"
-    missing = own.flag == Flag.MISSING
-    # A reading that is missing amid faulty ones belongs to their fault.
-    here = np.flatnonzero(~missing)
-    if here.size:
-        before = here[np.clip(np.searchsorted(here, np.arange(len(own)), side="right") - 1, 0, None)]
-        after = here[np.clip(np.searchsorted(here, np.arange(len(own))), None, here.size - 1)]
-        amid = missing & (words[before] == words[after])
-        words[amid] = words[before][amid]
-    words[missing & (own.reason == SILENT)] = "silent"
-    return words
 
 
 def states_of(rows: Rows) -> tuple[tuple[str, ...], NDArray[np.int8], NDArray[np.datetime64], int]:
@@ -168,15 +145,8 @@ def states_of(rows: Rows) -> tuple[tuple[str, ...], NDArray[np.int8], NDArray[np
         found: NDArray[np.int64] = np.bincount(cell[chosen], minlength=codes.size * cells).reshape(shape)
         return found
 
-    spike = (rows.flag == Flag.FAIL) & (rows.reason == SPIKE)
-    here, missing = count(rows.flag > 0), count(rows.flag == Flag.MISSING)
-    unjudged, faulty = count(rows.flag == Flag.NOT_EVALUATED), count((rows.flag == Flag.FAIL) & ~spike)
-    state = np.where(here > 0, HEALTH.index("sound"), NO_ROWS).astype(np.int8)
-    state[(missing > 0) | (count(spike) > 0)] = HEALTH.index("filled")
-    state[unjudged > 0] = HEALTH.index("not evaluated")
-    state[count(rows.flag == Flag.SUSPECT) > 0] = HEALTH.index("suspect")
-    state[faulty > 0] = HEALTH.index("faulty")
-    state[(here > 0) & (missing == here)] = HEALTH.index("silent")
+    seen = counted(rows)
+    state = states({name: count(seen[name]) for name in COUNTS})
     begins = (first + days * np.arange(cells)).astype("datetime64[D]").astype("datetime64[m]")
     return tuple(rows.sensors[code] for code in codes), state, begins[None, :], days
 
@@ -303,6 +273,6 @@ def _good(everybody: Rows, sensor: str, near: Rows) -> tuple[Any, FloatArray]:
 
 def _said(own: Rows, place: int, name: str) -> str:
     flag = Flag(int(own.flag[place]))
-    reason = WORDS[int(own.reason[place])]
+    reason = PLAIN_REASONS.get(word := REASONS[int(own.reason[place])], word)
     said = f"flag {int(flag)} ({MEANINGS[flag].replace('_', ' ')}{f', {reason}' if reason else ''})"
     return f"Sensor {name} at {_when(int(own.time[place]))}: {said}"

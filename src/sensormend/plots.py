@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
+from sensormend.health import HEALTH, PLAIN_REASONS
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 
 __all__ = [
     "CLEANED",
-    "HEALTH",
-    "NO_ROWS",
-    "PLAIN_REASONS",
     "RAW",
     "Course",
     "dates",
@@ -32,24 +30,11 @@ __all__ = [
     "worst",
 ]
 
-HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
-
 # The lightness differs as well as the hue, so that the matrix survives a grey print.
 HEALTH_COLOURS = ("#edf3ef", "#d3e6f3", "#f0c419", "#d55e00", "#3b4252", "#cfcfcf")
 RAW, CLEANED, TRUTH = ORANGE, BLUE, "#1f2933"
 
-PLAIN_REASONS = {
-    "stuck": "stuck",
-    "noisy": "too noisy",
-    "drifting": "drifting",
-    "offset": "offset",
-    "gain": "wrong gain",
-    "implausible": "implausible",
-}
 MOST_LABELS = 30
-
-NO_ROWS = -1
-"""In a health matrix: the sensor was not there yet, or not any more."""
 
 SHADES = {
     "silent": ("#8a94a0", 0.16, "#56606b"),

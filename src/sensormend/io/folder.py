@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 
 from sensormend.errors import InputError
+from sensormend.files import signature
 from sensormend.flags import REASONS
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
 from sensormend.io.sql import literal
@@ -122,6 +123,7 @@ class Archive:
         if not self.path.exists():
             raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
         self._ending = None if self.path.is_dir() else ending_of(self.path)
+        self._names: tuple[object, tuple[str, ...]] | None = None
         if self.path.is_dir() and not (self.path / "data").is_dir():
             self._refuse_too_early()
             raise InputError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
@@ -150,15 +152,21 @@ class Archive:
         """Return what run.json says."""
         return read_json(self.meta / "run.json")
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
-        """The names of the sensors, sorted."""
+        """The names of the sensors, sorted; read again when a watch has written them again."""
+        written = signature(self.meta / "sensors.csv")
+        if self._names is None or self._names[0] != written:
+            self._names = (written, self._read_names())
+        return self._names[1]
+
+    def _read_names(self) -> tuple[str, ...]:
         told = {entry.sensor for entry in self.sensors()}
         if told:
             return tuple(sorted(told))
         if self._ending == ".nc":
             return tuple(sorted(self._from_netcdf(None, None, None).sensors))
-        with self._table(None, None) as (engine, columns):
+        with self.table() as (engine, columns):
             if not columns:
                 return ()
             return tuple(name for (name,) in engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall())
@@ -181,7 +189,7 @@ class Archive:
             times = self._from_netcdf(None, None, None).time
             return (int(times.min()), int(times.max())) if times.size else None
         files = data_files(self.path) if self._ending is None else []
-        with self._table(None, None, files=[files[0], files[-1]] if files else None) as (engine, columns):
+        with self.table(None, None, files=[files[0], files[-1]] if files else None) as (engine, columns):
             if not columns:
                 return None
             first, last = engine.execute("SELECT epoch_us(min(time)), epoch_us(max(time)) FROM source").fetchall()[0]
@@ -213,7 +221,7 @@ class Archive:
         while True:
             files = data_files(self.path, start, end) if self._ending is None else None
             try:
-                with self._table(start, end, files=files) as (engine, columns):
+                with self.table(start, end, files=files) as (engine, columns):
                     if not columns:
                         return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
                     return _fetch(engine, "variable" in columns, wanted, start, end, variable)
@@ -225,11 +233,12 @@ class Archive:
     @cached_property
     def _database(self) -> Any:
         """One for all questions, each with a cursor and temporary tables of its own: making one costs 15 ms."""
-        return duckdb.connect()
+        # The system keeps files that are read often in memory already; a second copy would grow with every question.
+        return duckdb.connect(config={"enable_external_file_cache": False})
 
     @contextmanager
-    def _table(
-        self, start: int | None, end: int | None, *, files: list[Path] | None = None
+    def table(
+        self, start: int | None = None, end: int | None = None, *, files: list[Path] | None = None
     ) -> Iterator[tuple[Any, list[str]]]:
         """Have the rows as the table `source` of an engine, with the names of its columns; none without files."""
         if self._ending is None:

@@ -1,0 +1,193 @@
+"""A network on a map: where its sensors stand, and what each of them says at a moment."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sensormend.errors import InputError
+from sensormend.flags import REASONS, Flag
+from sensormend.health import SPIKE
+from sensormend.maps import voronoi_cells
+from sensormend.places import Position
+from sensormend.readings import DAY, Rows
+from sensormend.views.look import Look, listed, utc
+from sensormend.views.sensors import place_of
+
+__all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
+
+MOST = 5000
+"""Sensors on a map: no screen shows more of them; evenly chosen where there are more."""
+
+DIGITS = 5
+"""Of coordinates on the map: a hundredth of a pixel."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a sensor stands on the map, and the number of its cell."""
+
+    sensor: str
+    x: float
+    y: float
+    cell: int
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """A map that is ready to be drawn.
+
+    Attributes
+    ----------
+    width, height, kilometres
+        The size of the map, in units of its width, and the width on the ground.
+    total
+        How many sensors have a known place; no more than some thousand are shown.
+    cells
+        The corners of the Voronoi cells, x and y in turn; y grows downwards. Sensors at one place share a cell.
+    sensors
+        Who stands where.
+    """
+
+    width: float
+    height: float
+    kilometres: float
+    total: int
+    cells: list[list[float]]
+    sensors: list[Site]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What every sensor on the map says in one slot, in columns.
+
+    Attributes
+    ----------
+    time, provisional
+        The beginning of the slot, and whether it is not final yet.
+    low, high
+        The range of the cleaned values of that day, for a scale of colours that is steady over the day.
+    first, last
+        The times of the first and the last row of the network.
+    value, cleaned, lower, upper
+        What came, what was made of it, and its interval; null where there is none.
+    state, reason
+        sound, filled, suspect, faulty, silent, not evaluated or nothing; and why.
+    """
+
+    time: str
+    provisional: bool
+    low: float | None
+    high: float | None
+    first: str | None
+    last: str | None
+    sensor: list[str]
+    value: list[float | None]
+    cleaned: list[float | None]
+    lower: list[float | None]
+    upper: list[float | None]
+    state: list[str]
+    reason: list[str]
+
+
+def atlas(look: Look) -> Atlas:
+    """Return the map of a network."""
+    places = _places(look)
+    if not places:
+        raise InputError("nobody says where the sensors stand: give coordinates to clean or watch")
+    names = _shown(list(places))
+    latitude, longitude = np.array([places[name] for name in names]).T
+    # East of the first one, so that a network across the date line stays together; as wide as the ground there is.
+    east = (longitude - longitude[0] + 180) % 360 - 180
+    flat = np.stack([east * math.cos(math.radians(float(latitude.mean()))), -latitude], axis=1)
+    cells = voronoi_cells(flat)
+    left, lower, right, upper = cells.box
+    corner, width = np.array([left, lower]), right - left
+    middle = float(latitude.mean())
+    edges = [Position("", 0, middle, float(longitude[0])), Position("", 0, middle, float(longitude[0]) + 1e-3)]
+    sites = (flat - corner) / width
+    return Atlas(
+        width=1.0,
+        height=round((upper - lower) / width, DIGITS),
+        kilometres=round(edges[0].metres_from(edges[1]) * width / (1e-3 * math.cos(math.radians(middle))) / 1000, 3),
+        total=len(places),
+        cells=[np.round((polygon - corner) / width, DIGITS).reshape(-1).tolist() for polygon in cells.polygons],
+        sensors=[
+            Site(name, round(float(x), DIGITS), round(float(y), DIGITS), int(cell))
+            for name, (x, y), cell in zip(names, sites, cells.place, strict=True)
+        ],
+    )
+
+
+def moment(look: Look, time: int | None = None, variable: str | None = None) -> Moment:
+    """Return what the sensors on the map say in the slot of a time; the latest one where none is said."""
+    variable = look.variable(variable)
+    span = look.span()
+    if span is None:
+        raise InputError("there are no rows yet")
+    time = span[1] if time is None else min(max(time, span[0]), span[1])
+    # Slots begin at whole steps from the first one.
+    time = span[0] + (time - span[0]) // look.step * look.step
+    names = _shown(list(_places(look)) or list(look.channels))
+    rows, since = look.rows(None, time, time + look.step, variable)
+    places = {name: place for place, name in enumerate(names)}
+    columns = {name: np.full(len(names), np.nan) for name in ("value", "cleaned", "lower", "upper")}
+    state, reason = ["nothing"] * len(names), [""] * len(names)
+    for k, code in enumerate(rows.sensor.tolist()):
+        place = places.get(rows.sensors[code])
+        if place is None:
+            continue
+        for name, column in columns.items():
+            column[place] = getattr(rows, name)[k]
+        state[place], reason[place] = _state(rows, k), REASONS[rows.reason[k]]
+    low, high = _range(look, time, variable)
+    return Moment(
+        time=utc(time) or "",
+        provisional=since is not None,
+        low=low,
+        high=high,
+        first=utc(span[0]),
+        last=utc(span[1]),
+        sensor=names,
+        state=state,
+        reason=reason,
+        **{name: listed(column) for name, column in columns.items()},
+    )
+
+
+def _places(look: Look) -> dict[str, tuple[float, float]]:
+    found = {}
+    for entry in look.summaries:
+        place = place_of(entry)
+        if place is not None:
+            found[entry.sensor] = place
+    return found
+
+
+def _shown(names: list[str]) -> list[str]:
+    if len(names) <= MOST:
+        return names
+    return [names[round(place)] for place in np.linspace(0, len(names) - 1, MOST).tolist()]
+
+
+def _state(rows: Rows, k: int) -> str:
+    flag = int(rows.flag[k])
+    if flag == Flag.MISSING:
+        return "silent" if REASONS[rows.reason[k]] == "silent" else "filled"
+    if flag == Flag.FAIL:
+        return "filled" if rows.reason[k] == SPIKE else "faulty"
+    return {Flag.SUSPECT: "suspect", Flag.NOT_EVALUATED: "not evaluated"}.get(Flag(flag), "sound")
+
+
+def _range(look: Look, time: int, variable: str) -> tuple[float | None, float | None]:
+    """Return the range of the cleaned values of a day."""
+    day = time // DAY * DAY
+
+    def looked_up() -> tuple[float | None, float | None]:
+        rows, _ = look.rows(None, day, day + DAY, variable)
+        known = rows.cleaned[np.isfinite(rows.cleaned)]
+        return (round(float(known.min()), 6), round(float(known.max()), 6)) if known.size else (None, None)
+
+    return look.remembered(("range", day, variable), look.written(day), looked_up)

@@ -1,0 +1,172 @@
+"""The list for whoever goes out and repairs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+from sensormend.io.metadata import FaultInterval
+from sensormend.readings import SECOND
+from sensormend.views.look import Look, utc
+from sensormend.views.now import going_on
+from sensormend.views.paging import matches, page_of
+
+__all__ = ["FaultEntry", "FaultPage", "Order", "Which", "chosen", "faults", "how_sure"]
+
+Order = Literal["from", "to", "sensor", "reason", "score", "length"]
+Which = Literal["all", "open", "over"]
+
+CERTAIN, LIKELY = 3.0, 1.5
+"""Scores, in times the limit, from which on a fault is called so."""
+
+
+@dataclass(frozen=True)
+class FaultEntry:
+    """A fault.
+
+    Attributes
+    ----------
+    start, end, seconds
+        From its first wrong slot to the end of its last.
+    open
+        Whether it lasts until the end of what is known.
+    reason, sentence
+        Why, in a word and in a sentence.
+    score, sure
+        How many times past the limit it was at most, and that in a word; null and empty for a silent sensor.
+    """
+
+    sensor: str
+    variable: str
+    start: str
+    end: str
+    open: bool
+    seconds: float
+    reason: str
+    score: float | None
+    sure: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class FaultPage:
+    """Some of the faults; `reasons` counts them under the other filters, `next` is where the next page begins."""
+
+    total: int
+    offset: int
+    next: int | None
+    reasons: dict[str, int]
+    items: list[FaultEntry]
+
+
+def faults(
+    look: Look,
+    *,
+    search: str = "",
+    sensor: str | None = None,
+    reason: str = "",
+    variable: str | None = None,
+    state: Which = "all",
+    start: int | None = None,
+    end: int | None = None,
+    sort: Order = "from",
+    order: Literal["asc", "desc"] = "desc",
+    offset: int = 0,
+    limit: int = 50,
+) -> FaultPage:
+    """Return faults, the newest first by default.
+
+    Parameters
+    ----------
+    look
+        At what.
+    search
+        Only those of sensors, or with sentences, that have this in them.
+    sensor, reason, variable
+        Only those of one.
+    state
+        Only those that go on, or that are over.
+    start, end
+        Only those that touch this span.
+    sort, order
+        In which order.
+    offset, limit
+        Which page.
+    """
+    found = chosen(look, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
+    reasons = Counter(fault.reason for fault in found)
+    found = [fault for fault in found if not reason or fault.reason == reason]
+    found.sort(key=lambda fault: (fault.start, fault.sensor, fault.variable))
+    found.sort(key=lambda fault: _key(sort, fault), reverse=order == "desc")
+    shown, following = page_of(found, offset, limit)
+    return FaultPage(
+        total=len(found),
+        offset=offset,
+        next=following,
+        reasons=dict(sorted(reasons.items())),
+        items=[_entry(look, fault) for fault in shown],
+    )
+
+
+def chosen(
+    look: Look,
+    *,
+    search: str = "",
+    sensor: str | None = None,
+    variable: str | None = None,
+    state: Which = "all",
+    start: int | None = None,
+    end: int | None = None,
+) -> list[FaultInterval]:
+    """Return the faults that pass some filters."""
+    return [
+        fault
+        for fault in look.faults
+        if (sensor is None or fault.sensor == sensor)
+        and (variable is None or fault.variable in ("", variable))
+        and (state == "all" or going_on(look, fault) == (state == "open"))
+        and (start is None or fault.end > start)
+        and (end is None or fault.start < end)
+        and matches(search, fault.sensor, fault.sentence)
+    ]
+
+
+def how_sure(score: float) -> str:
+    """Say how sure a fault is, by how many times it is past the limit.
+
+    Examples
+    --------
+    >>> how_sure(5.0), how_sure(1.1)
+    ('certain', 'borderline')
+    """
+    if not math.isfinite(score):
+        return ""
+    return "certain" if score >= CERTAIN else "likely" if score >= LIKELY else "borderline"
+
+
+def _entry(look: Look, fault: FaultInterval) -> FaultEntry:
+    return FaultEntry(
+        sensor=fault.sensor,
+        variable=fault.variable,
+        start=utc(fault.start) or "",
+        end=utc(fault.end) or "",
+        open=going_on(look, fault),
+        seconds=(fault.end - fault.start) / SECOND,
+        reason=fault.reason,
+        score=fault.score if math.isfinite(fault.score) else None,
+        sure=how_sure(fault.score),
+        sentence=fault.sentence,
+    )
+
+
+def _key(sort: Order, fault: FaultInterval) -> tuple[object, ...]:
+    return {
+        "from": (fault.start,),
+        "to": (fault.end,),
+        "sensor": (fault.sensor, fault.variable),
+        "reason": (fault.reason,),
+        "score": (fault.score if math.isfinite(fault.score) else 0.0,),
+        "length": (fault.end - fault.start,),
+    }[sort]

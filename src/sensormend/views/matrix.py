@@ -1,0 +1,192 @@
+"""Every sensor on every day, in one letter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.health import HEALTH, NO_ROWS
+from sensormend.readings import DAY
+from sensormend.views.digest import Name, states_by_date
+from sensormend.views.look import Look
+from sensormend.views.now import NOTHING, RANKS, standings
+from sensormend.views.paging import matches, page_of
+
+__all__ = ["LETTERS", "MOST_CELLS", "Line", "Matrix", "matrix", "trouble"]
+
+LETTERS = {
+    ".": NOTHING,
+    "s": "sound",
+    "f": "filled",
+    "u": "suspect",
+    "x": "faulty",
+    "o": "silent",
+    "n": "not evaluated",
+}
+
+USUAL_DAYS, MOST_CELLS = 365, 750
+"""Days that are shown where nobody says which, and cells in a line: more become several days each."""
+
+WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
+"""How much trouble a day is. A gap is none to speak of, a silent day is half as bad as a wrong one, which misleads."""
+
+_LETTER = np.array([ord(letter) for letter in LETTERS], np.uint8)
+_WEIGHT = np.array([WEIGHTS.get(word, 0.0) for word in LETTERS.values()])
+
+
+@dataclass(frozen=True)
+class Line:
+    """One channel: how it is now, and a letter for each of its cells."""
+
+    sensor: str
+    variable: str
+    state: str
+    cells: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Sensors by days.
+
+    Attributes
+    ----------
+    start
+        The date of the first cell.
+    cell_days, cells
+        How many days are in a cell, and how many cells in a line.
+    provisional
+        So many of the last cells are provisional.
+    letters
+        What the letters mean.
+    total, offset, next
+        How many channels there are, with which the page begins, and where the next one would.
+    rows
+        The page.
+    """
+
+    start: str
+    cell_days: int
+    cells: int
+    provisional: int
+    letters: dict[str, str]
+    total: int
+    offset: int
+    next: int | None
+    rows: list[Line]
+
+
+def matrix(
+    look: Look,
+    *,
+    variable: str | None = None,
+    start: int | None = None,
+    end: int | None = None,
+    sort: Literal["trouble", "name"] = "trouble",
+    search: str = "",
+    state: str = "",
+    offset: int = 0,
+    limit: int = 200,
+) -> Matrix:
+    """Return how the sensors were, those with most trouble first or by name.
+
+    Parameters
+    ----------
+    look
+        At what.
+    variable
+        One of them; all where none is said.
+    start, end
+        Times, `end` left out; the last year by default.
+    sort, search, state
+        In which order; only sensors whose name has this in it; only those that are so now.
+    offset, limit
+        Which page.
+    """
+    span = look.span()
+    if span is None:
+        return Matrix("1970-01-01", 1, 0, 0, LETTERS, 0, offset, None, [])
+    first, last = _dates(span, start, end)
+    days = -(-(last - first + 1) // MOST_CELLS)
+    names, codes = look.digest.states(first, last, days)
+    provisional = 0
+    if look.provisional is not None and days == 1:
+        names, codes, provisional = _with_provisional(look, names, codes, first, last)
+    now = {name: one.state for name, one in standings(look).items()}
+    kept = np.array(
+        [
+            place
+            for place, name in enumerate(names)
+            if (variable is None or name[1] == variable)
+            and (not state or now.get(name, NOTHING) == state)
+            and matches(search, name[0])
+        ],
+        np.intp,
+    )
+    codes = codes[kept] + 1
+    kept, codes = kept[(codes > 0).any(axis=1)], codes[(codes > 0).any(axis=1)]
+    chosen = [names[place] for place in kept]
+    order = _order(chosen, codes, now, sort)
+    shown, following = page_of(order, offset, limit)
+    rows = [
+        Line(chosen[k][0], chosen[k][1], now.get(chosen[k], NOTHING), _LETTER[codes[k]].tobytes().decode("ascii"))
+        for k in shown
+    ]
+    return Matrix(
+        start=str(np.datetime64(first, "D")),
+        cell_days=days,
+        cells=codes.shape[1],
+        provisional=provisional,
+        letters=LETTERS,
+        total=len(order),
+        offset=offset,
+        next=following,
+        rows=rows,
+    )
+
+
+def trouble(codes: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return how much trouble each line of states was."""
+    weighed: NDArray[np.float64] = _WEIGHT[codes + 1].sum(axis=1)
+    return weighed
+
+
+def _dates(span: tuple[int, int], start: int | None, end: int | None) -> tuple[int, int]:
+    """Return the first and the last date to show, within those that there are."""
+    last = span[1] // DAY if end is None else min((end - 1) // DAY, span[1] // DAY)
+    first = last - USUAL_DAYS + 1 if start is None else start // DAY
+    first = max(first, span[0] // DAY)
+    return min(first, last), max(first, last)
+
+
+def _with_provisional(
+    look: Look, names: list[Name], codes: NDArray[np.int8], first: int, last: int
+) -> tuple[list[Name], NDArray[np.int8], int]:
+    """Put what is not final yet into the cells of its dates."""
+    assert look.provisional is not None
+    final = look.final()
+    rows = look.provisional.rows
+    rows = rows.taken(rows.time >= (final or 0))
+    if not len(rows):
+        return names, codes, 0
+    later, states = states_by_date(rows, first, last)
+    places = {name: place for place, name in enumerate(names)}
+    names = [*names, *(name for name in later if name not in places)]
+    places = {name: place for place, name in enumerate(names)}
+    whole = np.full((len(names), codes.shape[1]), NO_ROWS, np.int8)
+    whole[: len(codes)] = codes
+    at = np.array([places[name] for name in later], np.intp)
+    # A date that is partly final keeps what is known for certain to be wrong.
+    newer = np.where(states == NO_ROWS, whole[at], states)
+    whole[at] = np.where(whole[at] == HEALTH.index("faulty"), whole[at], newer)
+    begins = int(rows.time.min()) // DAY
+    return names, whole, max(0, last - max(begins, first) + 1)
+
+
+def _order(names: list[Name], codes: NDArray[np.int8], now: dict[Name, str], sort: str) -> list[int]:
+    if sort == "name":
+        return sorted(range(len(names)), key=lambda k: names[k])
+    weighed = trouble(codes - 1) if len(names) else np.empty(0)
+    return sorted(range(len(names)), key=lambda k: (RANKS.index(now.get(names[k], NOTHING)), -weighed[k], names[k]))

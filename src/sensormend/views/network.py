@@ -1,0 +1,165 @@
+"""What a network is like now, in figures and in one line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sensormend.io.metadata import time_of
+from sensormend.readings import DAY, SECOND
+from sensormend.views.look import Look, utc
+from sensormend.views.now import NOTHING, RANKS, Standing, standings
+
+__all__ = ["FILLED_DAYS", "Network", "network"]
+
+FILLED_DAYS = 30
+"""How far back "filled" looks: long enough to be steady, short enough to be about now."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a network is like.
+
+    Attributes
+    ----------
+    name, sentence
+        What it is called, and how it is in one line that a person would say.
+    sensors
+        How many belong to it now; one that has left does not.
+    states
+        How many of them are sound, suspect, faulty, silent, not evaluated; a sensor counts as its worst variable.
+    filled, filled_days
+        The share of values that are estimates, and over how many of the last days.
+    variables
+        What is measured; one empty name where it has none.
+    first, last
+        The times of the first and the last row, provisional ones too.
+    step, period
+        Seconds of a slot and of a period; the period is null where nobody says so.
+    interval
+        How often the interval of an estimate is meant to hold the truth.
+    command
+        What wrote it: watch or clean.
+    live, reached, updated
+        Whether a watch is writing now, the time of the network, and when it was last described.
+    provisional_from
+        From when on values are provisional.
+    places
+        Whether the coordinates of sensors are known.
+    notes
+        What was noticed when the readings were looked at.
+    version
+        Grows with everything that changes.
+    """
+
+    name: str
+    sentence: str
+    sensors: int
+    states: dict[str, int]
+    filled: float | None
+    filled_days: int
+    variables: list[str]
+    first: str | None
+    last: str | None
+    step: float
+    period: float | None
+    interval: float
+    command: str
+    live: bool
+    reached: str | None
+    updated: str | None
+    provisional_from: str | None
+    places: bool
+    notes: list[str]
+    version: int
+
+
+def network(look: Look) -> Network:
+    """Return what a network is like now."""
+    run, span, provisional = look.run, look.span(), look.provisional
+    states = _per_sensor(list(standings(look).values()))
+    filled, days = _filled(look)
+    final = look.final()
+    later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
+    later = later[later >= (final or 0)]
+    reached = provisional.reached if provisional is not None else None
+    return Network(
+        name=look.name,
+        sentence=_sentence(states, filled, days),
+        sensors=sum(states.values()),
+        states=states,
+        filled=filled,
+        filled_days=days,
+        variables=list(look.variables),
+        first=utc(span[0]) if span else None,
+        last=utc(span[1]) if span else None,
+        step=look.step / SECOND,
+        period=None if look.period is None else look.period / SECOND,
+        interval=_interval(run),
+        command=str(run.get("command", "")),
+        live=look.live,
+        reached=utc(reached if reached is not None else final),
+        updated=_time(run.get("updated") or run.get("finished")),
+        provisional_from=utc(int(later.min())) if later.size else None,
+        places=any(entry.latitude == entry.latitude for entry in look.summaries),
+        notes=[str(note) for note in run.get("notes") or ()],
+        version=look.version,
+    )
+
+
+def _per_sensor(found: list[Standing]) -> dict[str, int]:
+    """Count sensors by the worst of their variables; those that have left do not count."""
+    worst: dict[str, str] = {}
+    for one in found:
+        known = worst.get(one.sensor, NOTHING)
+        worst[one.sensor] = min(known, one.state, key=RANKS.index)
+    counts = Counter(worst.values())
+    return {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
+
+
+def _filled(look: Look) -> tuple[float | None, int]:
+    """Return the share of estimates in the last days, and how many days these are."""
+    span, final = look.span(), look.final()
+    if span is None or final is None:
+        return None, 0
+    last = (final - 1) // DAY
+    first = max(span[0] // DAY, last - FILLED_DAYS + 1)
+    _, counts = look.digest.totals(first, last)
+    slots = int(counts["slots"].sum())
+    return (round(int(counts["estimated"].sum()) / slots, 6) if slots else None), last - first + 1
+
+
+def _sentence(states: dict[str, int], filled: float | None, days: int) -> str:
+    sensors = sum(states.values())
+    if not sensors:
+        return "No sensor has been heard for long enough to say anything yet."
+    who = f"{sensors:,} sensor{'s' if sensors > 1 else ''}"
+    if states["sound"] == sensors:
+        told = f"All {who} sound" if sensors > 1 else f"{who} sound"
+    elif states["not evaluated"] == sensors:
+        told = f"{who}, none judged yet"
+    else:
+        others = (
+            f"{states[word]:,} {word}" for word in ("faulty", "silent", "suspect", "not evaluated") if states[word]
+        )
+        told = ", ".join([f"{states['sound']:,} of {who} sound", *others])
+    if filled is None:
+        return f"{told}."
+    share = f"{filled:.0%}" if filled >= 0.095 or not filled else f"{filled:.1%}" if filled >= 0.0005 else "under 0.1%"
+    when = f"the last {days} days" if days > 1 else "the last day"
+    return f"{told}; {share.replace('%', ' %')} of {when} filled."
+
+
+def _interval(run: dict[str, Any]) -> float:
+    said = (run.get("options") or {}).get("interval", 0.9)
+    return float(said) if isinstance(said, int | float) else 0.9
+
+
+def _time(said: object) -> str | None:
+    try:
+        return utc(time_of(str(said))) if said else None
+    except ValueError:
+        return None
