@@ -11,7 +11,7 @@
 //   signal             aborted when the view is left
 
 import { access, address, get, resume } from "./api.js";
-import { element } from "./dom.js";
+import { element } from "./elements.js";
 import { search } from "./find.js";
 import { clock, day } from "./format.js";
 import { follow } from "./live.js";

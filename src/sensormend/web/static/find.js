@@ -1,7 +1,8 @@
 // The box that finds a sensor: type, choose with the arrow keys or the pointer, Enter opens its page.
 
-import { calm, element } from "./dom.js";
+import { element } from "./elements.js";
 import { plural, sensorLink, seriesName } from "./format.js";
+import { calm } from "./pace.js";
 import { mark } from "./palette.js";
 
 const MOST = 8;

@@ -5,7 +5,7 @@ const EVERY = 1_000;
 const LONGEST_WAIT = 15_000;
 
 /**
- * Follow the server's events and return a function that stops.
+ * Follow the server's events; returns `{refresh(what), retry(), close()}`.
  *
  * `changed(what)` is called at most once a second and never while an earlier call is still at work; `lost(since)` once
  * when the connection goes, `back()` when it is there again, `refused()` whenever the server turned it down.
@@ -61,7 +61,8 @@ export function follow(url, { changed, lost, back, refused }) {
     source.onerror = fail;
   };
   const plan = () => {
-    if (timer || refreshing || !pending.size) return;
+    // A page that nobody sees need not be up to date.
+    if (timer || refreshing || !pending.size || document.hidden) return;
     timer = setTimeout(async () => {
       timer = 0;
       const what = [...pending];
@@ -72,17 +73,27 @@ export function follow(url, { changed, lost, back, refused }) {
       plan();
     }, Math.max(0, last + EVERY - performance.now()));
   };
-  const at_once = () => { if (gone !== null) { wait = 1_000; connect_again(); } };
-  const connect_again = () => { source?.close(); connect(); };
+  const atOnce = () => {
+    plan();
+    if (gone === null || document.hidden) return;
+    wait = 1_000;
+    source?.close();
+    connect();
+  };
 
   // A phone that wakes up, or a network that is back, need not wait for the next try.
-  addEventListener("online", at_once);
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) at_once(); });
+  addEventListener("online", atOnce);
+  document.addEventListener("visibilitychange", atOnce);
   connect();
   return {
     /** Have everything read again, as after an event. */
     refresh(what = ["all"]) { for (const one of what) pending.add(one); plan(); },
-    retry: at_once,
-    close() { clearTimeout(timer); clearTimeout(retry); clearTimeout(silence); source?.close(); },
+    retry: atOnce,
+    close() {
+      removeEventListener("online", atOnce);
+      document.removeEventListener("visibilitychange", atOnce);
+      for (const one of [timer, retry, silence]) clearTimeout(one);
+      source?.close();
+    },
   };
 }

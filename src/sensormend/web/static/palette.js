@@ -1,6 +1,6 @@
 // The colours and marks of the page, read from the style sheet, for those who draw.
 
-import { element } from "./dom.js";
+import { element } from "./elements.js";
 
 export const STATES = ["sound", "filled", "suspect", "faulty", "silent", "not evaluated", "nothing"];
 
@@ -34,8 +34,8 @@ export function onTheme(act) {
 }
 
 /**
- * Return the marks that are laid over cells on a canvas, by state: stripes for faulty, dots for suspect, a line for
- * silent; `provisional` is the hatching of what may still change.
+ * Return the fillings that are laid over cells on a canvas: `faulty` is its stripes, `provisional` the hatching of what
+ * may still change.
  */
 export function patterns(context, ratio) {
   const tile = (width, height, draw) => {
@@ -60,12 +60,6 @@ export function patterns(context, ratio) {
   };
   return {
     faulty: tile(6, 6, stripes(colour("mark-faulty"), true, 1.2)),
-    suspect: tile(6, 6, (pen) => {
-      pen.fillStyle = colour("mark-suspect");
-      pen.beginPath();
-      pen.arc(3, 3, 1, 0, 7);
-      pen.fill();
-    }),
     provisional: tile(6, 6, stripes(colour("mark-provisional"), false, 1.6)),
   };
 }

@@ -1,0 +1,124 @@
+// The overview: the network in one sentence, its figures, the health matrix, what needs attention, the map.
+
+import { element } from "./elements.js";
+import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
+import { mountMatrix } from "./matrix.js";
+import { chip, mark } from "./palette.js";
+import { plainReason } from "./words.js";
+
+const FIGURES = ["sound", "suspect", "faulty", "silent", "not evaluated"];
+const HELP = {
+  sound: "as expected", suspect: "odd, not yet sure", faulty: "not to be used", silent: "nothing comes",
+  "not evaluated": "too little to judge",
+};
+const FIRST = 5;
+
+export async function show(root, params, context) {
+  const sentence = element("h1", { class: "sentence" });
+  const notes = element("ul", { class: "notes quiet small" });
+  const tiles = element("div", { class: "tiles", role: "group", "aria-label": "Sensors by state; choose one to see only those" });
+  const matrixRoot = element("section", { class: "section", id: "matrix", "aria-labelledby": "matrix-title" });
+  const trouble = element("section", { class: "section", "aria-labelledby": "trouble-title" });
+  const mapRoot = element("section", { class: "section", id: "map", hidden: true });
+  root.append(
+    element("section", { class: "section" }, element("div", {}, sentence, notes), tiles),
+    matrixRoot, element("div", { class: "lower" }, trouble, mapRoot),
+  );
+  let state = params.get("state") ?? "";
+  let map = null;
+  let mapping = false;
+
+  function head(network) {
+    // A number stays with its word where the line breaks.
+    const words = network.sentence.replaceAll(/(\d) (?=[\p{L}%])/gu, "$1\u00a0");
+    if (sentence.textContent !== words) sentence.textContent = words;
+    notes.replaceChildren(...network.notes.map((note) => element("li", {}, note)));
+    notes.hidden = !network.notes.length;
+    const shown = FIGURES.filter((one) => one !== "not evaluated" || network.states[one]);
+    if (tiles.dataset.shown !== shown.join()) {
+      tiles.dataset.shown = shown.join();
+      tiles.replaceChildren(...shown.map(tile), element("div", { class: "tile" },
+        element("span", { class: "tile-number", "data-figure": "filled" }), element("span", { class: "tile-name" }, mark("filled"), "filled"),
+        element("span", { class: "tile-help" })));
+    }
+    for (const one of shown) {
+      tiles.querySelector(`[data-figure="${one}"]`).textContent = whole(network.states[one] ?? 0);
+      tiles.querySelector(`[data-state="${one}"]`).setAttribute("aria-pressed", String(state === one));
+    }
+    tiles.querySelector('[data-figure="filled"]').textContent = percent(network.filled, "–");
+    tiles.lastChild.querySelector(".tile-help").textContent =
+      network.filled === null ? "nothing to say yet" : `of the readings, last ${plural(network.filled_days, "day")}`;
+  }
+
+  function tile(one) {
+    return element("button", { type: "button", class: "tile", "data-state": one, onclick: () => matrix?.set({ state: state === one ? "" : one }) },
+      element("span", { class: "tile-number", "data-figure": one }),
+      element("span", { class: "tile-name" }, mark(one), one), element("span", { class: "tile-help" }, HELP[one]));
+  }
+
+  async function attention() {
+    const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: FIRST });
+    const items = page.items.map((fault) => element("li", {},
+      element("a", { href: sensorLink(fault.sensor, fault.variable) }, seriesName(fault.sensor, fault.variable)),
+      chip(fault.reason === "silent" ? "silent" : "faulty", plainReason(fault.reason)),
+      element("span", { class: "quiet small attention-since", title: fault.sentence },
+        `since ${time(fault.from)}, ${span(fault.seconds)}${fault.sure ? `, ${fault.sure}` : ""}`)));
+    trouble.replaceChildren(
+      element("div", { class: "section-head" }, element("h2", { id: "trouble-title" }, "Needs attention now"),
+        page.total ? element("a", { class: "small", href: "#/faults?state=open" },
+          page.total > FIRST ? `all ${plural(page.total, "open fault")}` : "the fault list") : null),
+      items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, "No fault is open."),
+    );
+  }
+
+  /** The map is a module of its own, fetched only where there are places. */
+  async function places(network) {
+    if (!network.places || map || mapping) return;
+    mapping = true;
+    try {
+      const { mountMap } = await import("./map.js");
+      mapRoot.hidden = false;
+      map = await mountMap(mapRoot, context);
+    } catch (error) {
+      if (error.name === "AbortError" || context.signal.aborted) return;
+      mapRoot.hidden = false;
+      mapRoot.replaceChildren(element("p", { class: "error-line", role: "alert" }, `The map could not be shown: ${error.message}.`));
+    } finally {
+      mapping = false;
+    }
+  }
+
+  const { network } = context;
+  let matrix = null;
+  head(network);
+  trouble.append(element("h2", { id: "trouble-title" }, "Needs attention now"));
+  matrixRoot.addEventListener("matrixoptions", (event) => {
+    state = event.detail.state;
+    head(context.network);
+  });
+  const lower = Promise.all([attention(), places(network)]);
+  lower.catch(() => {});
+  matrix = await mountMatrix(matrixRoot, context, params);
+  try {
+    await lower;
+  } catch (error) {
+    matrix.close();
+    throw error;
+  }
+
+  return {
+    async changed(what, latest) {
+      head(latest);
+      const any = (...names) => what.some((one) => one === "all" || names.includes(one));
+      await Promise.all([
+        matrix.changed(what),
+        any("faults", "sensors", "run", "alerts") ? attention() : null,
+        map ? map.changed?.(what, latest) : places(latest),
+      ]);
+    },
+    close() {
+      matrix.close();
+      map?.close?.();
+    },
+  };
+}
