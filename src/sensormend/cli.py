@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 a wrong call, 1 anything else; a failure is one line on st
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from sensormend.clean_command import clean, explain
 from sensormend.demo_command import demo
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.said import STDIN
+from sensormend.serve_command import serve
 from sensormend.watch_command import watch
 
 __all__ = ["app", "example", "main"]
@@ -31,6 +33,7 @@ app = cyclopts.App(
 app.command(demo)
 app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
 app.command(watch, usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
+app.command(serve, usage="Usage: sensormend serve OUT [OPTIONS]\n")
 app.command(explain)
 app.command(bench)
 
@@ -44,7 +47,7 @@ STOPPED = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    words = [STDIN if word == "-" else word for word in (sys.argv[1:] if argv is None else argv)]
+    words = _as_parsed(sys.argv[1:] if argv is None else argv)
     try:
         command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
         command(*bound.args, **bound.kwargs)
@@ -91,6 +94,16 @@ def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) 
     page, name = screen(), escape(shlex.quote(str(file)))
     page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
     page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
+
+
+def _as_parsed(typed: Sequence[str]) -> list[str]:
+    """Return what was typed as the parser takes it, which knows no lone `-` and no option with or without a value."""
+    words: list[str] = []
+    for word, following in zip(typed, [*typed[1:], ""], strict=True):
+        words.append(STDIN if word == "-" else word)
+        if word == "--serve" and not re.fullmatch(r"on|off|(\S*:)?\d+", following):
+            words.append("on")
+    return words
 
 
 def _one_line(error: BaseException) -> str:

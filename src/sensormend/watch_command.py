@@ -41,6 +41,8 @@ def watch(
     after: Annotated[int | None, Parameter(group=TELL)] = None,
     well_after: Annotated[int | None, Parameter(group=TELL)] = None,
     metrics: Annotated[str | None, Parameter(group=TELL)] = None,
+    serve: Annotated[str | None, Parameter(group=TELL)] = None,
+    serve_token_file: Annotated[Path | None, Parameter(group=TELL)] = None,
     log: Annotated[str | None, Parameter(group=TELL)] = None,
     verbose: Annotated[bool, Parameter(group=TELL, **FLAG)] = False,
     said: Said | None = None,
@@ -98,6 +100,10 @@ def watch(
         Sound periods in a row until it is well again; 2 by default.
     metrics
         Where to show /metrics for Prometheus and /healthz; 127.0.0.1:9464 by default, or off.
+    serve
+        Show the dashboard too: --serve alone at 127.0.0.1:8464, or say where.
+    serve_token_file
+        A file with the token that opens it; needed where other machines can reach it.
     log
         text or json, on standard error.
     verbose
@@ -115,7 +121,8 @@ def watch(
         "source": "-" if source == STDIN else source, "out": out, "start_from": start_from, "grace": grace,
         "late_for": late_for, "speed": speed, "topics": listed(topics), "pattern": listed(pattern), "user": user,
         "password_file": password_file, "ca": ca, "keep": keep, "sinks": sink, "backlog": backlog, "alerts": alert,
-        "after": after, "well_after": well_after, "metrics": metrics, "log": log,
+        "after": after, "well_after": well_after, "metrics": metrics, "serve": serve,
+        "serve_token_file": serve_token_file, "log": log,
     }  # fmt: skip
     settings = Settings.of(config, **typed, **(said or Said()).told())
     setup(settings.log, "debug" if verbose else "info")

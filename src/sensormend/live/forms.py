@@ -14,8 +14,21 @@ from sensormend.errors import ConfigError
 from sensormend.io.postgres import shown
 from sensormend.live.addresses import COMMAND
 from sensormend.options import duration
+from sensormend.web.server import HOST, PORT
 
-__all__ = ["choice", "duration_of", "flag", "listener", "name", "number", "path", "size", "whole", "words"]
+__all__ = [
+    "choice",
+    "dashboard",
+    "duration_of",
+    "flag",
+    "listener",
+    "name",
+    "number",
+    "path",
+    "size",
+    "whole",
+    "words",
+]
 
 SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 LOOPBACK = "127.0.0.1"
@@ -119,6 +132,17 @@ def listener(key: str, given: Any) -> tuple[str, int] | None:
     if isinstance(given, bool) or not found or int(found[2]) > 65535:
         raise ConfigError(f"{key} is a host and a port like 127.0.0.1:9464, or off; got {_of(given)}")
     return (found[1] or LOOPBACK).strip("[]"), int(found[2])
+
+
+def dashboard(key: str, given: Any) -> tuple[str, int] | None:
+    """Take where the dashboard is shown; `on` is its usual place.
+
+    Examples
+    --------
+    >>> dashboard("serve", "on"), dashboard("serve", "0.0.0.0:80"), dashboard("serve", "off")
+    (('127.0.0.1', 8464), ('0.0.0.0', 80), None)
+    """
+    return (HOST, PORT) if given == "on" or given is True else listener(key, given)
 
 
 def choice(*known: str) -> Callable[[str, Any], str]:

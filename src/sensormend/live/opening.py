@@ -32,6 +32,7 @@ def open_service(settings: Settings) -> Iterator[Service]:
     with ExitStack() as stack:
         # Shown when all that can be wrong with the call has been looked at.
         metrics = _metrics(settings, stack)
+        _dashboard(settings, stack)
         yield Service(settings, lambda mark, memory: _source(settings, mark, memory), couriers=opened, metrics=metrics)
 
 
@@ -70,3 +71,19 @@ def _metrics(settings: Settings, stack: ExitStack) -> NoMetrics:
     host, _ = settings.metrics
     say(_log, logging.INFO, "figures are shown", address=f"http://{host}:{page.port}/metrics")
     return metrics
+
+
+def _dashboard(settings: Settings, stack: ExitStack) -> None:
+    """Show the page where that is wanted."""
+    if settings.serve is None:
+        return
+    from sensormend.web.passes import read_token
+    from sensormend.web.server import Server
+
+    server = Server(settings.out, *settings.serve, read_token(settings.serve_token_file))
+    stack.callback(server.close)
+    memory = Memory(settings.out)
+    memory.claim()
+    memory.begin()
+    server.start()
+    say(_log, logging.INFO, "the dashboard is shown", address=server.address)

@@ -13,7 +13,7 @@ from sensormend.errors import ConfigError
 from sensormend.live.addresses import COMMAND, MQTT, REPLAY, WEB, clear, host_of, is_address, login_of, plain, topic_of
 from sensormend.live.echoes import refuse_echoes
 from sensormend.live.formats.topics import filter_of
-from sensormend.live.forms import choice, duration_of, flag, listener, name, number, path, size, whole, words
+from sensormend.live.forms import choice, dashboard, duration_of, flag, listener, name, number, path, size, whole, words
 from sensormend.options import Options, read_toml
 from sensormend.readings import DAY
 
@@ -99,6 +99,10 @@ class Settings:
         How many bytes wait on disk for sinks that are away.
     metrics
         Host and port of the figures for Prometheus; None for none.
+    serve
+        Host and port of the dashboard; None for none.
+    serve_token_file
+        The file with the token that opens it.
     log
         `text` or `json`.
     """
@@ -115,6 +119,8 @@ class Settings:
     sinks: tuple[str, ...] = field(default=(), repr=False)
     backlog: int = 10**9
     metrics: tuple[str, int] | None = ("127.0.0.1", 9464)
+    serve: tuple[str, int] | None = None
+    serve_token_file: Path | None = None
     log: str = "text"
     alerts: AlertSettings = AlertSettings()
     mqtt: MqttSettings = MqttSettings()
@@ -187,7 +193,7 @@ Form = Callable[[str, Any], Any]
 LIVE: dict[str, Form] = {
     "source": name, "out": path, "from": path, "grace": duration_of, "late_for": duration_of, "keep": duration_of,
     "speed": number, "compact": flag, "sinks": words, "backlog": size, "metrics": listener,
-    "log": choice("text", "json"),
+    "serve": dashboard, "serve_token_file": path, "log": choice("text", "json"),
 }  # fmt: skip
 TABLES: dict[str, dict[str, Form]] = {
     "alerts": {"after": whole, "well_after": whole, "to": words},
@@ -196,7 +202,7 @@ TABLES: dict[str, dict[str, Form]] = {
         "client_id": name, "in_flight": whole,
     },
 }  # fmt: skip
-PATHS = ("out", "from", "ca", "password_file", "maintenance", "coordinates")
+PATHS = ("out", "from", "ca", "password_file", "serve_token_file", "maintenance", "coordinates")
 OPTIONS = {entry.name for entry in fields(Options)}
 
 
@@ -276,6 +282,8 @@ def _settled(said: dict[str, Any]) -> Settings:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
     if found.speed is not None and not found.source.startswith(REPLAY):
         raise ConfigError("speed is for a replay: replay:PATH")
+    if found.serve_token_file is not None and found.serve is None:
+        raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
     if found.start_from is not None and found.start_from.absolute() == found.out.absolute():
         raise ConfigError("from and OUT are the same folder; a feed goes on in its OUT by itself")
     refuse_echoes(found.source, found.mqtt.topics, found.out, found.sinks, found.alerts.to)

@@ -1,0 +1,3 @@
+"""The dashboard: HTTP over views, who may see it, and the page."""
+
+__all__: list[str] = []

@@ -1,0 +1,64 @@
+"""What goes wrong behind the API, as its callers are told: a status and one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from sensormend.errors import ConfigError, InputError
+from sensormend.web.guard import problem
+
+__all__ = ["PROBLEMS", "Problem", "tell_failures"]
+
+
+class Problem(BaseModel):
+    """What is wrong, in one line."""
+
+    detail: str
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problem, "description": "There is a token, and this request does not have it."},
+    404: {"model": Problem, "description": "There is no such thing here."},
+    421: {"model": Problem, "description": "Without a token, only this machine's own names are answered to."},
+    422: {"model": Problem, "description": "A parameter is not what it may be; the line says which."},
+    429: {"model": Problem, "description": "Too many wrong tokens."},
+    503: {"model": Problem, "description": "Too much at once, or the server is ending."},
+}
+"""What every part of the API may answer besides what was asked for."""
+
+
+def tell_failures(app: FastAPI) -> None:
+    """Have an application say in one line what is wrong."""
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(InputError, _missing)
+    app.add_exception_handler(ConfigError, _wrong)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    told = []
+    for one in error.errors()[:3]:
+        name = ".".join(str(part) for part in one.get("loc", ())[1:]) or "the request"
+        told.append(f"{name}: {one.get('msg', 'is not valid')}")
+    return problem(422, "; ".join(told))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = "there is no such page" if error.status_code == 404 and error.detail == "Not Found" else str(error.detail)
+    return problem(error.status_code, said, dict(error.headers or {}))
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    return problem(404, str(error))
+
+
+async def _wrong(request: Request, error: Exception) -> Response:
+    return problem(422, str(error))

@@ -1,0 +1,170 @@
+"""The dashboard, served: what there is to see of an OUT, to whom it is shown, and where."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from sensormend.closing import Closing
+from sensormend.errors import ConfigError, SensormendError
+from sensormend.web.passes import Passes
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from sensormend.views.look import Look
+
+__all__ = ["HOST", "PORT", "Server", "application"]
+
+HOST, PORT = "127.0.0.1", 8464
+
+ABOUT = """What a sensor network is like, sensor by sensor and day by day: what was measured, what was mended, how sure
+that is, and what to repair. All of it is read-only and comes in pages. Times are ISO 8601 in UTC."""
+
+START = 10.0
+"""Seconds in which a thread that only has to listen is listening."""
+
+
+def application(look: Look, *, token: str | None = None) -> FastAPI:
+    """Return the dashboard of an OUT, as anything that speaks ASGI serves it.
+
+    Parameters
+    ----------
+    look
+        The OUT; it stays open.
+    token
+        What opens it; without one only requests for this machine's own names are answered.
+    """
+    from fastapi import FastAPI
+    from starlette.middleware.gzip import GZipMiddleware
+
+    from sensormend import __version__
+    from sensormend.web.access import Access
+    from sensormend.web.api import routes
+    from sensormend.web.changes import Changes
+    from sensormend.web.failures import PROBLEMS, tell_failures
+    from sensormend.web.guard import Guard, Streams
+    from sensormend.web.pages import Pages
+
+    app = FastAPI(
+        title="sensormend",
+        version=__version__,
+        description=ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        redirect_slashes=False,
+    )
+    pages, streams = Pages(), Streams()
+    app.state.streams = streams
+
+    app.router.routes.extend(pages.routes())
+    app.include_router(routes(look, Changes(look)), responses=PROBLEMS)
+    tell_failures(app)
+    # The last one is the outermost.
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
+    app.add_middleware(Access, passes=None if token is None else Passes(token), page=pages.text("login.html"))
+    app.add_middleware(Guard, streams=streams)
+    return app
+
+
+class Server(Closing):
+    """Serves the dashboard of an OUT, beside whatever else the process does.
+
+    Parameters
+    ----------
+    out
+        What `clean` or `watch` wrote; it has to be there when the server starts.
+    host, port
+        Where; port 0 takes a free one.
+    token
+        What opens the page. Needed everywhere but on an address that only this machine has.
+    """
+
+    def __init__(
+        self, out: str | os.PathLike[str], host: str = HOST, port: int = PORT, token: str | None = None
+    ) -> None:
+        self._out, self._token, self._name = out, token, host
+        self._socket = _listening(host, port, token)
+        self.port = int(self._socket.getsockname()[1])
+        self._look: Look | None = None
+        self._wire: Any = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the page is, as a browser takes it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self._name, self._name)
+        return f"http://{f'[{host}]' if ':' in host and host[0] != '[' else host}:{self.port}"
+
+    def start(self) -> None:
+        """Open the OUT, and answer from now on."""
+        from sensormend.views.look import Look
+
+        try:
+            from sensormend.web.wire import Wire
+        except ImportError as error:
+            raise SensormendError(f"the dashboard needs {error.name}: pip install 'sensormend[web]'") from None
+        self._look = Look(self._out)
+        app = application(self._look, token=self._token)
+        self._wire = Wire(app, app.state.streams)
+        self._thread = threading.Thread(target=self._wire.run, args=([self._socket],), name="dashboard", daemon=True)
+        self._thread.start()
+        waited = time.monotonic()
+        while not self._wire.started:
+            if not self._thread.is_alive() or time.monotonic() - waited > START:
+                raise SensormendError(f"the dashboard did not start at {self.address}")
+            time.sleep(0.005)
+
+    def wait(self, until: threading.Event) -> None:
+        """Serve until somebody wants it to end."""
+        while self._thread is not None and self._thread.is_alive() and not until.wait(0.5):
+            pass
+
+    def close(self) -> None:
+        """End it; pages that are open say that the connection is lost."""
+        if self._thread is not None and self._wire is not None:
+            self._wire.should_exit = True
+            self._thread.join()
+        self._socket.close()
+        if self._look is not None:
+            self._look.close()
+            self._look = None
+
+
+def _listening(host: str, port: int, token: str | None) -> socket.socket:
+    """Return a socket at a place that nobody else has, and that may be shown without a token or has one."""
+    try:
+        places = socket.getaddrinfo(
+            host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        # Where a name has an address of either kind, the older kind is what people type.
+        family, kind, protocol, _, place = sorted(places, key=lambda found: found[0] != socket.AF_INET)[0]
+    except (OSError, OverflowError, UnicodeError) as error:
+        told = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {told}; choose another place") from None
+    if token is None and not _only_here(str(place[0])):
+        raise ConfigError(
+            f"{host} can be reached from elsewhere, so the dashboard needs a token there: "
+            "openssl rand -hex 24 > token, and --token-file token (or SENSORMEND_TOKEN)"
+        )
+    made = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix":
+            # Else a restart would have to wait for connections that are long over.
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(place)
+        made.listen(128)
+    except (OSError, OverflowError) as error:
+        made.close()
+        told = getattr(error, "strerror", None) or error
+        raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {told}; choose another --port") from None
+    return made
+
+
+def _only_here(address: str) -> bool:
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
