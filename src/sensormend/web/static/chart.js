@@ -1,0 +1,324 @@
+// The two charts of a sensor: what it said, what it was mended to, and below it the difference.
+import { colour, onTheme } from "./palette.js";
+import { value as number } from "./format.js";
+import { listenFingers, listenKeys, listenPan, listenWheel } from "./gestures.js";
+import { median, nearest } from "./reading.js";
+import { HEADROOM, drawMarks, drawShades, drawWords } from "./shades.js";
+
+const DAY = 86400;
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+// A reading this many times the cleaned range away leaves the chart, or nothing else could be seen on it.
+const REACH = 2.5;
+const NONE = Object.freeze([]);
+
+let charts = 0;
+let loading = null;
+
+// The plotter comes when the first chart is needed: the overview does without.
+export function loadPlotter() {
+  loading ??= new Promise((done, failed) => {
+    const script = document.createElement("script");
+    script.src = new URL("./vendor/uPlot.iife.min.js", import.meta.url);
+    script.onload = done;
+    script.onerror = () => {
+      loading = null;
+      script.remove();
+      failed(new Error("the charts could not be loaded"));
+    };
+    document.head.append(script);
+  });
+  return loading;
+}
+
+export function makeCharts(upper, lower, view) {
+  const key = `sensor-${++charts}`;
+  let series = null, neighbours = NONE, marked = null, plots = [];
+
+  function build() {
+    const range = view.range();
+    for (const plot of plots) plot.destroy();
+    plots = [mainPlot(), residualPlot()];
+    for (const plot of plots) {
+      plot.setScale("x", { min: range.from, max: range.to });
+      listenWheel(plot, view);
+      listenPan(plot, view);
+      listenFingers(plot, view);
+      plot.over.addEventListener("click", () => {
+        const time = plot.posToVal(plot.cursor.left, "x");
+        if (Number.isFinite(time)) view.picked(time);
+      });
+    }
+  }
+
+  function mainPlot() {
+    const line = (stroke, width, more = {}) => ({ stroke, width, points: { show: false }, spanGaps: false, ...more });
+    const raw = colour("raw"), cleaned = colour("cleaned");
+    const options = {
+      ...shared(upper, 1),
+      series: [
+        {},
+        line("transparent", 0), line("transparent", 0), line("transparent", 0), line("transparent", 0),
+        ...neighbours.map((other) => line(colour("faint"), other.strong ? 2.4 : 1.1, { alpha: other.strong ? 1 : 0.7 })),
+        line(raw, 1, { points: { show: showPoints, size: 3.5, fill: raw, stroke: raw, width: 0 } }),
+        line(cleaned, 2), line(cleaned, 2, { dash: [5, 4] }),
+      ],
+      bands: [
+        { series: [1, 2], fill: colour("interval") },
+        { series: [3, 4], fill: faded(raw, 0.3) },
+      ],
+      hooks: hooks((plot) => {
+        drawWords(plot, series);
+        drawMarks(plot, series);
+      }),
+    };
+    options.scales.y = { range: () => valueRange() };
+    return new uPlot(options, mainData(), upper);
+  }
+
+  function residualPlot() {
+    const raw = colour("raw"), ink = colour("quiet");
+    const options = {
+      ...shared(lower, 2),
+      series: [
+        {},
+        { stroke: raw, width: 1.2, points: { show: showPoints, size: 3, fill: raw, stroke: raw, width: 0 } },
+        { stroke: ink, width: 1.2, dash: [2, 3], points: { show: false }, show: neighbours.length > 0 },
+      ],
+      hooks: hooks(drawZero),
+    };
+    options.padding = [6, 22, 0, 0];
+    options.scales.y = { range: () => residualRange() };
+    return new uPlot(options, residualData(), lower);
+  }
+
+  function shared(root, row) {
+    const ink = colour("ink"), line = colour("line");
+    const axis = { stroke: ink, font: "12px system-ui, sans-serif", ticks: { stroke: line, size: 5, width: 1 } };
+    return {
+      width: Math.max(200, root.clientWidth), height: Math.max(100, root.clientHeight),
+      padding: [HEADROOM, 22, 0, 0],
+      legend: { show: false },
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      scales: { x: { time: true, auto: false }, y: {} },
+      axes: [
+        { ...axis, grid: { show: false }, values: row === 1 ? timeLabels : noLabels, size: row === 1 ? 42 : 10, space: 76, gap: 4 },
+        { ...axis, grid: { stroke: line, width: 1 }, size: 52, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(split)) },
+      ],
+      cursor: {
+        y: false,
+        drag: { x: true, y: false, setScale: false, dist: 6 },
+        points: { size: 7 },
+        sync: { key, setSeries: false, scales: ["x", null], filters: { pub: isMove, sub: isMove } },
+        bind: { dblclick: () => () => view.reset(), mousedown: (_, __, act) => (event) => !event.shiftKey && act(event) },
+      },
+    };
+  }
+
+  function hooks(draw) {
+    return {
+      drawClear: [(plot) => series && drawShades(plot, series)],
+      draw: [(plot) => {
+        if (!series) return;
+        draw(plot);
+        if (marked !== null) drawMarked(plot);
+      }],
+      setSelect: [(plot) => {
+        const { left, width } = plot.select;
+        if (width < 6) return;
+        const from = plot.posToVal(left, "x"), to = plot.posToVal(left + width, "x");
+        plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        view.move(from, to);
+      }],
+      setCursor: [(plot) => plot === plots[0] && view.hovered(plot.cursor.left < 0 ? null : plot.cursor.idx)],
+    };
+  }
+
+  function drawMarked(plot) {
+    const { ctx, bbox } = plot;
+    const x = plot.valToPos(marked, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width) return;
+    ctx.save();
+    ctx.strokeStyle = colour("ink");
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  function drawZero(plot) {
+    const { ctx, bbox } = plot;
+    const y = plot.valToPos(0, "y", true);
+    if (y < bbox.top || y > bbox.top + bbox.height) return;
+    ctx.save();
+    ctx.strokeStyle = colour("ink");
+    ctx.globalAlpha = 0.6;
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([]);
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, y);
+    ctx.lineTo(bbox.left + bbox.width, y);
+    ctx.stroke();
+    ctx.restore();
+  }
+
+  function showPoints(plot, _, from, to) {
+    return (to - from) * 5 < plot.over.clientWidth;
+  }
+
+  function mainData() {
+    if (!series) return [NONE, ...Array(7 + neighbours.length).fill(NONE)];
+    const thin = series.thinned > 1;
+    const none = series.time.map(() => null);
+    const since = series.provisional_from ?? Infinity;
+    const joint = series.time.findIndex((time) => time >= since);
+    return [
+      series.time, series.upper, series.lower, thin ? series.high : none, thin ? series.low : none,
+      ...neighbours.map((other) => other.values),
+      series.value,
+      joint < 0 ? series.cleaned : series.cleaned.map((value, at) => (at < joint ? value : null)),
+      // One point of overlap, so that the dashes begin where the line ends.
+      joint < 0 ? none : series.cleaned.map((value, at) => (at >= joint - 1 ? value : null)),
+    ];
+  }
+
+  function residualData() {
+    if (!series) return [NONE, NONE, NONE];
+    const said = neighbours.length
+      ? series.time.map((_, at) => median(neighbours.map((other) => other.values[at]).filter((value) => value !== null)))
+      : series.time.map(() => null);
+    return [series.time, minus(series.value, series.cleaned), minus(series.value, said)];
+  }
+
+  function shown() {
+    const { from, to } = view.range();
+    const first = series.time.findIndex((time) => time >= from);
+    if (first < 0) return [0, 0];
+    const past = series.time.findIndex((time) => time > to);
+    return [first, past < 0 ? series.time.length : past];
+  }
+
+  function valueRange() {
+    if (!series) return [0, 1];
+    const [first, past] = shown();
+    const cut = (values) => values.slice(first, past).filter((value) => value !== null);
+    let [low, high] = extent([...cut(series.lower), ...cut(series.upper), ...cut(series.cleaned)]);
+    const raw = [...cut(series.low), ...cut(series.high)];
+    if (low > high) [low, high] = extent(raw);
+    if (low > high) return [0, 1];
+    const reach = REACH * Math.max(high - low, 1e-9);
+    for (const value of raw) {
+      if (value >= low - reach && value <= high + reach) [low, high] = [Math.min(low, value), Math.max(high, value)];
+    }
+    const margin = (high - low || Math.abs(high) || 1) * 0.06;
+    return [low - margin, high + margin];
+  }
+
+  function residualRange() {
+    if (!series) return [-1, 1];
+    const [first, past] = shown();
+    const [low, high] = extent(cleanedSpan(first, past));
+    const cap = high > low ? REACH * (high - low) : Infinity;
+    let least = 0, most = 0;
+    for (let at = first; at < past; at += 1) {
+      const off = (series.value[at] ?? NaN) - (series.cleaned[at] ?? NaN);
+      if (Math.abs(off) <= cap) [least, most] = [Math.min(least, off), Math.max(most, off)];
+    }
+    // Where it is all but zero, the chart must not make mountains of it.
+    const calm = high > low ? (high - low) * 0.04 : 1;
+    const margin = Math.max((most - least) * 0.12, calm);
+    return [least - margin, most + margin];
+  }
+
+  const cleanedSpan = (first, past) => series.cleaned.slice(first, past).filter((value) => value !== null);
+
+  function render() {
+    const range = view.range();
+    if (!plots.length) return;
+    const data = [mainData(), residualData()];
+    plots.forEach((plot, at) => plot.batch(() => {
+      plot.setData(data[at], false);
+      plot.setScale("x", { min: range.from, max: range.to });
+    }));
+  }
+
+  const resized = new ResizeObserver(() => plots.forEach((plot, at) => {
+    const root = at ? lower : upper;
+    const width = Math.max(200, root.clientWidth), height = Math.max(100, root.clientHeight);
+    if (plot.width !== width || plot.height !== height) plot.setSize({ width, height });
+  }));
+  resized.observe(upper);
+  resized.observe(lower);
+  const themed = onTheme(build);
+  listenKeys(upper, view);
+  build();
+
+  return {
+    load(next, others = neighbours) {
+      const rebuild = others.length !== neighbours.length || others.some((other, at) => other.strong !== neighbours[at].strong);
+      series = next;
+      neighbours = others;
+      if (rebuild) build();
+      else render();
+    },
+    move() {
+      const { from, to } = view.range();
+      for (const plot of plots) plot.setScale("x", { min: from, max: to });
+    },
+    mark(time) {
+      marked = time;
+      for (const plot of plots) plot.redraw(false, false);
+    },
+    point(at) {
+      const plot = plots[0];
+      plot.setCursor({ left: plot.valToPos(series.time[at], "x"), top: 10 }, true);
+    },
+    width: () => upper.clientWidth,
+    close() {
+      resized.disconnect();
+      themed();
+      for (const plot of plots) plot.destroy();
+      plots = [];
+    },
+  };
+}
+
+const isMove = (type) => type === "mousemove" || type === "mouseleave";
+
+function minus(these, those) {
+  return these.map((value, at) => (value === null || those[at] === null ? null : value - those[at]));
+}
+
+function extent(values) {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
+}
+
+// A colour with an opacity, whichever way it is written.
+function faded(text, alpha) {
+  return `color-mix(in srgb, ${text} ${Math.round(alpha * 100)}%, transparent)`;
+}
+
+const noLabels = (_, splits) => splits.map(() => "");
+
+// Times on the axis, in UTC: hours with the date where it changes, then days, months and years.
+function timeLabels(_, splits, __, ___, gap) {
+  let before = "";
+  return splits.map((split) => {
+    const time = new Date(split * 1000);
+    const day = `${time.getUTCDate()} ${MONTHS[time.getUTCMonth()]}`;
+    const year = String(time.getUTCFullYear());
+    const [upper, under] = gap < DAY
+      ? [time.toISOString().slice(11, 16), day]
+      : gap < 28 * DAY ? [day, year] : gap < 360 * DAY ? [MONTHS[time.getUTCMonth()], year] : [year, ""];
+    const line = under && under !== before ? `${upper}\n${under}` : upper;
+    before = under;
+    return line;
+  });
+}

@@ -1,0 +1,40 @@
+// Elements made from script, since the page allows no markup from text.
+
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "class") made.className = value;
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "text") made.textContent = value;
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+export function button(text, press, attributes = {}) {
+  return element("button", { type: "button", text, onclick: press, ...attributes });
+}
+
+// The address of a view; what is empty stays out of it.
+export function address(path, params) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined && value !== "") query.set(name, value);
+  }
+  const text = query.toString();
+  return `#${path}${text ? `?${text}` : ""}`;
+}
+
+export function iso(seconds) {
+  return new Date(Math.round(seconds) * 1000).toISOString().replace(".000Z", "Z");
+}
+
+export function unix(time) {
+  return typeof time === "number" ? time : Date.parse(time) / 1000;
+}
+
+export function isQuiet(error) {
+  return error?.name === "AbortError";
+}

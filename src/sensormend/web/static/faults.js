@@ -1,0 +1,171 @@
+// The list for whoever goes out and repairs: filter, sort, page, print, take along as CSV.
+import { address } from "./api.js";
+import { button, element, isQuiet, iso, unix } from "./elements.js";
+import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
+import { calm } from "./pace.js";
+import { sparklines } from "./sparkline.js";
+import { plainReason, sureWords } from "./words.js";
+
+const PAGE = 50;
+const STATES = [["all", "all"], ["open", "still going on"], ["over", "over"]];
+const COLUMNS = [
+  ["sensor", "Sensor", "asc"], ["from", "Since", "desc"], ["to", "Until", "desc"], ["length", "How long", "desc"],
+  ["reason", "Reason", "asc"], ["score", "How sure", "desc"],
+];
+const USUAL = { search: "", reason: "", variable: "", state: "all", sort: "from", order: "desc", offset: 0 };
+
+export async function show(root, params, context) {
+  const wanted = Object.fromEntries(Object.entries(USUAL).map(([name, usual]) => [name, params.get(name) ?? usual]));
+  wanted.offset = Math.max(0, Number.parseInt(wanted.offset, 10) || 0);
+  const several = context.network.variables.length > 1;
+  const sparks = sparklines(context);
+  let asking = null, shown = "";
+
+  const search = element("input", { type: "search", value: wanted.search, placeholder: "sensor or words", maxlength: 200,
+    oninput: calm(() => choose({ search: search.value }), 200) });
+  const reason = element("select", { onchange: () => choose({ reason: reason.value }) });
+  const variable = several ? element("select", { onchange: () => choose({ variable: variable.value }) },
+    element("option", { value: "", text: "all" }),
+    context.network.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === wanted.variable }))) : null;
+  const states = STATES.map(([name, text]) => [name, button(text, () => choose({ state: name }))]);
+  const csv = element("a", { class: "button", text: "Download CSV", download: "faults.csv" });
+  const sortBox = element("select", { onchange: () => {
+    const [sort, order] = sortBox.value.split(" ");
+    choose({ sort, order });
+  } }, COLUMNS.flatMap(([name, text]) => [["desc", "↓"], ["asc", "↑"]].map(([order, sign]) =>
+    element("option", { value: `${name} ${order}`, text: `${text} ${sign}` }))));
+  const heads = COLUMNS.map(([name, text, first]) => {
+    const press = button(text, () => choose({ sort: name,
+      order: wanted.sort === name ? (wanted.order === "asc" ? "desc" : "asc") : first }), { class: "sort" });
+    return [name, element("th", { scope: "col" }, press)];
+  });
+  const count = element("p", { class: "quiet", role: "status" });
+  const body = element("tbody");
+  const empty = element("div", { class: "panel empty", hidden: true });
+  const table = element("table", { class: "table faults" }, element("caption", { class: "hidden", text: "Faults" }),
+    element("thead", {}, element("tr", {}, heads.map(([, head]) => head),
+      element("th", { scope: "col", text: "Readings" }), element("th", { scope: "col", text: "In words" }))), body);
+  const where = element("p", { class: "quiet small" });
+  const earlier = button("Previous", () => choose({ offset: Math.max(0, wanted.offset - PAGE) }, true), { class: "button" });
+  const later = button("Next", () => choose({ offset: wanted.offset + PAGE }, true), { class: "button" });
+  const pager = element("nav", { class: "pager", "aria-label": "Pages" }, earlier, where, later);
+  const field = (name, control, more = "") => element("label", { class: `field ${more}` }, name, control);
+  root.append(
+    element("div", { class: "section" },
+      element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count),
+        element("div", { class: "controls no-print" }, csv, button("Print", () => sparks.all().then(() => print()), { class: "button" }))),
+      element("div", { class: "controls no-print", role: "search", "aria-label": "Filter the faults" },
+        field("Find", search), field("Reason", reason), variable ? field("Variable", variable) : null,
+        element("div", { class: "field", role: "group", "aria-label": "Which" }, "Which", element("div", { class: "choices" }, states.map(([, press]) => press))),
+        field("Sorted by", sortBox, "sort-box"))),
+    element("div", { class: "section" }, empty, table, pager));
+
+  function filters() {
+    const { search: text, reason: why, variable: what, state, sort, order } = wanted;
+    return { search: text.trim(), reason: why, variable: what, state: state === "all" ? "" : state, sort, order };
+  }
+
+  function choose(changes, turned = false) {
+    Object.assign(wanted, turned ? {} : { offset: 0 }, changes);
+    context.remember(Object.fromEntries(Object.entries(USUAL).map(([name, usual]) =>
+      [name, String(wanted[name]) === String(usual) ? "" : wanted[name]])));
+    load().then(() => turned && root.querySelector("h1").scrollIntoView({ block: "start" }));
+  }
+
+  async function load() {
+    asking?.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    csv.href = address("faults.csv", filters());
+    for (const [name, press] of states) press.setAttribute("aria-pressed", String(name === wanted.state));
+    for (const [name, head] of heads) {
+      head.setAttribute("aria-sort", wanted.sort !== name ? "none" : wanted.order === "asc" ? "ascending" : "descending");
+    }
+    sortBox.value = `${wanted.sort} ${wanted.order}`;
+    try {
+      render(await context.get("faults", { ...filters(), offset: wanted.offset, limit: PAGE }, signal));
+    } catch (error) {
+      if (isQuiet(error)) return;
+      empty.hidden = false;
+      empty.replaceChildren(element("p", { text: `The list could not be read: ${error.message}.` }), button("Try again", load, { class: "button" }));
+    }
+  }
+
+  function render(page) {
+    // The last page may have gone while one looked at it.
+    if (!page.items.length && page.total && wanted.offset) return choose({ offset: 0 }, true);
+    root.dataset.total = String(page.total);
+    count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}, times in UTC` : "";
+    reason.replaceChildren(element("option", { value: "", text: `all (${whole(sum(page.reasons))})` }),
+      ...reasonsOf(page.reasons).map(([name, many]) => element("option", { value: name, text: `${plainReason(name)} (${whole(many)})` })));
+    reason.value = wanted.reason;
+    empty.hidden = page.total > 0;
+    table.hidden = pager.hidden = page.total === 0;
+    if (!page.total) {
+      empty.replaceChildren(element("p", { text: isFiltered() ? "No fault fits these filters." : "No faults: nothing to repair." }),
+        ...(isFiltered() ? [button("Show all", reset, { class: "button" })] : []));
+    }
+    where.textContent = `${whole(page.offset + 1)} to ${whole(page.offset + page.items.length)} of ${whole(page.total)}`;
+    earlier.disabled = page.offset === 0;
+    later.disabled = page.next === null;
+    pager.classList.toggle("pager-single", page.next === null && page.offset === 0);
+    // What says the same is left alone: the focus stays where it is, and sparklines need no second look.
+    const now = JSON.stringify(page.items);
+    if (now === shown) return undefined;
+    shown = now;
+    const focused = body.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    sparks.clear();
+    body.replaceChildren(...page.items.map((fault) => row(fault, sparks)));
+    if (focused) body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    return undefined;
+  }
+
+  function reset() {
+    search.value = "";
+    if (variable) variable.value = "";
+    choose({ ...USUAL, sort: wanted.sort, order: wanted.order });
+  }
+
+  const isFiltered = () => Boolean(wanted.search.trim() || wanted.reason || wanted.variable || wanted.state !== "all");
+  // A chosen reason stays in the box, also where the other filters leave none of it.
+  const reasonsOf = (counts) => Object.entries(wanted.reason in counts || !wanted.reason ? counts : { ...counts, [wanted.reason]: 0 })
+    .sort((a, b) => b[1] - a[1]);
+
+  await load();
+  return {
+    async changed(what) {
+      if (what.includes("faults")) await load();
+    },
+    close() {
+      asking?.abort();
+      sparks.close();
+    },
+  };
+}
+
+const sum = (counts) => Object.values(counts).reduce((all, one) => all + one, 0);
+
+function row(fault, sparks) {
+  const around = Math.max(fault.seconds * 0.4, 12 * 3600);
+  const link = sensorLink(fault.sensor, fault.variable, { from: iso(unix(fault.from) - around), to: iso(unix(fault.to) + around) });
+  const cell = (name, ...children) => element("td", { "data-label": name }, ...children);
+  return element("tr", { class: fault.open ? "is-open" : "" },
+    element("th", { scope: "row" }, element("a", { href: link, "data-key": `${fault.sensor} ${fault.variable} ${fault.from}`,
+      text: seriesName(fault.sensor, fault.variable) })),
+    cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
+    cell("Until", fault.open ? element("strong", { class: "still", text: "still going on" })
+      : element("time", { datetime: fault.to, text: time(fault.to) })),
+    cell("How long", span(fault.seconds)),
+    cell("Reason", plainReason(fault.reason)),
+    cell("How sure", sure(fault)),
+    element("td", { class: "spark-cell" }, sparks.make(fault)),
+    element("td", { class: "fault-words", text: fault.sentence }));
+}
+
+function sure(fault) {
+  const words = element("span", { text: sureWords(fault) });
+  if (fault.score === null) return words;
+  const bar = element("span", { class: "sure-bar", "aria-hidden": "true", title: percent(fault.score) }, element("span"));
+  bar.firstChild.style.width = `${Math.round(Math.min(Math.max(fault.score, 0), 1) * 100)}%`;
+  return element("span", { class: "sure" }, words, bar);
+}

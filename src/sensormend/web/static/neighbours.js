@@ -1,0 +1,89 @@
+// A sensor's neighbours on its chart: who they are, and what each of them says of it.
+import { button, element, isQuiet } from "./elements.js";
+import { percent, sensorLink } from "./format.js";
+import { aligned, loadSeries } from "./reading.js";
+
+export function mountNeighbours(root, context, sensor, variable, redraw) {
+  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, asked = null;
+  const toggle = button("Neighbours", () => (shown ? hide() : show()), { class: "button", "aria-pressed": "false" });
+  const list = element("ul", { class: "neighbour-list" });
+  const note = element("p", { class: "small quiet", hidden: true });
+  root.append(note, list);
+
+  async function show() {
+    shown = true;
+    toggle.setAttribute("aria-pressed", "true");
+    try {
+      items ??= (await context.get("neighbours", { sensor, variable })).items;
+    } catch (error) {
+      hide();
+      if (!isQuiet(error)) context.say(error.message, "error");
+      return;
+    }
+    note.hidden = false;
+    note.textContent = items.length
+      ? "Grey lines: what each neighbour reads, moved by its usual difference from this sensor. Dotted below: raw minus their middle."
+      : "Nobody in the network is enough like this sensor to speak for it.";
+    list.replaceChildren(...items.map(entry));
+    redraw();
+  }
+
+  function hide() {
+    shown = false;
+    toggle.setAttribute("aria-pressed", "false");
+    note.hidden = true;
+    list.replaceChildren();
+    redraw();
+  }
+
+  function entry(item) {
+    const box = element("input", { type: "checkbox", checked: !hidden.has(item.sensor), onchange: () => {
+      if (box.checked) hidden.delete(item.sensor);
+      else hidden.add(item.sensor);
+      redraw();
+    } });
+    const lift = (on) => () => {
+      strong = on ? item.sensor : null;
+      redraw();
+    };
+    const facts = [
+      item.likeness === null ? "" : `likeness ${percent(item.likeness)}`,
+      item.kilometres === null ? "" : `${item.kilometres.toFixed(1)} km`,
+    ].filter(Boolean).join(", ");
+    return element("li", { onmouseenter: lift(true), onmouseleave: lift(false), onfocusin: lift(true), onfocusout: lift(false) },
+      element("label", {}, box, element("span", { class: "neighbour-name", text: item.sensor })),
+      element("span", { class: "small quiet", text: facts }),
+      element("a", { class: "small", href: sensorLink(item.sensor, variable), text: "open", "aria-label": `open ${item.sensor}` }));
+  }
+
+  // Their series over the same time; those already here stay until the new ones are.
+  async function load(series, points) {
+    if (!shown || !items?.length) return;
+    const want = `${series.from},${series.to},${points},${series.last}`;
+    if (want === asked) return;
+    asked = want;
+    try {
+      const all = await Promise.all(items.map(async (item) =>
+        [item.sensor, await loadSeries(context.get, item.sensor, variable, series.from, series.to, points)]));
+      if (asked !== want) return;
+      loaded = new Map(all);
+      redraw();
+    } catch (error) {
+      asked = null;
+      if (!isQuiet(error)) context.say(`The neighbours could not be read: ${error.message}.`, "error");
+    }
+  }
+
+  // Lines for the chart, at the times of this sensor's series.
+  function lines(series) {
+    if (!shown || !items) return [];
+    const reach = Math.max(series.step, series.step * series.thinned) * 0.75;
+    return items.filter((item) => !hidden.has(item.sensor) && loaded.has(item.sensor)).map((item) => ({
+      sensor: item.sensor,
+      strong: strong === item.sensor,
+      values: aligned(series.time, loaded.get(item.sensor), reach).map((value) => (value === null ? null : value + item.usual)),
+    }));
+  }
+
+  return { toggle, load, lines, isShown: () => shown };
+}

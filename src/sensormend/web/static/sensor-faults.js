@@ -1,0 +1,31 @@
+// The faults of one sensor, below its chart: each takes the chart to where it was.
+import { button, element } from "./elements.js";
+import { span, time } from "./format.js";
+import { plainReason, sureWords } from "./words.js";
+
+const MOST = 12;
+
+export async function loadFaults(root, info, context, zoom) {
+  const { sensor, variable } = info;
+  const page = await context.get("faults", { search: sensor, variable, sort: "from", order: "desc", limit: 500 });
+  const own = page.items.filter((fault) => fault.sensor === sensor && fault.variable === variable);
+  const all = `#/faults?${new URLSearchParams({ search: sensor })}`;
+  root.replaceChildren(
+    element("div", { class: "section-head" },
+      element("h2", { text: "Its faults" }),
+      own.length ? element("a", { class: "small", href: all, text: "in the list of faults" }) : null),
+    own.length
+      ? element("ul", { class: "own-faults" }, own.slice(0, MOST).map((fault) => entry(fault, zoom)))
+      : element("p", { class: "quiet", text: "None so far." }),
+    ...(own.length > MOST ? [element("p", { class: "small quiet" }, `The newest ${MOST} of ${own.length}. `,
+      element("a", { href: all, text: "See all" }))] : []));
+}
+
+function entry(fault, zoom) {
+  return element("li", {},
+    button("", () => zoom(fault), { class: "own-fault", "aria-label": `show on the chart: ${fault.sentence}` }),
+    element("span", { class: "own-fault-reason", text: plainReason(fault.reason) }),
+    element("span", {}, time(fault.from), fault.open ? ", still going on" : ` to ${time(fault.to)}`),
+    element("span", { class: "quiet", text: span(fault.seconds) }),
+    element("span", { class: "quiet", text: sureWords(fault) }));
+}

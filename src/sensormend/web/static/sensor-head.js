@@ -1,0 +1,57 @@
+// What stands above a sensor's chart: its name, how it is, and its figures.
+import { element, unix } from "./elements.js";
+import { percent, sensorLink, span, time, value, whole } from "./format.js";
+import { chip } from "./palette.js";
+
+export function renderHead(root, info, context) {
+  const { network } = context;
+  root.replaceChildren(
+    element("div", { class: "sensor-title" },
+      element("h1", { text: info.sensor }),
+      element("p", { class: "sensor-state" }, chip(info.state, stateWords(info))),
+      variableChoice(info, context)),
+    element("p", { class: "sensor-sentence", text: info.sentence }),
+    element("dl", { class: "figures" },
+      figure("Last heard", ...heard(info.heard, network)),
+      figure("Readings", whole(info.readings), info.first ? `since ${time(info.first)}` : ""),
+      figure("Missing", percent(info.share_missing)),
+      figure("Faulty", percent(info.share_faulty), faultWords(info.faults)),
+      figure("Usual error", info.usual_error === null ? "unknown" : `± ${value(info.usual_error, 3)}`, "when its value is estimated"),
+      info.latitude === null || info.longitude === null ? null
+        : figure("Position", `${degrees(info.latitude, "N", "S")}, ${degrees(info.longitude, "E", "W")}`)));
+}
+
+function stateWords({ state, reason, since }) {
+  const why = reason && reason !== state ? `, ${reason}` : "";
+  return `${state}${why}${since ? ` since ${time(since)}` : ""}`;
+}
+
+function faultWords(count) {
+  return count === undefined ? "" : count === 1 ? "1 fault on the list" : `${whole(count)} faults on the list`;
+}
+
+// A finished archive and a simulated city are not at the clock on the wall: how long ago is in the network's time.
+function heard(at, network) {
+  if (!at) return ["never"];
+  const now = network.reached ?? network.last;
+  const ago = now ? unix(now) - unix(at) : null;
+  if (ago === null) return [time(at)];
+  return [time(at), ago < network.step ? "that is now, in network time" : `${span(ago)} ago in network time`];
+}
+
+function degrees(number, positive, negative) {
+  return `${Math.abs(number).toFixed(5)}° ${number < 0 ? negative : positive}`;
+}
+
+function figure(name, text, note = "") {
+  return element("div", { class: "figure" },
+    element("dt", { text: name }), element("dd", {}, element("span", { class: "figure-main", text }),
+      note ? element("span", { class: "figure-note", text: note }) : null));
+}
+
+function variableChoice(info, context) {
+  if (info.variables.length < 2) return null;
+  const select = element("select", { onchange: () => context.go(sensorLink(info.sensor, select.value)) },
+    info.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === info.variable })));
+  return element("label", { class: "field" }, "Variable", select);
+}

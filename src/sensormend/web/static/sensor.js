@@ -1,0 +1,304 @@
+// One sensor: what it said, what it was mended to and how sure that is, over any time one wants to see.
+import { loadPlotter, makeCharts } from "./chart.js";
+import { button, element, iso, isQuiet, unix } from "./elements.js";
+import { clock, day, plural, seriesName, time, value } from "./format.js";
+import { panned, zoomed } from "./gestures.js";
+import { mountNeighbours } from "./neighbours.js";
+import { calm } from "./pace.js";
+import { LONGEST, loadNewest, loadSeries, nearest } from "./reading.js";
+import { loadFaults } from "./sensor-faults.js";
+import { renderHead } from "./sensor-head.js";
+import { spanWord } from "./shades.js";
+import { flagWord } from "./words.js";
+
+const DAY = 86400;
+const SPANS = [["7 d", 7], ["30 d", 30], ["90 d", 90], ["1 y", 365], ["all", Infinity]];
+const USUAL = 30;
+
+export async function show(root, params, context) {
+  const sensor = params.get("sensor") ?? "", variable = params.get("variable") ?? "";
+  if (!sensor) {
+    root.append(element("p", { text: "Which sensor? Find it by its name above, or choose one on the overview." }));
+    return {};
+  }
+  const points = () => Math.min(5000, Math.max(1500, (charts?.width() || root.clientWidth || 800) * 2));
+  let charts = null;
+  const wanted = asked(params);
+  const [info, series] = await Promise.all([
+    context.get("sensor", { sensor, variable }),
+    wanted ? loadSeries(context.get, sensor, variable, wanted.from - (wanted.to - wanted.from) / 2,
+      wanted.to + (wanted.to - wanted.from) / 2, points() * 2) : loadNewest(context.get, sensor, variable, points()),
+    loadPlotter(),
+  ]);
+  context.title(seriesName(sensor, variable));
+  const page = layOut(root);
+  renderHead(page.head, info, context);
+  if (series.last === null) {
+    page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
+    return { changed: (what) => what.includes("rows") && context.go(location.hash) };
+  }
+
+  let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL;
+  const first = () => loaded.first;
+  const end = () => loaded.last + loaded.step;
+  const view = {
+    range: () => range,
+    move,
+    reset: () => newest(USUAL),
+    hovered: (at) => {
+      hover = at;
+      tell();
+    },
+    picked: pick,
+    stepCursor: step,
+    why: () => why(),
+  };
+
+  function take(next) {
+    loaded = next;
+    root.dataset.points = String(next.time.length);
+    root.dataset.last = String(next.time.at(-1) ?? "");
+  }
+
+  // From and to become what there is, not shorter than a few slots; true where that changes something.
+  function move(from, to, keep = true) {
+    const least = 4 * loaded.step;
+    const most = Math.min(end() - first(), LONGEST);
+    let length = Math.min(Math.max(to - from, least), Math.max(most, least));
+    let left = from + (to - from - length) / 2;
+    left = Math.max(Math.min(left, end() - length), Math.min(first(), end() - length));
+    const next = { from: left, to: left + length };
+    if (range && Math.abs(next.from - range.from) < 1 && Math.abs(next.to - range.to) < 1) return false;
+    range = next;
+    charts?.move();
+    describe();
+    if (keep) remember();
+    fetchLater();
+    return true;
+  }
+
+  const isNewest = () => range.to >= end() - loaded.step / 2;
+
+  function newest(count) {
+    const length = count === Infinity ? end() - first() : count * DAY;
+    move(end() - length, end());
+  }
+
+  const remember = calm(() => {
+    const follow = context.network.live && isNewest();
+    const length = Math.round(((range.to - range.from) / DAY) * 1000) / 1000;
+    context.remember(follow ? { from: "", to: "", days: length } : { from: iso(range.from), to: iso(range.to), days: "" });
+  }, 120);
+
+  function describe() {
+    root.dataset.range = `${Math.round(range.from)},${Math.round(range.to)}`;
+    const length = (range.to - range.from) / DAY;
+    const said = length < 3 ? `${time(range.from)} to ${time(range.to)}` : `${day(range.from)} to ${day(range.to)}`;
+    page.range.textContent = loaded.thinned > 1
+      ? `${said}; each point stands for ${plural(loaded.thinned, "slot")}, the orange band for their lowest and highest` : said;
+    for (const [press, count] of page.spans) {
+      const full = count === Infinity ? end() - first() : count * DAY;
+      press.setAttribute("aria-pressed", String(Math.abs(range.to - range.from - full) < 1.5 * loaded.step
+        && (isNewest() || count === Infinity)));
+    }
+  }
+
+  function isCovered() {
+    const { from, to } = range;
+    const inside = loaded.from <= Math.max(from, first()) + loaded.step && loaded.to >= Math.min(to, end()) - loaded.step;
+    return inside && (loaded.thinned === 1 || (to - from) / (loaded.step * loaded.thinned) >= charts.width() * 0.6);
+  }
+
+  async function fetchShown(always = false) {
+    if (!always && isCovered()) return;
+    fetching?.abort();
+    fetching = new AbortController();
+    const { signal } = fetching;
+    const { from, to } = range;
+    const around = (to - from) / 2;
+    const reached = Math.max(end(), unix(context.network.last ?? 0) + loaded.step);
+    const follows = always && isNewest();
+    root.setAttribute("aria-busy", "true");
+    try {
+      const next = await loadSeries(context.get, sensor, variable, Math.max(first(), from - around),
+        Math.min(reached, to + around), points() * 2, signal);
+      if (!next.time.length && loaded.time.length) return;
+      const newer = next.last - loaded.last;
+      take(next);
+      if (follows && newer > 0) range = { from: range.from + newer, to: range.to + newer };
+      draw();
+      describe();
+    } catch (error) {
+      if (!isQuiet(error)) context.say(`The readings could not be read: ${error.message}.`, "error");
+    } finally {
+      if (fetching?.signal === signal) root.removeAttribute("aria-busy");
+    }
+  }
+  const fetchLater = calm(() => fetchShown(), 140);
+
+  function draw() {
+    charts.load(loaded, neighbours.lines(loaded));
+    neighbours.load(loaded, points() * 2);
+    tell();
+  }
+
+  const spanAt = (moment) => loaded.spans.filter((one) => moment >= one.from && moment < Math.max(one.to, one.from + loaded.step))
+    .sort((a, b) => (a.to - a.from) - (b.to - b.from))[0];
+
+  function tell() {
+    const at = hover ?? (mark === null ? -1 : nearest(loaded.time, mark));
+    page.readout.replaceChildren(...(at < 0 || at >= loaded.time.length ? [hint()] : described(at)));
+  }
+
+  const hint = () => element("span", { class: "quiet", text: "Point at the chart to read it; a click on a shaded span says why." });
+
+  function described(at) {
+    const moment = loaded.time[at];
+    const near = spanAt(moment);
+    const raw = loaded.value[at], lower = loaded.lower[at], upper = loaded.upper[at];
+    const many = loaded.thinned > 1 && loaded.low[at] !== null && loaded.low[at] !== loaded.high[at];
+    const word = near ? `${near.kind}${near.word && near.word !== near.kind ? `, ${near.word}` : ""}` : flagWord(loaded.flag[at]);
+    const provisional = loaded.provisional_from !== null && moment >= loaded.provisional_from;
+    const part = (name, text, kind = "") => element("span", { class: `read ${kind}` }, element("span", { class: "quiet", text: name }), ` ${text}`);
+    return [
+      element("strong", { text: `${day(moment)}, ${clock(moment)}` }),
+      part("raw", many ? `${value(loaded.low[at])} to ${value(loaded.high[at])}` : value(raw, 4, "nothing came"), "read-raw"),
+      part("cleaned", value(loaded.cleaned[at], 4, "unknown"), "read-cleaned"),
+      part("interval", lower === null || upper === null ? "unknown" : `${value(lower)} to ${value(upper)}`),
+      element("span", { class: "read", text: `${word}${provisional ? ", provisional" : ""}` }),
+    ];
+  }
+
+  function step(by) {
+    const [low, high] = [nearest(loaded.time, range.from), nearest(loaded.time, range.to)];
+    const at = mark === null ? high : nearest(loaded.time, mark) + by;
+    setMark(loaded.time[Math.min(Math.max(at, low), high)]);
+    hover = null;
+    tell();
+    page.readout.setAttribute("aria-live", "polite");
+  }
+
+  function setMark(moment) {
+    mark = moment;
+    charts.mark(moment);
+  }
+
+  function pick(moment) {
+    page.readout.removeAttribute("aria-live");
+    const slot = nearest(loaded.time, moment);
+    if (slot < 0) return;
+    const near = spanAt(moment);
+    setMark(near || loaded.thinned > 1 ? slotTime(moment) : loaded.time[slot]);
+    if (near) why();
+  }
+
+  // A click between two slots means the one it began in.
+  const slotTime = (moment) => loaded.time[0] + Math.floor((moment - loaded.time[0]) / loaded.step) * loaded.step;
+
+  async function why() {
+    let moment = mark;
+    if (moment === null || moment < range.from || moment > range.to) {
+      const seen = loaded.spans.filter((one) => one.to > range.from && one.from < range.to && one.kind !== "not evaluated").at(-1);
+      moment = seen ? slotTime((Math.max(seen.from, range.from) + Math.min(seen.to, range.to)) / 2)
+        : loaded.time[nearest(loaded.time, range.to)];
+      setMark(moment);
+      tell();
+    }
+    const near = spanAt(moment);
+    page.why.hidden = false;
+    page.whyTitle.textContent = `${near ? spanWord(near) : "Why"}, ${day(moment)} ${clock(moment)}`;
+    page.whyText.textContent = "Looking it up…";
+    try {
+      const answer = await context.get("explain", { sensor, variable, time: iso(moment) });
+      if (mark === moment) page.whyText.textContent = answer.text;
+    } catch (error) {
+      if (!isQuiet(error) && mark === moment) page.whyText.textContent = `That could not be said: ${error.message}.`;
+    }
+  }
+
+  function zoomTo(fault) {
+    const from = unix(fault.from), to = unix(fault.to);
+    const around = Math.max((to - from) * 0.4, 12 * loaded.step);
+    move(from - around, to + around);
+    setMark(null);
+    page.upper.focus({ preventScroll: true });
+    page.charts.scrollIntoView({ block: "nearest" });
+  }
+
+  take(series);
+  const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw());
+  page.tools.append(neighbours.toggle, button("Why?", () => why(), { class: "button" }));
+  page.spans = SPANS.map(([text, count]) => [button(text, () => newest(count), { "aria-pressed": "false",
+    "aria-label": count === Infinity ? "all it has" : plural(count, "day") }), count]);
+  page.lengths.append(...page.spans.map(([press]) => press));
+  const steer = (text, name, act) => button(text, act, { class: "button", "aria-label": name, title: name });
+  const change = (next) => move(next.from, next.to);
+  page.steering.append(
+    steer("‹", "earlier", () => change(panned(range, -0.5))), steer("›", "later", () => change(panned(range, 0.5))),
+    steer("+", "zoom in", () => change(zoomed(range, 0.5))), steer("−", "zoom out", () => change(zoomed(range, 2))),
+    steer("Reset", "the newest 30 days", () => newest(USUAL)));
+  if (wanted) move(wanted.from, wanted.to, false);
+  else move(end() - days * DAY, end(), false);
+  charts = makeCharts(page.upper, page.lower, view);
+  draw();
+  fetchLater();
+  const faultList = () => loadFaults(page.faults, info, context, zoomTo)
+    .catch((error) => isQuiet(error) || page.faults.replaceChildren(element("p", { class: "quiet", text: error.message })));
+  faultList();
+
+  return {
+    async changed(what) {
+      const has = (...words) => words.some((word) => what.includes(word));
+      if (has("rows", "provisional") && loaded.to >= end() - loaded.step) await fetchShown(true);
+      if (has("sensors", "rows", "provisional")) {
+        Object.assign(info, await context.get("sensor", { sensor, variable }));
+        renderHead(page.head, info, context);
+      }
+      if (has("faults")) faultList();
+    },
+    close() {
+      fetchLater.cancel();
+      remember.cancel();
+      fetching?.abort();
+      charts.close();
+    },
+  };
+}
+
+function asked(params) {
+  const from = Date.parse(params.get("from") ?? "") / 1000, to = Date.parse(params.get("to") ?? "") / 1000;
+  return Number.isFinite(from) && Number.isFinite(to) && to > from ? { from, to } : null;
+}
+
+function layOut(root) {
+  const page = {
+    head: element("header", { class: "sensor-head" }),
+    lengths: element("div", { class: "choices", role: "group", "aria-label": "how much time" }),
+    steering: element("div", { class: "steering", role: "group", "aria-label": "move and zoom" }),
+    tools: element("div", { class: "steering" }),
+    range: element("p", { class: "small quiet chart-range" }),
+    readout: element("p", { class: "readout" }),
+    upper: element("div", { class: "chart chart-upper", tabindex: "0", role: "group", "aria-roledescription": "chart",
+      "aria-label": "Readings over time. Plus and minus zoom, left and right move, 0 resets, comma and full stop step through "
+        + "the readings, Enter says why." }),
+    lower: element("div", { class: "chart chart-lower", "aria-hidden": "true" }),
+    neighbours: element("div", { class: "neighbours" }),
+    whyTitle: element("h2"),
+    whyText: element("p"),
+    faults: element("section", { class: "section" }),
+  };
+  page.why = element("section", { class: "panel why", "aria-live": "polite", hidden: true }, page.whyTitle, page.whyText);
+  const key = (kind, text) => element("li", {}, element("span", { class: `swatch swatch-${kind}`, "aria-hidden": "true" }), text);
+  page.charts = element("section", { class: "section charts", "aria-label": "Chart" },
+    element("div", { class: "chart-bar" }, page.lengths, page.steering, page.tools),
+    page.range,
+    element("div", { class: "chart-frame" }, page.readout, page.upper,
+      element("p", { class: "chart-caption small quiet", text: "Residual: raw minus cleaned" }), page.lower),
+    element("ul", { class: "legend" }, key("raw", "raw"), key("cleaned", "cleaned"), key("interval", "its interval"),
+      key("spike", "single wrong reading"), key("provisional", "provisional")),
+    element("p", { class: "small quiet chart-help", text: "Drag to zoom in, turn the wheel to zoom, hold shift or take the time axis to move. "
+      + "Keys on the chart: + − ← → 0." }),
+    page.neighbours, page.why);
+  root.append(page.head, page.charts, page.faults);
+  return page;
+}

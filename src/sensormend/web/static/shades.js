@@ -1,0 +1,158 @@
+// What is drawn on the charts besides their lines: shaded spans with their word, single spikes, what is provisional.
+import { colour, stateInk } from "./palette.js";
+import { nearest } from "./reading.js";
+
+const ROWS = 2;
+const ROW = 15;
+export const HEADROOM = ROWS * ROW + 8;
+
+// A span no longer than a slot or two is a mark at its reading, not a shade that nobody could see.
+export function isSpike(span, step) {
+  return span.kind === "faulty" && span.to - span.from <= 1.5 * step;
+}
+
+export function spanWord(span) {
+  if (span.kind === "suspect" && span.word && span.word !== "suspect") return `suspect: ${span.word}`;
+  return span.word || span.kind;
+}
+
+export function drawShades(plot, series) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  for (const span of series.spans) {
+    if (isSpike(span, series.step)) continue;
+    const left = plot.valToPos(span.from, "x", true);
+    const right = Math.max(plot.valToPos(span.to, "x", true), left + devicePixelRatio);
+    ctx.fillStyle = colour(`shade-${span.kind.replace(" ", "-")}`) || colour("shade-silent");
+    ctx.fillRect(left, bbox.top, right - left, bbox.height);
+  }
+  if (series.provisional_from !== null) hatch(plot, plot.valToPos(series.provisional_from, "x", true));
+  ctx.restore();
+}
+
+function hatch(plot, left) {
+  const { ctx, bbox } = plot;
+  const right = bbox.left + bbox.width;
+  const from = Math.max(left, bbox.left);
+  if (from >= right) return;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(from, bbox.top, right - from, bbox.height);
+  ctx.clip();
+  ctx.strokeStyle = colour("faint");
+  ctx.globalAlpha = 0.3;
+  ctx.lineWidth = devicePixelRatio;
+  ctx.beginPath();
+  const gap = 9 * devicePixelRatio;
+  // Hung on the time, not on the window: the hatch moves with what it is on.
+  const start = left + Math.floor((from - left) / gap) * gap - bbox.height;
+  for (let x = start; x < right; x += gap) {
+    ctx.moveTo(x, bbox.top + bbox.height);
+    ctx.lineTo(x + bbox.height, bbox.top);
+  }
+  ctx.stroke();
+  if (left >= bbox.left) {
+    ctx.globalAlpha = 0.8;
+    ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.beginPath();
+    ctx.moveTo(left, bbox.top);
+    ctx.lineTo(left, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+export function drawWords(plot, series) {
+  const { ctx, bbox } = plot;
+  const px = devicePixelRatio;
+  const end = bbox.left + bbox.width;
+  ctx.save();
+  ctx.font = `600 ${11.5 * px}px system-ui, sans-serif`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "alphabetic";
+  const taken = Array.from({ length: ROWS }, () => -Infinity);
+  const words = series.spans
+    .filter((span) => !isSpike(span, series.step))
+    .map((span) => ({ from: span.from, to: span.to, text: spanWord(span), ink: stateInk(span.kind) }));
+  if (series.provisional_from !== null) {
+    words.push({ from: series.provisional_from, to: Infinity, text: "provisional", ink: colour("quiet") });
+  }
+  words.sort((a, b) => a.from - b.from);
+  for (const word of words) {
+    const left = Math.max(plot.valToPos(word.from, "x", true), bbox.left);
+    const right = Math.min(word.to === Infinity ? end : plot.valToPos(word.to, "x", true), end);
+    if (right <= left) continue;
+    const half = ctx.measureText(word.text).width / 2;
+    const middle = Math.min(Math.max((left + right) / 2, bbox.left + half), end - half);
+    const row = taken.findIndex((until) => middle - half > until);
+    if (row < 0) continue;
+    taken[row] = middle + half + 6 * px;
+    const base = bbox.top - (5 + row * ROW) * px;
+    ctx.fillStyle = word.ink;
+    ctx.fillText(word.text, middle, base);
+    if (row > 0) {
+      ctx.globalAlpha = 0.5;
+      ctx.fillRect((left + right) / 2, base + 3 * px, px, bbox.top - base - 3 * px);
+      ctx.globalAlpha = 1;
+    }
+  }
+  ctx.restore();
+}
+
+// Where a spike's reading is: in a point of many slots, the end of its range that is further off.
+function spikeValue(series, at) {
+  const low = series.low[at], high = series.high[at], usual = series.cleaned[at];
+  if (low === null || high === null) return null;
+  return usual !== null && usual - low > high - usual ? low : high;
+}
+
+export function drawMarks(plot, series) {
+  const { ctx, bbox } = plot;
+  const px = devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = colour("raw");
+  ctx.fillStyle = colour("raw");
+  ctx.lineWidth = 1.8 * px;
+  ctx.setLineDash([]);
+  for (const span of series.spans) {
+    if (!isSpike(span, series.step)) continue;
+    const at = nearest(series.time, span.from - ((series.thinned - 1) * series.step) / 2);
+    const value = at < 0 ? null : spikeValue(series, at);
+    const x = plot.valToPos(at < 0 ? span.from : series.time[at], "x", true);
+    if (value === null || x < bbox.left || x > bbox.left + bbox.width) continue;
+    const y = plot.valToPos(value, "y", true);
+    if (y < bbox.top || y > bbox.top + bbox.height) continue;
+    ctx.beginPath();
+    ctx.arc(x, y, 5.5 * px, 0, 2 * Math.PI);
+    ctx.stroke();
+  }
+  beyond(plot, series);
+  ctx.restore();
+}
+
+// Readings past the edge of the chart: a small arrow that points to where they are.
+function beyond(plot, series) {
+  const { ctx, bbox } = plot;
+  const px = devicePixelRatio;
+  const { min, max } = plot.scales.y;
+  const bottom = bbox.top + bbox.height;
+  let drawn = -Infinity;
+  series.time.forEach((time, at) => {
+    const high = series.high[at], low = series.low[at];
+    if (high === null || (high <= max && low >= min)) return;
+    const x = plot.valToPos(time, "x", true);
+    if (x < bbox.left || x > bbox.left + bbox.width || x - drawn < 9 * px) return;
+    drawn = x;
+    const up = high > max;
+    const edge = up ? bbox.top + px : bottom - px;
+    const base = up ? edge + 6 * px : edge - 6 * px;
+    ctx.beginPath();
+    ctx.moveTo(x, edge);
+    ctx.lineTo(x - 4 * px, base);
+    ctx.lineTo(x + 4 * px, base);
+    ctx.fill();
+  });
+}

@@ -1,0 +1,144 @@
+// A fault as a small picture: raw and cleaned around it, fetched when it comes into sight.
+import { element, iso, isQuiet, unix } from "./elements.js";
+import { colour, onTheme } from "./palette.js";
+
+const MOST_AT_ONCE = 4;
+const LONGEST = 40 * 86400;
+const POINTS = 60;
+const KEPT = 500;
+
+// What was fetched stays: a list that is drawn again does not ask again.
+const known = new Map();
+
+export function sparklines(context) {
+  const waiting = [];
+  let running = 0;
+  const drawn = new Map();
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      seen.unobserve(entry.target);
+      waiting.push(entry.target);
+    }
+    pump();
+  }, { rootMargin: "100px" });
+
+  function pump() {
+    while (running < MOST_AT_ONCE && waiting.length) {
+      const canvas = waiting.shift();
+      if (!canvas.isConnected) continue;
+      running += 1;
+      load(canvas).finally(() => {
+        running -= 1;
+        pump();
+      });
+    }
+  }
+
+  async function load(canvas) {
+    const { fault } = drawn.get(canvas);
+    const window = around(fault);
+    const key = JSON.stringify([fault.sensor, fault.variable, window]);
+    try {
+      const series = known.get(key) ?? await context.get("series", { sensor: fault.sensor, variable: fault.variable,
+        from: iso(window.from), to: iso(window.to), points: POINTS });
+      known.delete(key);
+      known.set(key, series);
+      if (known.size > KEPT) known.delete(known.keys().next().value);
+      drawn.set(canvas, { fault, series });
+      draw(canvas, fault, series);
+    } catch (error) {
+      if (!isQuiet(error)) canvas.classList.add("spark-failed");
+    }
+  }
+
+  const stop = onTheme(() => {
+    for (const [canvas, { fault, series }] of drawn) if (series) draw(canvas, fault, series);
+  });
+
+  return {
+    // For paper: all of them, also those nobody has scrolled to.
+    async all() {
+      seen.disconnect();
+      waiting.length = 0;
+      const missing = [...drawn].filter(([canvas, { series }]) => canvas.isConnected && !series).map(([canvas]) => canvas);
+      const one = async () => {
+        while (missing.length) await load(missing.shift());
+      };
+      await Promise.all(Array.from({ length: MOST_AT_ONCE }, one));
+    },
+    make(fault) {
+      const canvas = element("canvas", { class: "spark", role: "img", "aria-label": "readings around the fault, raw and cleaned" });
+      drawn.set(canvas, { fault });
+      seen.observe(canvas);
+      return canvas;
+    },
+    clear() {
+      waiting.length = 0;
+      for (const canvas of drawn.keys()) seen.unobserve(canvas);
+      drawn.clear();
+    },
+    close() {
+      stop();
+      seen.disconnect();
+      waiting.length = 0;
+    },
+  };
+}
+
+// The fault and a third of its length on both sides; of a long one its beginning, where the break can be seen.
+function around(fault) {
+  const from = unix(fault.from), length = Math.max(unix(fault.to) - from, 18 * 3600);
+  const start = from - length / 3;
+  return { from: start, to: Math.min(from + (length * 4) / 3, start + LONGEST) };
+}
+
+function draw(canvas, fault, series) {
+  const width = canvas.clientWidth || 140, height = canvas.clientHeight || 36;
+  canvas.width = width * devicePixelRatio;
+  canvas.height = height * devicePixelRatio;
+  const pen = canvas.getContext("2d");
+  pen.scale(devicePixelRatio, devicePixelRatio);
+  const values = [...series.value, ...series.cleaned, ...series.low, ...series.high].filter((value) => value !== null);
+  if (!series.time.length || !values.length) return;
+  const low = Math.min(...values), high = Math.max(...values);
+  const start = series.time[0], end = Math.max(series.time.at(-1), start + 1);
+  const x = (time) => 1 + ((time - start) / (end - start)) * (width - 2);
+  const y = (value) => height - 3 - ((value - low) / (high - low || 1)) * (height - 6);
+  pen.fillStyle = colour(fault.reason === "silent" ? "shade-silent" : "shade-faulty");
+  const left = x(unix(fault.from));
+  pen.fillRect(left, 0, Math.max(Math.min(x(unix(fault.to)), width) - left, 1), height);
+  if (series.thinned > 1 && series.low.length) {
+    pen.strokeStyle = colour("raw");
+    pen.globalAlpha = 0.45;
+    pen.lineWidth = Math.max(1, (width / series.time.length) * 0.8);
+    pen.beginPath();
+    series.time.forEach((time, at) => {
+      if (series.low[at] === null) return;
+      pen.moveTo(x(time), y(series.low[at]) + 0.5);
+      pen.lineTo(x(time), y(series.high[at]) - 0.5);
+    });
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
+  line(pen, series.time, series.value, x, y, colour("raw"), 1.2);
+  line(pen, series.time, series.cleaned, x, y, colour("cleaned"), 1.5);
+}
+
+function line(pen, times, values, x, y, stroke, width) {
+  pen.strokeStyle = stroke;
+  pen.lineWidth = width;
+  pen.lineJoin = "round";
+  pen.beginPath();
+  let before = null;
+  times.forEach((time, at) => {
+    const value = values[at];
+    if (value !== null) {
+      if (before === null) pen.moveTo(x(time), y(value));
+      // A lone reading between two gaps would be a line of no length.
+      pen.lineTo(x(time) + (before === null ? 0.6 : 0), y(value));
+    }
+    before = value;
+  });
+  pen.stroke();
+}

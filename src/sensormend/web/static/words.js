@@ -1,0 +1,27 @@
+// What the reasons and flags are called on the page.
+
+const REASONS = {
+  stuck: "stuck at one value",
+  noisy: "too noisy",
+  drifting: "drifting away",
+  offset: "shifted by an offset",
+  gain: "swings wrong (gain)",
+  implausible: "values that cannot be",
+  spike: "single wild reading",
+  silent: "silent",
+  alone: "nobody to compare with",
+};
+
+const FLAGS = { 1: "sound", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
+
+export function plainReason(reason) {
+  return REASONS[reason] ?? reason;
+}
+
+export function flagWord(flag) {
+  return FLAGS[flag] ?? "unknown";
+}
+
+export function sureWords(fault) {
+  return fault.sure || (fault.reason === "silent" ? "nothing came" : "");
+}
