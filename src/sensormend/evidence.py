@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -114,8 +115,15 @@ def when(time: int) -> str:
     return text.removesuffix(":00") if text.count(":") == 2 else text
 
 
-def look_up(archive: Archive, sensor: str, time: int, variable: str | None) -> Case:
+def look_up(archive: Archive, sensor: str, time: int, variable: str | None, among: Sequence[str] | None = None) -> Case:
     """Return all that is known of the reading of a sensor in the slot of a time.
+
+    Parameters
+    ----------
+    archive, sensor, time, variable
+        Where, whose, when, of what.
+    among
+        Who may be asked about it; everybody by default.
 
     Raises
     ------
@@ -139,9 +147,9 @@ def look_up(archive: Archive, sensor: str, time: int, variable: str | None) -> C
     )  # fmt: skip
     # What is usual is asked of the time before the fault: a month into it, nothing good is left to compare.
     until = min(row.time, fault.start) if fault else row.time
-    past = _in_slots(archive.rows(start=until - BEFORE, end=until, variable=variable), run)
+    past = _in_slots(archive.rows(among, until - BEFORE, until, variable), run)
     step = _step(run, own)
-    then = _in_slots(archive.rows(start=row.time - step, end=row.time + step, variable=variable), run)
+    then = _in_slots(archive.rows(among, row.time - step, row.time + step, variable), run)
     then = then.taken(then.time == row.time)
     others = tuple(witnesses(past, then, sensor))
     usual = _only(past, sensor)

@@ -16,7 +16,7 @@ from sensormend.readings import DAY
 from sensormend.sentences import how_long
 from sensormend.witnesses import ENOUGH
 
-__all__ = ["Moment", "explain"]
+__all__ = ["Moment", "explain", "explained"]
 
 FEW = 4
 """Fill values that are worth naming; the list of those that are known everywhere is longer."""
@@ -37,7 +37,11 @@ def explain(out: str | os.PathLike[str], sensor: str, time: Moment, variable: st
         Needed where the sensor measures several.
     """
     archive = Archive(out)
-    case = look_up(archive, archive.known(sensor), moment_of(time), variable)
+    return explained(look_up(archive, archive.known(sensor), moment_of(time), variable))
+
+
+def explained(case: Case) -> str:
+    """Tell what was looked up."""
     told = [
         *_opening(case),
         *_verdict(case),

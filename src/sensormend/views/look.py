@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,6 +41,9 @@ FILES = {
 }
 """What can be news, and the file that tells it."""
 
+EVERY = 0.4
+"""Seconds between two looks at whether something has changed."""
+
 REMEMBERED = 500
 """Small results that are kept."""
 
@@ -66,6 +70,8 @@ class Look(Closing):
     ----------
     path, name
         Where it is and what it is called.
+    version
+        Grows with everything that changes, as `refresh` sees it.
     folder
         Where the rows are, by date: the OUT, or for a single file a folder for as long as this is open.
     """
@@ -79,11 +85,13 @@ class Look(Closing):
         self._made: OrderedDict[object, tuple[object, Any]] = OrderedDict()
         self._lock = threading.RLock()
         self._seen: dict[str, object] = {}
+        self._changed: dict[str, int] = {}
+        self._again = 0.0
         self.version = 0
         if not (self.path / "state" / "watch.json").exists():
             self._open(Archive(path))
         self.digest = Digest(self.folder)
-        self.news()
+        self.refresh()
 
     def _open(self, archive: Archive) -> None:
         if archive.path.is_file():
@@ -107,18 +115,27 @@ class Look(Closing):
                 self._archive = Archive(self.folder)
             return self._archive
 
-    def news(self) -> list[str]:
-        """Return what has changed since the last call."""
-        now: dict[str, object] = {name: signature(self.folder / file) for name, file in FILES.items()}
-        data = self.folder / "data"
-        newest = max((entry.name for entry in os.scandir(data)), default="") if data.is_dir() else ""
-        now["rows"] = (signature(data), signature(data / newest) if newest else None)
-        now["live"] = self.live
+    def refresh(self) -> None:
+        """See what has changed; at most some times in a second, however often it is asked."""
         with self._lock:
-            found = [name for name, seen in now.items() if self._seen.get(name) != seen]
+            if time.monotonic() < self._again:
+                return
+            self._again = time.monotonic() + EVERY
+            now: dict[str, object] = {name: signature(self.folder / file) for name, file in FILES.items()}
+            data = self.folder / "data"
+            newest = max((entry.name for entry in os.scandir(data)), default="") if data.is_dir() else ""
+            now["rows"] = (signature(data), signature(data / newest) if newest else None)
+            now["live"] = self.live
+            found = [name for name, seen in now.items() if self._seen.get(name, self) != seen]
+            if found:
+                self.version += 1
+                self._changed |= dict.fromkeys(found, self.version)
             self._seen = now
-            self.version += bool(found)
-        return found
+
+    def since(self, version: int) -> list[str]:
+        """Return what has changed after a version: rows, provisional, faults, sensors, alerts, run, live."""
+        with self._lock:
+            return [name for name, changed in self._changed.items() if changed > version]
 
     @property
     def live(self) -> bool:

@@ -106,9 +106,9 @@ def matrix(
         Which page.
     """
     span = look.span()
-    if span is None:
-        return Matrix("1970-01-01", 1, 0, 0, LETTERS, 0, offset, None, [])
-    first, last = _dates(span, start, end)
+    first, last = _dates(span, start, end) if span else (0, -1)
+    if last < first:
+        return Matrix(str(np.datetime64(first, "D")), 1, 0, 0, LETTERS, 0, offset, None, [])
     days = -(-(last - first + 1) // MOST_CELLS)
     names, codes = look.digest.states(first, last, days)
     provisional = 0
@@ -157,8 +157,7 @@ def _dates(span: tuple[int, int], start: int | None, end: int | None) -> tuple[i
     """Return the first and the last date to show, within those that there are."""
     last = span[1] // DAY if end is None else min((end - 1) // DAY, span[1] // DAY)
     first = last - USUAL_DAYS + 1 if start is None else start // DAY
-    first = max(first, span[0] // DAY)
-    return min(first, last), max(first, last)
+    return min(max(first, span[0] // DAY), span[1] // DAY + 1), last
 
 
 def _with_provisional(

@@ -14,7 +14,7 @@ from sensormend.views.look import Look, utc
 from sensormend.views.now import NOTHING, RANKS, Standing, standings
 from sensormend.views.paging import matches, page_of
 
-__all__ = ["SensorEntry", "SensorPage", "SensorView", "place_of", "sensor", "sensors"]
+__all__ = ["Order", "SensorEntry", "SensorPage", "SensorView", "place_of", "sensor", "sensors"]
 
 Order = Literal["trouble", "name", "heard", "faulty", "missing"]
 

@@ -45,7 +45,6 @@ def application(look: Look, *, token: str | None = None) -> FastAPI:
     from sensormend import __version__
     from sensormend.web.access import Access
     from sensormend.web.api import routes
-    from sensormend.web.changes import Changes
     from sensormend.web.failures import PROBLEMS, tell_failures
     from sensormend.web.guard import Guard, Streams
     from sensormend.web.pages import Pages
@@ -63,7 +62,7 @@ def application(look: Look, *, token: str | None = None) -> FastAPI:
     app.state.streams = streams
 
     app.router.routes.extend(pages.routes())
-    app.include_router(routes(look, Changes(look)), responses=PROBLEMS)
+    app.include_router(routes(look), responses=PROBLEMS)
     tell_failures(app)
     # The last one is the outermost.
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)

@@ -1,0 +1,227 @@
+"""The JSON interface: one address for each thing there is to see."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from sensormend.errors import ConfigError, InputError
+from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
+from sensormend.views import faults as repairs
+from sensormend.views.atlas import Atlas, Moment, atlas, moment
+from sensormend.views.explanation import Explanation, explanation
+from sensormend.views.look import Look
+from sensormend.views.matrix import Matrix, matrix
+from sensormend.views.neighbours import Neighbours, neighbours
+from sensormend.views.network import Network, network
+from sensormend.views.sensors import Order, SensorPage, SensorView, sensor, sensors
+from sensormend.views.series import Series, series
+from sensormend.web.models import as_json, model_of
+
+__all__ = ["routes"]
+
+LOOK_AGAIN, PING = 0.5, 10.0
+"""Seconds between two looks for news, and between two words to whoever listens."""
+
+MOST_LINES = 50_000
+"""Of a download."""
+
+State = Literal["", "sound", "suspect", "faulty", "silent", "not evaluated", "nothing"]
+Words = Annotated[str, Query(max_length=200)]
+Name = Annotated[str, Query(min_length=1, max_length=500, description="The name of a sensor, exactly.")]
+Variable = Annotated[
+    str | None, Query(max_length=200, description="What is measured; where it is left out, all or the first one.")
+]
+Time = Annotated[
+    str | None, Query(max_length=40, description="ISO 8601, UTC where no zone is said.", examples=["2024-03-01T05:00"])
+]
+Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Where the page begins.")]
+
+
+def routes(look: Look) -> APIRouter:
+    """Return the addresses under which an OUT is told."""
+
+    def fresh() -> None:
+        look.refresh()
+
+    api = APIRouter(prefix="/api", dependencies=[Depends(fresh)])
+
+    def described(kind: type, **more: Any) -> dict[str, Any]:
+        return {"response_model": model_of(kind), "response_class": Response, **more}
+
+    @api.get("/network", **described(Network))
+    def get_network() -> Response:
+        """Return what the network is like now."""
+        return _json(network(look))
+
+    @api.get("/matrix", **described(Matrix))
+    def get_matrix(
+        variable: Variable = None,
+        start: Annotated[Time, Query(alias="from")] = None,
+        end: Annotated[Time, Query(alias="to")] = None,
+        sort: Literal["trouble", "name"] = "trouble",
+        search: Words = "",
+        state: State = "",
+        offset: Offset = 0,
+        limit: Annotated[int, Query(ge=1, le=2000)] = 200,
+    ) -> Response:
+        """Return how every sensor was on every day, a letter each; the last year by default."""
+        return _json(
+            matrix(look, variable=variable, start=_time("from", start), end=_time("to", end), sort=sort, search=search,
+                   state=state, offset=offset, limit=limit)
+        )  # fmt: skip
+
+    @api.get("/places", **described(Atlas))
+    def get_places() -> Response:
+        """Return the map: where sensors stand, and their Voronoi cells."""
+        return _json(atlas(look))
+
+    @api.get("/moment", **described(Moment))
+    def get_moment(time: Time = None, variable: Variable = None) -> Response:
+        """Return what every sensor on the map says in the slot of a time; the latest by default."""
+        return _json(moment(look, _time("time", time), variable))
+
+    @api.get("/sensors", **described(SensorPage))
+    def get_sensors(
+        search: Words = "",
+        state: State = "",
+        variable: Variable = None,
+        sort: Order = "trouble",
+        offset: Offset = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    ) -> Response:
+        """Return the sensors, those with most trouble first by default."""
+        return _json(
+            sensors(look, search=search, state=state, variable=variable, sort=sort, offset=offset, limit=limit)
+        )
+
+    @api.get("/sensor", **described(SensorView))
+    def get_sensor(name: Annotated[Name, Query(alias="sensor")], variable: Variable = None) -> Response:
+        """Return one sensor: how it is, and its figures."""
+        return _json(sensor(look, name, variable))
+
+    @api.get("/series", **described(Series))
+    def get_series(
+        name: Annotated[Name, Query(alias="sensor")],
+        variable: Variable = None,
+        start: Annotated[Time, Query(alias="from")] = None,
+        end: Annotated[Time, Query(alias="to")] = None,
+        points: Annotated[int, Query(ge=2, le=10_000)] = 2000,
+    ) -> Response:
+        """Return one sensor over time; the last 30 days by default, 400 days at most."""
+        return _json(series(look, name, variable, _time("from", start), _time("to", end), points))
+
+    @api.get("/neighbours", **described(Neighbours))
+    def get_neighbours(
+        name: Annotated[Name, Query(alias="sensor")], variable: Variable = None, at: Time = None
+    ) -> Response:
+        """Return the sensors that are most like one, by the days before a time."""
+        return _json(neighbours(look, name, variable, _time("at", at)))
+
+    @api.get("/explain", **described(Explanation))
+    def get_explanation(
+        name: Annotated[Name, Query(alias="sensor")],
+        time: Annotated[str, Query(max_length=40, description="ISO 8601, UTC where no zone is said.")],
+        variable: Variable = None,
+    ) -> Response:
+        """Say why the reading of a sensor at a time has its flag."""
+        found = _time("time", time)
+        assert found is not None
+        return _json(explanation(look, name, found, variable))
+
+    def filters(
+        search: Words = "",
+        name: Annotated[str | None, Query(alias="sensor", max_length=500)] = None,
+        reason: Words = "",
+        variable: Variable = None,
+        state: repairs.Which = "all",
+        start: Annotated[Time, Query(alias="from")] = None,
+        end: Annotated[Time, Query(alias="to")] = None,
+        sort: repairs.Order = "from",
+        order: Literal["asc", "desc"] = "desc",
+    ) -> dict[str, Any]:
+        return {
+            "search": search, "sensor": name, "reason": reason, "variable": variable, "state": state,
+            "start": _time("from", start), "end": _time("to", end), "sort": sort, "order": order,
+        }  # fmt: skip
+
+    @api.get("/faults", **described(repairs.FaultPage))
+    def get_faults(
+        chosen: Annotated[dict[str, Any], Depends(filters)],
+        offset: Offset = 0,
+        limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    ) -> Response:
+        """Return what is to be repaired, and what was wrong before; the newest first by default."""
+        return _json(repairs.faults(look, **chosen, offset=offset, limit=limit))
+
+    @api.get(
+        "/faults.csv",
+        response_class=Response,
+        responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
+    )
+    def get_faults_table(chosen: Annotated[dict[str, Any], Depends(filters)]) -> Response:
+        """Return the same as a table to download, its first 50,000 lines."""
+        found = repairs.faults(look, **chosen, limit=MOST_LINES).items
+        lines = (
+            (_harmless(one.sensor), _harmless(one.variable), one.start, one.end, one.reason, one.score,
+             _harmless(one.sentence))
+            for one in found
+        )  # fmt: skip
+        text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
+        headers = {"Content-Disposition": 'attachment; filename="faults.csv"'}
+        return Response(text.encode("utf-8", "replace"), media_type="text/csv; charset=utf-8", headers=headers)
+
+    @api.get(
+        "/events",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "news"}},
+    )
+    async def get_events(request: Request) -> StreamingResponse:
+        """Tell what changes as it changes: `hello`, then `changed` with what, and `ping` now and then."""
+        return StreamingResponse(_news(look, request), media_type="text/event-stream")
+
+    return api
+
+
+async def _news(look: Look, request: Request) -> AsyncIterator[str]:
+    seen, silence = look.version, 0.0
+    yield _event("hello", {"version": seen})
+    while not await request.is_disconnected():
+        await asyncio.sleep(LOOK_AGAIN)
+        await run_in_threadpool(look.refresh)
+        what, now = look.since(seen), look.version
+        silence += LOOK_AGAIN
+        if what:
+            yield _event("changed", {"version": now, "what": what})
+            seen, silence = now, 0.0
+        elif silence >= PING:
+            yield _event("ping", {"version": now})
+            silence = 0.0
+
+
+def _json(result: object) -> Response:
+    return Response(as_json(result), media_type="application/json")
+
+
+def _event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def _time(name: str, said: str | None) -> int | None:
+    if not said:
+        return None
+    try:
+        return time_of(said)
+    except (InputError, OverflowError) as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _harmless(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula: names come from whoever can send a reading."""
+    return f"'{text}" if text[:1] in "=+-@\t\r" and text else text

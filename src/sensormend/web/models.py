@@ -1,0 +1,71 @@
+"""Results as JSON, and what a description of the interface says about them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, Field, create_model
+
+__all__ = ["Problem", "as_json", "model_of"]
+
+NAMES = {"start": "from", "end": "to"}
+"""What fields are called in JSON, where Python does not let them be."""
+
+
+class Problem(BaseModel):
+    """What is wrong, in one line."""
+
+    detail: str
+
+
+def as_json(result: object) -> bytes:
+    """Write a result of a view.
+
+    Examples
+    --------
+    >>> from sensormend.views.series import Span
+    >>> as_json(Span(1.5, 2.0, "stuck", "faulty"))
+    b'{"from":1.5,"to":2.0,"word":"stuck","kind":"faulty"}'
+    """
+    return json.dumps(_plain(result), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(
+        "utf-8", "replace"
+    )
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {NAMES.get(name, name): _plain(getattr(value, name)) for name in _names(type(value))}
+    # Columns are lists of thousands of numbers: only lists of results are gone through.
+    if isinstance(value, list) and value and is_dataclass(value[0]):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+@lru_cache(maxsize=64)
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(entry.name for entry in fields(kind))
+
+
+@lru_cache(maxsize=64)
+def model_of(kind: type) -> type[BaseModel]:
+    """Return a description of a result for OpenAPI: the same names and types as JSON has them."""
+    hints = get_type_hints(kind)
+    described: dict[str, Any] = {name: (_described(hints[name]), Field(alias=NAMES.get(name))) for name in _names(kind)}
+    return create_model(kind.__name__, __doc__=_first_line(kind), **described)
+
+
+def _described(hint: Any) -> Any:
+    if is_dataclass(hint) and isinstance(hint, type):
+        return model_of(hint)
+    if get_origin(hint) is list and is_dataclass(get_args(hint)[0]):
+        return list[model_of(get_args(hint)[0])]  # type: ignore[misc]
+    return hint
+
+
+def _first_line(kind: type) -> str:
+    lines: Iterator[str] = iter((kind.__doc__ or "").strip().splitlines())
+    return next(lines, "")
