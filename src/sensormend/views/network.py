@@ -85,7 +85,7 @@ def network(look: Look) -> Network:
     final = look.final()
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
     later = later[later >= (final or 0)]
-    reached = provisional.reached if provisional is not None else None
+    times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
     return Network(
         name=look.name,
         sentence=_sentence(states, filled, days),
@@ -101,7 +101,7 @@ def network(look: Look) -> Network:
         interval=_interval(run),
         command=str(run.get("command", "")),
         live=look.live,
-        reached=utc(reached if reached is not None else final),
+        reached=utc(max(times, default=None)),
         updated=_time(run.get("updated") or run.get("finished")),
         provisional_from=utc(int(later.min())) if later.size else None,
         places=any(entry.latitude == entry.latitude for entry in look.summaries),

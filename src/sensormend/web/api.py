@@ -44,6 +44,23 @@ Time = Annotated[
 Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Where the page begins.")]
 
 
+def _filters(
+    search: Words = "",
+    name: Annotated[str | None, Query(alias="sensor", max_length=500)] = None,
+    reason: Words = "",
+    variable: Variable = None,
+    state: repairs.Which = "all",
+    start: Annotated[Time, Query(alias="from")] = None,
+    end: Annotated[Time, Query(alias="to")] = None,
+    sort: repairs.Order = "from",
+    order: Literal["asc", "desc"] = "desc",
+) -> dict[str, Any]:
+    return {
+        "search": search, "sensor": name, "reason": reason, "variable": variable, "state": state,
+        "start": _time("from", start), "end": _time("to", end), "sort": sort, "order": order,
+    }  # fmt: skip
+
+
 def routes(look: Look) -> APIRouter:
     """Return the addresses under which an OUT is told."""
 
@@ -135,25 +152,9 @@ def routes(look: Look) -> APIRouter:
         assert found is not None
         return _json(explanation(look, name, found, variable))
 
-    def filters(
-        search: Words = "",
-        name: Annotated[str | None, Query(alias="sensor", max_length=500)] = None,
-        reason: Words = "",
-        variable: Variable = None,
-        state: repairs.Which = "all",
-        start: Annotated[Time, Query(alias="from")] = None,
-        end: Annotated[Time, Query(alias="to")] = None,
-        sort: repairs.Order = "from",
-        order: Literal["asc", "desc"] = "desc",
-    ) -> dict[str, Any]:
-        return {
-            "search": search, "sensor": name, "reason": reason, "variable": variable, "state": state,
-            "start": _time("from", start), "end": _time("to", end), "sort": sort, "order": order,
-        }  # fmt: skip
-
     @api.get("/faults", **described(repairs.FaultPage))
     def get_faults(
-        chosen: Annotated[dict[str, Any], Depends(filters)],
+        chosen: Annotated[dict[str, Any], Depends(_filters)],
         offset: Offset = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
     ) -> Response:
@@ -165,7 +166,7 @@ def routes(look: Look) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
     )
-    def get_faults_table(chosen: Annotated[dict[str, Any], Depends(filters)]) -> Response:
+    def get_faults_table(chosen: Annotated[dict[str, Any], Depends(_filters)]) -> Response:
         """Return the same as a table to download, its first 50,000 lines."""
         found = repairs.faults(look, **chosen, limit=MOST_LINES).items
         lines = (
