@@ -34,7 +34,7 @@ export function controls(network, options, set) {
   const sort = element("select", { onchange: () => set({ sort: sort.value }) },
     element("option", { value: "trouble" }, "most trouble first"), element("option", { value: "name" }, "by name"));
   const variable = element("select", { onchange: () => set({ variable: variable.value }) },
-    network.variables.map((one) => element("option", { value: one }, one || "value")));
+    element("option", { value: "" }, "all"), network.variables.filter(Boolean).map((one) => element("option", { value: one }, one)));
   const spans = element("div", { class: "choices", role: "group", "aria-label": "How far back" });
   const only = button("", () => set({ state: "" }), { class: "button" });
   const field = (label, one) => element("label", { class: "field" }, label, one);
@@ -45,7 +45,7 @@ export function controls(network, options, set) {
   const show = (now) => {
     if (document.activeElement !== name) name.value = now.search;
     sort.value = now.sort;
-    variable.value = now.variable || network.variables[0];
+    variable.value = now.variable;
     only.hidden = !now.state;
     only.textContent = `only ${now.state} ×`;
     only.setAttribute("aria-label", `Only ${now.state} sensors are shown. Show all`);

@@ -36,10 +36,11 @@ export function inks(canvas) {
 }
 
 /** How wide the names at the left are, at most `most`. */
-export function labelWidth(canvas, rows, most) {
+export function labelWidth(canvas, data, most) {
   const brush = canvas.getContext("2d");
   brush.font = LABELS;
-  const longest = rows.filter(Boolean).map((row) => row.sensor).sort((one, other) => other.length - one.length).slice(0, 24);
+  const named = data.rows.map((_, row) => data.name(row)).filter(Boolean);
+  const longest = named.sort((one, other) => other.length - one.length).slice(0, 24);
   return Math.ceil(Math.min(most, Math.max(24, ...longest.map((name) => brush.measureText(name).width)) + 12));
 }
 
@@ -154,7 +155,7 @@ function names(brush, data, first, last, y, view, ink, strong) {
   for (let row = first; row <= last; row += 1) {
     brush.font = strong.includes(row) ? `600 ${LABELS}` : LABELS;
     brush.fillStyle = strong.includes(row) ? ink.ink : ink["ink-soft"];
-    const name = data.rows[row]?.sensor;
+    const name = data.name(row);
     brush.fillText(name === undefined ? "…" : fitted(brush, name, view.label - 10), 0, y(row) + view.row / 2);
   }
   brush.restore();

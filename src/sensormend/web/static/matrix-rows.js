@@ -1,6 +1,6 @@
 // The rows of the health matrix: fetched in pages as they come into view, the worst first.
 
-import { isoDay, moment } from "./format.js";
+import { isoDay, moment, seriesName } from "./format.js";
 
 const PAGE = 2000;
 const DAY = 86_400_000;
@@ -64,6 +64,12 @@ export class Rows {
       }
     }
     return came;
+  }
+
+  /** What a row is called; undefined where it has not come yet. Its variable is said only where rows differ in it. */
+  name(row) {
+    const one = this.rows[row];
+    return one && (this.query.variable ? one.sensor : seriesName(one.sensor, one.variable));
   }
 
   state(row, column) {

@@ -92,7 +92,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     beside.hidden = !tall;
     box.classList.toggle("matrix-tall", tall);
     const width = box.clientWidth - (tall ? BESIDE + 8 : 0);
-    view.label = labelWidth(canvas, data.rows, Math.min(180, box.clientWidth * 0.26));
+    view.label = labelWidth(canvas, data, Math.min(180, box.clientWidth * 0.26));
     const room = width - view.label;
     view.cell = Math.max(NARROWEST, Math.min(40, room / data.cells));
     const wider = view.label + data.cells * view.cell > width + 0.5;
@@ -111,8 +111,10 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   }
 
   function describe() {
-    const { sensors } = context.network;
-    const which = data.total === sensors ? plural(data.total, "sensor") : `${whole(data.total)} of ${plural(sensors, "sensor")}`;
+    const { sensors, variables } = context.network;
+    const which = variables.length > 1 && !options.variable
+      ? `${plural(data.total, "series", "series")} of ${plural(sensors, "sensor")}`
+      : data.total === sensors ? plural(data.total, "sensor") : `${whole(data.total)} of ${plural(sensors, "sensor")}`;
     const what = options.state ? `, ${options.state} now` : "";
     const columns = data.cellDays === 1 ? plural(data.cells, "day") : `${plural(data.cells, "column")} of ${data.cellDays} days`;
     line.textContent = `${which}${what}, ${columns}, ${options.sort === "name" ? "by name" : "most trouble first"}`;
@@ -177,8 +179,8 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
 
   function words(at) {
     const last = data.cellDays > 1 ? ` to ${day(new Date(data.day(at.column + 1).getTime() - 1))}` : "";
-    const changing = data.isProvisional(at.column) ? ", may still change" : "";
-    return [data.rows[at.row].sensor, `${day(data.day(at.column))}${last}`, data.state(at.row, at.column), changing];
+    const changing = data.isProvisional(at.column) ? "may still change" : "";
+    return [data.name(at.row), `${day(data.day(at.column))}${last}`, data.state(at.row, at.column), changing];
   }
 
   function point(at) {
@@ -186,7 +188,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     if (tip.hidden) return;
     const [sensor, date, state, changing] = words(at);
     tip.replaceChildren(element("strong", {}, sensor), element("div", {}, date),
-      state === "nothing" ? "no rows" : chip(state), changing);
+      state === "nothing" ? "no rows" : chip(state), changing && element("div", { class: "quiet" }, changing));
     const x = view.label + (at.column + 0.5) * view.cell - view.left;
     const y = AXIS + at.row * view.row - view.top;
     const right = x + 16 + tip.offsetWidth < box.clientWidth;
@@ -218,7 +220,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     if (!data.rows[cursor.row]) return;
     point(cursor);
     const [sensor, date, state, changing] = words(cursor);
-    said.textContent = `${sensor}, ${date}: ${state === "nothing" ? "no rows" : state}${changing}. Row ${cursor.row + 1} of ${data.total}.`;
+    said.textContent = `${sensor}, ${date}: ${state === "nothing" ? "no rows" : state}${changing && `, ${changing}`}. Row ${cursor.row + 1} of ${data.total}.`;
   }
 
   scroller.addEventListener("scroll", () => {

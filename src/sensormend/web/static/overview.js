@@ -61,8 +61,9 @@ export async function show(root, params, context) {
     const items = page.items.map((fault) => element("li", {},
       element("a", { href: sensorLink(fault.sensor, fault.variable) }, seriesName(fault.sensor, fault.variable)),
       chip(fault.reason === "silent" ? "silent" : "faulty", plainReason(fault.reason)),
-      element("span", { class: "quiet small attention-since", title: fault.sentence },
-        `since ${time(fault.from)}, ${span(fault.seconds)}${fault.sure ? `, ${fault.sure}` : ""}`)));
+      element("span", { class: "attention-since" },
+        `since ${time(fault.from)}, ${span(fault.seconds)}${fault.sure ? `, ${fault.sure}` : ""}`),
+      element("span", { class: "quiet attention-why" }, fault.sentence)));
     trouble.replaceChildren(
       element("div", { class: "section-head" }, element("h2", { id: "trouble-title" }, "Needs attention now"),
         page.total ? element("a", { class: "small", href: "#/faults?state=open" },
