@@ -19,6 +19,7 @@ from sensormend.bench.commands import bench, screen
 from sensormend.clean_command import clean, explain
 from sensormend.demo_command import demo
 from sensormend.errors import ConfigError, SensormendError
+from sensormend.report_command import report
 from sensormend.said import STDIN
 from sensormend.serve_command import serve
 from sensormend.watch_command import watch
@@ -34,6 +35,7 @@ app.command(demo)
 app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
 app.command(watch, usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
 app.command(serve, usage="Usage: sensormend serve OUT [OPTIONS]\n")
+app.command(report)
 app.command(explain)
 app.command(bench)
 

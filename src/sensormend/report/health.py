@@ -1,0 +1,141 @@
+"""Everybody on every day, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from sensormend.health import HEALTH
+from sensormend.readings import DAY
+from sensormend.report.html import Html, tag
+from sensormend.report.material import Material
+from sensormend.report.png import as_uri, palette_png
+from sensormend.report.style import NIGHT_STATES, STATES
+from sensormend.report.svg import Scale, rect_path, short, svg, text, time_ticks
+from sensormend.report.words import counted, span
+from sensormend.views.matrix import Line
+
+__all__ = ["health"]
+
+MOST_LABELLED, WORST = 60, 40
+"""So many lines have names; of more, the worst have, and all are squeezed into a picture."""
+
+WORDS = {
+    "sound": "every reading good",
+    "filled": "gaps or single wrong values, filled",
+    "suspect": "doubtful, kept as it came",
+    "faulty": "wrong, replaced by estimates",
+    "silent": "nothing came, all of it estimated",
+    "not evaluated": "nobody could judge it",
+}
+LETTERS = {"s": "sound", "f": "filled", "u": "suspect", "x": "faulty", "o": "silent", "n": "not evaluated"}
+WIDTH, LABELS, SAYS, LINE, TOP = 960.0, 130.0, 150.0, 13.0, 22.0
+LONGEST_LABEL = 22
+
+
+def health(material: Material) -> Html:
+    """Return the section."""
+    lines = material.matrix.rows
+    cell = material.matrix.cell_days
+    every = "day" if cell == 1 else f"{cell} days"
+    parts: list[str] = [
+        tag("h2", "How every sensor was on every day"),
+        tag("p", f"One line per sensor{' and variable' if material.several else ''}, one mark for every {every}, "
+            "those with most trouble at the end and over all come first."),
+        _legend(lines),
+    ]  # fmt: skip
+    if len(lines) > MOST_LABELLED:
+        parts += [tag("h3", f"All {len(lines):,}"), _squeezed(material), tag("h3", f"The worst {WORST} of them")]
+    shown = lines if len(lines) <= MOST_LABELLED else lines[:WORST]
+    parts.append(_labelled(material, shown))
+    return tag("section", *parts, id="health")
+
+
+def _legend(lines: Sequence[Line]) -> Html:
+    there = set().union(*(line.cells for line in lines))
+    keys = [
+        tag("li", tag("svg", tag("path", d="M0 0h13v8h-13z", class_=state.replace(" ", "-")), viewBox="0 0 13 8",
+                      aria_hidden="true"), tag("b", state), f": {WORDS[state]}")
+        for letter, state in LETTERS.items() if letter in there
+    ]  # fmt: skip
+    if "." in there:
+        keys.append(tag("li", tag("b", "blank"), ": not there yet, or not any more"))
+    return tag("ul", *keys, class_="key")
+
+
+def _squeezed(material: Material) -> Html:
+    """Return all lines as an image of one pixel per cell."""
+    letters = [".", *LETTERS]
+    code = np.zeros(256, np.uint8)
+    code[[ord(letter) for letter in letters]] = range(len(letters))
+    cells = code[np.frombuffer("".join(line.cells for line in material.matrix.rows).encode("ascii"), np.uint8)]
+    cells = cells.reshape(len(material.matrix.rows), material.matrix.cells)
+    light, dark = (
+        as_uri(palette_png(cells, [page, *(colours[state] for state in HEALTH_ORDER)]))
+        for page, colours in (("#ffffff", STATES), ("#14181d", NIGHT_STATES))
+    )
+    says = f"{counted(cells.shape[0], 'line')} of {counted(cells.shape[1], 'mark')}, one colour for each state"
+    # A line of the image is at least a third of a pixel; a column as wide as the page lets it be.
+    height = int(np.clip(cells.shape[0] / 2, 120, 720))
+    picture = tag(
+        "picture",
+        tag("source", srcset=dark, media="screen and (prefers-color-scheme: dark)"),
+        tag("img", src=light, alt=says, width=cells.shape[1], height=height, class_="pixels",
+            style=f"height:{height}px"),
+    )  # fmt: skip
+    shown = span(material.start // DAY * DAY, -(-material.end // DAY) * DAY)
+    return tag("figure", picture, tag("figcaption", f"From left to right: {shown}. From top to bottom: most trouble "
+                                      "to least."))  # fmt: skip
+
+
+HEALTH_ORDER = tuple(LETTERS.values())
+assert set(HEALTH_ORDER) == set(HEALTH)
+
+
+def _labelled(material: Material, lines: Sequence[Line]) -> Html:
+    """Return lines with names, and with what they add up to."""
+    cells, first = material.matrix.cells, int(np.datetime64(material.matrix.start, "D").astype(np.int64)) * DAY
+    length = material.matrix.cell_days * DAY
+    scale = Scale(0, cells, LABELS, WIDTH - SAYS)
+    height = TOP + LINE * len(lines) + 4
+    paths: dict[str, list[str]] = {}
+    drawn: list[str] = []
+    for row, line in enumerate(lines):
+        y = TOP + LINE * row
+        for letter, begin, end in _runs(line.cells):
+            if letter in LETTERS:
+                left, right = scale.place(begin), scale.place(end)
+                paths.setdefault(LETTERS[letter], []).append(rect_path(left, y, right - left, LINE - 2))
+        label = f"{line.sensor} {line.variable}".strip()
+        cut = label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+        drawn.append(
+            tag("text", tag("title", label[:200]), cut, x=LABELS - 8, y=short(y + LINE - 4), text_anchor="end")
+        )
+        drawn.append(text(WIDTH - SAYS + 8, y + LINE - 4, _adds_up(line, material.matrix.cell_days), class_="soft"))
+    ticks = []
+    for time, word in time_ticks(first, first + cells * length):
+        x = scale.place((time - first) / length)
+        ticks += [tag("path", d=f"M{short(x)} {short(TOP - 5)}V{short(height - 4)}", class_="axis"),
+                  text(x + 3, TOP - 8, word, class_="soft")]  # fmt: skip
+    areas = [tag("path", d="".join(parts), class_=state.replace(" ", "-")) for state, parts in paths.items()]
+    says = f"Health of {counted(len(lines), 'sensor')} by days"
+    return tag("figure", tag("div", svg(WIDTH, height, *ticks, *areas, *drawn, says=says), class_="scroll"))
+
+
+def _adds_up(line: Line, days: int) -> str:
+    found = [
+        (line.cells.count(letter) * days, word) for letter, word in (("x", "faulty"), ("o", "silent"), ("u", "suspect"))
+    ]
+    said = [f"{count} {word}" for count, word in found if count]
+    if not said:
+        return "no day wrong"
+    first, _, word = said[0].partition(" ")
+    return ", ".join([f"{first} {'day' if first == '1' else 'days'} {word}", *said[1:]])
+
+
+def _runs(cells: str) -> list[tuple[str, int, int]]:
+    codes = np.frombuffer(cells.encode("ascii"), np.uint8)
+    edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(cells)] if cells else [0]
+    return [(cells[begin], begin, end) for begin, end in pairwise(edges)]

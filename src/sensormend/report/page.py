@@ -1,0 +1,88 @@
+"""The page as a whole: written beside its place, and there only when it is complete."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from sensormend.errors import ConfigError
+from sensormend.files import now, write_beside
+from sensormend.io.folder import meta_of
+from sensormend.report.courses import courses
+from sensormend.report.filling import filling
+from sensormend.report.ground import ground
+from sensormend.report.health import health
+from sensormend.report.html import Html, joined, tag
+from sensormend.report.limits import limits
+from sensormend.report.making import making
+from sensormend.report.material import Material, gathered
+from sensormend.report.opening import opening
+from sensormend.report.repairs import repairs
+from sensormend.report.style import STYLE
+from sensormend.views.look import Look
+
+__all__ = ["SECTIONS", "page", "write_report"]
+
+SECTIONS: tuple[tuple[str, str, Callable[[Material], Html | None]], ...] = (
+    ("repair", "What to repair", repairs),
+    ("health", "Every day", health),
+    ("map", "Map", ground),
+    ("worst", "The worst", courses),
+    ("filled", "What was filled", filling),
+    ("limits", "What not to use it for", limits),
+    ("made", "How it was made", making),
+)
+"""In the order in which a reader wants them."""
+
+
+def write_report(
+    out: str | os.PathLike[str],
+    to: str | os.PathLike[str] | None = None,
+    done: Callable[[float], None] | None = None,
+) -> Path:
+    """Write what an OUT has to say as one HTML file, and return where it is.
+
+    The file refers to nothing outside of itself: it can be mailed, opened without a network, and printed.
+
+    Parameters
+    ----------
+    out
+        What `clean` or `watch` wrote: a folder, or a single file.
+    to
+        The file to write; `report.html` in OUT, or in the `.meta` folder beside a single file, by default. One that
+        is there is replaced.
+    done
+        Is told how much is done, from 0 to 1.
+
+    Examples
+    --------
+    >>> from sensormend.report.page import write_report
+    >>> write_report("mended", "city.html")  # doctest: +SKIP
+    PosixPath('city.html')
+    """
+    target = Path(to) if to is not None else meta_of(Path(out).absolute()) / "report.html"
+    if target.is_dir():
+        raise ConfigError(f"{target} is a folder: name a file to write, like {target / 'report.html'}")
+    with Look(out) as look:
+        text = page(gathered(look, done))
+    with write_beside(target) as file:
+        file.write(text)
+    return target
+
+
+def page(material: Material) -> str:
+    """Return the page."""
+    parts = [(name, title, part) for name, title, make in SECTIONS if (part := make(material)) is not None]
+    head = opening(material, [(name, title) for name, title, _ in parts])
+    made = tag("footer", f"Written by sensormend on {now().replace('T', ' ').removesuffix('Z')[:16]} UTC.")
+    head_of_page = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{material.network.name[:120]}: report"),
+        tag("style", Html(STYLE)),
+    )
+    body = tag("body", head, tag("main", *(part for _, _, part in parts)), made)
+    return f"<!doctype html>\n{tag('html', head_of_page, joined([body]), lang='en')}\n"

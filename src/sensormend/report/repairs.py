@@ -1,0 +1,77 @@
+"""What to repair: what is wrong now, and who was wrong for longest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sensormend.report.html import Html, joined, name_of, table, tag
+from sensormend.report.material import Material, Trouble
+from sensormend.report.words import ADVICE, counted, date, moment, percent, reason_words
+from sensormend.sentences import how_long
+from sensormend.views.faults import how_sure
+from sensormend.views.now import Standing
+
+__all__ = ["repairs"]
+
+MOST_OPEN, MOST_TROUBLES = 100, 20
+
+
+def repairs(material: Material) -> Html:
+    """Return the section."""
+    return tag(
+        "section",
+        tag("h2", "What to repair"),
+        tag("h3", f"Wrong at the end, {moment(material.end)} UTC"),
+        _open(material, material.wrong_now()),
+        tag("h3", "Most trouble in all that time"),
+        _worst(material, material.troubles),
+        id="repair",
+    )
+
+
+def _open(material: Material, wrong: Sequence[Standing]) -> Html:
+    if not wrong:
+        return tag("p", "Nothing: no sensor was faulty or silent at the end.")
+    rows = []
+    for one in wrong[:MOST_OPEN]:
+        fault = material.open_fault(one)
+        reason = one.reason or ("silent" if one.state == "silent" else "")
+        said = fault.sentence if fault is not None else ""
+        rows.append([
+            name_of(one.sensor, one.variable),
+            date(one.since) if one.since is not None else "unknown",
+            reason_words(reason),
+            (how_sure(fault.score) if fault is not None else "") or "-",
+            joined([said, " " if said else "", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
+        ])  # fmt: skip
+    parts = [table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
+    if len(wrong) > MOST_OPEN:
+        parts.append(tag("p", f"{len(wrong) - MOST_OPEN:,} more are in faults.csv.", class_="note"))
+    parts.append(tag("p", "How sure: ", tag("b", "certain"), " is more than twice as far off as is usual at most, ",
+                     tag("b", "likely"), " is clearly past that limit, ", tag("b", "borderline"), " just past it. "
+                     "Silence needs no judgement.", class_="note"))  # fmt: skip
+    return joined(parts)
+
+
+def _worst(material: Material, troubles: Sequence[Trouble]) -> Html:
+    if not troubles:
+        return tag("p", "Nothing wrong was found, in no sensor and at no time.")
+    rows = []
+    for one in troubles[:MOST_TROUBLES]:
+        channel = material.counts.channels.get((one.sensor, one.variable))
+        longest = one.longest
+        wrong = ", ".join(reason_words(reason) for reason, _ in one.reasons.most_common() if reason != "silent")
+        rows.append([
+            name_of(one.sensor, one.variable),
+            how_long(one.faulty) if one.faulty else "-",
+            how_long(one.silent) if one.silent else "-",
+            percent(channel.estimated, channel.rows) if channel else "-",
+            wrong or "silent",
+            f"{date(longest.start)}: {longest.sentence}",
+        ])  # fmt: skip
+    header = ("sensor", "faulty for", "silent for", "estimated", "reasons", "the longest of it")
+    rest = len(troubles) - MOST_TROUBLES
+    more = f" {counted(rest, 'more sensor')} had some; faults.csv lists all of it." if rest > 0 else ""
+    said = (f"{counted(len(material.look.faults), 'fault')} at {counted(len(troubles), 'sensor')}"
+            f"{' and variable' if material.several else ''}, the longest first.{more}")  # fmt: skip
+    return joined([tag("p", said), table(header, rows, numbers=(3,), wide=5)])

@@ -1,0 +1,165 @@
+"""Drawing by hand: scales, ticks and paths, as short as a pixel allows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND, IntArray
+from sensormend.recovery import FloatArray
+from sensormend.report.html import Html, tag
+from sensormend.report.words import MONTHS
+
+__all__ = ["Scale", "band", "line", "rect_path", "short", "svg", "text", "time_ticks", "value_ticks"]
+
+STEPS = (SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY,
+         7 * DAY, 14 * DAY)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Values to places: what is `low` is drawn at `start`, what is `high` at `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: FloatArray) -> FloatArray:
+        """Return where values are drawn."""
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def place(self, value: float) -> float:
+        """Return where one value is drawn."""
+        return float(self.at(np.float64(value)))  # type: ignore[arg-type]
+
+
+def short(value: float) -> str:
+    """Write a place to a tenth of a pixel, without what can be left out.
+
+    Examples
+    --------
+    >>> short(12.04), short(-0.04), short(3.26)
+    ('12', '0', '3.3')
+    """
+    text = f"{value:.1f}"
+    return "0" if text == "-0.0" else text.removesuffix(".0")
+
+
+def line(x: FloatArray, y: FloatArray) -> str:
+    """Return the path through points, with a hole where one is NaN; a point alone is a dot.
+
+    Points that share a tenth of a pixel with the one before are left out, and those on a straight way between two.
+    """
+    parts: list[str] = []
+    for run in _runs(np.isfinite(x) & np.isfinite(y)):
+        across, down = np.round(x[run] * 10).astype(np.int64), np.round(y[run] * 10).astype(np.int64)
+        keep = _bends(across, down)
+        across, down = across[keep], down[keep]
+        parts.append(f"M{_tenths(across[0])} {_tenths(down[0])}")
+        if across.size == 1:
+            parts.append("h0")
+        parts += [f"l{_tenths(right)} {_tenths(lower)}" for right, lower in zip(
+            np.diff(across).tolist(), np.diff(down).tolist(), strict=True)]  # fmt: skip
+    return "".join(parts)
+
+
+def band(x: FloatArray, lower: FloatArray, upper: FloatArray, half: float = 0.0) -> str:
+    """Return the area between two lines; `half` a slot is added before and after each stretch."""
+    parts = []
+    for run in _runs(np.isfinite(x) & np.isfinite(lower) & np.isfinite(upper)):
+        place = x[run]
+        across = np.concatenate([[place[0] - half], place, [place[-1] + half]])
+        edges = [np.concatenate([[edge[run][0]], edge[run], [edge[run][-1]]]) for edge in (lower, upper)]
+        outline = line(np.concatenate([across, across[::-1]]), np.concatenate([edges[0], edges[1][::-1]]))
+        parts.append(f"{outline}z")
+    return "".join(parts)
+
+
+def rect_path(x: float, y: float, width: float, height: float) -> str:
+    """Return a rectangle as a part of a path."""
+    return f"M{short(x)} {short(y)}h{short(width)}v{short(height)}h{short(-width)}z"
+
+
+def _tenths(value: int) -> str:
+    return short(value / 10)
+
+
+def _runs(there: FloatArray | np.ndarray) -> list[slice]:  # type: ignore[type-arg]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
+    return [slice(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
+
+
+def _bends(x: IntArray, y: IntArray) -> IntArray:
+    """Return which points a path needs."""
+    keep = np.concatenate([[True], (np.diff(x) != 0) | (np.diff(y) != 0)])
+    places = np.flatnonzero(keep)
+    if places.size < 3:
+        return places
+    ahead, below = np.diff(x[places]), np.diff(y[places])
+    turn = (ahead[:-1] * below[1:] != below[:-1] * ahead[1:]) | (ahead[:-1] * ahead[1:] + below[:-1] * below[1:] < 0)
+    return places[np.concatenate([[True], turn, [True]])]
+
+
+def value_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Return round values between two.
+
+    Examples
+    --------
+    >>> value_ticks(-3.2, 17.9)
+    [0.0, 5.0, 10.0, 15.0]
+    """
+    size = (high - low) / max(most - 1, 1)
+    power = 10.0 ** math.floor(math.log10(size))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= size * 0.999)
+    return [float(f"{number * step:.12g}") for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def time_ticks(start: int, end: int, most: int = 8) -> list[tuple[int, str]]:
+    """Return times between two, microseconds, with what to write there.
+
+    Examples
+    --------
+    >>> [word for _, word in time_ticks(0, 10 * DAY)]
+    ['1 Jan 1970', '3 Jan', '5 Jan', '7 Jan', '9 Jan']
+    """
+    step = next((step for step in STEPS if (end - start) / step <= most), None)
+    if step is None:
+        months = np.arange(np.datetime64(start, "us").astype("datetime64[M]"),
+                           np.datetime64(end, "us").astype("datetime64[M]") + 1)  # fmt: skip
+        apart = next((every for every in (1, 2, 3, 6, 12, 24, 60) if months.size / every <= most), 120)
+        times = [int(month.astype("datetime64[us]").astype(np.int64)) for month in months
+                 if int(month.astype(np.int64)) % apart == 0]  # fmt: skip
+    else:
+        # From the first day on: multiples of a week since 1970 are Thursdays, which nobody expects.
+        begin = start // DAY * DAY if step >= DAY else 0
+        times = [begin + number * step for number in range((start - begin) // step, (end - begin) // step + 1)]
+    found: list[tuple[int, str]] = []
+    year = ""
+    for time in (time for time in times if start <= time < end):
+        exact = str(np.datetime64(time, "us").astype("datetime64[s]"))
+        day = f"{int(exact[8:10])} {MONTHS[int(exact[5:7]) - 1][:3]}"
+        clock = exact[11:] if step and step < MINUTE else exact[11:16]
+        if step is None:
+            word = day.split()[1] + (f" {exact[:4]}" if exact[:4] != year else "")
+        elif time % DAY and found:
+            word = clock
+        else:
+            word = day + (f" {exact[:4]}" if exact[:4] != year else "") + (f", {clock}" if time % DAY else "")
+        year = exact[:4]
+        found.append((time, word))
+    return found
+
+
+def text(x: float, y: float, words: str, *, at: str = "start", class_: str | None = None) -> Html:
+    """Return a text; `at` says which of its ends is meant."""
+    return tag("text", words, x=short(x), y=short(y), text_anchor=None if at == "start" else at, class_=class_)
+
+
+def svg(width: float, height: float, *children: str, says: str, class_: str | None = None) -> Html:
+    """Return a picture, with what it shows for those who do not see it."""
+    return tag(
+        "svg", *children, viewBox=f"0 0 {short(width)} {short(height)}", role="img", aria_label=says, class_=class_
+    )

@@ -1,0 +1,144 @@
+"""How figures and times are said on the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sensormend.flags import REASONS
+from sensormend.health import PLAIN_REASONS
+from sensormend.readings import DAY
+from sensormend.sentences import how_long
+
+__all__ = ["ADVICE", "counted", "date", "lasting", "listed", "moment", "percent", "reason_words", "span", "spread"]
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+ADVICE = {
+    "stuck": "Look whether it is frozen, blocked or no longer connected, then restart or replace it.",
+    "noisy": "Check the cable, the supply and the mounting; a loose contact looks like this.",
+    "drifting": "Clean it and compare it with a reference; then calibrate or replace it.",
+    "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
+    "gain": "Check its range and scaling, then calibrate it.",
+    "implausible": "Check the wiring and what the logger takes for its unit.",
+    "spike": "Single wrong values: check the contact and the transmission if they become more.",
+    "silent": "Check the supply and the connection.",
+}
+"""What to do about each reason."""
+
+
+def reason_words(reason: str) -> str:
+    """Return a reason as a person says it."""
+    return PLAIN_REASONS.get(reason, reason) if reason in REASONS and reason else "faulty"
+
+
+def date(time: int, *, year: bool = True) -> str:
+    """Return the date of a time.
+
+    Examples
+    --------
+    >>> date(1_709_251_200_000_000)
+    '1 March 2024'
+    """
+    whole, month, day = str(np.datetime64(time, "us").astype("datetime64[D]")).rsplit("-", 2)
+    return f"{int(day)} {MONTHS[int(month) - 1]}{f' {whole}' if year else ''}"
+
+
+def moment(time: int) -> str:
+    """Return a time to the minute.
+
+    Examples
+    --------
+    >>> moment(1_709_251_200_000_000 + 5 * HOUR)
+    '1 March 2024, 05:00'
+    """
+    return f"{date(time)}, {str(np.datetime64(time, 'us').astype('datetime64[m]'))[-5:]}"
+
+
+def span(start: int, end: int) -> str:
+    """Return from when to when; `end` itself is left out.
+
+    Examples
+    --------
+    >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 3 * DAY)
+    '1 to 3 March 2024'
+    >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 5 * HOUR)
+    '1 March 2024, 00:00 to 05:00'
+    """
+    if start % DAY or end % DAY:
+        same = start // DAY == (end - 1) // DAY
+        return f"{moment(start)} to {moment(end)[-5:] if same else moment(end)}"
+    last = end - DAY
+    if last <= start:
+        return date(start)
+    first, second = date(start).split(" "), date(last).split(" ")
+    kept = 1 if first[1:] == second[1:] else 2 if first[2] == second[2] else 3
+    return f"{' '.join(first[:kept])} to {' '.join(second)}"
+
+
+def lasting(slots: int, step: int) -> str:
+    """Say how long so many slots are."""
+    return how_long(slots * step) if slots else "nothing"
+
+
+def percent(part: float, whole: float = 1.0) -> str:
+    """Say a share; what is there is never said to be nothing, and what is lacking never to be all.
+
+    Examples
+    --------
+    >>> percent(1, 3), percent(1, 3000), percent(0), percent(0.9999), percent(1)
+    ('33 %', 'under 0.1 %', '0 %', 'over 99.9 %', '100 %')
+    """
+    share = part / whole if whole else 0.0
+    if not math.isfinite(share) or share <= 0:
+        return "0 %"
+    if share < 0.001:
+        return "under 0.1 %"
+    if 0.999 < share < 1:
+        return "over 99.9 %"
+    return (
+        f"{share:.0%}".replace("%", " %") if 0.1 <= share < 0.995 or share >= 1 else f"{share:.1%}".replace("%", " %")
+    )
+
+
+def spread(value: float) -> str:
+    """Write a width with the two or three digits that a person reads.
+
+    Examples
+    --------
+    >>> spread(1.2345), spread(0.0123), spread(1234.5)
+    ('1.2', '0.012', '1234')
+    """
+    if not math.isfinite(value) or not value:
+        return "0" if value == 0 else "unknown"
+    digits = max(0, 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{min(digits, 8)}f}"
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return so many of something.
+
+    Examples
+    --------
+    >>> counted(1, "sensor"), counted(2000, "sensor")
+    ('1 sensor', '2,000 sensors')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(words: Sequence[str], most: int = 6) -> str:
+    """Return words in a row.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"]), listed(["a", "b", "c"], most=2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most:,} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
