@@ -6,20 +6,14 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.web.guard import problem
+from sensormend.web.models import Problem
 
-__all__ = ["PROBLEMS", "Problem", "tell_failures"]
-
-
-class Problem(BaseModel):
-    """What is wrong, in one line."""
-
-    detail: str
+__all__ = ["PROBLEMS", "tell_failures"]
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
