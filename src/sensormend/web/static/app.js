@@ -13,7 +13,7 @@
 import { access, address, get, resume } from "./api.js";
 import { element } from "./elements.js";
 import { search } from "./find.js";
-import { clock, day } from "./format.js";
+import { clock, day, time } from "./format.js";
 import { follow } from "./live.js";
 
 const VIEWS = {
@@ -141,14 +141,18 @@ function tell(latest) {
   state();
 }
 
+function standing() {
+  if (lost !== null) return ["lost", "connection lost, trying again"];
+  if (network === null) return ["waiting", "connecting"];
+  if (network.live) return ["live", network.reached ? `live, ${clock(network.reached)} network time` : "live"];
+  if (!network.first) return ["still", "nothing in it yet"];
+  // A watch that is not at work may have died: that must not look like an archive that is complete.
+  if (network.command === "watch") return ["still", `no watch is running, readings to ${time(network.last)}`];
+  return ["still", `finished archive, ${day(network.first)} to ${day(network.last)}`];
+}
+
 function state() {
-  const [kind, words] = lost !== null
-    ? ["lost", "connection lost, trying again"]
-    : network === null
-      ? ["waiting", "connecting"]
-      : network.live
-        ? ["live", network.reached ? `live, ${clock(network.reached)} network time` : "live"]
-        : ["still", network.first ? `finished archive, ${day(network.first)} to ${day(network.last)}` : "nothing in it yet"];
+  const [kind, words] = standing();
   by("live").dataset.live = kind;
   // The line is read aloud when it changes: only a new state is news, each new minute is not.
   by("live").setAttribute("aria-live", kind === "live" ? "off" : "polite");

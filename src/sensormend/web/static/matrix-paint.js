@@ -109,28 +109,35 @@ function stretches(data, first, last, from, to) {
 function markAll(brush, state, boxes, edge, y, view, ink) {
   if (state === "silent") {
     brush.fillStyle = ink["mark-silent"];
-    for (const [row, start, end] of boxes) {
-      const [left, width] = [edge(start), edge(end) - edge(start)];
-      if (width >= MARKED) brush.fillRect(left + 2, y(row) + (view.row - 1) / 2 - 0.75, width - 4, 1.5);
-    }
+    each(boxes, edge, view, (row, left, width) => {
+      const dash = view.cell >= 6 ? Math.max(3, width * 0.4) : width - 4;
+      brush.fillRect(left + (width - dash) / 2, y(row) + (view.row - 1) / 2 - 0.75, dash, 1.5);
+    });
   } else if (state === "suspect") {
     brush.fillStyle = ink["mark-suspect"];
     brush.beginPath();
-    for (const [row, start, end] of boxes) {
-      const each = view.cell >= MARKED ? 1 : end - start;
-      for (let column = start; column < end; column += each) {
-        const [left, right] = [edge(column), edge(column + each) - (view.cell >= 6 ? 1 : 0)];
-        if (right - left < MARKED - 1) continue;
-        brush.moveTo((left + right) / 2 + 1.5, y(row) + (view.row - 1) / 2);
-        brush.arc((left + right) / 2, y(row) + (view.row - 1) / 2, 1.5, 0, 7);
-      }
-    }
+    each(boxes, edge, view, (row, left, width) => {
+      brush.moveTo(left + width / 2 + 1.5, y(row) + (view.row - 1) / 2);
+      brush.arc(left + width / 2, y(row) + (view.row - 1) / 2, 1.5, 0, 7);
+    });
     brush.fill();
   } else if (state === "faulty") {
     brush.fillStyle = ink.marks.faulty;
     for (const [row, start, end] of boxes) {
       const [left, width] = [edge(start), edge(end) - edge(start)];
       if (width >= MARKED) brush.fillRect(left, y(row), width, view.row - 1);
+    }
+  }
+}
+
+/** Go through the cells of boxes, or the boxes themselves where cells are too small for a mark. */
+function each(boxes, edge, view, act) {
+  const apart = view.cell >= 6 ? 1 : 0;
+  for (const [row, start, end] of boxes) {
+    const step = view.cell >= MARKED ? 1 : end - start;
+    for (let column = start; column < end; column += step) {
+      const [left, right] = [edge(column), edge(column + step) - apart];
+      if (right - left >= MARKED - 1) act(row, left, right - left);
     }
   }
 }

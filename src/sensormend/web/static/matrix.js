@@ -6,7 +6,7 @@ import { controls, spanStart } from "./matrix-controls.js";
 import { AXIS, inks, labelWidth, paint, paintAll } from "./matrix-paint.js";
 import { Rows } from "./matrix-rows.js";
 import { perFrame } from "./pace.js";
-import { chip, mark, onTheme } from "./palette.js";
+import { STATES, chip, mark, onTheme } from "./palette.js";
 
 const NARROWEST = 2;
 const BESIDE = 40;
@@ -24,7 +24,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   const view = { width: 0, height: 0, left: 0, top: 0, label: 60, cell: 4, row: touch ? 22 : 18 };
   const options = {
     search: params.get("search") ?? "", sort: params.get("sort") === "name" ? "name" : "trouble",
-    state: params.get("state") ?? "", variable: params.get("variable") ?? "",
+    state: STATES.includes(params.get("state")) ? params.get("state") : "", variable: params.get("variable") ?? "",
     span: params.get("span") ?? (innerWidth < 700 ? "90" : "365"),
   };
   const canvas = element("canvas", { class: "matrix-canvas", "aria-hidden": "true" });
@@ -40,7 +40,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   const said = element("p", { class: "hidden", role: "status" });
   const none = element("div", { class: "matrix-none", hidden: true },
     element("p", {}, "No sensor is like that."),
-    button("Show all sensors", () => set({ search: "", state: "" }), { class: "button" }));
+    button("Show all sensors", () => set({ search: "", state: "", variable: "" }), { class: "button" }));
   const box = element("div", { class: "matrix" }, scroller, beside, tip, none);
   const line = element("p", { class: "quiet small", role: "status" });
   const legend = element("ul", { class: "legend", "aria-label": "What the cells mean" });
@@ -56,6 +56,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   let ink = inks(canvas);
   let cursor = null;
   let hover = null;
+  let finger = false;
   let fresh = true;
   let refreshed = 0;
   let closed = false;
@@ -129,7 +130,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   }
 
   async function load() {
-    const at = cursor && data.rows[cursor.row] && { ...data.rows[cursor.row], day: data.day(cursor.column) };
+    const [at, over] = [cursor, hover].map((one) => one && data.rows[one.row] && { ...one, is: data.rows[one.row], day: data.day(Math.max(0, one.column)) });
     const { span, ...query } = options;
     box.setAttribute("aria-busy", "true");
     const newest = await data.load(
@@ -139,13 +140,14 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     refreshed = performance.now();
     box.removeAttribute("aria-busy");
     if (at) {
-      // The order may have changed: the cursor stays with its sensor.
-      const row = data.rows.findIndex((one) => one?.sensor === at.sensor && one.variable === at.variable);
+      // The order may have changed: the cursor stays with its sensor, wherever that is now.
+      const row = data.rows.findIndex((one) => same(one, at.is));
       const column = data.column(at.day);
       cursor = row >= 0 && column !== null ? { row, column } : null;
     }
-    hover = null;
-    tip.hidden = true;
+    hover = over && same(data.rows[over.row], over.is) && over.column < data.cells ? { row: over.row, column: over.column } : null;
+    if (hover) point(hover);
+    else if (!(cursor && scroller.matches(":focus-visible"))) tip.hidden = true;
     describe();
     layout();
   }
@@ -165,6 +167,10 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     } catch (error) {
       if (error.name !== "AbortError") context.say(`The matrix could not be read: ${error.message}.`, "error");
     }
+  }
+
+  function same(one, other) {
+    return one?.sensor === other.sensor && one?.variable === other.variable;
   }
 
   function cellAt(event) {
@@ -239,8 +245,9 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     point(at);
     draw();
   });
-  canvas.addEventListener("pointerleave", () => {
-    if (!hover) return;
+  canvas.addEventListener("pointerdown", (event) => { finger = event.pointerType === "touch"; });
+  canvas.addEventListener("pointerleave", (event) => {
+    if (!hover || event.pointerType === "touch") return;
     hover = null;
     tip.hidden = true;
     draw();
@@ -250,7 +257,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     if (!at) return;
     // A finger has no hover: the first tap shows, the second one on the same cell opens.
     const again = hover?.row === at.row && hover?.column === at.column;
-    if (event.pointerType !== "touch" || again || at.column < 0) return open(at);
+    if (!finger || again || at.column < 0) return open(at);
     hover = at;
     point(at);
     draw();

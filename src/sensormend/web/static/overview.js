@@ -24,7 +24,7 @@ export async function show(root, params, context) {
     element("section", { class: "section" }, element("div", {}, sentence, notes), tiles),
     matrixRoot, element("div", { class: "lower" }, trouble, mapRoot),
   );
-  let state = params.get("state") ?? "";
+  let state = FIGURES.includes(params.get("state")) ? params.get("state") : "";
   let map = null;
   let mapping = false;
 
@@ -97,11 +97,12 @@ export async function show(root, params, context) {
     state = event.detail.state;
     head(context.network);
   });
-  const lower = Promise.all([attention(), places(network)]);
-  lower.catch(() => {});
+  const listed = attention();
+  listed.catch(() => {});
   matrix = await mountMatrix(matrixRoot, context, params);
   try {
-    await lower;
+    // The map is further down: it comes last, so that the matrix need not share the server with it.
+    await Promise.all([listed, places(network)]);
   } catch (error) {
     matrix.close();
     throw error;
