@@ -137,6 +137,8 @@ class Server(Closing):
 
 def _listening(host: str, port: int, token: str | None) -> socket.socket:
     """Return a socket at a place that nobody else has, and that may be shown without a token or has one."""
+    if not 0 <= port <= 65_535:
+        raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: a port is 0 to 65535")
     try:
         places = socket.getaddrinfo(
             host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,0 +1,331 @@
+"""The server from its start to its end, and the two commands that start it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from raw_http import asked, said
+from sensormend import cli
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.live.opening import open_service
+from sensormend.live.settings import Settings
+from sensormend.web import guard, wire
+from sensormend.web.server import Server
+
+SERVE = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())"]
+
+
+@contextmanager
+def listening(address: str) -> Iterator[socket.socket]:
+    """Give a connection on which news come; its first is there."""
+    host, port = address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as line:
+        line.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n")
+        heard = b""
+        while b"event: hello" not in heard:
+            part = line.recv(4096)
+            assert part, heard
+            heard += part
+        assert b"text/event-stream" in heard
+        assert b"content-encoding" not in heard.lower(), "news wait for nobody, so they are not packed"
+        yield line
+
+
+def test_it_starts_answers_and_ends(city_out: Path) -> None:
+    before = threading.active_count()
+    with Server(city_out, port=0) as server:
+        server.start()
+        address = server.address
+        assert address == f"http://127.0.0.1:{server.port}"
+        assert httpx.get(f"{address}/api/network").json()["sensors"] > 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{address}/api/network")
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert threading.active_count() <= before
+    server.close()
+    with Server(city_out, port=server.port) as again:
+        again.start()
+
+
+def test_a_server_that_never_started_closes(city_out: Path) -> None:
+    with Server(city_out, port=0) as server:
+        port = server.port
+    with Server(city_out, port=port):
+        pass
+
+
+def test_it_ends_at_once_while_pages_listen(city_out: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Server(city_out, port=0) as server:
+        server.start()
+        with listening(server.address) as one, listening(server.address) as other:
+            began = time.monotonic()
+            server.close()
+            assert time.monotonic() - began < 1.5
+            for line in (one, other):
+                rest = b""
+                while part := line.recv(4096):
+                    rest += part
+                assert rest.endswith(b"0\r\n\r\n"), "told that it is over, not cut off"
+    assert not caplog.records
+
+
+def test_a_request_while_it_ends_is_answered(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sensormend.web import pages
+
+    asked_for, go_on = threading.Event(), threading.Event()
+    real = pages.Pages.answer
+
+    def slow(self: pages.Pages, request: object, name: str) -> object:
+        asked_for.set()
+        go_on.wait(10)
+        return real(self, request, name)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pages.Pages, "answer", slow)
+    with Server(city_out, port=0) as server:
+        server.start()
+        told: list[int] = []
+        asking = threading.Thread(target=lambda: told.append(asked(server.address, "/docs").status))
+        asking.start()
+        assert asked_for.wait(10)
+        closing = threading.Thread(target=server.close)
+        closing.start()
+        time.sleep(0.3)
+        go_on.set()
+        asking.join(10)
+        closing.join(10)
+        assert told == [200]
+
+
+def test_who_listens_is_let_go_when_they_leave(city_out: Path) -> None:
+    with Server(city_out, port=0) as server:
+        server.start()
+        streams = server._wire._streams
+        with listening(server.address):
+            assert len(streams._tasks) == 1
+        deadline = time.monotonic() + 10
+        while streams._tasks and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not streams._tasks
+
+
+def test_not_everybody_may_listen_at_once(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MOST_STREAMS", 1)
+    with Server(city_out, port=0) as server:
+        server.start()
+        with listening(server.address):
+            answer = asked(server.address, "/api/events")
+            assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+            assert httpx.get(f"{server.address}/api/network").status_code == 200
+
+
+def test_too_much_at_once_is_told(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "MOST", 0)
+    with Server(city_out, port=0) as server:
+        server.start()
+        answer = asked(server.address, "/api/network")
+        assert (answer.status, answer.body) == (503, b'{"detail":"too much at once"}')
+        assert "content-security-policy" in answer.headers
+
+
+def test_a_request_that_never_ends_is_hung_up_on(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "SLOWEST", 0.3)
+    with Server(city_out, port=0) as server:
+        server.start()
+        began = time.monotonic()
+        assert said(server.address, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").status == 0
+        assert said(server.address, b"").status == 0
+        assert time.monotonic() - began < 5
+        with listening(server.address) as line:
+            line.settimeout(0.8)
+            with pytest.raises(TimeoutError):
+                line.recv(4096)
+
+
+def test_a_connection_is_used_again(city_out: Path) -> None:
+    with Server(city_out, port=0) as server:
+        server.start()
+        with httpx.Client(base_url=server.address) as client:
+            for _ in range(20):
+                assert client.get("/api/network").status_code == 200
+            assert len(server._wire.server_state.connections) == 1
+
+
+def test_answers_are_packed_where_that_helps(address: str) -> None:
+    packed = asked(address, "/static/app.css", "Accept-Encoding: gzip")
+    assert packed.headers["content-encoding"] == "gzip"
+    plain = asked(address, "/static/app.css")
+    assert "content-encoding" not in plain.headers
+    assert gzip.decompress(packed.body) == plain.body
+    assert asked(address, "/api/sensors", "Accept-Encoding: gzip").headers["content-encoding"] == "gzip"
+
+
+def test_what_a_browser_has_is_not_sent_again(address: str) -> None:
+    first = asked(address, "/static/app.css")
+    again = asked(address, "/static/app.css", f"If-None-Match: {first.headers['etag']}")
+    assert (again.status, again.body) == (304, b"")
+
+
+def test_every_page_of_ours_is_there_and_refers_to_nothing_that_is_not(address: str) -> None:
+    import re
+
+    for page in ("/", "/docs"):
+        text = asked(address, page).body.decode()
+        for found in re.findall(r'(?:src|href)="(static/[^"]+)"', text):
+            assert asked(address, f"/{found}").status == 200, found
+        assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|https?://", text)
+
+
+def test_a_port_that_is_taken_is_one_line(city_out: Path) -> None:
+    with Server(city_out, port=0) as server:
+        for start in (lambda: Server(city_out, port=server.port), lambda: Server(city_out, "no.such.host.invalid", 0)):
+            with pytest.raises(ConfigError, match="the dashboard cannot be shown at"):
+                start()
+    with pytest.raises(ConfigError, match="the dashboard cannot be shown at"):
+        Server(city_out, port=99_999)
+
+
+def test_an_out_that_is_none_is_one_line(tmp_path: Path) -> None:
+    with Server(tmp_path / "missing", port=0) as server, pytest.raises(InputError):
+        server.start()
+
+
+def test_what_is_missing_is_named(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "sensormend.web.wire", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with Server(city_out, port=0) as server, pytest.raises(SensormendError, match=r"pip install 'sensormend\[web\]'"):
+        server.start()
+
+
+def test_the_command_line_needs_no_web_library() -> None:
+    code = "import sys, sensormend.cli; sys.exit(any(m in sys.modules for m in ('fastapi', 'starlette', 'uvicorn')))"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_says_where_and_ends_cleanly(city_out: Path, number: signal.Signals) -> None:
+    running = subprocess.Popen(
+        [*SERVE, "serve", str(city_out), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert running.stdout is not None
+        line = running.stdout.readline()
+        address = line.split(" is shown at ")[1].split(";")[0]
+        assert "Ctrl-C ends it" in line
+        with listening(address):
+            assert httpx.get(f"{address}/api/network").status_code == 200
+            running.send_signal(number)
+            out, err = running.communicate(timeout=10)
+    finally:
+        running.kill()
+    assert (running.returncode, out, err) == (0, "", "")
+
+
+def test_serve_refuses_in_one_line(
+    city_out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SENSORMEND_TOKEN", raising=False)
+    (tmp_path / "short").write_text("short", encoding="utf-8")
+    with Server(city_out, port=0) as server:
+        calls = {
+            ("serve",): 2,
+            ("serve", str(tmp_path / "missing"), "--port", "0"): 1,
+            ("serve", str(tmp_path), "--port", "0"): 1,
+            ("serve", str(city_out), "--port", str(server.port)): 2,
+            ("serve", str(city_out), "--port", "http"): 2,
+            ("serve", str(city_out), "--host", "0.0.0.0", "--port", "0"): 2,
+            ("serve", str(city_out), "--token-file", str(tmp_path / "short")): 2,
+            ("serve", str(city_out), "--token", "a-token-that-everybody-sees"): 2,
+        }
+        for call, code in calls.items():
+            assert cli.main(call) == code, call
+            said_of_it = capsys.readouterr()
+            assert said_of_it.out == ""
+            assert len(said_of_it.err.splitlines()) == 1, said_of_it.err
+
+
+def test_a_watch_shows_itself_from_its_first_moment(tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    told = Settings.of(source=str(tmp_path / "feed"), out=out, serve=f"127.0.0.1:{port}", metrics="off")
+    (tmp_path / "feed").mkdir()
+    with open_service(told) as service:
+        assert httpx.get(f"http://127.0.0.1:{port}/api/network").json()["sensors"] == 0
+        there = {"matrix": 200, "sensors": 200, "faults": 200, "faults.csv": 200, "places": 404, "moment": 404}
+        for path, status in there.items():
+            assert (path, httpx.get(f"http://127.0.0.1:{port}/api/{path}").status_code) == (path, status)
+        running = threading.Thread(target=service.run)
+        running.start()
+        deadline = time.monotonic() + 10
+        while not httpx.get(f"http://127.0.0.1:{port}/api/network").json()["live"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        service.stop()
+        running.join(10)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{port}/api/network")
+
+
+def test_a_watch_that_cannot_show_itself_does_not_begin(tmp_path: Path, city_out: Path) -> None:
+    (tmp_path / "feed").mkdir()
+    with Server(city_out, port=0) as server:
+        place = f"127.0.0.1:{server.port}"
+        told = Settings.of(source=str(tmp_path / "feed"), out=tmp_path / "new", serve=place, metrics="off")
+        with pytest.raises(ConfigError, match="the dashboard cannot be shown"), open_service(told):
+            pass
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "place"),
+    [
+        (["--serve"], ("127.0.0.1", 8464)),
+        (["--serve", "on"], ("127.0.0.1", 8464)),
+        (["--serve", "9000"], ("127.0.0.1", 9000)),
+        (["--serve", "0.0.0.0:9000"], ("0.0.0.0", 9000)),
+        (["--serve", "[::1]:9000"], ("::1", 9000)),
+        (["--serve=off"], None),
+        ([], None),
+    ],
+)
+def test_watch_takes_it_with_and_without_a_place(
+    typed: list[str], place: tuple[str, int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Settings] = []
+
+    @contextmanager
+    def opened(given: Settings) -> Iterator[object]:
+        taken.append(given)
+        raise InputError("enough")
+        yield
+
+    monkeypatch.setattr("sensormend.live.opening.open_service", opened)
+    feed, out = str(tmp_path), str(tmp_path / "out")
+    for call in (["watch", *typed, feed, out], ["watch", feed, out, *typed]):
+        assert cli.main(call) == 1
+        assert taken.pop().serve == place
+
+
+def test_a_token_for_no_dashboard_is_a_mistake(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="serve says where"):
+        Settings.of(source="-", out=tmp_path / "out", serve_token_file=tmp_path / "token")
+    (tmp_path / "network.toml").write_text('source = "-"\nout = "o"\nserve = true\nserve_token_file = "token"\n')
+    written = Settings.of(tmp_path / "network.toml")
+    assert (written.serve, written.serve_token_file) == (("127.0.0.1", 8464), tmp_path / "token")
