@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
@@ -70,7 +70,7 @@ def routes(look: Look) -> APIRouter:
     api = APIRouter(prefix="/api", dependencies=[Depends(fresh)])
 
     def described(kind: type, **more: Any) -> dict[str, Any]:
-        return {"response_model": model_of(kind), "response_class": Response, **more}
+        return {"response_model": model_of(kind), "response_class": JSONResponse, **more}
 
     @api.get("/network", **described(Network))
     def get_network() -> Response:
