@@ -106,7 +106,7 @@ def faults(
         offset=offset,
         next=following,
         reasons=dict(sorted(reasons.items())),
-        items=[_entry(look, fault) for fault in shown],
+        items=[_entry(fault, look.final()) for fault in shown],
     )
 
 
@@ -121,12 +121,13 @@ def chosen(
     end: int | None = None,
 ) -> list[FaultInterval]:
     """Return the faults that pass some filters."""
+    final = look.final()
     return [
         fault
         for fault in look.faults
         if (sensor is None or fault.sensor == sensor)
         and (variable is None or fault.variable in ("", variable))
-        and (state == "all" or going_on(look, fault) == (state == "open"))
+        and (state == "all" or going_on(fault, final) == (state == "open"))
         and (start is None or fault.end > start)
         and (end is None or fault.start < end)
         and matches(search, fault.sensor, fault.sentence)
@@ -146,13 +147,13 @@ def how_sure(score: float) -> str:
     return "certain" if score >= CERTAIN else "likely" if score >= LIKELY else "borderline"
 
 
-def _entry(look: Look, fault: FaultInterval) -> FaultEntry:
+def _entry(fault: FaultInterval, final: int | None) -> FaultEntry:
     return FaultEntry(
         sensor=fault.sensor,
         variable=fault.variable,
         start=utc(fault.start) or "",
         end=utc(fault.end) or "",
-        open=going_on(look, fault),
+        open=going_on(fault, final),
         seconds=(fault.end - fault.start) / SECOND,
         reason=fault.reason,
         score=fault.score if math.isfinite(fault.score) else None,

@@ -196,10 +196,15 @@ class Look(Closing):
     @property
     def channels(self) -> dict[str, tuple[str, ...]]:
         """The variables of every sensor."""
-        found: dict[str, tuple[str, ...]] = {}
-        for entry in self.summaries:
-            found[entry.sensor] = (*found.get(entry.sensor, ()), entry.variable)
-        return found
+        entries = self.summaries
+
+        def gathered() -> dict[str, tuple[str, ...]]:
+            found: dict[str, tuple[str, ...]] = {}
+            for entry in entries:
+                found[entry.sensor] = (*found.get(entry.sensor, ()), entry.variable)
+            return found
+
+        return self.remembered("channels", entries, gathered)
 
     def known(self, sensor: str) -> str:
         """Return the name of a sensor, or refuse one that is not there."""

@@ -44,7 +44,8 @@ class Standing:
 def standings(look: Look) -> dict[Name, Standing]:
     """Return how every channel is."""
     last = _last_states(look)
-    faults = {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(look, fault)}
+    final = look.final()
+    faults = {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, final)}
     found = {}
     for entry in look.summaries:
         name = (entry.sensor, entry.variable)
@@ -60,9 +61,8 @@ def standings(look: Look) -> dict[Name, Standing]:
     return found
 
 
-def going_on(look: Look, fault: FaultInterval) -> bool:
+def going_on(fault: FaultInterval, final: int | None) -> bool:
     """Say whether a fault lasts until the end of what is final."""
-    final = look.final()
     return final is not None and fault.end >= final and fault.reason != "spike"
 
 

@@ -1,0 +1,277 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from outs import FIRST, Written, big_out, small_out
+from sensormend.errors import InputError
+from sensormend.flags import REASONS, Flag
+from sensormend.io.metadata import time_of
+from sensormend.places import Position
+from sensormend.readings import DAY, HOUR, SECOND
+from sensormend.views.atlas import atlas, moment
+from sensormend.views.explanation import explanation
+from sensormend.views.faults import FaultEntry, faults, how_sure
+from sensormend.views.look import Look, utc
+from sensormend.views.matrix import LETTERS, matrix
+from sensormend.views.neighbours import among, neighbours
+from sensormend.views.network import network
+from sensormend.views.sensors import sensor, sensors
+from sensormend.views.series import MOST_DAYS, series
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return small_out(tmp_path_factory.mktemp("views") / "river", sensors=14, days=24, variables=("temp", "wind"))
+
+
+@pytest.fixture(scope="module")
+def look(written: Written) -> Look:
+    return Look(written.path)
+
+
+def test_the_network_in_one_line(look: Look) -> None:
+    found = network(look)
+    assert found.sentence.startswith("13 of 14 sensors sound, 1 faulty; ")
+    assert found.states == {"sound": 13, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
+    assert (found.name, found.variables, found.step, found.period) == ("river", ["temp", "wind"], 3600, 86400)
+    assert (found.first, found.last) == ("2024-01-01T00:00:00Z", "2024-01-24T23:00:00Z")
+    assert not found.live
+    assert found.places
+
+
+def test_the_share_that_was_filled_is_that_of_the_rows(look: Look, written: Written) -> None:
+    found = network(look)
+    estimated = np.isin(written.flag, (Flag.FAIL, Flag.MISSING)).mean()
+    assert found.filled == pytest.approx(estimated, abs=1e-6)
+    assert f"{estimated:.1%}".replace("%", " %") in found.sentence
+
+
+def test_the_matrix_has_the_worst_first(look: Look) -> None:
+    found = matrix(look)
+    assert (found.start, found.cells, found.cell_days, found.total) == ("2024-01-01", 24, 1, 28)
+    worst, second = found.rows[:2]
+    assert (worst.sensor, worst.variable, worst.state) == ("S01", "temp", "faulty")
+    assert [LETTERS[letter] for letter in worst.cells[-6:]] == ["faulty"] * 6
+    assert second.sensor == "S02"
+    assert [LETTERS[letter] for letter in second.cells[8:12]] == ["silent"] * 4
+    by_name = matrix(look, sort="name", variable="wind")
+    assert [line.sensor for line in by_name.rows] == [f"S{k:02d}" for k in range(14)]
+
+
+def test_the_matrix_of_a_span_of_a_search_and_of_a_state(look: Look) -> None:
+    whole = {(line.sensor, line.variable): line.cells for line in matrix(look).rows}
+    part = matrix(look, start=FIRST + 3 * DAY, end=FIRST + 9 * DAY)
+    assert part.cells == 6
+    assert all(line.cells == whole[line.sensor, line.variable][3:9] for line in part.rows)
+    assert {line.sensor for line in matrix(look, search="s1").rows} == {"S10", "S11", "S12", "S13"}
+    assert {(line.sensor, line.variable) for line in matrix(look, state="faulty").rows} == {("S01", "temp")}
+    before = matrix(look, end=FIRST - DAY)
+    assert (before.cells, before.rows) == (0, [])
+    assert matrix(look, start=FIRST + 400 * DAY).rows == []
+
+
+@given(size=st.integers(1, 30))
+def test_pages_have_everything_once(look: Look, size: int) -> None:
+    pages: list[tuple[str, str]] = []
+    offset: int | None = 0
+    while offset is not None:
+        page = matrix(look, offset=offset, limit=size)
+        pages += [(line.sensor, line.variable) for line in page.rows]
+        assert len(page.rows) <= size
+        offset = page.next
+    assert pages == [(line.sensor, line.variable) for line in matrix(look, limit=2000).rows]
+
+
+def test_many_days_become_one_cell(tmp_path: Path) -> None:
+    with Look(big_out(tmp_path / "big", sensors=3, days=800, slots=1)) as look:
+        found = matrix(look, start=0)
+    assert (found.cell_days, found.cells) == (2, 400)
+    assert {len(line.cells) for line in found.rows} == {400}
+
+
+def test_a_series_is_what_the_rows_say(look: Look, written: Written) -> None:
+    found = series(look, "S02", "wind", FIRST, FIRST + 24 * DAY)
+    value = written.value[2, 1]
+    assert found.time == (written.time / SECOND).tolist()
+    assert [one is None for one in found.value] == np.isnan(value).tolist()
+    assert np.array(found.value, float)[np.isfinite(value)] == pytest.approx(value[np.isfinite(value)], abs=1e-6)
+    assert found.cleaned == pytest.approx(written.cleaned[2, 1].tolist(), abs=1e-6)
+    assert found.flag == written.flag[2, 1].tolist()
+    assert found.estimated == (written.flag[2, 1] == Flag.MISSING).astype(int).tolist()
+    assert (found.thinned, found.low, found.high, found.provisional_from) == (1, [], [], None)
+    silent = [span for span in found.spans if span.kind == "silent"]
+    assert [(one.start, one.end) for one in silent] == [((FIRST + 8 * DAY) / SECOND, (FIRST + 12 * DAY) / SECOND)]
+
+
+def test_faulty_stretches_are_named(look: Look) -> None:
+    found = series(look, "S01", "temp")
+    assert [(span.word, span.end) for span in found.spans if span.kind == "faulty"] == [
+        ("stuck", (FIRST + 24 * DAY) / SECOND)
+    ]
+
+
+def test_a_thinned_series_keeps_the_extremes(look: Look, written: Written) -> None:
+    found = series(look, "S03", "temp", FIRST, FIRST + 24 * DAY, points=100)
+    assert found.thinned == 6
+    assert len(found.time) == 96
+    value = written.value[3, 0].reshape(96, 6)
+    assert max(one for one in found.high if one is not None) == pytest.approx(np.nanmax(value), abs=1e-6)
+    assert found.low == pytest.approx(np.fmin.reduce(value, axis=1).tolist(), abs=1e-6)
+    assert found.value == pytest.approx(np.nanmean(value, axis=1).tolist(), abs=1e-6)
+    spike = int(np.flatnonzero(written.reason[3, 0] == REASONS.index("spike"))[0])
+    assert found.flag[spike // 6] == Flag.FAIL
+
+
+def test_a_series_of_years_is_cut(tmp_path: Path) -> None:
+    with Look(big_out(tmp_path / "long", sensors=2, days=500, slots=1)) as look:
+        found = series(look, "S0000", start=0, end=FIRST + 10_000 * DAY)
+    assert len(found.time) == MOST_DAYS
+    assert found.end == utc(FIRST + 500 * DAY)
+
+
+def test_where_rows_are_missing_there_is_a_hole(tmp_path: Path) -> None:
+    small_out(tmp_path / "gap", sensors=2, days=5)
+    for file in (tmp_path / "gap" / "data" / "date=2024-01-03").iterdir():
+        file.unlink()
+    with Look(tmp_path / "gap") as look:
+        found = series(look, "S00")
+    assert len(found.time) == 4 * 24 + 1
+    hole = found.time.index((FIRST + 2 * DAY) / SECOND)
+    assert (found.value[hole], found.cleaned[hole], found.flag[hole]) == (None, None, 0)
+    assert found.time[hole + 1] == (FIRST + 3 * DAY) / SECOND
+
+
+def test_unknown_names_are_refused(look: Look) -> None:
+    for ask in (series, sensor, neighbours):
+        with pytest.raises(InputError, match="no sensor 'S99'"):
+            ask(look, "S99")
+    with pytest.raises(InputError, match="no variable 'rain'; there is 'temp', 'wind'"):
+        series(look, "S01", "rain")
+
+
+def test_sensors_are_told_with_their_figures(look: Look, written: Written) -> None:
+    page = sensors(look, limit=3)
+    assert (page.total, page.next, page.items[0].sensor) == (28, 3, "S01")
+    one = sensor(look, "S01", "temp")
+    assert (one.state, one.reason, one.since) == ("faulty", "stuck", utc(FIRST + 18 * DAY))
+    assert one.sentence == "Faulty for 6 days: stuck; 1 fault so far."
+    assert one.readings == int((written.flag[1, 0] != Flag.MISSING).sum())
+    assert one.variables == ["temp", "wind"]
+    assert sensor(look, "S01", "wind").state == "sound"
+
+
+@pytest.mark.parametrize("sort", ["trouble", "name", "heard", "faulty", "missing"])
+def test_every_order_has_all_sensors(look: Look, sort: str) -> None:
+    found = sensors(look, sort=sort, limit=1000)  # type: ignore[arg-type]
+    assert len({(one.sensor, one.variable) for one in found.items}) == 28
+
+
+def test_faults_are_filtered_sorted_and_counted(look: Look) -> None:
+    everything = faults(look, limit=500)
+    assert everything.reasons == {"silent": 2, "spike": 1, "stuck": 1}
+    assert [one.sensor for one in faults(look, state="open").items] == ["S01"]
+    assert {one.reason for one in faults(look, state="over").items} == {"silent", "spike"}
+    silent = faults(look, reason="silent")
+    assert (silent.total, silent.reasons) == (2, everything.reasons)
+    assert all(one.score is None and one.sure == "" for one in silent.items)
+    assert faults(look, search="S03 was").total == 1
+    assert faults(look, sensor="S02", variable="wind").total == 1
+    assert faults(look, start=FIRST + 20 * DAY).total == 1
+    longest = faults(look, sort="length").items
+    assert [one.seconds for one in longest] == sorted((one.seconds for one in longest), reverse=True)
+    assert how_sure(math.nan) == ""
+
+
+@given(
+    size=st.integers(1, 6), sort=st.sampled_from(["from", "to", "sensor", "reason", "score", "length"]),
+    order=st.sampled_from(["asc", "desc"]),
+)  # fmt: skip
+def test_pages_of_faults_have_everything_once(look: Look, size: int, sort: str, order: str) -> None:
+    def asked(offset: int, limit: int) -> tuple[list[FaultEntry], int | None]:
+        page = faults(look, sort=sort, order=order, offset=offset, limit=limit)  # type: ignore[arg-type]
+        return page.items, page.next
+
+    found: list[FaultEntry] = []
+    offset: int | None = 0
+    while offset is not None:
+        items, offset = asked(offset, size)
+        found += items
+    assert found == asked(0, 500)[0]
+
+
+def test_the_map_has_a_cell_for_everybody(look: Look) -> None:
+    found = atlas(look)
+    assert found.total == len(found.sensors) == len(found.cells) == 14
+    assert all(0 <= one.x <= 1 and 0 <= one.y <= found.height for one in found.sensors)
+    area = sum(_area(cell) for cell in found.cells)
+    assert area == pytest.approx(found.width * found.height, rel=1e-3)
+    places = {one.sensor: (one.latitude, one.longitude) for one in look.summaries}
+    a, b = found.sensors[0], found.sensors[1]
+    apart = Position("", 0, *places[a.sensor]).metres_from(Position("", 0, *places[b.sensor])) / 1000
+    assert math.hypot(a.x - b.x, a.y - b.y) * found.kilometres == pytest.approx(apart, rel=0.01)
+    north = max(found.sensors, key=lambda one: places[one.sensor][0])
+    assert north.y == min(one.y for one in found.sensors)
+
+
+def _area(cell: list[float]) -> float:
+    x, y = np.array(cell[::2]), np.array(cell[1::2])
+    return float(abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2)
+
+
+def test_a_moment_is_what_everybody_says_then(look: Look, written: Written) -> None:
+    at = 20 * 24 + 7
+    found = moment(look, int(written.time[at]) + 1234, "temp")
+    assert found.time == utc(int(written.time[at]))
+    order = [written.sensors.index(name) for name in found.sensor]
+    assert found.cleaned == pytest.approx(written.cleaned[order, 0, at].tolist(), abs=1e-6)
+    assert found.state[found.sensor.index("S01")] == "faulty"
+    day = written.cleaned[:, 0, 20 * 24 : 21 * 24]
+    assert (found.low, found.high) == pytest.approx((day.min(), day.max()), abs=1e-6)
+    silent = moment(look, FIRST + 9 * DAY, "wind")
+    assert silent.value[silent.sensor.index("S02")] is None
+    assert silent.state[silent.sensor.index("S02")] == "silent"
+
+
+def test_a_moment_outside_is_the_nearest_one(look: Look) -> None:
+    assert moment(look, 0).time == "2024-01-01T00:00:00Z"
+    assert moment(look, time_of("9999-01-01")).time == moment(look).time == "2024-01-24T23:00:00Z"
+
+
+def test_no_map_without_places(tmp_path: Path) -> None:
+    small_out(tmp_path / "nowhere", sensors=3, days=3, places=False)
+    with Look(tmp_path / "nowhere") as look:
+        with pytest.raises(InputError, match="where the sensors stand"):
+            atlas(look)
+        assert not network(look).places
+        assert len(moment(look).sensor) == 3
+
+
+def test_neighbours_say_what_the_sensor_should_read(look: Look, written: Written) -> None:
+    found = neighbours(look, "S05", "wind")
+    assert len(found.items) == 5
+    assert [one.likeness for one in found.items] == sorted((one.likeness for one in found.items), reverse=True)
+    for one in found.items:
+        other = written.value[written.sensors.index(one.sensor), 1, 48:]
+        assert one.usual == pytest.approx(np.nanmedian(written.value[5, 1, 48:] - other), abs=0.05)
+        assert one.kilometres is not None
+    assert "S05" not in {one.sensor for one in found.items}
+
+
+def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
+    with Look(big_out(tmp_path / "many", sensors=700, days=3)) as look:
+        chosen = among(look, "S0350", "")
+        assert len(chosen) == 500
+        assert chosen[0] == "S0350"
+        assert {"S0351", "S0300", "S0400"} <= set(chosen), "in the grid of their places these are next to it"
+
+
+def test_a_flag_is_explained_once_it_is_final(look: Look) -> None:
+    told = explanation(look, "S01", FIRST + 20 * DAY + 5 * HOUR, "temp")
+    assert told.time == "2024-01-21T05:00:00Z"
+    assert "stands still" in told.text
+    with pytest.raises(InputError, match="not"):
+        explanation(look, "S01", FIRST + 24 * DAY, "temp")
