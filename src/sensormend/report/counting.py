@@ -271,7 +271,7 @@ class _Sums:
         )
 
 
-def count(folder: Path, step: int, channels: int, done: Callable[[float], None] | None = None) -> Counts:
+def count(folder: Path, step: int, end: int, channels: int, done: Callable[[float], None] | None = None) -> Counts:
     """Go through the rows of a folder once.
 
     Parameters
@@ -280,13 +280,15 @@ def count(folder: Path, step: int, channels: int, done: Callable[[float], None] 
         With `data/date=...` in it.
     step
         Microseconds of a slot.
+    end
+        What comes later is left out: a watch may be writing it now.
     channels
         About how many there are.
     done
         Is told how much is done, from 0 to 1.
     """
     sums = _Sums(step)
-    for part, share in parts_of(folder, step, channels):
+    for part, share in parts_of(folder, step, end, channels):
         sums.add(part)
         if done is not None:
             done(share)

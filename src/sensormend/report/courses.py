@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from sensormend.recovery import FloatArray
 from sensormend.report.html import Html, name_of, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
-from sensormend.report.words import ADVICE, lasting, span
+from sensormend.report.words import ADVICE, lasting, percent, span
 from sensormend.views.series import Series, Span, series
 
 __all__ = ["courses", "stretch_of"]
@@ -24,6 +25,9 @@ SLOTS, SHORTEST, LONGEST = 28 * 24, 14 * DAY, 365 * DAY
 """In a picture: four weeks of hours, but not less than two weeks nor more than a year."""
 
 POINTS = 1000
+LETTER = 6.2
+"""About so wide is one."""
+
 BEYOND = 2.5
 """Raw values farther outside than so many times the range of the mended ones are cut: one of -9999 would hide all."""
 
@@ -34,7 +38,7 @@ def courses(material: Material) -> Html | None:
     if not shown:
         return None
     key = [_key("raw", "what came"), _key("mended", "what was made of it"),
-           _key("interval", f"where the truth is expected, {material.network.interval:.0%} of the time"),
+           _key("interval", f"where the truth is expected, {percent(material.network.interval)} of the time"),
            tag("li", "shaded: what was found wrong, and why")]  # fmt: skip
     return tag(
         "section",
@@ -83,11 +87,11 @@ def _worst(material: Material, one: Trouble) -> Html:
     typed = f"sensormend explain {shlex.quote(material.look.name)} {shlex.quote(one.sensor[:80])} {iso(middle)[:16]}"
     typed += f" --variable {shlex.quote(one.variable)}" if one.variable else ""
     channel = material.counts.channels.get((one.sensor, one.variable))
-    estimated = f" {lasting(channel.estimated, material.step)} of it are estimates in all." if channel else ""
+    estimated = f" In all, {lasting(channel.estimated, material.step)} of its values are estimates." if channel else ""
     return tag(
         "div",
         tag("h3", name_of(one.sensor, one.variable)),
-        tag("p", f"{longest.sentence} ({span(longest.start, longest.end)}.)", estimated),
+        tag("p", f"{longest.sentence.removesuffix('.')} ({span(longest.start, longest.end)}).", estimated),
         tag("figure", tag("div", _picture(seen, begin, end), class_="scroll")),
         tag("p", ADVICE.get(longest.reason, ""), " Why, with all numbers: ", tag("code", typed), class_="note"),
         class_="worst",
@@ -159,15 +163,33 @@ def _shades(spans: Sequence[Span], across: Scale, top: float, bottom: float) -> 
     kinds = {"faulty": ("shade", "warn"), "suspect": ("shade doubt", "doubt")}
     drawn: list[str] = []
     free = 0.0
-    for found in spans:
-        left = max(across.place(found.start), across.start)
-        right = min(across.place(found.end), across.end)
+    for group in _touching(spans):
+        left = max(across.place(group[0].start), across.start)
+        right = min(across.place(group[-1].end), across.end)
         if right - left < 0.2:
             continue
-        shade, ink = kinds.get(found.kind, ("shade none", "soft"))
+        shade, ink = kinds.get(group[0].kind, ("shade none", "soft"))
         drawn.append(tag("path", d=rect_path(left, top, right - left, bottom - top), class_=shade))
-        wide = 6.2 * len(found.word)
+        lengths: Counter[str] = Counter()
+        for found in group:
+            lengths[found.word] += int(found.end - found.start)
+        words = [word for word, _ in lengths.most_common()]
+        # What it was for longest first; what else it was where there is room.
+        while len(words) > 1 and LETTER * len(", ".join(words)) > right - left:
+            words.pop()
+        wide = LETTER * len(", ".join(words))
         if left >= free and left + wide <= across.end:
-            drawn.append(text(left + 1, top - 5, found.word, class_=ink))
+            drawn.append(text(left + 1, top - 5, ", ".join(words), class_=ink))
             free = left + wide + 8
     return drawn
+
+
+def _touching(spans: Sequence[Span]) -> list[list[Span]]:
+    """Put stretches of one kind that follow each other together."""
+    groups: list[list[Span]] = []
+    for found in spans:
+        if groups and groups[-1][-1].kind == found.kind and groups[-1][-1].end >= found.start:
+            groups[-1].append(found)
+        else:
+            groups.append([found])
+    return groups

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 from sensormend.flags import Flag
 from sensormend.report.counting import CAUSES, Counts
@@ -79,7 +80,7 @@ def _gaps(counts: Counts) -> Html:
 
 
 def _sure(material: Material) -> Html:
-    counts, share = material.counts, f"{100 * material.network.interval:g} %"
+    counts, share = material.counts, percent(material.network.interval)
     parts: list[str] = [
         tag("p", f"Each estimate has an interval that is meant to hold the truth in {share} of all cases. Half of the "
             "intervals are narrower than the usual one here, one in ten is wider than the wide one."),
@@ -101,23 +102,23 @@ def _sure(material: Material) -> Html:
                      "mean of all, each as a standard deviation. An estimate is worth something where its interval is "
                      "narrower than these.", class_="note"))  # fmt: skip
     if not material.several and rows:
-        parts.insert(1, _verdict(counts, variables[0]))
+        parts.insert(1, _verdict(counts, variables[0], material.network.interval))
     return joined(parts)
 
 
-def _verdict(counts: Counts, variable: str) -> Html:
+def _verdict(counts: Counts, variable: str, share: float) -> Html:
     half, (_, among) = counts.half_width(variable), counts.spread.get(variable, (math.nan, math.nan))
     if not (math.isfinite(half) and math.isfinite(among) and half > 0 and among > 0):
         return Html("")
-    # Nine of ten values of a bell curve lie within 1.645 standard deviations: what the interval would be for somebody
-    # who knew the mean of the others and nothing of the sensor itself.
-    guess = 1.645 * among
+    # What the interval would be for somebody who knew the mean of the others and nothing of the sensor itself.
+    guess = NormalDist().inv_cdf((1 + share) / 2) * among
     better = (
         f"{guess / half:.1f} times narrower than" if half < 0.9 * guess
         else "about as wide as" if half < 1.1 * guess else "wider than"
     )  # fmt: skip
-    return tag("p", f"In words: an estimate is usually within {spread(half)} of the truth, or better. That is {better} "
-               f"the ± {spread(guess)} that taking the mean of all others would give.")  # fmt: skip
+    return tag("p", f"In words: the truth is usually expected within {spread(half)} of an estimate, with a certainty "
+               f"of {percent(share)}. That is {better} the ± {spread(guess)} that taking the mean of all other sensors "
+               "would give.")  # fmt: skip
 
 
 def _shares(material: Material) -> Html:

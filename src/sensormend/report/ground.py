@@ -96,9 +96,9 @@ def _maps(material: Material, ground_plan: Atlas, variable: str) -> Html | None:
     parts.append(tag("p", f"{moment(time)} UTC, {why}. Every sensor has the area that is nearest to it."))
     panels = [
         tag("figure", _panel(ground_plan, scene, scene.value, who, "what came", names=True),
-            tag("figcaption", "What came")),
+            tag("figcaption", "Raw: what came")),
         tag("figure", _panel(ground_plan, scene, scene.cleaned, who, "what was made of it", names=False),
-            tag("figcaption", "What was made of it")),
+            tag("figcaption", "Mended: what was made of it")),
     ]  # fmt: skip
     parts += [tag("div", *panels, class_="pair"), _bar(scene)]
     named = joined(["Ringed as faulty: ", listed(who, 12), "."]) if who else Html("")

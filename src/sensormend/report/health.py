@@ -31,7 +31,7 @@ WORDS = {
     "not evaluated": "nobody could judge it",
 }
 LETTERS = {"s": "sound", "f": "filled", "u": "suspect", "x": "faulty", "o": "silent", "n": "not evaluated"}
-WIDTH, LABELS, SAYS, LINE, TOP = 960.0, 130.0, 150.0, 13.0, 22.0
+WIDTH, LABELS, SAYS, LINE, TOP = 960.0, 130.0, 165.0, 13.0, 22.0
 LONGEST_LABEL = 22
 
 
@@ -132,7 +132,7 @@ def _adds_up(line: Line, days: int) -> str:
     if not said:
         return "no day wrong"
     first, _, word = said[0].partition(" ")
-    return ", ".join([f"{first} {'day' if first == '1' else 'days'} {word}", *said[1:]])
+    return ", ".join([f"{first} {'day' if first == '1' else 'days'} {word}", *said[1:2]])
 
 
 def _runs(cells: str) -> list[tuple[str, int, int]]:

@@ -82,7 +82,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequ
     head = tag("tr", *(tag("th", name, scope="col", class_=kind(column)) for column, name in enumerate(header)))
     body = [
         tag("tr", *(
-            tag("td", cell, class_=kind(column), data_is=_text(header[column])) for column, cell in enumerate(row)
+            tag("td", tag("div", cell), class_=kind(column), data_is=_text(header[column]))
+            for column, cell in enumerate(row)
         ))
         for row in rows
     ]  # fmt: skip

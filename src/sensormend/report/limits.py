@@ -45,7 +45,12 @@ def _limit(title: str, text: str, items: Sequence[str] = (), rest: int = 0) -> l
     listed = [tag("li", item) for item in items]
     listed += [tag("li", f"and {rest:,} more")] if rest > 0 else []
     return [
-        tag("li", tag("p", tag("b", title)), tag("p", text), tag("ul", *listed, class_="many") if listed else Html(""))
+        tag(
+            "li",
+            tag("p", tag("b", title)),
+            tag("p", text),
+            tag("ul", *listed, class_="many" if len(listed) > 4 else None) if listed else Html(""),
+        )
     ]
 
 
@@ -54,7 +59,12 @@ def _stretches(material: Material) -> list[Html]:
     if not found:
         return []
     items = [
-        joined([name_of(one.sensor, one.variable), f": {span(one.start, one.end)} ({how_long(one.end - one.start)})"])
+        joined(
+            [
+                name_of(one.sensor, one.variable),
+                f": {span(one.start // DAY * DAY, -(-one.end // DAY) * DAY)} ({how_long(one.end - one.start)})",
+            ]
+        )
         for one in found[:MOST]
     ]
     total = sum(one.end - one.start for one in found)
@@ -93,7 +103,8 @@ def _believed(material: Material) -> list[Html]:
     return _limit(
         "Absolute levels of sensors that kept an offset.",
         "A new level that lasts three to ten days is believed, since the sensor may have been moved or calibrated. "
-        f"That happened {counted(len(found), 'time')}. If nobody was there, the values after it are off by as much.",
+        f"That happened {'once' if len(found) == 1 else f'{len(found)} times'}. If nobody "
+        "was there, the values after it are off by as much.",
         items,
         len(found) - MOST,
     ) if found else []  # fmt: skip

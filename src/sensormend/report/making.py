@@ -9,7 +9,7 @@ from sensormend.flags import MEANINGS, Flag
 from sensormend.report.html import Html, plain, table, tag
 from sensormend.report.material import Material
 from sensormend.report.words import counted, moment, percent
-from sensormend.sentences import how_often
+from sensormend.sentences import how_long, how_often
 
 __all__ = ["making"]
 
@@ -59,10 +59,10 @@ def _facts(material: Material, run: Mapping[str, Any]) -> list[tuple[str, Html]]
         ("when", plain(f"{str(made).replace('T', ' ').removesuffix('Z')[:16]} UTC" if made else "")),
         ("from", plain(_source(run, readings, rejected))),
         ("grid", plain(f"one value {how_often(material.step)}"
-                       + (f", in periods of {how_often(period).removeprefix('every ')}" if period else ""))),
+                       + (f", in periods of {how_long(period)}" if period else ""))),
         ("result", plain(f"{counts.rows:,} values of {counted(len({name for name, _ in counts.channels}), 'sensor')}, "
                          f"{moment(material.start)} to {moment(material.end)} UTC")),
-        ("said by people", plain(_options(_mapping(run.get("options")) or run))),
+        ("said by people", plain(_options(run))),
         ("intervals", plain(f"hold the truth in {100 * material.network.interval:g} % of all cases")),
         ("versions", plain(", ".join(f"{name} {versions[name]}" for name in VERSIONS if versions.get(name)))),
     ]  # fmt: skip
@@ -86,7 +86,9 @@ def _source(run: Mapping[str, Any], readings: Any, rejected: Any) -> str:
     return "; ".join(said)
 
 
-def _options(options: Mapping[str, Any]) -> str:
+def _options(run: Mapping[str, Any]) -> str:
+    # What a watch was told stands beside what it found: the fill values there are those that were found.
+    options = _mapping(run["options"]) if "options" in run else {**run, "fill": None}
     return ", ".join(
         f"{name} = {_short(options[name])}" for name in OPTIONS if options.get(name) not in (None, False, "")
     )

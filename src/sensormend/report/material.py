@@ -62,8 +62,8 @@ class Material:
         What was filled.
     matrix
         Everybody on every day, those with most trouble first.
-    now
-        How every channel is.
+    now, open
+        How every channel is, and the faults that go on.
     troubles
         Channels with something wrong, the worst first.
     variables
@@ -77,6 +77,7 @@ class Material:
     counts: Counts
     matrix: Matrix
     now: dict[Name, Standing]
+    open: dict[Name, FaultInterval]
     troubles: tuple[Trouble, ...]
     variables: tuple[str, ...]
 
@@ -96,13 +97,8 @@ class Material:
         return sorted(found, key=lambda one: (RANKS.index(one.state), one.since or 0, one.sensor, one.variable))
 
     def open_fault(self, one: Standing) -> FaultInterval | None:
-        """Return the fault that goes on at a channel."""
-        found = [
-            fault
-            for fault in self.look.faults
-            if fault.sensor == one.sensor and fault.variable in (one.variable, "") and going_on(self.look, fault)
-        ]
-        return max(found, key=lambda fault: fault.end - fault.start, default=None)
+        """Return the fault that goes on at a channel; a silence of all its variables has no variable."""
+        return self.open.get((one.sensor, one.variable)) or self.open.get((one.sensor, ""))
 
 
 def gathered(look: Look, done: Callable[[float], None] | None = None) -> Material:
@@ -135,9 +131,10 @@ def gathered(look: Look, done: Callable[[float], None] | None = None) -> Materia
         network=network(look),
         start=span[0],
         end=end,
-        counts=count(look.folder, look.step, len(look.summaries), done),
+        counts=count(look.folder, look.step, end, len(look.summaries), done),
         matrix=matrix(look, start=span[0], end=end, limit=1 << 60),
         now={name: one for name, one in standings(look).items() if one.state != NOTHING},
+        open={(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, end)},
         troubles=_troubles(look),
         variables=look.variables[:MOST_VARIABLES],
     )

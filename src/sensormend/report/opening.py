@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sensormend.flags import Flag
 from sensormend.readings import DAY
-from sensormend.report.html import Html, tag
+from sensormend.report.html import Html, joined, tag
 from sensormend.report.material import Material
 from sensormend.report.words import counted, listed, percent, span
 
@@ -39,7 +39,7 @@ def opening(material: Material, contents: list[tuple[str, str]]) -> Html:
             *(tag("li", tag("b", figure), tag("span", says)) for figure, says in _figures(material)),
             class_="figures",
         ),
-        tag("nav", *(tag("a", title, href=f"#{name}") for name, title in contents), aria_label="Contents"),
+        tag("nav", joined((tag("a", title, href=f"#{name}") for name, title in contents), " "), aria_label="Contents"),
     )
 
 

@@ -127,7 +127,7 @@ class Part:
         return " OR ".join(edges)
 
 
-def parts_of(folder: Path, step: int, channels: int) -> Iterator[tuple[Part, float]]:
+def parts_of(folder: Path, step: int, last: int, channels: int) -> Iterator[tuple[Part, float]]:
     """Return the parts of a folder OUT in order of time, each with how much is done after it.
 
     Parameters
@@ -136,29 +136,30 @@ def parts_of(folder: Path, step: int, channels: int) -> Iterator[tuple[Part, flo
         With `data/date=...` in it.
     step
         Microseconds of a slot.
+    last
+        Where the last part ends.
     channels
         About how many there are.
     """
-    dates = sorted({date_of(file.parent) for file in data_files(folder)})
+    dates = sorted({date_of(file.parent) for file in data_files(folder, None, last)})
     daily = max(channels * DAY // step, 1)
     many = max(ROWS // daily, 1)
     every = max(round(daily * len(dates) / CHANGING), 1)
     with duckdb.connect() as engine:
         for begin in range(0, len(dates), many):
             chosen = dates[begin : begin + many]
-            _take(engine, folder, chosen, step)
+            _take(engine, folder, (chosen[0] * DAY, min(chosen[-1] * DAY + DAY, last)), step)
             # A part goes on where the next one begins, also where dates between them are lacking.
             start = chosen[0] * DAY if begin else None
             end = chosen[-1] * DAY + DAY if begin + many < len(dates) else None
             yield Part(engine, step, start, end, every), (begin + len(chosen)) / len(dates)
 
 
-def _take(engine: Any, folder: Path, dates: list[int], step: int) -> None:
-    span = (dates[0] * DAY, dates[-1] * DAY + DAY)
+def _take(engine: Any, folder: Path, span: tuple[int, int], step: int) -> None:
     while True:
         files = data_files(folder, *span)
         try:
-            _read(engine, files, step)
+            _read(engine, files, span[1], step)
             return
         except duckdb.Error as error:
             # A watch may have made one file of several while they were read: then there are others now.
@@ -166,7 +167,7 @@ def _take(engine: Any, folder: Path, dates: list[int], step: int) -> None:
                 raise InputError(f"cannot read {folder.name}/data: {str(error).splitlines()[0]}") from error
 
 
-def _read(engine: Any, files: list[Path], step: int) -> None:
+def _read(engine: Any, files: list[Path], last: int, step: int) -> None:
     listed = ", ".join(literal(glob.escape(str(file))) for file in files)
     source = f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
     columns = {line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
@@ -174,7 +175,7 @@ def _read(engine: Any, files: list[Path], step: int) -> None:
     engine.execute(
         f"CREATE OR REPLACE TEMP TABLE part AS SELECT sensor, {variable} AS variable, epoch_us(time) AS slot, value, "
         "n, cleaned, lower, upper, flag, coalesce(reason, '') AS reason, coalesce(origin = 'estimated', false) AS "
-        f"guess FROM {source}"
+        f"guess FROM {source} WHERE time < make_timestamp({last})"
     )
     engine.execute(
         f"""CREATE OR REPLACE TEMP TABLE gaps AS SELECT sensor, variable, min(slot) AS begin, max(slot) AS last FROM (

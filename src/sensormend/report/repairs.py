@@ -8,7 +8,7 @@ from sensormend.report.html import Html, joined, name_of, table, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.words import ADVICE, counted, date, moment, percent, reason_words
 from sensormend.sentences import how_long
-from sensormend.views.faults import how_sure
+from sensormend.views.faults import CERTAIN, LIKELY, how_sure
 from sensormend.views.now import Standing
 
 __all__ = ["repairs"]
@@ -39,7 +39,7 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
         said = fault.sentence if fault is not None else ""
         rows.append([
             name_of(one.sensor, one.variable),
-            date(one.since) if one.since is not None else "unknown",
+            tag("span", date(one.since), class_="whole") if one.since is not None else "unknown",
             reason_words(reason),
             (how_sure(fault.score) if fault is not None else "") or "-",
             joined([said, " " if said else "", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
@@ -47,8 +47,8 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
     parts = [table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
     if len(wrong) > MOST_OPEN:
         parts.append(tag("p", f"{len(wrong) - MOST_OPEN:,} more are in faults.csv.", class_="note"))
-    parts.append(tag("p", "How sure: ", tag("b", "certain"), " is more than twice as far off as is usual at most, ",
-                     tag("b", "likely"), " is clearly past that limit, ", tag("b", "borderline"), " just past it. "
+    parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is {CERTAIN:g} times past the limit and more, ",
+                     tag("b", "likely"), f" {LIKELY:g} times and more, ", tag("b", "borderline"), " just past it. "
                      "Silence needs no judgement.", class_="note"))  # fmt: skip
     return joined(parts)
 

@@ -56,6 +56,7 @@ th:last-child,td:last-child{padding-right:0}
 td{overflow-wrap:anywhere}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 td.wide{min-width:14rem}
+.whole{white-space:nowrap}
 .name{font-weight:600;color:var(--strong)}
 .of{color:var(--soft)}
 .quiet,figcaption,.note{color:var(--soft);font-size:.9rem}
@@ -123,8 +124,8 @@ td::before{content:attr(data-is);color:var(--soft);font-size:.85rem}
 }
 @page{size:A4;margin:14mm 13mm}
 @media print{
-html{print-color-adjust:exact;-webkit-print-color-adjust:exact}
-body{max-width:none;padding:0;font-size:9.5pt;line-height:1.4}
+html{font-size:9.5pt;print-color-adjust:exact;-webkit-print-color-adjust:exact}
+body{max-width:none;padding:0;line-height:1.4}
 h1{font-size:20pt}
 h2{font-size:13pt;margin-top:1.6rem}
 h2,h3,thead,figcaption{break-after:avoid}
@@ -135,7 +136,8 @@ nav{display:none}
 .figures b{font-size:13pt}
 tr,figure,.limits>li,.figures{break-inside:avoid}
 thead{display:table-header-group}
-table{font-size:8.5pt}
+th,td{padding-top:.25rem;padding-bottom:.25rem}
+figure{margin:.5rem 0}
 a{color:inherit;text-decoration:none}
 }
 """
