@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sensormend.flags import Flag
 from sensormend.health import shade_words
+from sensormend.io.metadata import SensorSummary
 from sensormend.readings import DAY, SECOND, Rows
 from sensormend.recovery import FloatArray
 from sensormend.views.look import Look, listed, utc
@@ -20,6 +21,9 @@ __all__ = ["MOST_DAYS", "Series", "Span", "series", "spans_of"]
 USUAL_DAYS, MOST_DAYS = 30, 400
 """Days that are shown where nobody says which, and at most: a year of hours takes a third of a second to find among
 2,000 sensors."""
+
+GONE = 31 * DAY
+"""Without a word for longer than `clean` and `watch` wait for a sensor by default, it has left."""
 
 WORST_LAST = (Flag.GOOD, Flag.NOT_EVALUATED, Flag.MISSING, Flag.SUSPECT, Flag.FAIL)
 KINDS = {"silent": "silent", "suspect": "suspect", "duplicate": "suspect", "not evaluated": "not evaluated",
@@ -45,7 +49,7 @@ class Series:
     start, end
         The span that is answered.
     first, last
-        The first and the last time of the sensor's readings.
+        The first and the last time at which there is something to see of it, provisional or not.
     step, thinned
         Seconds of a slot, and how many slots are one point.
     time
@@ -105,7 +109,7 @@ def series(
     look.known(name)
     variable = look.variable(variable, name)
     entry = next(one for one in look.summaries if (one.sensor, one.variable) == (name, variable))
-    span = look.span()
+    span = _own_span(look, entry)
     if span is None:
         begin = stop = 0
     else:
@@ -121,14 +125,24 @@ def series(
         variable=variable,
         start=utc(begin) if span else None,
         end=utc(stop) if span else None,
-        first=utc(entry.first),
-        last=utc(entry.last),
+        first=utc(span[0]) if span else None,
+        last=utc(span[1]) if span else None,
         step=step / SECOND,
         thinned=per_point,
         provisional_from=None if since is None else since / SECOND,
         spans=spans_of(rows, step),
         **columns,
     )
+
+
+def _own_span(look: Look, entry: SensorSummary) -> tuple[int, int] | None:
+    """Return the times of a channel's first and last row; one that has left ends soon after its last word."""
+    span = look.span()
+    if span is None:
+        return None
+    first = span[0] if entry.first is None else max(entry.first // look.step * look.step, span[0])
+    gone = entry.last is not None and span[1] - entry.last > GONE
+    return first, min(span[1], (entry.last or 0) + DAY) if gone else span[1]
 
 
 def spans_of(rows: Rows, step: int) -> list[Span]:
