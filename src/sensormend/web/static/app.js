@@ -146,8 +146,8 @@ function standing() {
   if (network === null) return ["waiting", "connecting"];
   if (network.live) return ["live", network.reached ? `live, ${clock(network.reached)} network time` : "live"];
   if (!network.first) return ["still", "nothing in it yet"];
-  // A watch that is not at work may have died: that must not look like an archive that is complete.
-  if (network.command === "watch") return ["still", `no watch is running, readings to ${time(network.last)}`];
+  // Not as complete as an archive: somebody may expect that it still runs.
+  if (network.command === "watch") return ["still", `watch finished, readings to ${time(network.last)}`];
   return ["still", `finished archive, ${day(network.first)} to ${day(network.last)}`];
 }
 

@@ -4,7 +4,9 @@ import { monthName } from "./format.js";
 import { STATES, colour, patterns, stateColour } from "./palette.js";
 
 export const AXIS = 26;
+// Pixels from which on a stretch has a mark, and from which on each cell has its own.
 const MARKED = 5;
+const SEPARATE = 8;
 const DAY = 86_400_000;
 const LABELS = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
 // How much a cell weighs where many share one pixel: one fault must not drown in sound days.
@@ -110,7 +112,7 @@ function markAll(brush, state, boxes, edge, y, view, ink) {
   if (state === "silent") {
     brush.fillStyle = ink["mark-silent"];
     each(boxes, edge, view, (row, left, width) => {
-      const dash = view.cell >= 6 ? Math.max(3, width * 0.4) : width - 4;
+      const dash = view.cell >= SEPARATE ? width * 0.4 : width - 4;
       brush.fillRect(left + (width - dash) / 2, y(row) + (view.row - 1) / 2 - 0.75, dash, 1.5);
     });
   } else if (state === "suspect") {
@@ -134,7 +136,7 @@ function markAll(brush, state, boxes, edge, y, view, ink) {
 function each(boxes, edge, view, act) {
   const apart = view.cell >= 6 ? 1 : 0;
   for (const [row, start, end] of boxes) {
-    const step = view.cell >= MARKED ? 1 : end - start;
+    const step = view.cell >= SEPARATE ? 1 : end - start;
     for (let column = start; column < end; column += step) {
       const [left, right] = [edge(column), edge(column + step) - apart];
       if (right - left >= MARKED - 1) act(row, left, right - left);

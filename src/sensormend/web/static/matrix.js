@@ -194,7 +194,8 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     if (tip.hidden) return;
     const [sensor, date, state, changing] = words(at);
     tip.replaceChildren(element("strong", {}, sensor), element("div", {}, date),
-      state === "nothing" ? "no rows" : chip(state), changing && element("div", { class: "quiet" }, changing));
+      state === "nothing" ? "no rows" : chip(state), changing && element("div", { class: "quiet" }, changing),
+      finger ? element("div", { class: "quiet" }, "tap again to open") : "");
     const x = view.label + (at.column + 0.5) * view.cell - view.left;
     const y = AXIS + at.row * view.row - view.top;
     const right = x + 16 + tip.offsetWidth < box.clientWidth;
