@@ -38,8 +38,11 @@ Name = Annotated[str, Query(min_length=1, max_length=500, description="The name 
 Variable = Annotated[
     str | None, Query(max_length=200, description="What is measured; where it is left out, all or the first one.")
 ]
+_TIMES: list[Any] = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
+_WRITTEN = "ISO 8601, UTC where no zone is said; a date alone is its beginning."
 Time = Annotated[
-    str | None, Query(max_length=40, description="ISO 8601, UTC where no zone is said.", examples=["2024-03-01T05:00"])
+    str | None,
+    Query(max_length=40, description=_WRITTEN, json_schema_extra={"anyOf": [*_TIMES, {"type": "null"}]}),
 ]
 Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Where the page begins.")]
 
@@ -144,7 +147,7 @@ def routes(look: Look) -> APIRouter:
     @api.get("/explain", **described(Explanation))
     def get_explanation(
         name: Annotated[Name, Query(alias="sensor")],
-        time: Annotated[str, Query(max_length=40, description="ISO 8601, UTC where no zone is said.")],
+        time: Annotated[str, Query(max_length=40, description=_WRITTEN, json_schema_extra={"anyOf": _TIMES})],
         variable: Variable = None,
     ) -> Response:
         """Say why the reading of a sensor at a time has its flag."""
@@ -215,7 +218,7 @@ def _event(name: str, data: dict[str, Any]) -> str:
 
 
 def _time(name: str, said: str | None) -> int | None:
-    if not said:
+    if said is None:
         return None
     try:
         return time_of(said)
