@@ -8,6 +8,7 @@ import numpy as np
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.readings import DAY, Rows
+from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.material import Material
 
 __all__ = ["Believed", "believed"]
@@ -59,12 +60,12 @@ def _kept_level(material: Material, fault: FaultInterval) -> float | None:
     return level if kept / level > 0.5 and abs(kept) > 3 * usual else None
 
 
-def _mean(values: np.ndarray) -> float:  # type: ignore[type-arg]
+def _mean(values: FloatArray) -> float:
     known = values[np.isfinite(values)]
     return float(known.mean()) if known.size else float("nan")
 
 
-def _changes(rows: Rows, others: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _changes(rows: Rows, others: BoolArray, before: BoolArray, after: BoolArray) -> FloatArray:
     """Return how far the mended values of each of the others moved from one day to the next."""
     size = len(rows.sensors)
     means = []

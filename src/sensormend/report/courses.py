@@ -15,6 +15,7 @@ from sensormend.report.html import Html, name_of, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
 from sensormend.report.words import ADVICE, lasting, percent, span
+from sensormend.sentences import number
 from sensormend.views.series import Series, Span, series
 
 __all__ = ["courses", "stretch_of"]
@@ -92,7 +93,7 @@ def _worst(material: Material, one: Trouble) -> Html:
         "div",
         tag("h3", name_of(one.sensor, one.variable)),
         tag("p", f"{longest.sentence.removesuffix('.')} ({span(longest.start, longest.end)}).", estimated),
-        tag("figure", tag("div", _picture(seen, begin, end), class_="scroll")),
+        tag("figure", tag("div", _picture(seen, begin, end), class_="scroll"), _cut(seen)),
         tag("p", ADVICE.get(longest.reason, ""), " Why, with all numbers: ", tag("code", typed), class_="note"),
         class_="worst",
     )
@@ -126,9 +127,8 @@ def _picture(seen: Series, begin: int, end: int) -> Html:
         drawn += [tag("path", d=f"M{short(place)} {short(bottom)}v4", class_="tick"),
                   text(place + 2, HEIGHT - 7, word, class_="soft")]  # fmt: skip
     drawn += _shades(seen.spans, across, top, bottom)
-    drawn.append(
-        tag("path", d=band(x, *(down.at(np.clip(edge, low, high)) for edge in unsure), half), class_="interval")
-    )
+    sides = [down.at(np.clip(edge, low, high)) for edge in unsure]
+    drawn.append(tag("path", d=band(x, sides[0], sides[1], half), class_="interval"))
     ends = [down.at(np.clip(edge, low, high)) for edge in (least, most)]
     drawn.append(
         tag("path", d=band(x, ends[0], ends[1], half), class_="reach")
@@ -138,6 +138,16 @@ def _picture(seen: Series, begin: int, end: int) -> Html:
     # Where a reading was trusted both lines are one, and the upper one is drawn.
     drawn.append(tag("path", d=line(x, down.at(np.clip(cleaned, low, high))), class_="mended"))
     return svg(WIDTH, HEIGHT, *drawn, says=f"Readings of {seen.sensor[:80]}, raw and mended")
+
+
+def _cut(seen: Series) -> Html:
+    """Say whether readings lie outside of the picture."""
+    raw = _array([*seen.low, *seen.high] or seen.value)
+    low, high = _limits(raw, raw, _array([*seen.cleaned, *seen.lower, *seen.upper]))
+    if not ((raw < low) | (raw > high)).any():
+        return Html("")
+    return tag("figcaption", f"Readings reach from {number(float(np.nanmin(raw)))} to {number(float(np.nanmax(raw)))}; "
+               "those outside of the picture are drawn at its edge.")  # fmt: skip
 
 
 def _limits(least: FloatArray, most: FloatArray, mended: FloatArray) -> tuple[float, float]:

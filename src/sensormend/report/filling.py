@@ -134,7 +134,7 @@ def _shares(material: Material) -> Html:
         for name, one in found[:MOST]
     ]
     rest = len(found) - MOST
-    said = [tag("p", f"{counted(rest, 'more sensor')} have some, fewer than these.", class_="note")] if rest > 0 else []
+    said = [tag("p", f"{rest:,} more have some, fewer than these.", class_="note")] if rest > 0 else []
     return joined([table(("sensor", "estimated", "values", ""), rows, numbers=(1, 2), wide=3), *said])
 
 

@@ -144,8 +144,17 @@ def _panel(
     drawn: list[str] = [tag("path", d="".join(parts), fill=fill, class_="cell") for fill, parts in by_shade.items()]
     if hatched:
         drawn += [tag("path", d="".join(hatched), class_=kind) for kind in ("under", "hatched")]
+    # Dots of thousands must leave something of the cells.
+    dot = 3 if len(ground_plan.sensors) <= 300 else 2 if len(ground_plan.sensors) <= 1000 else 1.2
     at = np.array([[site.x, site.y] for site in ground_plan.sensors]) * size
-    drawn.append(tag("path", d="".join(f"M{short(x)} {short(y)}h0" for x, y in at.tolist()), class_="dots"))
+    drawn.append(
+        tag(
+            "path",
+            d="".join(f"M{short(x)} {short(y)}h0" for x, y in at.tolist()),
+            class_="dots",
+            stroke_width=short(dot),
+        )
+    )
     for x, y in at[scene.faulty].tolist():
         drawn += [tag("circle", cx=short(x), cy=short(y), r=6, class_=kind) for kind in ("halo", "ring")]
     if names and len(who) <= MOST_NAMES:
@@ -154,7 +163,7 @@ def _panel(
             right = x > wide - 70
             drawn.append(text(x - 10 if right else x + 10, y + 4, cut, at="end" if right else "start", class_="on-map"))
     drawn += _ruler(ground_plan.kilometres, wide, wide * ground_plan.height) if names else []
-    return svg(wide, wide * ground_plan.height, _hatch(), *drawn, says=f"Map of {says}")
+    return svg(wide, wide * ground_plan.height, _hatch(), *drawn, says=f"Map of {says}", widest=wide)
 
 
 def _hatch() -> Html:

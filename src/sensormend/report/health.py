@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from sensormend.health import HEALTH
 from sensormend.readings import DAY
 from sensormend.report.html import Html, tag
 from sensormend.report.material import Material
@@ -30,9 +29,12 @@ WORDS = {
     "silent": "nothing came, all of it estimated",
     "not evaluated": "nobody could judge it",
 }
+WORST_LAST = "sfnuox"
 LETTERS = {"s": "sound", "f": "filled", "u": "suspect", "x": "faulty", "o": "silent", "n": "not evaluated"}
-WIDTH, LABELS, SAYS, LINE, TOP = 960.0, 130.0, 165.0, 13.0, 22.0
-LONGEST_LABEL = 22
+WIDTH, SAYS, LINE, TOP = 960.0, 165.0, 13.0, 22.0
+LONGEST_LABEL, LETTER = 26, 6.3
+TALLEST = 500
+"""Pixels of the picture of all; where there are more lines, several become one."""
 
 
 def health(material: Material) -> Html:
@@ -67,18 +69,20 @@ def _legend(lines: Sequence[Line]) -> Html:
 
 def _squeezed(material: Material) -> Html:
     """Return all lines as an image of one pixel per cell."""
-    letters = [".", *LETTERS]
+    letters = [".", *WORST_LAST]
     code = np.zeros(256, np.uint8)
     code[[ord(letter) for letter in letters]] = range(len(letters))
-    cells = code[np.frombuffer("".join(line.cells for line in material.matrix.rows).encode("ascii"), np.uint8)]
-    cells = cells.reshape(len(material.matrix.rows), material.matrix.cells)
+    lines = material.matrix.rows
+    cells = code[np.frombuffer("".join(line.cells for line in lines).encode("ascii"), np.uint8)]
+    together = -(-len(lines) // TALLEST)
+    # A line that no pixel shows would be lost, and with it a fault.
+    cells = np.maximum.reduceat(cells.reshape(len(lines), -1), np.arange(0, len(lines), together))
     light, dark = (
-        as_uri(palette_png(cells, [page, *(colours[state] for state in HEALTH_ORDER)]))
+        as_uri(palette_png(cells, [page, *(colours[LETTERS[letter]] for letter in WORST_LAST)]))
         for page, colours in (("#ffffff", STATES), ("#14181d", NIGHT_STATES))
     )
     says = f"{counted(cells.shape[0], 'line')} of {counted(cells.shape[1], 'mark')}, one colour for each state"
-    # A line of the image is at least a third of a pixel; a column as wide as the page lets it be.
-    height = int(np.clip(cells.shape[0] / 2, 120, 720))
+    height = cells.shape[0] * max(1, 300 // cells.shape[0])
     picture = tag(
         "picture",
         tag("source", srcset=dark, media="screen and (prefers-color-scheme: dark)"),
@@ -86,32 +90,30 @@ def _squeezed(material: Material) -> Html:
             style=f"height:{height}px"),
     )  # fmt: skip
     shown = span(material.start // DAY * DAY, -(-material.end // DAY) * DAY)
-    return tag("figure", picture, tag("figcaption", f"From left to right: {shown}. From top to bottom: most trouble "
-                                      "to least."))  # fmt: skip
-
-
-HEALTH_ORDER = tuple(LETTERS.values())
-assert set(HEALTH_ORDER) == set(HEALTH)
+    each = f" Each line of it is {together} sensors, and shows the worst of them." if together > 1 else ""
+    said = f"From left to right: {shown}. From top to bottom: most trouble to least.{each}"
+    return tag("figure", picture, tag("figcaption", said))
 
 
 def _labelled(material: Material, lines: Sequence[Line]) -> Html:
     """Return lines with names, and with what they add up to."""
     cells, first = material.matrix.cells, int(np.datetime64(material.matrix.start, "D").astype(np.int64)) * DAY
     length = material.matrix.cell_days * DAY
-    scale = Scale(0, cells, LABELS, WIDTH - SAYS)
+    labels = [_label(one) for one in lines]
+    left = LETTER * max(map(len, labels)) + 10
+    scale = Scale(0, cells, left, WIDTH - SAYS)
     height = TOP + LINE * len(lines) + 4
     paths: dict[str, list[str]] = {}
     drawn: list[str] = []
-    for row, line in enumerate(lines):
+    for row, (line, label) in enumerate(zip(lines, labels, strict=True)):
         y = TOP + LINE * row
         for letter, begin, end in _runs(line.cells):
             if letter in LETTERS:
-                left, right = scale.place(begin), scale.place(end)
-                paths.setdefault(LETTERS[letter], []).append(rect_path(left, y, right - left, LINE - 2))
-        label = f"{line.sensor} {line.variable}".strip()
-        cut = label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+                place = scale.place(begin)
+                paths.setdefault(LETTERS[letter], []).append(rect_path(place, y, scale.place(end) - place, LINE - 2))
+        whole = f"{line.sensor} {line.variable}".strip()[:200]
         drawn.append(
-            tag("text", tag("title", label[:200]), cut, x=LABELS - 8, y=short(y + LINE - 4), text_anchor="end")
+            tag("text", tag("title", whole), label, x=short(left - 8), y=short(y + LINE - 4), text_anchor="end")
         )
         drawn.append(text(WIDTH - SAYS + 8, y + LINE - 4, _adds_up(line, material.matrix.cell_days), class_="soft"))
     ticks = []
@@ -122,6 +124,14 @@ def _labelled(material: Material, lines: Sequence[Line]) -> Html:
     areas = [tag("path", d="".join(parts), class_=state.replace(" ", "-")) for state, parts in paths.items()]
     says = f"Health of {counted(len(lines), 'sensor')} by days"
     return tag("figure", tag("div", svg(WIDTH, height, *ticks, *areas, *drawn, says=says), class_="scroll"))
+
+
+def _label(line: Line) -> str:
+    """Return the name of a line, cut where it is too long; of its variable more is left."""
+    variable = line.variable[: LONGEST_LABEL // 2]
+    room = LONGEST_LABEL - len(variable)
+    sensor = line.sensor if len(line.sensor) <= room else line.sensor[: room - 1] + "…"
+    return f"{sensor} {variable}".strip()
 
 
 def _adds_up(line: Line, days: int) -> str:

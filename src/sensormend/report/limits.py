@@ -85,7 +85,7 @@ def _mostly_estimated(material: Material) -> list[Html]:
     items = [joined([name_of(*name), f": {percent(share)}"]) for share, name in found[:MOST]]
     return _limit(
         "Statistics of sensors that are estimates by more than a third.",
-        f"{counted(len(found), 'sensor')} {'is' if len(found) == 1 else 'are'} so; their means, trends and extremes "
+        f"{material.many(len(found))} {'is' if len(found) == 1 else 'are'} so; their means, trends and extremes "
         "are those of their neighbours to a good part.",
         items,
         len(found) - MOST,
@@ -171,7 +171,7 @@ def _alone(material: Material) -> list[Html]:
     total = sum(many for _, many, _ in found)
     return _limit(
         "Sensors that stand alone.",
-        f"{counted(total, 'reading')} of {counted(len(found), 'sensor')} could not be judged: fewer than two others "
+        f"{counted(total, 'reading')} of {material.many(len(found))} could not be judged: fewer than two others "
         "reported, or none is like it. Only single spikes were looked for, and gaps are filled from its own past.",
         items,
         len(found) - MOST,

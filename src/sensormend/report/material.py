@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sensormend.errors import InputError
 from sensormend.io.metadata import FaultInterval
 from sensormend.report.counting import Counts, count
+from sensormend.report.words import counted
 from sensormend.views.digest import Name
 from sensormend.views.look import Look
 from sensormend.views.matrix import Matrix, matrix
@@ -86,6 +87,10 @@ class Material:
         """Whether more than one thing is measured."""
         return len(self.look.variables) > 1
 
+    def many(self, count: int) -> str:
+        """Say so many sensors; where they measure several things, so many series of one thing each."""
+        return counted(count, "series", "series") if self.several else counted(count, "sensor")
+
     @property
     def step(self) -> int:
         """Microseconds of a slot."""
@@ -95,6 +100,12 @@ class Material:
         """Return who is faulty or silent, the worst and longest first."""
         found = [one for one in self.now.values() if one.state in ("faulty", "silent")]
         return sorted(found, key=lambda one: (RANKS.index(one.state), one.since or 0, one.sensor, one.variable))
+
+    def gone(self) -> list[tuple[str, int]]:
+        """Return sensors that have no values at the end any more, and when they were last heard; the latest first."""
+        here = {sensor for sensor, _ in self.now}
+        heard = {entry.sensor: entry.last for entry in self.look.summaries if entry.sensor not in here and entry.last}
+        return sorted(heard.items(), key=lambda one: (-one[1], one[0]))
 
     def open_fault(self, one: Standing) -> FaultInterval | None:
         """Return the fault that goes on at a channel; a silence of all its variables has no variable."""

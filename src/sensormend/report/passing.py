@@ -21,7 +21,7 @@ __all__ = ["STEADY", "Part", "parts_of"]
 ROWS = 1_500_000
 """In memory at once: some 200 MB."""
 
-CHANGING = 3_000_000
+CHANGING = 1_000_000
 """Rows whose changes are looked at, which needs them in order; of more, some sensors are taken."""
 
 STEADY = -(1 << 20)

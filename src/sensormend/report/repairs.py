@@ -23,6 +23,7 @@ def repairs(material: Material) -> Html:
         tag("h2", "What to repair"),
         tag("h3", f"Wrong at the end, {moment(material.end)} UTC"),
         _open(material, material.wrong_now()),
+        _gone(material.gone()),
         tag("h3", "Most trouble in all that time"),
         _worst(material, material.troubles),
         id="repair",
@@ -53,6 +54,14 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
     return joined(parts)
 
 
+def _gone(gone: Sequence[tuple[str, int]]) -> Html:
+    if not gone:
+        return Html("")
+    said = [joined([name_of(sensor), f" on {date(heard)}"]) for sensor, heard in gone[:MOST_TROUBLES]]
+    rest = f" and {len(gone) - MOST_TROUBLES:,} more" if len(gone) > MOST_TROUBLES else ""
+    return tag("p", "Not part of the network any more at the end, and last heard: ", joined(said, ", "), f"{rest}.")
+
+
 def _worst(material: Material, troubles: Sequence[Trouble]) -> Html:
     if not troubles:
         return tag("p", "Nothing wrong was found, in no sensor and at no time.")
@@ -63,15 +72,15 @@ def _worst(material: Material, troubles: Sequence[Trouble]) -> Html:
         wrong = ", ".join(reason_words(reason) for reason, _ in one.reasons.most_common() if reason != "silent")
         rows.append([
             name_of(one.sensor, one.variable),
-            how_long(one.faulty) if one.faulty else "-",
-            how_long(one.silent) if one.silent else "-",
+            tag("span", how_long(one.faulty) if one.faulty else "-", class_="whole"),
+            tag("span", how_long(one.silent) if one.silent else "-", class_="whole"),
             percent(channel.estimated, channel.rows) if channel else "-",
             wrong or "silent",
             f"{date(longest.start)}: {longest.sentence}",
         ])  # fmt: skip
     header = ("sensor", "faulty for", "silent for", "estimated", "reasons", "the longest of it")
     rest = len(troubles) - MOST_TROUBLES
-    more = f" {counted(rest, 'more sensor')} had some; faults.csv lists all of it." if rest > 0 else ""
-    said = (f"{counted(len(material.look.faults), 'fault')} at {counted(len(troubles), 'sensor')}"
-            f"{' and variable' if material.several else ''}, the longest first.{more}")  # fmt: skip
+    more = f" These are the {MOST_TROUBLES} worst; faults.csv lists all of it." if rest > 0 else ""
+    series = ", one variable of one sensor each," if material.several else ""
+    said = f"{counted(len(material.look.faults), 'fault')} of {material.many(len(troubles))}{series} in all.{more}"
     return joined([tag("p", said), table(header, rows, numbers=(3,), wide=5)])

@@ -55,6 +55,7 @@ th{font-weight:600;color:var(--soft);border-bottom-color:var(--rule)}
 th:last-child,td:last-child{padding-right:0}
 td{overflow-wrap:anywhere}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+td:first-child{min-width:7.5rem}
 td.wide{min-width:14rem}
 .whole{white-space:nowrap}
 .name{font-weight:600;color:var(--strong)}
@@ -82,7 +83,7 @@ svg .doubt{fill:var(--doubt)}
 .shade.doubt{fill:var(--suspect);fill-opacity:.22}
 .shade.none{fill:var(--faint);fill-opacity:.16}
 .edge{fill:none;stroke:var(--page);stroke-width:.6}
-.dots{stroke:#1f2933;stroke-width:3;stroke-linecap:round;fill:none}
+.dots{stroke:#1f2933;stroke-linecap:round;fill:none}
 .ring{fill:none;stroke:#1f2933;stroke-width:1.6}
 .halo{fill:none;stroke:#fff;stroke-width:3.6}
 .hatched{fill:url(#hatch)}
@@ -119,7 +120,7 @@ thead{display:none}
 tr{padding:.5rem 0;border-bottom:1px solid var(--rule)}
 td{display:grid;grid-template-columns:7.5rem 1fr;gap:.6rem;padding:.12rem 0;border:0;text-align:left}
 td.number{text-align:left;white-space:normal}
-td.wide{min-width:0}
+td.wide,td:first-child{min-width:0}
 td::before{content:attr(data-is);color:var(--soft);font-size:.85rem}
 }
 @page{size:A4;margin:14mm 13mm}

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sensormend.readings import DAY, HOUR, MINUTE, SECOND, IntArray
-from sensormend.recovery import FloatArray
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND
+from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.html import Html, tag
 from sensormend.report.words import MONTHS
 
@@ -87,12 +88,12 @@ def _tenths(value: int) -> str:
     return short(value / 10)
 
 
-def _runs(there: FloatArray | np.ndarray) -> list[slice]:  # type: ignore[type-arg]
+def _runs(there: BoolArray) -> list[slice]:
     edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
     return [slice(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
 
 
-def _bends(x: IntArray, y: IntArray) -> IntArray:
+def _bends(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
     """Return which points a path needs."""
     keep = np.concatenate([[True], (np.diff(x) != 0) | (np.diff(y) != 0)])
     places = np.flatnonzero(keep)
@@ -158,8 +159,8 @@ def text(x: float, y: float, words: str, *, at: str = "start", class_: str | Non
     return tag("text", words, x=short(x), y=short(y), text_anchor=None if at == "start" else at, class_=class_)
 
 
-def svg(width: float, height: float, *children: str, says: str, class_: str | None = None) -> Html:
-    """Return a picture, with what it shows for those who do not see it."""
-    return tag(
-        "svg", *children, viewBox=f"0 0 {short(width)} {short(height)}", role="img", aria_label=says, class_=class_
-    )
+def svg(width: float, height: float, *children: str, says: str, widest: float | None = None) -> Html:
+    """Return a picture, with what it shows for those who do not see it; it grows no wider than so many pixels."""
+    style = None if widest is None else f"max-width:{short(widest)}px"
+    box = f"0 0 {short(width)} {short(height)}"
+    return tag("svg", *children, viewBox=box, role="img", aria_label=says, style=style)
