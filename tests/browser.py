@@ -15,9 +15,11 @@ from urllib.parse import urlsplit
 
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver import ActionChains, Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
+from sensormend.web.server import Server
 from servers import lacking
 
 __all__ = ["DESK", "PHONE", "Browser", "running_chromium"]
@@ -74,7 +76,7 @@ class Browser:
         self.scheme("light")
         self.cdp("Network.clearBrowserCookies")
         self.cdp("Network.clearBrowserCache")
-        self.driver.get("about:blank")
+        self.leave()
         for host in self._hosts:
             self.cdp("Storage.clearDataForOrigin", origin=f"http://{host}", storageTypes="all")
         self._hosts, self._expected = set(), []
@@ -85,7 +87,7 @@ class Browser:
         """Hold the page to what it must never do: complain, or ask somebody else."""
         complaints = [said for said in self.complaints() if not any(re.search(one, said) for one in self._expected)]
         elsewhere = [url for url in self.requests() if not self._ours(url)]
-        self.driver.get("about:blank")
+        self.leave()
         assert not complaints, complaints
         assert not elsewhere, elsewhere
 
@@ -132,10 +134,22 @@ class Browser:
         """Go to an address, and wait for its view where one is named."""
         self._hosts.add(urlsplit(address).netloc)
         if self.driver.current_url.partition("#")[0] == address.partition("#")[0]:
-            self.driver.get("about:blank")
+            self.leave()
         self.driver.get(address)
         if view:
             self.ready(view)
+
+    def leave(self) -> None:
+        """Go away from a page, before its server goes."""
+        self.driver.get("about:blank")
+
+    @contextmanager
+    def serving(self, out: Path, **told: Any) -> Iterator[Server]:
+        """Serve an OUT on a free port for as long as this looks at it."""
+        with Server(out, **{"port": 0, **told}) as server:
+            server.start()
+            yield server
+            self.leave()
 
     def ready(self, view: str) -> WebElement:
         """Wait until a view is there, with its data."""
@@ -152,7 +166,7 @@ class Browser:
             if found:
                 return found
             if time.monotonic() > end:
-                shown = self.text("body")
+                shown = self.text("body")[:1000]
                 raise AssertionError(f"waited {seconds:g} s for {what or true}; shown is:\n{shown}")
             time.sleep(0.02)
 
@@ -170,6 +184,13 @@ class Browser:
     def all(self, selector: str) -> list[WebElement]:
         """Return the elements that are there now."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """Return the text of each of them, at once."""
+        found: list[str] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText.trim())", selector
+        )
+        return found
 
     def one(self, selector: str) -> WebElement:
         """Return the first of them."""
@@ -199,19 +220,42 @@ class Browser:
             "return e.tagName + ' ' + (e.getAttribute('aria-label') || e.innerText || e.id || '').trim()"
         ))  # fmt: skip
 
-    def drag(self, element: WebElement, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """Draw from one place in an element to another; places are shares of its width and height."""
-        width, height = element.size["width"], element.size["height"]
+    def point(self, selector: str, x: float, y: float, *, click: bool = False) -> None:
+        """Move the pointer so many pixels from an element's left and top, from its right and bottom where negative."""
+        left, top = self._place(selector, x, y)
+        actions = ActionBuilder(self.driver)
+        actions.pointer_action.move_to_location(left, top)
+        if click:
+            actions.pointer_action.click()
+        actions.perform()
 
-        def place(share: tuple[float, float]) -> tuple[int, int]:
-            return round((share[0] - 0.5) * width), round((share[1] - 0.5) * height)
+    def drag(self, selector: str, start: tuple[float, float], end: tuple[float, float]) -> None:
+        """Draw from one place in an element to another, in pixels from its left and top."""
+        actions = ActionBuilder(self.driver, duration=50)
+        actions.pointer_action.move_to_location(*self._place(selector, *start)).pointer_down()
+        for share in (0.5, 1.0):
+            between = (a + share * (b - a) for a, b in zip(start, end, strict=True))
+            actions.pointer_action.move_to_location(*self._place(selector, *between))
+        actions.pointer_action.pointer_up()
+        actions.perform()
 
-        chain = ActionChains(self.driver, duration=50)
-        chain.move_to_element_with_offset(element, *place(start)).click_and_hold()
-        middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2)
-        for share in (middle, end):
-            chain.move_to_element_with_offset(element, *place(share))
-        chain.release().perform()
+    def _place(self, selector: str, x: float, y: float) -> tuple[int, int]:
+        """Bring a place of an element into view, and return where that is; selenium's own way counts from the middle of
+        whatever part of it can be seen."""
+        left, top = self.run(
+            """
+            const [element, x, y] = arguments, size = element.getBoundingClientRect();
+            const place = () => {
+              const now = element.getBoundingClientRect();
+              return [now.left + x + (x < 0 ? size.width : 0), now.top + y + (y < 0 ? size.height : 0)];
+            };
+            const [, above] = place();
+            if (above < 0 || above >= innerHeight) scrollBy({top: above - innerHeight / 2, behavior: 'instant'});
+            return place();
+            """,
+            self.one(selector), x, y,
+        )  # fmt: skip
+        return round(left), round(top)
 
     def overflow(self) -> int:
         """Return by how many pixels the page is wider than the window."""

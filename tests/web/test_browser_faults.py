@@ -1,0 +1,101 @@
+"""The list of faults, in a real browser."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.support.select import Select
+
+from browser import Browser
+from sensormend.io.folder import Archive
+
+ROOT = ".view-faults"
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Browser:
+    browser.open(f"{address}/#/faults", "faults")
+    return browser
+
+
+def column(browser: Browser, number: int) -> list[str]:
+    return browser.texts(f".faults tbody tr > :nth-child({number})")
+
+
+def total(browser: Browser) -> int:
+    return int(browser.data(ROOT, "total"))
+
+
+def test_all_of_them_are_listed_the_newest_first(page: Browser, city_out: Path) -> None:
+    known = Archive(city_out).faults()
+    assert total(page) == len(known)
+    since = [one.get_attribute("datetime") for one in page.all('[data-label="Since"] time')]
+    assert since == sorted(since, key=str, reverse=True)
+    page.until(lambda: page.all(".spark-cell svg, .spark-cell canvas"), "pictures of the readings")
+
+
+def test_they_are_filtered_and_the_address_says_how(page: Browser, city_out: Path) -> None:
+    known = Archive(city_out).faults()
+    one = known[0]
+    box = page.one('main [role="search"] input[type="search"]')
+    box.send_keys(one.sensor)
+    wanted = [fault for fault in known if fault.sensor == one.sensor]
+    page.until(lambda: total(page) == len(wanted), "only those of one sensor")
+    assert set(column(page, 1)) == {one.sensor}
+    reasons = page.one('main [role="search"] select')
+    Select(reasons).select_by_value(one.reason)
+    page.until(lambda: total(page) == sum(fault.reason == one.reason for fault in wanted), "and of one reason")
+    assert f"search={one.sensor}" in page.driver.current_url
+    assert f"reason={one.reason}" in page.driver.current_url
+    page.run("location.reload()")
+    page.ready("faults")
+    assert set(column(page, 1)) == {one.sensor}
+    box = page.one('main [role="search"] input[type="search"]')
+    box.send_keys(" nothing like it")
+    page.wait(".empty button", "Show all").click()
+    page.until(lambda: total(page) == len(known), "all of them again")
+
+
+def test_a_click_on_a_heading_sorts(page: Browser) -> None:
+    page.wait("th button", "Sensor").click()
+    page.until(lambda: page.all('th[aria-sort="ascending"]'))
+    page.until(lambda: column(page, 1) == sorted(column(page, 1)), "by name")
+    page.wait("th button", "Sensor").click()
+    page.until(lambda: page.all('th[aria-sort="descending"]'))
+    page.until(lambda: column(page, 1) == sorted(column(page, 1), reverse=True), "by name, backwards")
+
+
+def test_the_table_can_be_taken_along(page: Browser, city_out: Path) -> None:
+    sensor = Archive(city_out).faults()[0].sensor
+    page.one('main [role="search"] input[type="search"]').send_keys(sensor)
+    wanted = [fault for fault in Archive(city_out).faults() if fault.sensor == sensor]
+    page.until(lambda: total(page) == len(wanted))
+    page.wait("a", "Download CSV").click()
+    file = page.downloads / "faults.csv"
+    page.until(file.exists, "the download")
+    with file.open(encoding="utf-8", newline="") as opened:
+        lines = list(csv.DictReader(opened))
+    assert {line["sensor"] for line in lines} == {sensor}
+    assert len(lines) == len(wanted)
+
+
+def test_there_is_a_page_for_the_rest(page: Browser) -> None:
+    if total(page) <= 50:
+        pytest.fail(f"the city has only {total(page)} faults: make it larger")
+    assert len(column(page, 1)) == 50
+    first = column(page, 2)
+    page.wait("button", "Next").click()
+    page.until(lambda: column(page, 2) and column(page, 2) != first, "the next ones")
+    assert "offset=50" in page.driver.current_url
+    page.wait("button", "Previous").click()
+    page.until(lambda: column(page, 2) == first, "the first ones again")
+
+
+def test_a_fault_leads_to_its_sensor_at_its_time(page: Browser) -> None:
+    name = column(page, 1)[0]
+    page.one(".faults tbody a").click()
+    page.ready("sensor")
+    assert name in page.text("h1")
+    assert "from=" in page.driver.current_url
