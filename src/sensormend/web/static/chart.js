@@ -219,20 +219,18 @@ export function makeCharts(upper, lower, view) {
   function residualRange() {
     if (!series) return [-1, 1];
     const [first, past] = shown();
-    const [low, high] = extent(cleanedSpan(first, past));
-    const cap = high > low ? REACH * (high - low) : Infinity;
+    const [low, high] = valueRange();
+    const cap = high - low;
     let least = 0, most = 0;
     for (let at = first; at < past; at += 1) {
       const off = (series.value[at] ?? NaN) - (series.cleaned[at] ?? NaN);
       if (Math.abs(off) <= cap) [least, most] = [Math.min(least, off), Math.max(most, off)];
     }
     // Where it is all but zero, the chart must not make mountains of it.
-    const calm = high > low ? (high - low) * 0.04 : 1;
+    const calm = cap * 0.03;
     const margin = Math.max((most - least) * 0.12, calm);
     return [least - margin, most + margin];
   }
-
-  const cleanedSpan = (first, past) => series.cleaned.slice(first, past).filter((value) => value !== null);
 
   function render() {
     const range = view.range();

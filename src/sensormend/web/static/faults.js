@@ -1,10 +1,10 @@
 // The list for whoever goes out and repairs: filter, sort, page, print, take along as CSV.
 import { address } from "./api.js";
 import { button, element, isQuiet, iso, unix } from "./elements.js";
-import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
+import { plural, sensorLink, seriesName, span, time, value, whole } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
-import { plainReason, sureWords } from "./words.js";
+import { hasBar, plainReason, sureWords } from "./words.js";
 
 const PAGE = 50;
 const STATES = [["all", "all"], ["open", "still going on"], ["over", "over"]];
@@ -134,7 +134,7 @@ export async function show(root, params, context) {
   await load();
   return {
     async changed(what) {
-      if (what.includes("faults")) await load();
+      if (what.includes("faults") || what.includes("all")) await load();
     },
     close() {
       asking?.abort();
@@ -151,7 +151,8 @@ function row(fault, sparks) {
   const cell = (name, ...children) => element("td", { "data-label": name }, ...children);
   return element("tr", { class: fault.open ? "is-open" : "" },
     element("th", { scope: "row" }, element("a", { href: link, "data-key": `${fault.sensor} ${fault.variable} ${fault.from}`,
-      text: seriesName(fault.sensor, fault.variable) })),
+      text: fault.sensor, "aria-label": seriesName(fault.sensor, fault.variable) }),
+    fault.variable ? element("span", { class: "fault-variable", text: fault.variable }) : null),
     cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
     cell("Until", fault.open ? element("strong", { class: "still", text: "still going on" })
       : element("time", { datetime: fault.to, text: time(fault.to) })),
@@ -162,10 +163,11 @@ function row(fault, sparks) {
     element("td", { class: "fault-words", text: fault.sentence }));
 }
 
+// A score is in times the limit: the bar is full at ten times, and nearly empty at the limit itself.
 function sure(fault) {
   const words = element("span", { text: sureWords(fault) });
-  if (fault.score === null) return words;
-  const bar = element("span", { class: "sure-bar", "aria-hidden": "true", title: percent(fault.score) }, element("span"));
-  bar.firstChild.style.width = `${Math.round(Math.min(Math.max(fault.score, 0), 1) * 100)}%`;
+  if (!hasBar(fault)) return words;
+  const bar = element("span", { class: "sure-bar", "aria-hidden": "true", title: `${value(fault.score, 2)} times the limit` }, element("span"));
+  bar.firstChild.style.width = `${Math.round(100 * Math.min(Math.max(Math.log10(fault.score), 0.08), 1))}%`;
   return element("span", { class: "sure" }, words, bar);
 }

@@ -175,7 +175,12 @@ export async function mountMap(root, context) {
     if (page.maps.contains(document.activeElement)) page.aloud.textContent = `${sensor}: ${facts.map((fact) => fact.join(" ")).join(", ")}`;
   }
 
-  const open = (at) => context.go(sensorLink(places.sensors[at].sensor, variable));
+  // The newest moment leads to the newest readings, another one to those around it.
+  const open = (at) => {
+    const now = start + position * step;
+    const around = position === lastPosition() ? {} : { from: iso(Math.max(start, now - 7 * DAY)), to: iso(Math.min(end + step, now + 7 * DAY)) };
+    context.go(sensorLink(places.sensors[at].sensor, variable, around));
+  };
   const under = (event, canvas) => {
     const box = canvas.getBoundingClientRect();
     return nearestTo((event.clientX - box.left) / box.width, (event.clientY - box.top) / box.width);

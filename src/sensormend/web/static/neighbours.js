@@ -4,7 +4,7 @@ import { percent, sensorLink } from "./format.js";
 import { aligned, loadSeries } from "./reading.js";
 
 export function mountNeighbours(root, context, sensor, variable, redraw) {
-  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, asked = null;
+  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, asked = null, asks = 0, newest = 0;
   const toggle = button("Neighbours", () => (shown ? hide() : show()), { class: "button", "aria-pressed": "false" });
   const list = element("ul", { class: "neighbour-list" });
   const note = element("p", { class: "small quiet", hidden: true });
@@ -62,10 +62,13 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
     const want = `${series.from},${series.to},${points},${series.last}`;
     if (want === asked) return;
     asked = want;
+    const turn = ++asks;
     try {
       const all = await Promise.all(items.map(async (item) =>
         [item.sensor, await loadSeries(context.get, item.sensor, variable, series.from, series.to, points)]));
-      if (asked !== want) return;
+      // A live network asks again before the last answer is here: each answer counts, unless a later one came first.
+      if (turn < newest) return;
+      newest = turn;
       loaded = new Map(all);
       redraw();
     } catch (error) {

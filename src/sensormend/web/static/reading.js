@@ -4,6 +4,7 @@ import { iso, unix } from "./elements.js";
 const PIECE = 390 * 86400;
 export const LONGEST = 10 * PIECE;
 
+const FAULTY = 4;
 const COLUMNS = ["time", "value", "low", "high", "cleaned", "lower", "upper", "flag", "estimated"];
 
 export async function loadSeries(get, sensor, variable, from, to, points, signal) {
@@ -32,7 +33,20 @@ function widened(part) {
     from: unix(part.from), to: unix(part.to),
     first: part.first === null ? null : unix(part.first), last: part.last === null ? null : unix(part.last),
     low: thin ? part.low : part.value, high: thin ? part.high : part.value,
+    spans: [...part.spans, ...spikes(part)].sort((a, b) => a.from - b.from),
   };
+}
+
+// Single wrong readings: no span tells of them, only their flag.
+function spikes({ time, flag, step, thinned, spans }) {
+  const length = step * thinned;
+  const found = [];
+  time.forEach((from, at) => {
+    const to = from + length;
+    if (flag[at] !== FAULTY || spans.some((span) => span.from < to && span.to > from)) return;
+    found.push({ from, to, word: "spike", kind: "faulty", spike: true });
+  });
+  return found;
 }
 
 function joined(parts) {
@@ -48,7 +62,7 @@ function joined(parts) {
     if (start >= 0) for (const name of COLUMNS) whole[name].push(...part[name].slice(start));
     for (const span of part.spans) {
       const before = whole.spans.find((other) => other.word === span.word && other.kind === span.kind
-        && span.from <= other.to && span.to >= other.from);
+        && !span.spike && span.from <= other.to && span.to >= other.from);
       if (before) before.to = Math.max(before.to, span.to);
       else whole.spans.push({ ...span });
     }

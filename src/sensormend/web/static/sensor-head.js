@@ -2,6 +2,7 @@
 import { element, unix } from "./elements.js";
 import { percent, sensorLink, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
+import { plainReason } from "./words.js";
 
 export function renderHead(root, info, context) {
   const { network } = context;
@@ -22,7 +23,7 @@ export function renderHead(root, info, context) {
 }
 
 function stateWords({ state, reason, since }) {
-  const why = reason && reason !== state ? `, ${reason}` : "";
+  const why = reason && reason !== state ? `, ${plainReason(reason)}` : "";
   return `${state}${why}${since ? ` since ${time(since)}` : ""}`;
 }
 
@@ -36,7 +37,7 @@ function heard(at, network) {
   const now = network.reached ?? network.last;
   const ago = now ? unix(now) - unix(at) : null;
   if (ago === null) return [time(at)];
-  return [time(at), ago < network.step ? "that is now, in network time" : `${span(ago)} ago in network time`];
+  return [time(at), ago <= network.step ? "that is now, in network time" : `${span(ago)} ago in network time`];
 }
 
 function degrees(number, positive, negative) {

@@ -14,6 +14,7 @@ import { flagWord } from "./words.js";
 const DAY = 86400;
 const SPANS = [["7 d", 7], ["30 d", 30], ["90 d", 90], ["1 y", 365], ["all", Infinity]];
 const USUAL = 30;
+const FAULTY = 4;
 
 export async function show(root, params, context) {
   const sensor = params.get("sensor") ?? "", variable = params.get("variable") ?? "";
@@ -35,12 +36,13 @@ export async function show(root, params, context) {
   renderHead(page.head, info, context);
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
-    return { changed: (what) => what.includes("rows") && context.go(location.hash) };
+    return whenThereIsSome(root, params, context);
   }
 
   let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL;
   const first = () => loaded.first;
-  const end = () => loaded.last + loaded.step;
+  // A silent sensor's rows go on: they say what it would have read.
+  const end = () => loaded.end;
   const view = {
     range: () => range,
     move,
@@ -55,7 +57,8 @@ export async function show(root, params, context) {
   };
 
   function take(next) {
-    loaded = next;
+    const last = Math.max(next.last, next.time.at(-1) ?? 0, unix(context.network.last ?? 0));
+    loaded = { ...next, end: Math.max(loaded?.end ?? 0, last + next.step) };
     root.dataset.points = String(next.time.length);
     root.dataset.last = String(next.time.at(-1) ?? "");
   }
@@ -123,8 +126,9 @@ export async function show(root, params, context) {
       const next = await loadSeries(context.get, sensor, variable, Math.max(first(), from - around),
         Math.min(reached, to + around), points() * 2, signal);
       if (!next.time.length && loaded.time.length) return;
-      const newer = next.last - loaded.last;
+      const before = end();
       take(next);
+      const newer = end() - before;
       if (follows && newer > 0) range = { from: range.from + newer, to: range.to + newer };
       draw();
       describe();
@@ -209,6 +213,7 @@ export async function show(root, params, context) {
     page.whyTitle.textContent = `${near ? spanWord(near) : "Why"}, ${day(moment)} ${clock(moment)}`;
     page.whyText.textContent = "Looking it up…";
     try {
+      if (near?.spike && loaded.thinned > 1) setMark(moment = await wrongSlot(near) ?? moment);
       const answer = await context.get("explain", { sensor, variable, time: iso(moment) });
       if (mark === moment) page.whyText.textContent = answer.text;
     } catch (error) {
@@ -216,11 +221,18 @@ export async function show(root, params, context) {
     }
   }
 
+  // Which of a point's many slots is the wrong one.
+  async function wrongSlot({ from, to }) {
+    const close = await loadSeries(context.get, sensor, variable, from, to, 400);
+    return close.thinned === 1 ? close.time[close.flag.findIndex((flag, at) => flag === FAULTY && close.time[at] < to)] : undefined;
+  }
+
   function zoomTo(fault) {
     const from = unix(fault.from), to = unix(fault.to);
     const around = Math.max((to - from) * 0.4, 12 * loaded.step);
     move(from - around, to + around);
     setMark(null);
+    page.why.hidden = true;
     page.upper.focus({ preventScroll: true });
     page.charts.scrollIntoView({ block: "nearest" });
   }
@@ -248,8 +260,8 @@ export async function show(root, params, context) {
 
   return {
     async changed(what) {
-      const has = (...words) => words.some((word) => what.includes(word));
-      if (has("rows", "provisional") && loaded.to >= end() - loaded.step) await fetchShown(true);
+      const has = (...words) => what.includes("all") || words.some((word) => what.includes(word));
+      if (has("rows", "provisional") && loaded.to >= end() - 1.5 * loaded.step) await fetchShown(true);
       if (has("sensors", "rows", "provisional")) {
         Object.assign(info, await context.get("sensor", { sensor, variable }));
         renderHead(page.head, info, context);
@@ -262,6 +274,22 @@ export async function show(root, params, context) {
       fetching?.abort();
       charts.close();
     },
+  };
+}
+
+// A sensor that nothing has come from yet: the page is made anew with its first reading.
+function whenThereIsSome(root, params, context) {
+  let made = null;
+  return {
+    async changed(what, network) {
+      if (made) return made.changed(what, network);
+      const { readings } = await context.get("sensor", { sensor: params.get("sensor"), variable: params.get("variable") });
+      if (!readings) return undefined;
+      root.replaceChildren();
+      made = await show(root, params, context);
+      return undefined;
+    },
+    close: () => made?.close(),
   };
 }
 

@@ -1,6 +1,7 @@
 // What is drawn on the charts besides their lines: shaded spans with their word, single spikes, what is provisional.
 import { colour, stateInk } from "./palette.js";
 import { nearest } from "./reading.js";
+import { plainReason } from "./words.js";
 
 const ROWS = 2;
 const ROW = 15;
@@ -8,12 +9,12 @@ export const HEADROOM = ROWS * ROW + 8;
 
 // A span no longer than a slot or two is a mark at its reading, not a shade that nobody could see.
 export function isSpike(span, step) {
-  return span.kind === "faulty" && span.to - span.from <= 1.5 * step;
+  return span.spike === true || (span.kind === "faulty" && span.to - span.from <= 1.5 * step);
 }
 
 export function spanWord(span) {
   if (span.kind === "suspect" && span.word && span.word !== "suspect") return `suspect: ${span.word}`;
-  return span.word || span.kind;
+  return (span.word === "alone" ? plainReason(span.word) : span.word) || span.kind;
 }
 
 export function drawShades(plot, series) {
@@ -74,9 +75,16 @@ export function drawWords(plot, series) {
   ctx.textAlign = "center";
   ctx.textBaseline = "alphabetic";
   const taken = Array.from({ length: ROWS }, () => -Infinity);
-  const words = series.spans
-    .filter((span) => !isSpike(span, series.step))
-    .map((span) => ({ from: span.from, to: span.to, text: spanWord(span), ink: stateInk(span.kind) }));
+  const words = [];
+  for (const span of series.spans) {
+    if (isSpike(span, series.step)) continue;
+    const before = words.at(-1);
+    // What goes on under another name is one shade, and has one line of words.
+    if (before && before.kind === span.kind && span.from <= before.to) {
+      before.to = Math.max(before.to, span.to);
+      if (!before.text.split(", ").includes(span.word)) before.text += `, ${span.word}`;
+    } else words.push({ from: span.from, to: span.to, kind: span.kind, text: spanWord(span), ink: stateInk(span.kind) });
+  }
   if (series.provisional_from !== null) {
     words.push({ from: series.provisional_from, to: Infinity, text: "provisional", ink: colour("quiet") });
   }
@@ -119,7 +127,7 @@ export function drawMarks(plot, series) {
   ctx.setLineDash([]);
   for (const span of series.spans) {
     if (!isSpike(span, series.step)) continue;
-    const at = nearest(series.time, span.from - ((series.thinned - 1) * series.step) / 2);
+    const at = nearest(series.time, span.spike ? span.from : span.from - ((series.thinned - 1) * series.step) / 2);
     const value = at < 0 ? null : spikeValue(series, at);
     const x = plot.valToPos(at < 0 ? span.from : series.time[at], "x", true);
     if (value === null || x < bbox.left || x > bbox.left + bbox.width) continue;

@@ -22,6 +22,12 @@ export function flagWord(flag) {
   return FLAGS[flag] ?? "unknown";
 }
 
+// A single reading has a limit of its own, which it is past; how far is not in its score.
+export function hasBar(fault) {
+  return fault.score !== null && !(fault.reason === "spike" && fault.score <= 1);
+}
+
 export function sureWords(fault) {
-  return fault.sure || (fault.reason === "silent" ? "nothing came" : "");
+  if (fault.reason === "silent") return "nothing came";
+  return hasBar(fault) ? fault.sure : "past its limit";
 }
