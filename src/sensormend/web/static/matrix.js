@@ -2,15 +2,16 @@
 
 import { button, element } from "./elements.js";
 import { day, plural, sensorLink, whole } from "./format.js";
+import { BESIDE, beside } from "./matrix-beside.js";
 import { controls, spanStart } from "./matrix-controls.js";
-import { AXIS, inks, labelWidth, paint, paintAll } from "./matrix-paint.js";
+import { AXIS, inks, labelWidth, paint } from "./matrix-paint.js";
 import { Rows } from "./matrix-rows.js";
 import { perFrame } from "./pace.js";
 import { STATES, chip, mark, onTheme } from "./palette.js";
 
 const NARROWEST = 2;
-const BESIDE = 40;
 const MANY = 60_000;
+const PAUSE = 15_000;
 const RELEVANT = ["all", "rows", "provisional", "sensors", "run", "faults"];
 
 /**
@@ -33,15 +34,13 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     class: "matrix-scroll", tabindex: "0", role: "application", "aria-roledescription": "health matrix", "aria-label": "Health matrix",
     "aria-describedby": "matrix-keys",
   }, stage);
-  const mini = element("canvas", { class: "matrix-mini", "aria-hidden": "true" });
-  const pane = element("div", { class: "matrix-window", "aria-hidden": "true" });
-  const beside = element("div", { class: "matrix-beside" }, mini, pane);
+  const all = beside(scroller);
   const tip = element("div", { class: "tooltip", hidden: true });
   const said = element("p", { class: "hidden", role: "status" });
   const none = element("div", { class: "matrix-none", hidden: true },
     element("p", {}, "No sensor is like that."),
     button("Show all sensors", () => set({ search: "", state: "", variable: "" }), { class: "button" }));
-  const box = element("div", { class: "matrix" }, scroller, beside, tip, none);
+  const box = element("div", { class: "matrix" }, scroller, all.element, tip, none);
   const line = element("p", { class: "quiet small", role: "status" });
   const legend = element("ul", { class: "legend", "aria-label": "What the cells mean" });
   const panel = controls(context.network, options, set);
@@ -57,6 +56,9 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   let cursor = null;
   let hover = null;
   let finger = false;
+  let marked = false;
+  let later = 0;
+  let described = "";
   let fresh = true;
   let refreshed = 0;
   let closed = false;
@@ -64,10 +66,10 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   const draw = perFrame(() => {
     if (closed || !data.total) return;
     paint(canvas, data, view, ink, { cursor: scroller.matches(":focus-visible") ? cursor : null, hover });
-    pane.style.top = `${(AXIS + (view.top / (data.total * view.row)) * (view.height - AXIS)).toFixed(1)}px`;
-    pane.style.height = `${Math.max(8, ((view.height - AXIS) ** 2) / (data.total * view.row)).toFixed(1)}px`;
+    all.follow(data, view);
     root.dataset.drawn = `${data.total}x${data.cells}`;
-    performance.mark("matrix-drawn");
+    if (!marked) performance.mark("matrix-drawn");
+    marked = true;
     wanted();
   });
 
@@ -84,13 +86,13 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   /** Work out all sizes, after new data or a new width of the window. */
   function layout() {
     none.hidden = data.total > 0;
-    scroller.hidden = beside.hidden = data.total === 0;
+    scroller.hidden = all.element.hidden = data.total === 0;
     if (!data.total) return void (root.dataset.drawn = "0x0");
     const lines = Math.floor((Math.max(260, Math.min(660, innerHeight * 0.66)) - AXIS) / view.row);
     const most = AXIS + lines * view.row;
     const needed = AXIS + data.total * view.row;
     const tall = needed > most;
-    beside.hidden = !tall;
+    all.element.hidden = !tall;
     box.classList.toggle("matrix-tall", tall);
     const width = box.clientWidth - (tall ? BESIDE + 8 : 0);
     view.label = labelWidth(canvas, data, Math.min(180, box.clientWidth * 0.26));
@@ -107,7 +109,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     fresh = false;
     view.left = scroller.scrollLeft;
     view.top = scroller.scrollTop;
-    if (tall) paintAll(mini, data, BESIDE, view.height - AXIS, ink);
+    if (tall) all.paint(data, view, ink);
     draw();
   }
 
@@ -118,10 +120,16 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
       : data.total === sensors ? plural(data.total, "sensor") : `${whole(data.total)} of ${plural(sensors, "sensor")}`;
     const what = options.state ? `, ${options.state} now` : "";
     const columns = data.cellDays === 1 ? plural(data.cells, "day") : `${plural(data.cells, "column")} of ${data.cellDays} days`;
-    line.textContent = `${which}${what}, ${columns}, ${options.sort === "name" ? "by name" : "most trouble first"}`;
+    const told = `${which}${what}, ${columns}, ${options.sort === "name" ? "by name" : "most trouble first"}`;
+    const unjudged = data.rows.some((row) => row?.cells.includes("n"));
+    // What is written anew is read aloud anew, so the same words stay.
+    const key = [told, data.provisional, unjudged].join();
+    if (key === described) return;
+    described = key;
+    line.textContent = told;
     scroller.setAttribute("aria-label", `Health matrix: ${line.textContent}`);
     const present = new Set(Object.values(data.letters).filter((state) => state !== "nothing"));
-    if (!data.rows.some((row) => row?.cells.includes("n"))) present.delete("not evaluated");
+    if (!unjudged) present.delete("not evaluated");
     legend.replaceChildren(
       ...["sound", "filled", "suspect", "faulty", "silent", "not evaluated"].filter((state) => present.has(state))
         .map((state) => element("li", {}, mark(state), state)),
@@ -129,10 +137,10 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     );
   }
 
-  async function load() {
+  async function load(quiet = false) {
     const [at, over] = [cursor, hover].map((one) => one && data.rows[one.row] && { ...one, is: data.rows[one.row], day: data.day(Math.max(0, one.column)) });
     const { span, ...query } = options;
-    box.setAttribute("aria-busy", "true");
+    if (!quiet) box.setAttribute("aria-busy", "true");
     const newest = await data.load(
       { ...query, from: spanStart(context.network, span) }, view.row ? Math.floor(view.top / view.row) : 0,
     );
@@ -288,19 +296,6 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     draw();
   });
 
-  const drag = (event) => {
-    const frame = mini.getBoundingClientRect();
-    const share = (event.clientY - frame.top) / frame.height;
-    scroller.scrollTop = share * data.total * view.row - (view.height - AXIS) / 2;
-  };
-  beside.addEventListener("pointerdown", (event) => {
-    event.preventDefault();
-    beside.setPointerCapture(event.pointerId);
-    drag(event);
-  });
-  beside.addEventListener("pointermove", (event) => { if (beside.hasPointerCapture(event.pointerId)) drag(event); });
-  beside.addEventListener("wheel", (event) => { scroller.scrollTop += event.deltaY; event.preventDefault(); }, { passive: false });
-
   const relayout = perFrame(() => { if (!closed && data.total) { ink = inks(canvas); layout(); } });
   const sizes = new ResizeObserver(relayout);
   const stopTheme = onTheme(relayout);
@@ -311,14 +306,19 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     set,
     async changed(what) {
       if (!what.some((one) => RELEVANT.includes(one))) return;
-      // A large matrix is heavy to read again: not with every reading that comes in.
-      const pause = data.total * data.cells > MANY ? 15_000 : 0;
-      if (performance.now() - refreshed < pause && !what.includes("all")) return;
+      clearTimeout(later);
+      // A large matrix is heavy to read again: not with every reading that comes in, but after the last one.
+      const due = refreshed + (data.total * data.cells > MANY && !what.includes("all") ? PAUSE : 0) - performance.now();
+      if (due > 0) {
+        later = setTimeout(() => this.changed(["all"]).catch(() => {}), due);
+        return;
+      }
       panel.network(context.network, options);
-      await load();
+      await load(true);
     },
     close() {
       closed = true;
+      clearTimeout(later);
       data.close();
       panel.close();
       sizes.disconnect();

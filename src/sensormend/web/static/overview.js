@@ -25,6 +25,7 @@ export async function show(root, params, context) {
     matrixRoot, element("div", { class: "lower" }, trouble, mapRoot),
   );
   let state = FIGURES.includes(params.get("state")) ? params.get("state") : "";
+  let listed = "";
   let map = null;
   let mapping = false;
 
@@ -58,6 +59,10 @@ export async function show(root, params, context) {
 
   async function attention() {
     const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: FIRST });
+    // The same list stays, and with it the focus of whoever is in it.
+    const key = JSON.stringify([page.total, page.items]);
+    if (key === listed) return;
+    listed = key;
     const items = page.items.map((fault) => element("li", {},
       element("a", { href: sensorLink(fault.sensor, fault.variable) }, seriesName(fault.sensor, fault.variable)),
       chip(fault.reason === "silent" ? "silent" : "faulty", plainReason(fault.reason)),
@@ -97,12 +102,12 @@ export async function show(root, params, context) {
     state = event.detail.state;
     head(context.network);
   });
-  const listed = attention();
-  listed.catch(() => {});
+  const attended = attention();
+  attended.catch(() => {});
   matrix = await mountMatrix(matrixRoot, context, params);
   try {
     // The map is further down: it comes last, so that the matrix need not share the server with it.
-    await Promise.all([listed, places(network)]);
+    await Promise.all([attended, places(network)]);
   } catch (error) {
     matrix.close();
     throw error;
