@@ -158,7 +158,7 @@ def test_the_token_opens_it(behind: httpx.Client) -> None:
     ["", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", f"Basic {TOKEN}", TOKEN, "Bearer \xfc\xff"],
 )
 def test_nothing_else_opens_it(behind: httpx.Client, given: str) -> None:
-    answer = behind.get("/api/network", headers={"Authorization": given.encode("latin-1")})
+    answer = behind.get("/api/network", headers={b"Authorization": given.encode("latin-1")})
     assert answer.status_code == 401
 
 
@@ -197,10 +197,10 @@ def test_other_cookies_do_not_disturb(behind: httpx.Client) -> None:
     value = signed_in(behind).partition(";")[0]
     behind.cookies.clear()
     strange = f'theme={{"a":[1,2]}}; =; ;;; session="x\\"; {value}; other=\xff'
-    assert behind.get("/api/network", headers={"Cookie": strange.encode("latin-1")}).status_code == 200
+    assert behind.get("/api/network", headers={b"Cookie": strange.encode("latin-1")}).status_code == 200
     name, _, shown = value.partition("=")
     for forged in (shown[:-1], f"{shown}0", f"9{shown}", shown.replace(".", ""), "", "..", "\xff", "1.2.3"):
-        headers = {"Cookie": f"{name}={forged}".encode("latin-1")}
+        headers = {b"Cookie": f"{name}={forged}".encode("latin-1")}
         assert behind.get("/api/network", headers=headers).status_code == 401
 
 

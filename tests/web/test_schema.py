@@ -35,7 +35,7 @@ def tried(operation: Any, mode: schemathesis.GenerationMode, **known: str) -> No
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=EXAMPLES, derandomize=True, deadline=None, database=None,
               suppress_health_check=list(HealthCheck))  # fmt: skip
-    def holds(case: schemathesis.Case) -> None:
+    def holds(case: Any) -> None:
         if known:
             case.query = {**{name: said for name, said in case.query.items() if name != "variable"}, **known}
         case.call_and_validate()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -192,11 +193,9 @@ def test_every_page_of_ours_is_there_and_refers_to_nothing_that_is_not(address: 
 
 def test_a_port_that_is_taken_is_one_line(city_out: Path) -> None:
     with Server(city_out, port=0) as server:
-        for start in (lambda: Server(city_out, port=server.port), lambda: Server(city_out, "no.such.host.invalid", 0)):
+        for host, port in (("127.0.0.1", server.port), ("no.such.host.invalid", 0), ("127.0.0.1", 99_999)):
             with pytest.raises(ConfigError, match="the dashboard cannot be shown at"):
-                start()
-    with pytest.raises(ConfigError, match="the dashboard cannot be shown at"):
-        Server(city_out, port=99_999)
+                Server(city_out, host, port)
 
 
 def test_an_out_that_is_none_is_one_line(tmp_path: Path) -> None:
@@ -310,11 +309,9 @@ def test_watch_takes_it_with_and_without_a_place(
 ) -> None:
     taken: list[Settings] = []
 
-    @contextmanager
-    def opened(given: Settings) -> Iterator[object]:
+    def opened(given: Settings) -> NoReturn:
         taken.append(given)
         raise InputError("enough")
-        yield
 
     monkeypatch.setattr("sensormend.live.opening.open_service", opened)
     feed, out = str(tmp_path), str(tmp_path / "out")

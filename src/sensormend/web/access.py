@@ -15,6 +15,9 @@ from sensormend.web.passes import MONTH, Passes, Patience
 
 __all__ = ["Access", "is_loopback"]
 
+LONGEST, MOST = 8192, 16_384
+"""Bytes of an address with its query, and of all headers: what is asked for here needs a tenth of it."""
+
 LARGEST, SLOWEST = 4096, 10.0
 """Bytes that anybody may send to us, and seconds in which they have to be here: a token in a form is all there is."""
 
@@ -80,6 +83,10 @@ class Access:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST:
+            return problem(414, f"an address has {LONGEST} bytes at most", {"connection": "close"})
+        if sum(len(name) + len(value) for name, value in headers.raw) > MOST:
+            return problem(431, f"headers have {MOST} bytes at most", {"connection": "close"})
         if self._passes is None and not _ours(headers):
             return problem(421, "this is for this machine alone: ask for http://127.0.0.1 or http://localhost")
         door = scope["path"] in ("/login", "/logout")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -27,12 +29,25 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """What every part of the API may answer besides what was asked for."""
 
 
-def tell_failures(app: FastAPI) -> None:
-    """Have an application say in one line what is wrong."""
+def tell_failures(app: FastAPI, *places: Path) -> None:
+    """Have an application say in one line what is wrong, and nothing of where its files lie."""
+
+    def plain(error: Exception) -> str:
+        text = str(error)
+        for place in places:
+            text = text.replace(f"{place}{os.sep}", "").replace(str(place), place.name)
+        return text
+
+    async def missing(request: Request, error: Exception) -> Response:
+        return problem(404, plain(error))
+
+    async def wrong(request: Request, error: Exception) -> Response:
+        return problem(422, plain(error))
+
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _refused)
-    app.add_exception_handler(InputError, _missing)
-    app.add_exception_handler(ConfigError, _wrong)
+    app.add_exception_handler(InputError, missing)
+    app.add_exception_handler(ConfigError, wrong)
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
@@ -48,11 +63,3 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     said = "there is no such page" if error.status_code == 404 and error.detail == "Not Found" else str(error.detail)
     return problem(error.status_code, said, dict(error.headers or {}))
-
-
-async def _missing(request: Request, error: Exception) -> Response:
-    return problem(404, str(error))
-
-
-async def _wrong(request: Request, error: Exception) -> Response:
-    return problem(422, str(error))

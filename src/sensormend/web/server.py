@@ -63,7 +63,7 @@ def application(look: Look, *, token: str | None = None) -> FastAPI:
 
     app.router.routes.extend(pages.routes())
     app.include_router(routes(look), responses=PROBLEMS)
-    tell_failures(app)
+    tell_failures(app, look.folder, look.path)
     # The last one is the outermost.
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(Access, passes=None if token is None else Passes(token), page=pages.text("login.html"))
