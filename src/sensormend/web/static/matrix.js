@@ -12,6 +12,7 @@ import { STATES, chip, mark, onTheme } from "./palette.js";
 const NARROWEST = 2;
 const MANY = 60_000;
 const PAUSE = 15_000;
+const AHEAD = 10_000;
 const RELEVANT = ["all", "rows", "provisional", "sensors", "run", "faults"];
 
 /**
@@ -73,9 +74,8 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     wanted();
   });
 
-  async function wanted() {
-    const first = Math.floor(view.top / view.row);
-    const last = Math.floor((view.top + view.height) / view.row);
+  /** Fetch rows that are missing: those in view, or some others for the picture of all. */
+  async function wanted(first = Math.floor(view.top / view.row), last = Math.floor((view.top + view.height) / view.row)) {
     try {
       if (await data.fill(first, Math.min(last, data.total - 1))) layout();
     } catch (error) {
@@ -158,6 +158,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     else if (!(cursor && scroller.matches(":focus-visible"))) tip.hidden = true;
     describe();
     layout();
+    wanted(0, AHEAD);
   }
 
   async function set(changes) {
