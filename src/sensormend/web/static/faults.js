@@ -19,7 +19,7 @@ export async function show(root, params, context) {
   wanted.offset = Math.max(0, Number.parseInt(wanted.offset, 10) || 0);
   const several = context.network.variables.length > 1;
   const sparks = sparklines(context);
-  let asking = null, shown = "";
+  let asking = null, rows = [], keepsPlace = false;
 
   const search = element("input", { type: "search", value: wanted.search, placeholder: "sensor or words", maxlength: 200,
     oninput: calm(() => choose({ search: search.value }), 200) });
@@ -96,9 +96,7 @@ export async function show(root, params, context) {
     if (!page.items.length && page.total && wanted.offset) return choose({ offset: 0 }, true);
     root.dataset.total = String(page.total);
     count.textContent = page.total ? `${plural(page.total, "fault")}${isFiltered() ? " with these filters" : ""}, times in UTC` : "";
-    reason.replaceChildren(element("option", { value: "", text: `all (${whole(sum(page.reasons))})` }),
-      ...reasonsOf(page.reasons).map(([name, many]) => element("option", { value: name, text: `${plainReason(name)} (${whole(many)})` })));
-    reason.value = wanted.reason;
+    offerReasons(page.reasons);
     empty.hidden = page.total > 0;
     table.hidden = pager.hidden = page.total === 0;
     if (!page.total) {
@@ -109,15 +107,40 @@ export async function show(root, params, context) {
     earlier.disabled = page.offset === 0;
     later.disabled = page.next === null;
     pager.classList.toggle("pager-single", page.next === null && page.offset === 0);
-    // What says the same is left alone: the focus stays where it is, and sparklines need no second look.
-    const now = JSON.stringify(page.items);
-    if (now === shown) return undefined;
-    shown = now;
-    const focused = body.contains(document.activeElement) ? document.activeElement.dataset.key : null;
-    sparks.clear();
-    body.replaceChildren(...page.items.map((fault) => row(fault, sparks)));
-    if (focused) body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    place(page.items);
     return undefined;
+  }
+
+  // An open box is not touched unless there is something new in it.
+  function offerReasons(counts) {
+    const said = JSON.stringify([counts, wanted.reason]);
+    if (reason.dataset.said === said) return;
+    reason.dataset.said = said;
+    reason.replaceChildren(element("option", { value: "", text: `all (${whole(sum(counts))})` }),
+      ...reasonsOf(counts).map(([name, many]) => element("option", { value: name, text: `${plainReason(name)} (${whole(many)})` })));
+    reason.value = wanted.reason;
+  }
+
+  // Rows that say the same stay what they are: with their focus, their picture, and their place on the screen.
+  function place(items) {
+    const anchor = rows.find(({ tr }) => tr.getBoundingClientRect().top > 0);
+    const top = anchor?.tr.getBoundingClientRect().top;
+    const focused = body.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    const known = new Map(rows.map((one) => [one.key, one]));
+    rows = items.map((fault) => {
+      const key = `${fault.sensor} ${fault.variable} ${fault.from} ${fault.reason}`;
+      const said = JSON.stringify(fault);
+      const old = known.get(key);
+      if (old?.said === said) return old;
+      const spark = sparks.make(fault, old?.spark);
+      return { key, said, spark, tr: row(fault, key, spark) };
+    });
+    const before = [...body.children];
+    if (rows.length !== before.length || rows.some(({ tr }, at) => tr !== before[at])) body.replaceChildren(...rows.map(({ tr }) => tr));
+    sparks.forget();
+    if (focused) body.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    const again = rows.find(({ key }) => key === anchor?.key);
+    if (again && scrollY > 0 && keepsPlace) scrollBy(0, again.tr.getBoundingClientRect().top - top);
   }
 
   function reset() {
@@ -134,7 +157,11 @@ export async function show(root, params, context) {
   await load();
   return {
     async changed(what) {
-      if (what.includes("faults") || what.includes("all")) await load();
+      if (what.includes("faults") || what.includes("all")) {
+        keepsPlace = true;
+        await load();
+        keepsPlace = false;
+      }
     },
     close() {
       asking?.abort();
@@ -145,12 +172,12 @@ export async function show(root, params, context) {
 
 const sum = (counts) => Object.values(counts).reduce((all, one) => all + one, 0);
 
-function row(fault, sparks) {
+function row(fault, key, spark) {
   const around = Math.max(fault.seconds * 0.4, 12 * 3600);
   const link = sensorLink(fault.sensor, fault.variable, { from: iso(unix(fault.from) - around), to: iso(unix(fault.to) + around) });
   const cell = (name, ...children) => element("td", { "data-label": name }, ...children);
   return element("tr", { class: fault.open ? "is-open" : "" },
-    element("th", { scope: "row" }, element("a", { href: link, "data-key": `${fault.sensor} ${fault.variable} ${fault.from}`,
+    element("th", { scope: "row" }, element("a", { href: link, "data-key": key,
       text: fault.sensor, "aria-label": seriesName(fault.sensor, fault.variable) }),
     fault.variable ? element("span", { class: "fault-variable", text: fault.variable }) : null),
     cell("Since", element("time", { datetime: fault.from, text: time(fault.from) })),
@@ -159,7 +186,7 @@ function row(fault, sparks) {
     cell("How long", span(fault.seconds)),
     cell("Reason", plainReason(fault.reason)),
     cell("How sure", sure(fault)),
-    element("td", { class: "spark-cell" }, sparks.make(fault)),
+    element("td", { class: "spark-cell" }, spark),
     element("td", { class: "fault-words", text: fault.sentence }));
 }
 

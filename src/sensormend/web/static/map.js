@@ -79,7 +79,7 @@ export async function mountMap(root, context) {
       count("suspect") ? `${count("suspect")} suspect` : "", `raw missing at ${whole(missing)}`,
     ].filter(Boolean).join(", ");
     page.line.replaceChildren(element("strong", { text: `${time(moment.time)} UTC` }), `: ${words}`,
-      ...(moment.provisional ? [element("span", { class: "provisional-word", text: "provisional, may still change" })] : []));
+      ...(moment.provisional ? [" ", element("span", { class: "provisional-word", text: "provisional, may still change" })] : []));
     page.maps.classList.toggle("is-provisional", moment.provisional);
     page.scale.replaceChildren(...ticks(moment.low, moment.high, page.bar.clientWidth < 480 ? 4 : 7).map((tick) => {
       const mark = element("span", { class: "tick", text: value(tick) });

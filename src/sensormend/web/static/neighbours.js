@@ -3,8 +3,10 @@ import { button, element, isQuiet } from "./elements.js";
 import { percent, sensorLink } from "./format.js";
 import { aligned, loadSeries } from "./reading.js";
 
+const FRESH = 5000;
+
 export function mountNeighbours(root, context, sensor, variable, redraw) {
-  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, asked = null, asks = 0, newest = 0;
+  let items = null, shown = false, loaded = new Map(), hidden = new Set(), strong = null, asked = null, asks = 0, newest = 0, shownSpan = null;
   const toggle = button("Neighbours", () => (shown ? hide() : show()), { class: "button", "aria-pressed": "false" });
   const list = element("ul", { class: "neighbour-list" });
   const note = element("p", { class: "small quiet", hidden: true });
@@ -56,12 +58,20 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
       element("a", { class: "small", href: sensorLink(item.sensor, variable), text: "open", "aria-label": `open ${item.sensor}` }));
   }
 
+  // A live network grows by a slot at a time: all the neighbours need not be asked for each.
+  function isFresh({ from, to }) {
+    if (!shownSpan || performance.now() - shownSpan.at > FRESH || !loaded.size) return false;
+    const little = (shownSpan.to - shownSpan.from) * 0.03;
+    return Math.abs(from - shownSpan.from) < little && Math.abs(to - shownSpan.to) < little;
+  }
+
   // Their series over the same time; those already here stay until the new ones are.
   async function load(series, points) {
     if (!shown || !items?.length) return;
     const want = `${series.from},${series.to},${points},${series.last}`;
-    if (want === asked) return;
+    if (want === asked || isFresh(series)) return;
     asked = want;
+    shownSpan = { from: series.from, to: series.to, at: performance.now() };
     const turn = ++asks;
     try {
       const all = await Promise.all(items.map(async (item) =>

@@ -9,6 +9,10 @@ export async function loadFaults(root, info, context, zoom) {
   const { sensor, variable } = info;
   const page = await context.get("faults", { search: sensor, variable, sort: "from", order: "desc", limit: 500 });
   const own = page.items.filter((fault) => fault.sensor === sensor && fault.variable === variable);
+  // What says the same is left alone, and the focus with it.
+  const said = JSON.stringify(own);
+  if (root.dataset.said === said) return;
+  root.dataset.said = said;
   const all = `#/faults?${new URLSearchParams({ search: sensor })}`;
   root.replaceChildren(
     element("div", { class: "section-head" },

@@ -4,22 +4,30 @@ import { percent, sensorLink, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
 import { plainReason } from "./words.js";
 
-export function renderHead(root, info, context) {
-  const { network } = context;
-  root.replaceChildren(
-    element("div", { class: "sensor-title" },
-      element("h1", { text: info.sensor }),
-      element("p", { class: "sensor-state" }, chip(info.state, stateWords(info))),
-      variableChoice(info, context)),
-    element("p", { class: "sensor-sentence", text: info.sentence }),
-    element("dl", { class: "figures" },
-      figure("Last heard", ...heard(info.heard, network)),
-      figure("Readings", whole(info.readings), info.first ? `since ${time(info.first)}` : ""),
-      figure("Missing", percent(info.share_missing)),
-      figure("Faulty", percent(info.share_faulty), faultWords(info.faults)),
-      figure("Usual error", info.usual_error === null ? "unknown" : `± ${value(info.usual_error, 3)}`, "when its value is estimated"),
-      info.latitude === null || info.longitude === null ? null
-        : figure("Position", `${degrees(info.latitude, "N", "S")}, ${degrees(info.longitude, "E", "W")}`)));
+// Made once; what a live network changes is put in anew, and the choice of the variable stays open meanwhile.
+export function makeHead(root, info, context) {
+  const state = element("p", { class: "sensor-state" });
+  const sentence = element("p", { class: "sensor-sentence" });
+  const figures = element("dl", { class: "figures" });
+  root.append(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableChoice(info, context)),
+    sentence, figures);
+  return (latest) => {
+    state.replaceChildren(chip(latest.state, stateWords(latest)));
+    sentence.textContent = latest.sentence;
+    figures.replaceChildren(...figuresOf(latest, context.network));
+  };
+}
+
+function figuresOf(info, network) {
+  const unplaced = info.latitude === null || info.longitude === null;
+  return [
+    figure("Last heard", ...heard(info.heard, network)),
+    figure("Readings", whole(info.readings), info.first ? `since ${time(info.first)}` : ""),
+    figure("Missing", percent(info.share_missing)),
+    figure("Faulty", percent(info.share_faulty), faultWords(info.faults)),
+    figure("Usual error", info.usual_error === null ? "unknown" : `± ${value(info.usual_error, 3)}`, "when its value is estimated"),
+    ...(unplaced ? [] : [figure("Position", `${degrees(info.latitude, "N", "S")}, ${degrees(info.longitude, "E", "W")}`)]),
+  ];
 }
 
 function stateWords({ state, reason, since }) {

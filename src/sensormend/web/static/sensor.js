@@ -7,7 +7,7 @@ import { mountNeighbours } from "./neighbours.js";
 import { calm } from "./pace.js";
 import { LONGEST, loadNewest, loadSeries, nearest } from "./reading.js";
 import { loadFaults } from "./sensor-faults.js";
-import { renderHead } from "./sensor-head.js";
+import { makeHead } from "./sensor-head.js";
 import { spanWord } from "./shades.js";
 import { flagWord } from "./words.js";
 
@@ -33,7 +33,8 @@ export async function show(root, params, context) {
   ]);
   context.title(seriesName(sensor, variable));
   const page = layOut(root);
-  renderHead(page.head, info, context);
+  const tellHead = makeHead(page.head, info, context);
+  tellHead(info);
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
     return whenThereIsSome(root, params, context);
@@ -263,8 +264,7 @@ export async function show(root, params, context) {
       const has = (...words) => what.includes("all") || words.some((word) => what.includes(word));
       if (has("rows", "provisional") && loaded.to >= end() - 1.5 * loaded.step) await fetchShown(true);
       if (has("sensors", "rows", "provisional")) {
-        Object.assign(info, await context.get("sensor", { sensor, variable }));
-        renderHead(page.head, info, context);
+        tellHead(await context.get("sensor", { sensor, variable }));
       }
       if (has("faults")) faultList();
     },

@@ -26,7 +26,7 @@ export function sparklines(context) {
   function pump() {
     while (running < MOST_AT_ONCE && waiting.length) {
       const canvas = waiting.shift();
-      if (!canvas.isConnected) continue;
+      if (!canvas.isConnected || !drawn.has(canvas)) continue;
       running += 1;
       load(canvas).finally(() => {
         running -= 1;
@@ -36,8 +36,7 @@ export function sparklines(context) {
   }
 
   async function load(canvas) {
-    const { fault } = drawn.get(canvas);
-    const window = around(fault);
+    const { fault, window } = drawn.get(canvas);
     const key = JSON.stringify([fault.sensor, fault.variable, window]);
     try {
       const series = known.get(key) ?? await context.get("series", { sensor: fault.sensor, variable: fault.variable,
@@ -45,7 +44,7 @@ export function sparklines(context) {
       known.delete(key);
       known.set(key, series);
       if (known.size > KEPT) known.delete(known.keys().next().value);
-      drawn.set(canvas, { fault, series });
+      drawn.set(canvas, { fault, window, series });
       draw(canvas, fault, series);
     } catch (error) {
       if (!isQuiet(error)) canvas.classList.add("spark-failed");
@@ -67,16 +66,23 @@ export function sparklines(context) {
       };
       await Promise.all(Array.from({ length: MOST_AT_ONCE }, one));
     },
-    make(fault) {
+    // A fault that goes on keeps its picture, drawn again once it has grown enough to look different.
+    make(fault, before = null) {
+      const old = drawn.get(before)?.window;
+      const next = around(fault);
+      if (old && next.to - old.to < 0.1 * (old.to - old.from)) return before;
       const canvas = element("canvas", { class: "spark", role: "img", "aria-label": "readings around the fault, raw and cleaned" });
-      drawn.set(canvas, { fault });
+      drawn.set(canvas, { fault, window: next });
       seen.observe(canvas);
       return canvas;
     },
-    clear() {
-      waiting.length = 0;
-      for (const canvas of drawn.keys()) seen.unobserve(canvas);
-      drawn.clear();
+    // Those that are not on the page any more.
+    forget() {
+      for (const canvas of drawn.keys()) {
+        if (canvas.isConnected) continue;
+        seen.unobserve(canvas);
+        drawn.delete(canvas);
+      }
     },
     close() {
       stop();
