@@ -43,7 +43,7 @@ def ground(material: Material) -> Html | None:
     if not material.network.places:
         return None
     drawn = [part for variable in material.variables if (part := _maps(material, atlas(material.look), variable))]
-    return tag("section", tag("h2", "On the map"), *drawn, id="map") if drawn else None
+    return tag("section", tag("h2", "On the map"), _hatch(), *drawn, id="map") if drawn else None
 
 
 def telling_moment(material: Material, variable: str) -> tuple[int, int, Rows] | None:
@@ -143,7 +143,7 @@ def _panel(
     hatched = by_shade.pop("", [])
     drawn: list[str] = [tag("path", d="".join(parts), fill=fill, class_="cell") for fill, parts in by_shade.items()]
     if hatched:
-        drawn += [tag("path", d="".join(hatched), class_=kind) for kind in ("under", "hatched")]
+        drawn += [tag("path", d="".join(hatched), class_="under"), tag("path", d="".join(hatched), fill="url(#hatch)")]
     # Dots of thousands must leave something of the cells.
     dot = 3 if len(ground_plan.sensors) <= 300 else 2 if len(ground_plan.sensors) <= 1000 else 1.2
     at = np.array([[site.x, site.y] for site in ground_plan.sensors]) * size
@@ -163,12 +163,14 @@ def _panel(
             right = x > wide - 70
             drawn.append(text(x - 10 if right else x + 10, y + 4, cut, at="end" if right else "start", class_="on-map"))
     drawn += _ruler(ground_plan.kilometres, wide, wide * ground_plan.height) if names else []
-    return svg(wide, wide * ground_plan.height, _hatch(), *drawn, says=f"Map of {says}", widest=wide)
+    return svg(wide, wide * ground_plan.height, *drawn, says=f"Map of {says}", widest=wide)
 
 
 def _hatch() -> Html:
+    """Return what fills the cells without a reading, for all maps."""
     lines = tag("path", d="M-1 1l2-2M0 6l6-6M5 7l2-2", class_="hatch")
-    return tag("defs", tag("pattern", lines, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse"))
+    pattern = tag("pattern", lines, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
+    return tag("svg", tag("defs", pattern), class_="unseen", aria_hidden="true")
 
 
 def _ruler(kilometres: float, wide: float, tall: float) -> list[str]:

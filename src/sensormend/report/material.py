@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from sensormend.errors import InputError
 from sensormend.io.metadata import FaultInterval
+from sensormend.readings import DAY
 from sensormend.report.counting import Counts, count
 from sensormend.report.words import counted
 from sensormend.views.digest import Name
@@ -145,10 +146,17 @@ def gathered(look: Look, done: Callable[[float], None] | None = None) -> Materia
         counts=count(look.folder, look.step, end, len(look.summaries), done),
         matrix=matrix(look, start=span[0], end=end, limit=1 << 60),
         now={name: one for name, one in standings(look).items() if one.state != NOTHING},
-        open={(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, end)},
+        open=_open(look, end),
         troubles=_troubles(look),
         variables=look.variables[:MOST_VARIABLES],
     )
+
+
+def _open(look: Look, end: int) -> dict[Name, FaultInterval]:
+    """Return the faults that go on; where the last readings of a channel are missing, the fault until then."""
+    latest = [fault for fault in look.faults if fault.end > end - DAY and fault.reason != "spike"]
+    latest.sort(key=lambda fault: (going_on(fault, end), fault.end))
+    return {(fault.sensor, fault.variable): fault for fault in latest}
 
 
 def _troubles(look: Look) -> tuple[Trouble, ...]:

@@ -61,9 +61,13 @@ def write_report(
     >>> write_report("mended", "city.html")  # doctest: +SKIP
     PosixPath('city.html')
     """
-    target = Path(to) if to is not None else meta_of(Path(out).absolute()) / "report.html"
+    beside = meta_of(Path(out).absolute())
+    target = Path(to) if to is not None else beside / "report.html"
     if target.is_dir():
         raise ConfigError(f"{target} is a folder: name a file to write, like {target / 'report.html'}")
+    place, ours = target.resolve(), {beside.resolve(), Path(out).resolve()}
+    if place in ours or (not ours.isdisjoint(place.parents) and place.suffix.lower() not in (".html", ".htm")):
+        raise ConfigError(f"{target} is part of what is reported on: name another file, like report.html")
     with Look(out) as look:
         text = page(gathered(look, done))
     with write_beside(target) as file:

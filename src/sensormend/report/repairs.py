@@ -36,11 +36,12 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
     rows = []
     for one in wrong[:MOST_OPEN]:
         fault = material.open_fault(one)
-        reason = one.reason or ("silent" if one.state == "silent" else "")
+        since = one.since if one.since is not None or fault is None else fault.start
+        reason = one.reason or ("silent" if one.state == "silent" else fault.reason if fault is not None else "")
         said = fault.sentence if fault is not None else ""
         rows.append([
             name_of(one.sensor, one.variable),
-            tag("span", date(one.since), class_="whole") if one.since is not None else "unknown",
+            tag("span", date(since), class_="whole") if since is not None else "unknown",
             reason_words(reason),
             (how_sure(fault.score) if fault is not None else "") or "-",
             joined([said, " " if said else "", tag("span", ADVICE.get(reason, ""), class_="quiet")]),

@@ -86,7 +86,7 @@ svg .doubt{fill:var(--doubt)}
 .dots{stroke:#1f2933;stroke-linecap:round;fill:none}
 .ring{fill:none;stroke:#1f2933;stroke-width:1.6}
 .halo{fill:none;stroke:#fff;stroke-width:3.6}
-.hatched{fill:url(#hatch)}
+.unseen{position:absolute;width:0;height:0}
 .hatch{stroke:var(--faint);stroke-width:1.2}
 .under{fill:var(--card)}
 .cell{stroke:var(--page);stroke-width:.6;stroke-linejoin:round}

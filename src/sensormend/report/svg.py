@@ -101,7 +101,8 @@ def _bends(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
         return places
     ahead, below = np.diff(x[places]), np.diff(y[places])
     turn = (ahead[:-1] * below[1:] != below[:-1] * ahead[1:]) | (ahead[:-1] * ahead[1:] + below[:-1] * below[1:] < 0)
-    return places[np.concatenate([[True], turn, [True]])]
+    kept: NDArray[np.intp] = places[np.concatenate([[True], turn, [True]])]
+    return kept
 
 
 def value_ticks(low: float, high: float, most: int = 6) -> list[float]:

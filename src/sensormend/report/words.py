@@ -54,7 +54,7 @@ def moment(time: int) -> str:
 
     Examples
     --------
-    >>> moment(1_709_251_200_000_000 + 5 * HOUR)
+    >>> moment(1_709_269_200_000_000)
     '1 March 2024, 05:00'
     """
     return f"{date(time)}, {str(np.datetime64(time, 'us').astype('datetime64[m]'))[-5:]}"
@@ -67,7 +67,7 @@ def span(start: int, end: int) -> str:
     --------
     >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 3 * DAY)
     '1 to 3 March 2024'
-    >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 5 * HOUR)
+    >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 5 * 3_600_000_000)
     '1 March 2024, 00:00 to 05:00'
     """
     if start % DAY or end % DAY:

@@ -1,0 +1,303 @@
+"""The report as a file: whole, by itself, and with the figures that the rows have."""
+
+import errno
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from html_pages import Page, page_of
+from outs import FIRST, Written, big_out, out_of, small_out
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.flags import REASONS, Flag
+from sensormend.io.export import export
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
+from sensormend.readings import DAY
+from sensormend.report.page import write_report
+from sensormend.report.words import percent
+
+HEBREW = "\u202e\u05e9\u05dc\u05d5\u05dd"
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "\"quoted' &amp; <b>",
+    "]]>-->",
+    HEBREW,
+    "x" * 5000,
+    "a\x00b\x1b[31m",
+    "S6",
+    "S7",
+)
+
+
+def read(path: Path) -> Page:
+    return page_of(path.read_text(encoding="utf-8"))
+
+
+def own(page: Page) -> None:
+    """Hold a page to its promise: nothing of it is anywhere else."""
+    ids = page.ids()
+    assert len(ids) == len(set(ids))
+    for reference in page.references:
+        assert reference.startswith(("#", "data:image/png;base64,")), reference[:100]
+        if reference.startswith("#"):
+            assert reference[1:] in ids, reference
+    assert not {tag for tag, _ in page.tags} & {"script", "iframe", "object", "embed", "link", "base", "form", "video"}
+    assert "@import" not in page.style
+    assert "@font-face" not in page.style
+    assert not any("http-equiv" in attributes for attributes in page.named("meta"))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return small_out(tmp_path_factory.mktemp("page") / "city")
+
+
+@pytest.fixture(scope="module")
+def page(written: Written) -> Page:
+    return read(write_report(written.path))
+
+
+def test_it_is_one_whole_file_that_refers_to_nothing_else(page: Page) -> None:
+    own(page)
+    assert page.ids() == [
+        "repair", "health", "map", "hatch", "worst", "filled", "limits", "made",
+    ]  # fmt: skip
+    assert "UTC" in page.text
+
+
+def test_it_follows_the_reader_s_light_and_prints(page: Page) -> None:
+    assert "prefers-color-scheme:dark" in page.style
+    assert "@media print" in page.style
+    assert "size:A4" in page.style
+    assert any(meta.get("name") == "viewport" for meta in page.named("meta"))
+
+
+def test_its_figures_are_those_of_the_rows(page: Page, written: Written) -> None:
+    flag, total = written.flag, written.flag.size
+    estimated = int(((flag == Flag.FAIL) | (flag == Flag.MISSING)).sum())
+    heard = int(np.isfinite(written.value).sum())
+    assert f"{total:,} in all" in page.text
+    assert f"{estimated:,} ({percent(estimated, total)}) are estimates" in page.text
+    assert f"{percent(int((flag == Flag.FAIL).sum()), heard)}of what was measured was wrong" in page.text
+    assert f"{percent(int((flag == Flag.MISSING).sum()), total)}of all values never came" in page.text
+    flags = {row[0]: row[3] for row in page.table("flag", "meaning")}
+    assert flags == {str(int(code)): f"{int((flag == code).sum()):,}" for code in Flag}
+
+
+def test_each_cause_has_its_values_and_their_interval(page: Page, written: Written) -> None:
+    word = {name: np.int8(REASONS.index(name)) for name in ("stuck", "spike", "silent")}
+    found = {row[0]: int(row[1].replace(",", "")) for row in page.table("why", "values")}
+    missing = written.flag == Flag.MISSING
+    silent = missing & (written.reason == word["silent"])
+    fail = written.flag == Flag.FAIL
+    assert found == {
+        "No reading came": int((missing & ~silent).sum()),
+        "The sensor was silent for a whole period": int(silent.sum()),
+        "The reading was replaced: the sensor was faulty": int((fail & (written.reason == word["stuck"])).sum()),
+        "The reading was replaced: a single wrong value": 1,
+    }
+    assert {row[3] for row in page.table("why", "values")} == {"± 1.0"}
+
+
+def test_the_sensors_with_most_estimates_come_first(page: Page, written: Written) -> None:
+    estimated = ((written.flag == Flag.FAIL) | (written.flag == Flag.MISSING))[:, 0].sum(axis=1)
+    slots = written.flag.shape[2]
+    expected = sorted(zip((-estimated).tolist(), written.sensors, strict=True))
+    shown = [[row[0], row[2]] for row in page.table("sensor", "estimated", "values")]
+    assert shown == [[name, f"{-many:,} of {slots:,}"] for many, name in expected if many]
+
+
+def test_what_is_open_is_to_be_repaired(page: Page) -> None:
+    rows = page.table("sensor", "since", "reason", "how sure")
+    assert [row[:4] for row in rows] == [["S01", "16 January 2024", "stuck", "certain"]]
+    assert "S01 was stuck." in rows[0][4]
+    worst = page.table("sensor", "faulty for", "silent for")
+    assert [row[0] for row in worst] == ["S01", "S03", "S02"]
+
+
+def test_it_says_what_the_data_is_not_for(page: Page, written: Written) -> None:
+    unjudged = int((written.flag == Flag.NOT_EVALUATED).sum())
+    assert "S01: 16 to 20 January 2024 (5 days)" in page.text
+    assert re.search(r"S02: \d+ to 10 January 2024", page.text)
+    assert f"{unjudged:,} readings of 2 days" in page.text
+    assert "1 to 2 January 2024" in page.text
+    assert "nobody in the network reported" not in page.text
+    assert "stand alone" not in page.text
+
+
+def test_the_map_is_of_the_latest_time_with_most_faulty_sensors(page: Page, written: Written) -> None:
+    stuck = written.reason[:, 0] == REASONS.index("stuck")
+    dates = {int(time) // DAY for time in written.time[stuck.any(axis=0)]}
+    assert f"{max(dates) - FIRST // DAY + 1} January 2024" in page.text.split("On the map")[1][:40]
+    assert "most sensors were faulty at once: 1." in page.text
+    assert len(page.named("circle")) == 4
+
+
+def test_names_that_are_no_names_stay_text(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "<b>city", names=HOSTILE)
+    path = write_report(written.path)
+    found = read(path)
+    own(found)
+    assert "<script>alert(1)</script>" in found.text
+    assert "<b>city" in found.text
+    assert HEBREW in found.text
+    raw = path.read_bytes()
+    assert b"<script" not in raw
+    assert b"<b>city" not in raw
+    assert b"\x00" not in raw
+    assert b"\x1b" not in raw
+    assert b"x" * 300 not in raw
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".nc"])
+def test_a_single_file_has_its_report_beside_it(written: Written, page: Page, ending: str, tmp_path: Path) -> None:
+    if ending == ".nc":
+        pytest.importorskip("h5netcdf")
+    out = tmp_path / f"city{ending}"
+    export(written.path, out)
+    meta = tmp_path / f"city{ending}.meta"
+    meta.mkdir()
+    for name in ("faults.csv", "sensors.csv", "run.json"):
+        shutil.copy(written.path / name, meta)
+    path = write_report(out)
+    assert path == meta / "report.html"
+    found = read(path)
+    own(found)
+    assert found.table("why", "values")[0][:3] == page.table("why", "values")[0][:3]
+    assert found.table("flag", "meaning") == page.table("flag", "meaning")
+
+
+def test_without_places_there_is_no_map(tmp_path: Path) -> None:
+    found = read(write_report(small_out(tmp_path / "city", places=False).path))
+    own(found)
+    assert "map" not in found.ids()
+    assert "#map" not in found.references
+
+
+def test_several_variables_are_told_apart(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", variables=("temp", "humidity"))
+    found = read(write_report(written.path))
+    own(found)
+    rows = found.table("usual interval", "wide interval")
+    assert [row[0] for row in rows] == ["temp", "humidity"]
+    assert [found.text.split("On the map")[1].count(f"{name}20 January") for name in ("temp", "humidity")] == [1, 1]
+    assert [row[0] for row in found.table("sensor", "since", "reason")] == ["S01 temp"]
+    assert "series" in found.text
+
+
+def test_an_archive_without_faults_says_so(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=1, days=5)
+    found = read(write_report(written.path))
+    own(found)
+    assert "no sensor was faulty or silent at the end" in found.text
+    assert "Nothing wrong was found" in found.text
+    assert "worst" not in found.ids()
+    assert "no sensor was ever faulty" in found.text
+
+
+def perfect(path: Path, days: int) -> Written:
+    """Write an OUT in which nothing is missing and nothing wrong."""
+    value = np.random.default_rng(0).normal(size=(3, 1, 24 * days))
+    names = ("a", "b", "c")
+    flag, reason = np.full(value.shape, Flag.GOOD, np.int8), np.zeros(value.shape, np.int8)
+    written = out_of(path, names, ("",), value, value, flag, reason, 24)
+    nan = float("nan")
+    lines = [(name, "", 24 * days, 0.0, 0.0, 0.1, nan, nan, FIRST, int(written.time[-1])) for name in names]
+    write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
+    write_csv(path / "faults.csv", FAULTS_HEADER, [])
+    write_json(path / "run.json", {"command": "clean", "grid": {"step": "1h", "period": "1d"}})
+    return written
+
+
+def test_a_day_with_nothing_wrong_is_a_short_report(tmp_path: Path) -> None:
+    found = read(write_report(perfect(tmp_path / "city", 1).path))
+    own(found)
+    assert "72 of them (100 %) are readings as they came" in found.text
+    assert "1 January 2024" in found.text
+    assert found.table("flag", "meaning")[0][3:] == ["72", "100 %"]
+    assert not [table for table in found.tables if "why" in table[0]]
+
+
+def test_nothing_private_is_told(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city")
+    secret = {
+        "command": "watch",
+        "grid": {"step": "1h", "period": "1d"},
+        "source": "mqtt://user:hunter2@broker.example/city",
+        "out": "/home/alice/city",
+        "options": {"maintenance": "/home/alice/maintenance.csv", "gone_after": "60d"},
+        "surroundings": {"sensormend": "0.1.0", "python": "3.11.7", "host": "alice-laptop"},
+    }
+    write_json(written.path / "run.json", secret)
+    text = write_report(written.path).read_text(encoding="utf-8")
+    for word in ("alice", "hunter2", "broker.example", str(tmp_path)):
+        assert word not in text
+    assert "gone_after = 60d" in text
+    assert "python 3.11.7" in text
+
+
+def test_a_large_network_stays_small_enough_to_mail(tmp_path: Path) -> None:
+    path = write_report(big_out(tmp_path / "city", sensors=2000, days=60, slots=2), tmp_path / "large.html")
+    assert path.stat().st_size < 1_000_000
+    found = read(path)
+    own(found)
+    # All lines are in a picture, once for each light; the worst have names.
+    assert [image["class"] for image in found.named("img")] == ["pixels"]
+    assert len(found.named("source")) == 1
+    assert "The worst 40 of them" in found.text
+
+
+def test_who_has_left_is_named(tmp_path: Path) -> None:
+    written = perfect(tmp_path / "city", 3)
+    nan = float("nan")
+    lines = [(name, "", 72, 0.0, 0.0, 0.1, nan, nan, FIRST, FIRST + DAY) for name in ("a", "b", "c", "gone")]
+    write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
+    assert "last heard: gone on 2 January 2024." in read(write_report(written.path)).text
+
+
+def test_a_watch_without_a_final_period_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "out" / "state").mkdir(parents=True)
+    (tmp_path / "out" / "state" / "watch.json").write_text("{}")
+    with pytest.raises(InputError, match="no period is final yet in out"):
+        write_report(tmp_path / "out")
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_an_archive_without_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out" / "data").mkdir(parents=True)
+    with pytest.raises(InputError, match="no rows in out"):
+        write_report(tmp_path / "out")
+
+
+def test_a_full_disk_leaves_the_old_report(written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("the old one")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(SensormendError, match="No space left"):
+            write_report(written.path, target)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert target.read_text() == "the old one"
+
+
+def test_a_target_that_cannot_be_is_refused(written: Written, tmp_path: Path) -> None:
+    with pytest.raises(SensormendError, match="cannot write"):
+        write_report(written.path, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(ConfigError, match="is a folder"):
+        write_report(written.path, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_never_replaces_what_it_reports_on(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=4)
+    for name in ("faults.csv", "run.json", "sensors.csv"):
+        with pytest.raises(ConfigError, match="part of"):
+            write_report(written.path, written.path / name)
+    assert (written.path / "faults.csv").read_text().startswith("sensor,variable")
