@@ -21,12 +21,12 @@ function resolved(schema, all) {
   return name ? { ...all[name], title: name } : (schema ?? {});
 }
 
-/** Say what a value may be. */
-function kind(given, all) {
+/** Say what a value may be; what stands for nothing said is left out of parameters. */
+function kind(given, all, parameter = false) {
   const schema = resolved(given, all);
-  const several = schema.anyOf ?? schema.oneOf;
+  const several = (schema.anyOf ?? schema.oneOf)?.filter((one) => !(parameter && one.type === "null"));
   if (several) return [...new Set(several.map((one) => kind(one, all)))].join(" or ");
-  if (schema.enum) return schema.enum.map((one) => JSON.stringify(one)).join(" or ");
+  if (schema.enum) return schema.enum.filter((one) => !(parameter && one === "")).map((one) => JSON.stringify(one)).join(" or ");
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.type === "array") return `list of ${schema.prefixItems ? "values" : kind(schema.items ?? {}, all)}`;
   if (schema.type === "object") {
@@ -69,7 +69,7 @@ function parameters(taken, all) {
     const told = fallback === undefined || fallback === null || fallback === "" ? "" : JSON.stringify(fallback);
     body.append(element("tr", {},
       element("td", {}, element("code", {}, one.name), one.required ? " (needed)" : ""),
-      element("td", {}, kind(one.schema, all)),
+      element("td", {}, kind(one.schema, all, true)),
       element("td", {}, told),
       element("td", {}, ...prose(one.description ?? one.schema?.description))));
   }
