@@ -1,14 +1,11 @@
 // The two charts of a sensor: what it said, what it was mended to, and below it the difference.
+import { noLabels, rangeOfResiduals, rangeOfValues, timeLabels } from "./chart-scales.js";
 import { colour, onTheme } from "./palette.js";
 import { value as number } from "./format.js";
 import { listenFingers, listenKeys, listenPan, listenWheel } from "./gestures.js";
-import { median, nearest } from "./reading.js";
+import { median } from "./reading.js";
 import { HEADROOM, drawMarks, drawShades, drawWords } from "./shades.js";
 
-const DAY = 86400;
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-// A reading this many times the cleaned range away leaves the chart, or nothing else could be seen on it.
-const REACH = 2.5;
 const NONE = Object.freeze([]);
 
 let charts = 0;
@@ -192,45 +189,8 @@ export function makeCharts(upper, lower, view) {
     return [series.time, minus(series.value, series.cleaned), minus(series.value, said)];
   }
 
-  function shown() {
-    const { from, to } = view.range();
-    const first = series.time.findIndex((time) => time >= from);
-    if (first < 0) return [0, 0];
-    const past = series.time.findIndex((time) => time > to);
-    return [first, past < 0 ? series.time.length : past];
-  }
-
-  function valueRange() {
-    if (!series) return [0, 1];
-    const [first, past] = shown();
-    const cut = (values) => values.slice(first, past).filter((value) => value !== null);
-    let [low, high] = extent([...cut(series.lower), ...cut(series.upper), ...cut(series.cleaned)]);
-    const raw = [...cut(series.low), ...cut(series.high)];
-    if (low > high) [low, high] = extent(raw);
-    if (low > high) return [0, 1];
-    const reach = REACH * Math.max(high - low, 1e-9);
-    for (const value of raw) {
-      if (value >= low - reach && value <= high + reach) [low, high] = [Math.min(low, value), Math.max(high, value)];
-    }
-    const margin = (high - low || Math.abs(high) || 1) * 0.06;
-    return [low - margin, high + margin];
-  }
-
-  function residualRange() {
-    if (!series) return [-1, 1];
-    const [first, past] = shown();
-    const [low, high] = valueRange();
-    const cap = high - low;
-    let least = 0, most = 0;
-    for (let at = first; at < past; at += 1) {
-      const off = (series.value[at] ?? NaN) - (series.cleaned[at] ?? NaN);
-      if (Math.abs(off) <= cap) [least, most] = [Math.min(least, off), Math.max(most, off)];
-    }
-    // Where it is all but zero, the chart must not make mountains of it.
-    const calm = cap * 0.03;
-    const margin = Math.max((most - least) * 0.12, calm);
-    return [least - margin, most + margin];
-  }
+  const valueRange = () => (series ? rangeOfValues(series, view.range()) : [0, 1]);
+  const residualRange = () => (series ? rangeOfResiduals(series, view.range()) : [-1, 1]);
 
   function render() {
     const range = view.range();
@@ -269,10 +229,6 @@ export function makeCharts(upper, lower, view) {
       marked = time;
       for (const plot of plots) plot.redraw(false, false);
     },
-    point(at) {
-      const plot = plots[0];
-      plot.setCursor({ left: plot.valToPos(series.time[at], "x"), top: 10 }, true);
-    },
     width: () => upper.clientWidth,
     close() {
       resized.disconnect();
@@ -289,34 +245,7 @@ function minus(these, those) {
   return these.map((value, at) => (value === null || those[at] === null ? null : value - those[at]));
 }
 
-function extent(values) {
-  let low = Infinity, high = -Infinity;
-  for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  return [low, high];
-}
-
 // A colour with an opacity, whichever way it is written.
 function faded(text, alpha) {
   return `color-mix(in srgb, ${text} ${Math.round(alpha * 100)}%, transparent)`;
-}
-
-const noLabels = (_, splits) => splits.map(() => "");
-
-// Times on the axis, in UTC: hours with the date where it changes, then days, months and years.
-function timeLabels(_, splits, __, ___, gap) {
-  let before = "";
-  return splits.map((split) => {
-    const time = new Date(split * 1000);
-    const day = `${time.getUTCDate()} ${MONTHS[time.getUTCMonth()]}`;
-    const year = String(time.getUTCFullYear());
-    const [upper, under] = gap < DAY
-      ? [time.toISOString().slice(11, 16), day]
-      : gap < 28 * DAY ? [day, year] : gap < 360 * DAY ? [MONTHS[time.getUTCMonth()], year] : [year, ""];
-    const line = under && under !== before ? `${upper}\n${under}` : upper;
-    before = under;
-    return line;
-  });
 }

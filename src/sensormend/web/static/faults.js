@@ -52,7 +52,8 @@ export async function show(root, params, context) {
   const field = (name, control, more = "") => element("label", { class: `field ${more}` }, name, control);
   root.append(
     element("div", { class: "section" },
-      element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count),
+      element("div", { class: "section-head" }, element("div", {}, element("h1", { text: "Faults" }), count,
+        element("p", { class: "print-only", text: `${context.network.name}, as of ${time(context.network.reached ?? context.network.last)} UTC` })),
         element("div", { class: "controls no-print" }, csv, button("Print", () => sparks.all().then(() => print()), { class: "button" }))),
       element("div", { class: "controls no-print", role: "search", "aria-label": "Filter the faults" },
         field("Find", search), field("Reason", reason), variable ? field("Variable", variable) : null,

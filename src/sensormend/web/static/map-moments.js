@@ -44,7 +44,6 @@ export function makeMoments(ask, arrived, failed) {
   return {
     want,
     forget: () => known.clear(),
-    isBusy: () => running !== null,
     close() {
       wanted = null;
       running?.control.abort();

@@ -98,5 +98,5 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
     }));
   }
 
-  return { toggle, load, lines, isShown: () => shown };
+  return { toggle, load, lines };
 }

@@ -51,7 +51,8 @@ function spikes({ time, flag, step, thinned, spans }) {
 
 function joined(parts) {
   if (parts.length === 1) return parts[0];
-  const whole = { ...parts[0], to: parts.at(-1).to, last: parts.at(-1).last };
+  const { to, last, provisional_from } = parts.at(-1);
+  const whole = { ...parts[0], to, last, provisional_from };
   whole.thinned = Math.max(...parts.map((part) => part.thinned));
   for (const name of COLUMNS) whole[name] = [];
   whole.spans = [];
