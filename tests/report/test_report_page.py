@@ -21,14 +21,14 @@ from sensormend.report.words import percent
 
 HEBREW = "\u202e\u05e9\u05dc\u05d5\u05dd"
 HOSTILE = (
+    "S0",
+    "x" * 5000,
     "<script>alert(1)</script>",
     "\"quoted' &amp; <b>",
     "]]>-->",
     HEBREW,
-    "x" * 5000,
     "a\x00b\x1b[31m",
     "S6",
-    "S7",
 )
 
 
@@ -301,3 +301,22 @@ def test_it_never_replaces_what_it_reports_on(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="part of"):
             write_report(written.path, written.path / name)
     assert (written.path / "faults.csv").read_text().startswith("sensor,variable")
+
+
+def test_a_watch_whose_tables_are_behind_its_rows_is_reported_as_of_the_tables(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city")
+    run = {"command": "watch", "grid": {"step": "1h", "period": "1d"}, "closed": "2024-01-11T00:00:00"}
+    write_json(written.path / "run.json", run)
+    found = read(write_report(written.path))
+    assert "1 to 10 January 2024" in found.text
+    assert f"{12 * 24 * 10:,} in all" in found.text
+
+
+def test_a_name_cannot_turn_the_text_around_it(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", names=("S0", HEBREW, "S2", "S3"))
+    text = write_report(written.path).read_text(encoding="utf-8")
+    # Outside of pictures each of them is isolated; in a picture every text is by itself.
+    outside = re.sub("<svg.*?</svg>", "", text, flags=re.DOTALL)
+    outside = re.sub("<bdi.*?</bdi>|<code>.*?</code>", "", outside, flags=re.DOTALL)
+    assert HEBREW in text
+    assert HEBREW not in outside

@@ -11,7 +11,7 @@ import numpy as np
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.readings import DAY, SECOND
 from sensormend.recovery import FloatArray
-from sensormend.report.html import Html, name_of, tag
+from sensormend.report.html import Html, name_of, quoted, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
 from sensormend.report.words import ADVICE, lasting, percent, span
@@ -26,8 +26,8 @@ SLOTS, SHORTEST, LONGEST = 28 * 24, 14 * DAY, 365 * DAY
 """In a picture: four weeks of hours, but not less than two weeks nor more than a year."""
 
 POINTS = 1000
-LETTER = 6.2
-"""About so wide is one."""
+LETTER, LONGEST_COMMAND = 6.2, 250
+"""About so wide is one; a command that is longer is not shown."""
 
 BEYOND = 2.5
 """Raw values farther outside than so many times the range of the mended ones are cut: one of -9999 would hide all."""
@@ -85,16 +85,18 @@ def _worst(material: Material, one: Trouble) -> Html:
     begin, end = max(begin // DAY * DAY, material.start), min(-(-end // DAY) * DAY, material.end)
     seen = series(material.look, one.sensor, one.variable, begin, end, POINTS)
     middle = (longest.start + longest.end) // 2 // material.step * material.step
-    typed = f"sensormend explain {shlex.quote(material.look.name)} {shlex.quote(one.sensor[:80])} {iso(middle)[:16]}"
+    typed = f"sensormend explain {shlex.quote(material.look.name)} {shlex.quote(one.sensor)} {iso(middle)[:16]}"
     typed += f" --variable {shlex.quote(one.variable)}" if one.variable else ""
+    # A command that is cut would not run.
+    why = [" Why, with all numbers: ", tag("code", typed)] if len(typed) <= LONGEST_COMMAND else []
     channel = material.counts.channels.get((one.sensor, one.variable))
     estimated = f" In all, {lasting(channel.estimated, material.step)} of its values are estimates." if channel else ""
     return tag(
         "div",
         tag("h3", name_of(one.sensor, one.variable)),
-        tag("p", f"{longest.sentence.removesuffix('.')} ({span(longest.start, longest.end)}).", estimated),
+        tag("p", quoted(longest.sentence.removesuffix(".")), f" ({span(longest.start, longest.end)}).", estimated),
         tag("figure", tag("div", _picture(seen, begin, end), class_="scroll"), _cut(seen)),
-        tag("p", ADVICE.get(longest.reason, ""), " Why, with all numbers: ", tag("code", typed), class_="note"),
+        tag("p", ADVICE.get(longest.reason, ""), *why, class_="note"),
         class_="worst",
     )
 

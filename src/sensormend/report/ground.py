@@ -14,7 +14,7 @@ from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.html import Html, joined, name_of, tag
 from sensormend.report.material import Material
 from sensormend.report.svg import short, svg, text, value_ticks
-from sensormend.report.words import counted, listed, moment, spread
+from sensormend.report.words import counted, moment, spread
 from sensormend.views.atlas import Atlas, atlas
 
 __all__ = ["ground", "telling_moment"]
@@ -101,7 +101,8 @@ def _maps(material: Material, ground_plan: Atlas, variable: str) -> Html | None:
             tag("figcaption", "Mended: what was made of it")),
     ]  # fmt: skip
     parts += [tag("div", *panels, class_="pair"), _bar(scene)]
-    named = joined(["Ringed as faulty: ", listed(who, 12), "."]) if who else Html("")
+    more = f" and {len(who) - MOST_NAMES:,} more." if len(who) > MOST_NAMES else "."
+    named = joined(["Ringed as faulty: ", joined(map(name_of, who[:MOST_NAMES]), ", "), more]) if who else Html("")
     blank = bool((~np.isfinite(scene.value)).any())
     parts.append(tag("p", named, " Hatched: no reading." if blank else "",
                      " Readings past the colour bar have the colour of its end.", class_="note"))  # fmt: skip

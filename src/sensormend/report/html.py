@@ -6,10 +6,10 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Html", "joined", "name_of", "plain", "table", "tag"]
+__all__ = ["Html", "joined", "name_of", "plain", "quoted", "table", "tag"]
 
-LONGEST_NAME = 80
-"""Of a name so much is shown; nobody reads more, and a thousand of them must not fill the page."""
+LONGEST_NAME, LONGEST_QUOTE = 80, 300
+"""Of a name and of a sentence so much is shown; nobody reads more, and a thousand of them must not fill the page."""
 
 # What an HTML parser would replace or refuse; a lone surrogate cannot even be written.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -59,6 +59,11 @@ def name_of(sensor: str, variable: str = "") -> Html:
     shown = sensor if len(sensor) <= LONGEST_NAME else sensor[: LONGEST_NAME - 1] + "…"
     named = tag("bdi", shown or "(no name)", class_="name")
     return joined([named, " ", tag("bdi", variable[:LONGEST_NAME], class_="of")]) if variable else named
+
+
+def quoted(sentence: str) -> Html:
+    """Return a sentence that has names in it, kept apart from the text around it as well."""
+    return tag("bdi", sentence if len(sentence) <= LONGEST_QUOTE else sentence[: LONGEST_QUOTE - 1] + "…")
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), wide: int = -1) -> Html:

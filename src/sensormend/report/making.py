@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sensormend.flags import MEANINGS, Flag
-from sensormend.report.html import Html, plain, table, tag
+from sensormend.report.html import Html, plain, quoted, table, tag
 from sensormend.report.material import Material
 from sensormend.report.words import counted, moment, percent
 from sensormend.sentences import how_long, how_often
@@ -41,7 +41,7 @@ def making(material: Material) -> Html:
         table(("", ""), [[plain(name), said] for name, said in facts], wide=1),
         tag("h3", "QARTOD flags"),
         table(("flag", "", "meaning", "values", "of all"), rows, numbers=(3, 4), wide=2),
-        *([tag("h3", "Notes"), tag("ul", *(tag("li", note) for note in material.network.notes[:20]))]
+        *([tag("h3", "Notes"), tag("ul", *(tag("li", quoted(note)) for note in material.network.notes[:20]))]
           if material.network.notes else []),
         id="made",
     )  # fmt: skip

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sensormend.errors import InputError
-from sensormend.io.metadata import FaultInterval
+from sensormend.io.metadata import FaultInterval, time_of
 from sensormend.readings import DAY
 from sensormend.report.counting import Counts, count
 from sensormend.report.words import counted
@@ -138,6 +139,9 @@ def gathered(look: Look, done: Callable[[float], None] | None = None) -> Materia
         )
     span = archive.span()
     assert span is not None
+    # The tables of a watch that runs fast are behind its rows; a report is of one moment.
+    with suppress(KeyError, TypeError, InputError):
+        end = max(min(end, time_of(look.run["closed"])), span[0] + look.step)
     return Material(
         look=look,
         network=network(look),

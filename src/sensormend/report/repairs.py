@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sensormend.report.html import Html, joined, name_of, table, tag
+from sensormend.report.html import Html, joined, name_of, quoted, table, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.words import ADVICE, counted, date, moment, percent, reason_words
 from sensormend.sentences import how_long
@@ -38,13 +38,13 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
         fault = material.open_fault(one)
         since = one.since if one.since is not None or fault is None else fault.start
         reason = one.reason or ("silent" if one.state == "silent" else fault.reason if fault is not None else "")
-        said = fault.sentence if fault is not None else ""
+        said = quoted(fault.sentence) if fault is not None else "The list of faults does not have it yet."
         rows.append([
             name_of(one.sensor, one.variable),
             tag("span", date(since), class_="whole") if since is not None else "unknown",
             reason_words(reason),
-            (how_sure(fault.score) if fault is not None else "") or "-",
-            joined([said, " " if said else "", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
+            tag("span", (how_sure(fault.score) if fault is not None else "") or "-", class_="whole"),
+            joined([said, " ", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
         ])  # fmt: skip
     parts = [table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
     if len(wrong) > MOST_OPEN:
@@ -77,7 +77,7 @@ def _worst(material: Material, troubles: Sequence[Trouble]) -> Html:
             tag("span", how_long(one.silent) if one.silent else "-", class_="whole"),
             percent(channel.estimated, channel.rows) if channel else "-",
             wrong or "silent",
-            f"{date(longest.start)}: {longest.sentence}",
+            joined([f"{date(longest.start)}: ", quoted(longest.sentence)]),
         ])  # fmt: skip
     header = ("sensor", "faulty for", "silent for", "estimated", "reasons", "the longest of it")
     rest = len(troubles) - MOST_TROUBLES

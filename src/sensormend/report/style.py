@@ -61,7 +61,7 @@ td.wide{min-width:14rem}
 .name{font-weight:600;color:var(--strong)}
 .of{color:var(--soft)}
 .quiet,figcaption,.note{color:var(--soft);font-size:.9rem}
-code{padding:.1rem .3rem;background:var(--card);border:1px solid var(--hair);border-radius:.25rem;font-size:.88em;
+code{unicode-bidi:isolate;padding:.1rem .3rem;background:var(--card);border:1px solid var(--hair);border-radius:.25rem;font-size:.88em;
 overflow-wrap:anywhere}
 figure{margin:1rem 0}
 figcaption{margin-top:.35rem;max-width:50rem}
