@@ -63,6 +63,18 @@ def test_it_starts_answers_and_ends(city_out: Path) -> None:
         again.start()
 
 
+@pytest.mark.parametrize("host", ["::1", "[::1]", "localhost"])
+def test_other_ways_to_say_this_machine(city_out: Path, host: str) -> None:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            pass
+    except OSError:
+        pytest.skip("there is no IPv6 here")
+    with Server(city_out, host, 0) as server:
+        server.start()
+        assert httpx.get(f"{server.address}/api/network").status_code == 200
+
+
 def test_a_server_that_never_started_closes(city_out: Path) -> None:
     with Server(city_out, port=0) as server:
         port = server.port

@@ -23,7 +23,8 @@ __all__ = ["HOST", "PORT", "Server", "application"]
 HOST, PORT = "127.0.0.1", 8464
 
 ABOUT = """What a sensor network is like, sensor by sensor and day by day: what was measured, what was mended, how sure
-that is, and what to repair. All of it is read-only and comes in pages. Times are ISO 8601 in UTC."""
+that is, and what to repair. All of it is read-only and comes in pages. Times are ISO 8601 in UTC. Where the server asks
+for a token, send it as `Authorization: Bearer`."""
 
 START = 10.0
 """Seconds in which a thread that only has to listen is listening."""
@@ -60,7 +61,6 @@ def application(look: Look, *, token: str | None = None) -> FastAPI:
     )
     pages, streams = Pages(), Streams()
     app.state.streams = streams
-
     app.router.routes.extend(pages.routes())
     app.include_router(routes(look), responses=PROBLEMS)
     tell_failures(app, look.folder, look.path)
@@ -151,7 +151,7 @@ def _listening(host: str, port: int, token: str | None) -> socket.socket:
     if token is None and not _only_here(str(place[0])):
         raise ConfigError(
             f"{host} can be reached from elsewhere, so the dashboard needs a token there: "
-            "openssl rand -hex 24 > token, and --token-file token (or SENSORMEND_TOKEN)"
+            "openssl rand -hex 24 > token, and --token-file token (of watch: --serve-token-file), or SENSORMEND_TOKEN"
         )
     made = socket.socket(family, kind, protocol)
     try:
