@@ -43,7 +43,7 @@ def ground(material: Material) -> Html | None:
     if not material.network.places:
         return None
     drawn = [part for variable in material.variables if (part := _maps(material, atlas(material.look), variable))]
-    return tag("section", tag("h2", "On the map"), _hatch(), *drawn, id="map") if drawn else None
+    return tag("section", tag("h2", "On the map"), *drawn, _hatch(), id="map") if drawn else None
 
 
 def telling_moment(material: Material, variable: str) -> tuple[int, int, Rows] | None:

@@ -13,7 +13,7 @@ from sensormend.views.now import Standing
 
 __all__ = ["repairs"]
 
-MOST_OPEN, MOST_TROUBLES = 100, 20
+MOST_OPEN, MOST_TROUBLES = 100, 15
 
 
 def repairs(material: Material) -> Html:

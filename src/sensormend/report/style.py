@@ -129,7 +129,9 @@ html{font-size:9.5pt;print-color-adjust:exact;-webkit-print-color-adjust:exact}
 body{max-width:none;padding:0;line-height:1.4}
 h1{font-size:20pt}
 h2{font-size:13pt;margin-top:1.6rem}
-h2,h3,thead,figcaption{break-after:avoid}
+h2,h3,thead,h2+p,.key{break-after:avoid}
+p,figcaption{max-width:none}
+footer{margin-top:1rem}
 nav{display:none}
 .says{font-size:12.5pt}
 .figures{grid-template-columns:repeat(5,1fr)}
