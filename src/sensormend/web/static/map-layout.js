@@ -27,7 +27,7 @@ export function paintLegend(canvas) {
 
 export function layOut(places, network) {
   const press = (text, name) => button(text, () => {}, { class: "button", "aria-label": name, title: name });
-  const canvases = SIDES.map(() => element("canvas", { class: "map-canvas" }));
+  const canvases = SIDES.map(() => element("canvas", { class: "map-canvas", "aria-hidden": "true" }));
   for (const canvas of canvases) canvas.style.aspectRatio = `1 / ${places.height}`;
   const legendMarks = ["faulty", "suspect", "silent", "missing"].map((mark) => element("canvas", { class: "legend-mark", "data-mark": mark, "aria-hidden": "true" }));
   const words = ["faulty", "suspect", "silent", "raw missing"];

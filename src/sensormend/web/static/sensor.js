@@ -35,7 +35,7 @@ export async function show(root, params, context) {
   context.title(seriesName(sensor, variable));
   const page = layOut(root);
   const tellHead = makeHead(page.head, info, context);
-  tellHead(info);
+  tellHead(heardOf(info, series));
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
     return whenThereIsSome(root, params, context);
@@ -265,7 +265,7 @@ export async function show(root, params, context) {
       const has = (...words) => what.includes("all") || words.some((word) => what.includes(word));
       if (has("rows", "provisional") && loaded.to >= end() - 1.5 * loaded.step) await fetchShown(true);
       if (has("sensors", "rows", "provisional")) {
-        tellHead(await context.get("sensor", { sensor, variable }));
+        tellHead(heardOf(await context.get("sensor", { sensor, variable }), loaded));
       }
       if (has("faults")) faultList();
     },
@@ -292,6 +292,12 @@ function whenThereIsSome(root, params, context) {
     },
     close: () => made?.close(),
   };
+}
+
+// What is on the chart was heard, also where the summary of the sensor has not been written since.
+function heardOf(info, { time: times, value: values }) {
+  const at = values.findLastIndex((one) => one !== null);
+  return at < 0 || (info.heard && unix(info.heard) >= times[at]) ? info : { ...info, heard: iso(times[at]) };
 }
 
 function asked(params) {

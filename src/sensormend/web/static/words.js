@@ -7,7 +7,7 @@ const REASONS = {
   offset: "shifted by an offset",
   gain: "swings wrong (gain)",
   implausible: "values that cannot be",
-  spike: "single wild reading",
+  spike: "wild reading",
   silent: "silent",
   alone: "nobody to compare with",
 };
