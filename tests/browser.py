@@ -224,19 +224,21 @@ class Browser:
         """Move the pointer so many pixels from an element's left and top, from its right and bottom where negative."""
         left, top = self._place(selector, x, y)
         actions = ActionBuilder(self.driver)
-        actions.pointer_action.move_to_location(left, top)
+        pointer: Any = actions.pointer_action
+        pointer.move_to_location(left, top)
         if click:
-            actions.pointer_action.click()
+            pointer.click()
         actions.perform()
 
     def drag(self, selector: str, start: tuple[float, float], end: tuple[float, float]) -> None:
         """Draw from one place in an element to another, in pixels from its left and top."""
         actions = ActionBuilder(self.driver, duration=50)
-        actions.pointer_action.move_to_location(*self._place(selector, *start)).pointer_down()
+        pointer: Any = actions.pointer_action
+        pointer.move_to_location(*self._place(selector, *start)).pointer_down()
         for share in (0.5, 1.0):
             between = (a + share * (b - a) for a, b in zip(start, end, strict=True))
-            actions.pointer_action.move_to_location(*self._place(selector, *between))
-        actions.pointer_action.pointer_up()
+            pointer.move_to_location(*self._place(selector, *between))
+        pointer.pointer_up()
         actions.perform()
 
     def _place(self, selector: str, x: float, y: float) -> tuple[int, int]:

@@ -64,10 +64,9 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path
 
 def without_address(said: str) -> str:
     """Return what was said without the line that has the page's port, which may be another one."""
-    kept, left_out = [], []
-    for line in said.splitlines():
-        (left_out if "http://127.0.0.1:" in line else kept).append(line)
-    assert len(left_out) == 1
+    lines = said.splitlines()
+    kept = [line for line in lines if "http://127.0.0.1:" not in line]
+    assert len(kept) == len(lines) - 1
     return "\n".join(kept)
 
 

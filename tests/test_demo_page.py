@@ -29,7 +29,7 @@ class Taken(Closing):
 
 
 def test_where_nobody_chose_a_port_a_free_one_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sensormend.web.server", SimpleNamespace(Server=Taken))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "sensormend.web.server", SimpleNamespace(Server=Taken))
     with demo_page.served(tmp_path, None) as window:
         assert window.address == "http://127.0.0.1:50000"
         assert window.address in window.said
@@ -40,7 +40,7 @@ def test_where_nobody_chose_a_port_a_free_one_is_taken(tmp_path: Path, monkeypat
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    opened = []
+    opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     with demo_page.served(tmp_path, None) as window:
         window.open()

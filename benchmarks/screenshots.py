@@ -1,0 +1,202 @@
+"""Pictures of every view, light and dark, wide and on a phone: `python benchmarks/screenshots.py [FOLDER]`.
+
+They are of the demo's city, half a day after its first 90 days, always the same: a watch runs while they are taken, so
+that provisional values are on them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+
+from sensormend.io.folder import Archive
+from sensormend.live.arrivals import Arrived
+from sensormend.live.city import City
+from sensormend.live.service import Service
+from sensormend.live.settings import Settings
+from sensormend.options import Options
+from sensormend.readings import DAY, HOUR, NOTHING, SECOND
+from sensormend.report.page import write_report
+from sensormend.web.server import Server
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from browser import DESK, PHONE, Browser, running_chromium
+
+DAYS, HOURS = 90, 14
+SENSORS, SEED = 50, 0
+
+Show = Callable[[Browser, str, Path], str]
+"""Shows a view, given the server's address and the OUT; returns what to take a picture of, "" for the whole page."""
+
+
+class Paused(City):
+    """The demo's city up to an hour, at which it stands still."""
+
+    def __init__(self, days: int, hours: int) -> None:
+        super().__init__(SENSORS, seed=SEED, at_once=days, pace=1e9)
+        self._parts = days * 4 + hours
+        self.standing = threading.Event()
+
+    def read(self, wait: float) -> Arrived | None:
+        """Return the next hours, and nothing when it stands still."""
+        if self._parts:
+            self._parts -= 1
+            return super().read(wait)
+        time.sleep(wait)
+        self.standing.set()
+        return Arrived(NOTHING, 0)
+
+
+@contextmanager
+def watching(out: Path, days: int, hours: int) -> Iterator[None]:
+    """Watch the city up to an hour, and be a running watch from then on."""
+    city = Paused(days, hours)
+    service = Service(Settings("a simulated city", out, Options(step=HOUR, period=DAY), metrics=None), lambda *_: city)
+    runner = threading.Thread(target=service.run)
+    runner.start()
+    try:
+        assert city.standing.wait(60)
+        # What is told of the run and what is provisional is written at leisure.
+        time.sleep(6)
+        yield
+    finally:
+        service.stop()
+        runner.join()
+
+
+def main() -> None:
+    told = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    told.add_argument("folder", nargs="?", type=Path, default=Path("out/screens"))
+    told.add_argument("--days", type=int, default=DAYS, help="that come before")
+    told.add_argument("--scale", type=float, default=1.0, help="pixels of the picture for one of the page")
+    told.add_argument("--only", default="", help="views whose names have this in them")
+    said = told.parse_args()
+    said.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, running_chromium() as browser:
+        out = Path(folder) / "demo"
+        with watching(out, said.days, HOURS), Server(out, port=0) as server:
+            server.start()
+            for name, show in VIEWS.items():
+                if said.only in name:
+                    for picture in pictures(browser, said.folder / name):
+                        take(browser, picture, show(browser, server.address, out), said.scale)
+            browser.leave()
+        if said.only in "report":
+            page = write_report(out, said.folder / "report.html")
+            for picture in pictures(browser, said.folder / "report"):
+                browser.open(page.absolute().as_uri())
+                take(browser, picture, "", said.scale)
+
+
+def pictures(browser: Browser, path: Path) -> Iterator[Path]:
+    """Make the browser a desk's and a phone's, light and dark, and give each picture's name."""
+    for width, size in (("wide", DESK), ("phone", PHONE)):
+        for scheme in ("light", "dark"):
+            browser.begin()
+            browser.look(*size)
+            browser.scheme(scheme)
+            yield path.with_name(f"{path.name}-{width}-{scheme}.png")
+
+
+def take(browser: Browser, path: Path, selector: str, scale: float) -> None:
+    """Write a picture of an element, or of the whole page, at most five windows of it."""
+    time.sleep(0.5)
+    clip = browser.run(
+        """
+        const element = arguments[0] ? document.querySelector(arguments[0]) : null;
+        if (!element) {
+          const high = Math.max(document.documentElement.scrollHeight, innerHeight);
+          return {x: 0, y: 0, width: innerWidth, height: Math.min(high, 5 * innerHeight)};
+        }
+        const box = element.getBoundingClientRect(), edge = 12;
+        return {x: Math.max(0, box.left + scrollX - edge), y: Math.max(0, box.top + scrollY - edge),
+                width: Math.min(innerWidth, box.width + 2 * edge), height: box.height + 2 * edge};
+        """,
+        selector,
+    )
+    shot = browser.cdp(
+        "Page.captureScreenshot", format="png", captureBeyondViewport=True, clip={**clip, "scale": scale}
+    )
+    path.write_bytes(base64.b64decode(shot["data"]))
+    complaints = browser.complaints()
+    print(path, *complaints)
+
+
+def overview(browser: Browser, address: str, out: Path) -> str:
+    browser.open(f"{address}/", "overview")
+    return ""
+
+
+def the_map(browser: Browser, address: str, out: Path) -> str:
+    """Show the hour at which most sensors were faulty."""
+    faults = [fault for fault in Archive(out).faults() if fault.reason not in ("silent", "spike")]
+    noons = range(min(fault.start for fault in faults), max(fault.end for fault in faults), DAY // 2)
+    most = max(noons, key=lambda time: sum(fault.start <= time < fault.end for fault in faults))
+    browser.open(f"{address}/#/?time={word(most)}", "overview")
+    browser.until(lambda: browser.data("#map", "time"), "a map")
+    return "#map"
+
+
+def sensor(browser: Browser, address: str, out: Path) -> str:
+    """Show a fault from beginning to end, with neighbours, and why."""
+    faults = [fault for fault in Archive(out).faults() if fault.reason in ("drifting", "offset")]
+    fault = max(faults, key=lambda fault: fault.end - fault.start)
+    around = fault.end - fault.start
+    span = f"from={word(fault.start - around)}&to={word(fault.end + around)}"
+    browser.open(f"{address}/#/sensor?sensor={fault.sensor}&{span}", "sensor")
+    browser.wait("button", "Neighbours").click()
+    browser.wait(".neighbour-list li")
+    browser.wait("button", "Why?").click()
+    browser.until(lambda: fault.sensor in browser.text(".why"), "a paragraph")
+    browser.run("scrollTo(0, 0); document.activeElement.blur()")
+    time.sleep(1)
+    return ""
+
+
+def live(browser: Browser, address: str, out: Path) -> str:
+    """Show the newest days of a sensor that is wrong today, which is provisional."""
+    newest = max(
+        (fault for fault in Archive(out).faults() if fault.reason not in ("silent", "spike")), key=attrgetter("end")
+    )
+    browser.open(f"{address}/#/sensor?sensor={newest.sensor}&days=6", "sensor")
+    return ""
+
+
+def faults(browser: Browser, address: str, out: Path) -> str:
+    browser.open(f"{address}/#/faults", "faults")
+    # Sparklines are drawn when they come into view.
+    for place in range(0, int(browser.run("return document.documentElement.scrollHeight")), 600):
+        browser.run("scrollTo(0, arguments[0])", place)
+        time.sleep(0.3)
+    browser.run("scrollTo(0, 0)")
+    return ""
+
+
+def docs(browser: Browser, address: str, out: Path) -> str:
+    browser.open(f"{address}/docs")
+    browser.wait("main", "/api/faults")
+    return ""
+
+
+def word(time: int) -> str:
+    """Return a time as an address has it."""
+    return f"{np.datetime64(time // SECOND, 's')}Z"
+
+
+VIEWS: dict[str, Show] = {
+    "overview": overview, "map": the_map, "sensor": sensor, "live": live, "faults": faults, "docs": docs,
+}  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
