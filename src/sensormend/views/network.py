@@ -80,7 +80,7 @@ class Network:
 def network(look: Look) -> Network:
     """Return what a network is like now."""
     run, span, provisional = look.run, look.span(), look.provisional
-    states = _per_sensor(list(standings(look).values()))
+    states, gone = _per_sensor(list(standings(look).values()))
     filled, days = _filled(look)
     final = look.final()
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
@@ -88,7 +88,7 @@ def network(look: Look) -> Network:
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
     return Network(
         name=look.name,
-        sentence=_sentence(states, filled, days),
+        sentence=_sentence(states, gone, filled, days),
         sensors=sum(states.values()),
         states=states,
         filled=filled,
@@ -110,14 +110,16 @@ def network(look: Look) -> Network:
     )
 
 
-def _per_sensor(found: list[Standing]) -> dict[str, int]:
-    """Count sensors by the worst of their variables; those that have left do not count."""
+def _per_sensor(found: list[Standing]) -> tuple[dict[str, int], int]:
+    """Count sensors by the worst of their variables, and those that have left."""
     worst: dict[str, str] = {}
     for one in found:
         known = worst.get(one.sensor, NOTHING)
         worst[one.sensor] = min(known, one.state, key=RANKS.index)
     counts = Counter(worst.values())
-    return {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
+    return {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}, counts[
+        NOTHING
+    ]
 
 
 def _filled(look: Look) -> tuple[float | None, int]:
@@ -132,9 +134,9 @@ def _filled(look: Look) -> tuple[float | None, int]:
     return (round(int(counts["estimated"].sum()) / slots, 6) if slots else None), last - first + 1
 
 
-def _sentence(states: dict[str, int], filled: float | None, days: int) -> str:
+def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int) -> str:
     sensors = sum(states.values())
-    if not sensors:
+    if not sensors and not gone:
         return "No sensor has been heard for long enough to say anything yet."
     who = f"{sensors:,} sensor{'s' if sensors > 1 else ''}"
     if states["sound"] == sensors:
@@ -146,6 +148,7 @@ def _sentence(states: dict[str, int], filled: float | None, days: int) -> str:
             f"{states[word]:,} {word}" for word in ("faulty", "silent", "suspect", "not evaluated") if states[word]
         )
         told = ", ".join([f"{states['sound']:,} of {who} sound", *others])
+    told += f", {gone:,} gone" if gone else ""
     if filled is None:
         return f"{told}."
     share = f"{filled:.0%}" if filled >= 0.095 or not filled else f"{filled:.1%}" if filled >= 0.0005 else "under 0.1%"
