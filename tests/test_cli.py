@@ -91,6 +91,19 @@ def test_where_nobody_can_press_ctrl_c_the_demo_ends_by_itself(
     assert 11 <= len(dates) <= 15, "after the first days an hour takes a twentieth of a second"
 
 
+@pytest.mark.parametrize(("words", "times"), [([], 1), (["--no-open"], 0)])
+def test_where_there_is_a_screen_the_page_is_opened(
+    words: list[str], times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(demo_command, "FIRST_DAYS", 11)
+    monkeypatch.setattr("sensormend.demo_page.has_screen", lambda: True)
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert main(["demo", "--sensors", "8", "--seconds", "3", "--out", str(tmp_path / "demo"), *words]) == 0
+    assert len(opened) == times
+    assert all(f"browser: {address}\n" in capsys.readouterr().out for address in opened)
+
+
 def test_the_demo_goes_on_without_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
