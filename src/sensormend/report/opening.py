@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sensormend.flags import Flag
 from sensormend.readings import DAY
-from sensormend.report.html import Html, joined, tag
+from sensormend.report.html import LONGEST_NAME, Html, joined, tag
 from sensormend.report.material import Material
 from sensormend.report.words import counted, listed, percent, span
 
@@ -22,7 +22,7 @@ def opening(material: Material, contents: list[tuple[str, str]]) -> Html:
         The name and the title of each section.
     """
     network = material.network
-    measured = [name for name in network.variables if name]
+    measured = [name[:LONGEST_NAME] for name in network.variables if name]
     of = f" · {listed(measured)}" if measured else ""
     return tag(
         "header",

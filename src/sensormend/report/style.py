@@ -34,10 +34,10 @@ _SHEET = """
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0 auto;padding:2.2rem 1.4rem 4rem;max-width:62rem;background:var(--page);color:var(--ink);
-font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
-h1{margin:0;font-size:2.1rem;line-height:1.2;color:var(--strong);overflow-wrap:anywhere}
+overflow-wrap:anywhere;font:1rem/1.55 system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}
+h1{margin:0;font-size:2.1rem;line-height:1.2;color:var(--strong)}
 h2{margin:3.2rem 0 .8rem;padding-top:.9rem;border-top:2px solid var(--hair);font-size:1.4rem;color:var(--strong)}
-h3{margin:1.9rem 0 .5rem;font-size:1.05rem;color:var(--strong);overflow-wrap:anywhere}
+h3{margin:1.9rem 0 .5rem;font-size:1.05rem;color:var(--strong)}
 p{margin:.5rem 0;max-width:46rem}
 a{color:var(--mended)}
 .over{margin:0 0 .3rem;font-size:.85rem;letter-spacing:.06em;text-transform:uppercase;color:var(--soft)}
@@ -53,7 +53,7 @@ table{width:100%;border-collapse:collapse;margin:.8rem 0;font-size:.92rem}
 th,td{padding:.4rem .9rem .4rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--hair)}
 th{font-weight:600;color:var(--soft);border-bottom-color:var(--rule)}
 th:last-child,td:last-child{padding-right:0}
-td{overflow-wrap:anywhere}
+th{overflow-wrap:normal}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 td:first-child{min-width:7.5rem}
 td.wide{min-width:14rem}
@@ -61,8 +61,8 @@ td.wide{min-width:14rem}
 .name{font-weight:600;color:var(--strong)}
 .of{color:var(--soft)}
 .quiet,figcaption,.note{color:var(--soft);font-size:.9rem}
-code{unicode-bidi:isolate;padding:.1rem .3rem;background:var(--card);border:1px solid var(--hair);border-radius:.25rem;font-size:.88em;
-overflow-wrap:anywhere}
+code{unicode-bidi:isolate;padding:.1rem .3rem;background:var(--card);border:1px solid var(--hair);border-radius:.25rem;
+font-size:.88em}
 figure{margin:1rem 0}
 figcaption{margin-top:.35rem;max-width:50rem}
 .scroll{overflow-x:auto}
