@@ -15,7 +15,7 @@ from sensormend.io.metadata import write_json
 from sensormend.live.arrivals import Arrived, clock
 from sensormend.live.service import Service
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND, Readings
-from sensormend.views.look import Look
+from sensormend.views.look import Look, utc
 from sensormend.views.matrix import LETTERS, matrix
 from sensormend.views.network import network
 from sensormend.views.sensors import sensor, sensors
@@ -100,6 +100,8 @@ def test_what_is_provisional_follows_what_is_final(tmp_path: Path) -> None:
         assert (found.cells, found.provisional) == (13, 1)
         assert all(LETTERS[line.cells[-1]] != "nothing" for line in found.rows)
         assert network(look).provisional_from is not None
+        heard = max(time for time, value in zip(shown.time, shown.value, strict=True) if value is not None)
+        assert sensor(look, name).heard == utc(round(heard * SECOND))
 
 
 def test_what_changes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

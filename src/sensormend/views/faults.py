@@ -35,7 +35,8 @@ class FaultEntry:
     reason, sentence
         Why, in a word and in a sentence.
     score, sure
-        How many times past the limit it was at most, and that in a word; null and empty for a silent sensor.
+        How many times past the limit it was at most, and that in a word; nothing for a silent sensor, and no word for a
+        single wrong reading.
     """
 
     sensor: str
@@ -134,15 +135,15 @@ def chosen(
     ]
 
 
-def how_sure(score: float) -> str:
-    """Say how sure a fault is, by how many times it is past the limit.
+def how_sure(score: float, reason: str = "") -> str:
+    """Say how sure a fault is, by how many times it is past the limit; a single wrong reading does not tell.
 
     Examples
     --------
-    >>> how_sure(5.0), how_sure(1.1)
-    ('certain', 'borderline')
+    >>> how_sure(5.0), how_sure(1.1), how_sure(1.0, "spike")
+    ('certain', 'borderline', '')
     """
-    if not math.isfinite(score):
+    if not math.isfinite(score) or reason == "spike":
         return ""
     return "certain" if score >= CERTAIN else "likely" if score >= LIKELY else "borderline"
 
@@ -157,7 +158,7 @@ def _entry(fault: FaultInterval, final: int | None) -> FaultEntry:
         seconds=(fault.end - fault.start) / SECOND,
         reason=fault.reason,
         score=fault.score if math.isfinite(fault.score) else None,
-        sure=how_sure(fault.score),
+        sure=how_sure(fault.score, fault.reason),
         sentence=fault.sentence,
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from sensormend.health import HEALTH, NO_ROWS
 from sensormend.io.metadata import FaultInterval
 from sensormend.readings import DAY
@@ -44,7 +46,7 @@ class Standing:
 def standings(look: Look) -> dict[Name, Standing]:
     """Return how every channel is."""
     last = _last_states(look)
-    final = look.final()
+    final, lately = look.final(), _heard_lately(look)
     faults = {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, final)}
     found = {}
     for entry in look.summaries:
@@ -56,7 +58,8 @@ def standings(look: Look) -> dict[Name, Standing]:
             reason, since = fault.reason, fault.start
         if told is not None and told.state != "well":
             state, reason, since = told.state, told.reason, told.since
-        heard = max((time for time in (entry.last, told.heard if told else None) if time is not None), default=None)
+        times = (entry.last, told.heard if told else None, lately.get(name))
+        heard = max((time for time in times if time is not None), default=None)
         found[name] = Standing(*name, state, reason, since, heard)
     return found
 
@@ -64,6 +67,22 @@ def standings(look: Look) -> dict[Name, Standing]:
 def going_on(fault: FaultInterval, final: int | None) -> bool:
     """Say whether a fault lasts until the end of what is final."""
     return final is not None and fault.end >= final and fault.reason != "spike"
+
+
+def _heard_lately(look: Look) -> dict[Name, int]:
+    """Return when channels were last heard in a period that is not over."""
+    provisional = look.provisional
+    if provisional is None:
+        return {}
+    rows = provisional.rows
+
+    def found() -> dict[Name, int]:
+        here = np.flatnonzero(rows.n > 0)
+        here = here[np.argsort(rows.time[here], kind="stable")]
+        codes = zip(rows.sensor[here].tolist(), rows.variable[here].tolist(), rows.time[here].tolist(), strict=True)
+        return {(rows.sensors[sensor], rows.variables[variable]): time for sensor, variable, time in codes}
+
+    return look.remembered("heard", provisional, found)
 
 
 def _last_states(look: Look) -> dict[Name, str]:
