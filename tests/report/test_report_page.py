@@ -320,3 +320,34 @@ def test_a_name_cannot_turn_the_text_around_it(tmp_path: Path) -> None:
     outside = re.sub("<bdi.*?</bdi>|<code>.*?</code>", "", outside, flags=re.DOTALL)
     assert HEBREW in text
     assert HEBREW not in outside
+
+
+def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=6)
+    run = {"command": "clean", "grid": {"step": "1h", "period": "1h"}}
+    write_json(written.path / "run.json", run)
+    begin, end = FIRST + 5 * DAY, FIRST + 5 * DAY + DAY // 4
+    write_csv(written.path / "faults.csv", FAULTS_HEADER, [("S01", "", begin, end, "stuck", 2.0, "S01 was stuck.")])
+    found = read(write_report(written.path))
+    assert "Nothing: no sensor was faulty or silent at the end." in found.text
+    assert "S01 was stuck." in found.table("sensor", "faulty for")[0][5]
+
+
+def test_what_an_alert_was_given_for_is_told(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city")
+    begin, end = FIRST + 12 * DAY, FIRST + 14 * DAY
+    write_csv(written.path / "faults.csv", FAULTS_HEADER, [("S05", "", begin, end, "offset", 1.7, "S05 read 3 above.")])
+    (written.path / "state").mkdir()
+    health = {"sensor": "S05", "variable": "", "state": "faulty", "reason": "offset", "since": begin, "heard": end}
+    write_json(written.path / "state" / "alerts.json", {"sensors": [health]})
+    rows = read(write_report(written.path)).table("sensor", "since", "reason", "how sure")
+    assert [row[:4] for row in rows] == [["S05", "13 January 2024", "offset", "likely"]]
+    assert rows[0][4].startswith("S05 read 3 above.")
+
+
+def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=60, slots=1)
+    found = read(write_report(written.path))
+    own(found)
+    assert "one value per sensor and day" in found.text
+    assert "In 2 stretches of a day and more" in found.text

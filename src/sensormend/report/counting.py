@@ -24,8 +24,8 @@ CAUSES = {
 }
 """Why a value is an estimate, in the order in which it is told."""
 
-LONG = DAY
-"""A stretch of estimates from here on is listed by itself: it has no reading of a whole day around it."""
+LONG, FEWEST = DAY, 3
+"""A stretch of estimates of a day, and of so many values, is listed by itself."""
 
 GAPS = ((0, "a single value"), (6 * HOUR, "up to 6 hours"), (DAY, "up to a day"), (7 * DAY, "up to a week"),
         (1 << 62, "longer than a week"))  # fmt: skip
@@ -87,7 +87,7 @@ class Counts:
     gaps
         How many stretches of estimates there are of each length, microseconds.
     stretches
-        Those of a day and more, longest first.
+        Those of a day and more that have several values, longest first.
     nobody
         From when to when nobody had a reading.
     unjudged
@@ -244,7 +244,7 @@ class _Sums:
         # Rows per reading do not lie on the grid; a gap is so many slots all the same.
         slots = max(round((end - start) / self.step), 1)
         self.gaps[slots * self.step] += 1
-        if end - start >= LONG:
+        if end - start >= max(LONG, FEWEST * self.step):
             self.stretches.append(Stretch(*key, start, end))
 
     def whole(self) -> Counts:

@@ -119,8 +119,8 @@ def _nobody(material: Material) -> list[Html]:
     return _limit(
         "Times when nobody in the network reported.",
         f"There {'is' if len(found) == 1 else 'are'} {counted(len(found), 'such gap')}, {how_long(total)} in all. What "
-        "stands there comes from the hours around and the usual day, not from any measurement; short events in it are "
-        "lost.",
+        "stands there comes from the time around and from what is usual, not from any measurement; short events in it "
+        "are lost.",
         items,
         len(found) - MOST,
     )
@@ -196,8 +196,8 @@ def _smooth(material: Material) -> list[Html]:
                                  f"{spread(guessed)}, {percent(1 - guessed / read)} less"]))  # fmt: skip
     return _limit(
         "Extremes and quick changes of filled values.",
-        "Estimates are smoother than readings; peaks, counts of exceedances and changes from hour to hour come out too "
-        "small where they are used. Take rows with the origin “observed” for these.",
+        "Estimates are smoother than readings; peaks, counts of exceedances and quick changes come out too small "
+        "where they are used. Take rows with the origin “observed” for these.",
         found,
     ) if found else []  # fmt: skip
 

@@ -44,9 +44,9 @@ def opening(material: Material, contents: list[tuple[str, str]]) -> Html:
 
 
 def _figures(material: Material) -> list[tuple[str, str]]:
-    counts, states = material.counts, material.network.states
+    counts = material.counts
     heard = sum(one.heard for one in counts.channels.values())
-    wrong = states.get("faulty", 0) + states.get("silent", 0)
+    wrong = len({one.sensor for one in material.wrong_now()})
     sensors = len({name for name, _ in counts.channels})
     days = counted(-(-(material.end - material.start) // DAY), "day")
     return [

@@ -36,9 +36,9 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
     rows = []
     for one in wrong[:MOST_OPEN]:
         fault = material.open_fault(one)
-        since = one.since if one.since is not None or fault is None else fault.start
+        since = one.since if one.since is not None else fault.start if fault is not None else one.heard
         reason = one.reason or ("silent" if one.state == "silent" else fault.reason if fault is not None else "")
-        said = quoted(fault.sentence) if fault is not None else "The list of faults does not have it yet."
+        said = quoted(fault.sentence) if fault is not None else _unlisted(one)
         rows.append([
             name_of(one.sensor, one.variable),
             tag("span", date(since), class_="whole") if since is not None else "unknown",
@@ -53,6 +53,12 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
                      tag("b", "likely"), f" {LIKELY:g} times and more, ", tag("b", "borderline"), " just past it. "
                      "Silence needs no judgement.", class_="note"))  # fmt: skip
     return joined(parts)
+
+
+def _unlisted(one: Standing) -> str:
+    """Say what is known of a fault that faults.csv does not have: it is too short, or the list is not that far yet."""
+    heard = f"It was last heard on {date(one.heard)}." if one.heard is not None else "It was never heard."
+    return heard if one.state == "silent" else "It is too recent for the list of faults."
 
 
 def _gone(gone: Sequence[tuple[str, int]]) -> Html:
