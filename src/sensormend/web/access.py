@@ -15,8 +15,9 @@ from sensormend.web.passes import MONTH, Passes, Patience
 
 __all__ = ["Access", "is_loopback"]
 
-LONGEST, MOST = 8192, 16_384
-"""Bytes of an address with its query, and of all headers: what is asked for here needs a tenth of it."""
+LONGEST, MOST = 16_384, 16_384
+"""Bytes of an address with its query, and of all headers. The longest names that there may be, in signs of which each
+becomes twelve characters, make 13,200."""
 
 LARGEST, SLOWEST = 4096, 10.0
 """Bytes that anybody may send to us, and seconds in which they have to be here: a token in a form is all there is."""
@@ -84,7 +85,7 @@ class Access:
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > LONGEST:
-            return problem(414, f"an address has {LONGEST} bytes at most", {"connection": "close"})
+            return problem(400, f"an address has {LONGEST} bytes at most", {"connection": "close"})
         if sum(len(name) + len(value) for name, value in headers.raw) > MOST:
             return problem(431, f"headers have {MOST} bytes at most", {"connection": "close"})
         if self._passes is None and not _ours(headers):

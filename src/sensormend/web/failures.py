@@ -19,6 +19,7 @@ __all__ = ["PROBLEMS", "tell_failures"]
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "It is longer than a request may be."},
     401: {"model": Problem, "description": "There is a token, and this request does not have it."},
     404: {"model": Problem, "description": "There is no such thing here."},
     421: {"model": Problem, "description": "Without a token, only this machine's own names are answered to."},

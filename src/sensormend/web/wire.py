@@ -14,7 +14,7 @@ from sensormend.web.guard import Streams, fixed_headers
 
 __all__ = ["Wire"]
 
-CONNECTIONS, HEAD = 512, 16_384
+CONNECTIONS, HEAD = 512, 32_768
 """Connections at once, and bytes of a request line with its headers. A page needs up to six connections."""
 
 IDLE, SLOWEST, ENDING = 5, 15.0, 3
