@@ -72,9 +72,10 @@ class Digest(Closing):
         self._channels: dict[Name, int] = {}
 
     def close(self) -> None:
-        """Let go of the engine."""
-        if "_engine" in self.__dict__:
-            self._engine.close()
+        """Let go of the engine, when nobody is counting any more."""
+        with self._lock:
+            if "_engine" in self.__dict__:
+                self._engine.close()
 
     def states(self, first: int, last: int, days: int = 1) -> tuple[list[Name], NDArray[np.int8]]:
         """Return the channels, and how each was in every cell of so many days, as `sensormend.health.states` has it.

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sensormend.closing import Closing
@@ -118,6 +119,8 @@ class Server(Closing):
             if not self._thread.is_alive() or time.monotonic() - waited > START:
                 raise SensormendError(f"the dashboard did not start at {self.address}")
             time.sleep(0.005)
+        # Counting a year of thousands of sensors takes a second, which nobody has to wait for.
+        threading.Thread(target=_count_ahead, args=(self._look,), name="counting", daemon=True).start()
 
     def wait(self, until: threading.Event) -> None:
         """Serve until somebody wants it to end."""
@@ -133,6 +136,14 @@ class Server(Closing):
         if self._look is not None:
             self._look.close()
             self._look = None
+
+
+def _count_ahead(look: Look) -> None:
+    from sensormend.views.matrix import matrix
+
+    # Whatever is wrong with the files is told to whoever asks for them.
+    with suppress(Exception):
+        matrix(look, limit=1)
 
 
 def _listening(host: str, port: int, token: str | None) -> socket.socket:
