@@ -119,6 +119,8 @@ def _beside(written: Written, slots: int, *, places: bool, random: np.random.Gen
                 if at.size:
                     score = np.nan if word == "silent" else 4.2
                     begin, end = int(written.time[at[0]]), int(written.time[at[-1]]) + step
+                    if word == "stuck":  # a fiber is faulty as a whole, the slots without a reading too
+                        begin, end = begin // DAY * DAY, -(-end // DAY) * DAY
                     faults.append((begin, (sensor, variable, begin, end, word, score, f"{sensor} was {word}.")))
     write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
     write_csv(written.path / "faults.csv", FAULTS_HEADER, [line for _, line in sorted(faults, key=lambda one: one[0])])

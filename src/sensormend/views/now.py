@@ -1,4 +1,4 @@
-"""How every sensor is now: as the alerts of a watch see it, else as its last day was."""
+"""How every sensor is now: as the alerts of a watch see it, else by the faults that go on and by its last day."""
 
 from __future__ import annotations
 
@@ -54,8 +54,11 @@ def standings(look: Look) -> dict[Name, Standing]:
         told = look.health.get(name)
         state, reason, since = last.get(name, NOTHING), "", None
         fault = faults.get(name) or faults.get((entry.sensor, ""))
-        if fault is not None and state in ("faulty", "silent"):
-            reason, since = fault.reason, fault.start
+        if state in ("faulty", "silent"):
+            # The date was; whether it still is by its end is what faults tell.
+            state = "sound"
+        if fault is not None and state != NOTHING:
+            state, reason, since = "silent" if fault.reason == "silent" else "faulty", fault.reason, fault.start
         if told is not None and told.state != "well":
             state, reason, since = told.state, told.reason, told.since
         times = (entry.last, told.heard if told else None, lately.get(name))
