@@ -351,3 +351,16 @@ def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> No
     own(found)
     assert "one value per sensor and day" in found.text
     assert "In 2 stretches of a day and more" in found.text
+
+
+def test_who_was_not_judged_while_others_were_is_told_with_those_readings_alone(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=8)
+    flag = written.flag.copy()
+    again = (written.time >= FIRST + 5 * DAY) & (flag[5, 0] == Flag.GOOD)
+    flag[5, 0, again] = Flag.NOT_EVALUATED
+    out_of(written.path, written.sensors, ("",), written.value, written.cleaned, flag, written.reason, 24)
+    text = " ".join(read(write_report(written.path)).text.split())
+    told = text[text.index("not judged while the others were") :][:300]
+    assert f"{again.sum()} readings: sensors that were new" in told
+    assert f"S05: {again.sum()} readings" in told
+    assert "S06" not in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from sensormend.flags import Flag
@@ -12,6 +13,7 @@ from sensormend.report.html import Html, joined, name_of, tag
 from sensormend.report.material import Material
 from sensormend.report.words import counted, date, percent, span, spread
 from sensormend.sentences import how_long
+from sensormend.views.digest import Name
 
 __all__ = ["limits"]
 
@@ -126,6 +128,15 @@ def _nobody(material: Material) -> list[Html]:
     )
 
 
+def _unjudged_on(material: Material, days: Sequence[int]) -> dict[Name, int]:
+    """Count the readings of every channel that were not judged on some dates."""
+    found: Counter[Name] = Counter()
+    for first, last in _runs(sorted(days)):
+        names, counts = material.look.digest.totals(first, last)
+        found.update(dict(zip(names, counts["unjudged"].tolist(), strict=True)))
+    return found
+
+
 def _unjudged(material: Material) -> list[Html]:
     dates = material.counts.unjudged
     everybody = [day for day, (unjudged, heard) in dates.items() if unjudged > heard / 2]
@@ -140,15 +151,17 @@ def _unjudged(material: Material) -> list[Html]:
             [span(first * DAY, last * DAY + DAY) for first, last in runs[:MOST]],
             len(runs) - MOST,
         )
-    others = [(one.unjudged, name) for name, one in material.counts.channels.items() if one.unjudged]
-    apart = sum(unjudged for day, (unjudged, _) in dates.items() if day not in set(everybody))
+    together = _unjudged_on(material, everybody)
+    others = [(many, name) for name, one in material.counts.channels.items()
+              if (many := one.unjudged - together.get(name, 0)) > 0]  # fmt: skip
+    apart = sum(many for many, _ in others)
     if apart:
         others.sort(key=lambda entry: (-entry[0], entry[1]))
         items = [joined([name_of(*name), f": {counted(many, 'reading')}"]) for many, name in others[:MOST]]
         parts += _limit(
             "Readings that were not judged while the others were.",
-            f"{counted(apart, 'reading')}: sensors that were new, started over after a calibration, or that people had "
-            "said to leave alone. They may be wrong.",
+            f"{counted(apart, 'reading')}: sensors that were new, that started over after a calibration or a long "
+            "fault, or that people said to leave alone. They may be wrong.",
             items,
             len(others) - MOST,
         )

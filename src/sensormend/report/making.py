@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sensormend.flags import MEANINGS, Flag
+from sensormend.options import in_words
 from sensormend.report.html import Html, plain, quoted, table, tag
 from sensormend.report.material import Material
 from sensormend.report.words import counted, moment, percent
@@ -23,6 +24,8 @@ FLAG_WORDS = {
 
 OPTIONS = ("step", "period", "fill", "valid", "gone_after", "interval", "one_pass", "per_reading", "grace", "seed")
 """What people said that is no path, no address and no name."""
+
+DURATIONS = ("step", "period", "gone_after", "grace")
 
 VERSIONS = ("sensormend", "python", "numpy", "scipy", "duckdb")
 
@@ -90,10 +93,10 @@ def _options(run: Mapping[str, Any]) -> str:
     # What a watch was told stands beside what it found: the fill values there are those that were found.
     options = _mapping(run["options"]) if "options" in run else {**run, "fill": None}
     return ", ".join(
-        f"{name} = {_short(options[name])}" for name in OPTIONS if options.get(name) not in (None, False, "")
+        f"{name} = {_short(name, options[name])}" for name in OPTIONS if options.get(name) not in (None, False, "")
     )
 
 
-def _short(value: Any) -> str:
-    said = str(value)
+def _short(name: str, value: Any) -> str:
+    said = in_words(value) if name in DURATIONS and isinstance(value, int) else str(value)
     return said if len(said) <= 80 else said[:79] + "…"
