@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import logging
 import sys
 import tempfile
 import threading
@@ -82,6 +83,7 @@ def main() -> None:
     told.add_argument("--only", default="", help="views whose names have this in them")
     said = told.parse_args()
     said.folder.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("sensormend").addHandler(logging.NullHandler())
     with tempfile.TemporaryDirectory() as folder, running_chromium() as browser:
         out = Path(folder) / "demo"
         with watching(out, said.days, HOURS), Server(out, port=0) as server:
