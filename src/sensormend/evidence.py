@@ -142,7 +142,7 @@ def look_up(archive: Archive, sensor: str, time: int, variable: str | None, amon
     row = Row.of(own, place)
     fault = next(
         (fault for fault in archive.faults()
-         if fault.sensor == sensor and fault.variable == variable and fault.start <= row.time < fault.end),
+         if fault.sensor == sensor and fault.variable in ("", variable) and fault.start <= row.time < fault.end),
         None,
     )  # fmt: skip
     # What is usual is asked of the time before the fault: a month into it, nothing good is left to compare.
@@ -180,7 +180,9 @@ def _step(run: dict[str, Any], own: Rows) -> int:
 
 def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
     """Return rows with the times of their slots, also where every reading has a row with its own."""
-    return replace(rows, time=_slot_of(rows.time, run)) if run.get("options", {}).get("per_reading") else rows
+    options = run.get("options")
+    per_reading = isinstance(options, dict) and options.get("per_reading")
+    return replace(rows, time=_slot_of(rows.time, run)) if per_reading else rows
 
 
 def _slot_of(time: Any, run: dict[str, Any]) -> Any:

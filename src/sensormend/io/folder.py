@@ -7,11 +7,11 @@ import glob
 import gzip
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
@@ -25,6 +25,8 @@ from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, Rows
 
 __all__ = ["ENDINGS", "Archive", "covered", "data_files", "ending_of", "file_rows", "meta_of", "span_of"]
+
+_X = TypeVar("_X")
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 """The endings that make an OUT a single file; anything else is a folder."""
@@ -166,10 +168,13 @@ class Archive:
             return tuple(sorted(told))
         if self._ending == ".nc":
             return tuple(sorted(self._from_netcdf(None, None, None).sensors))
-        with self.table() as (engine, columns):
-            if not columns:
-                return ()
-            return tuple(name for (name,) in engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall())
+
+        def asked(files: list[Path] | None) -> tuple[str, ...]:
+            with self.table(files) as (engine, columns):
+                found = engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall() if columns else ()
+            return tuple(name for (name,) in found)
+
+        return self._asked(asked)
 
     def known(self, sensor: str) -> str:
         """Return the name of a sensor, or say which names are like it."""
@@ -188,12 +193,16 @@ class Archive:
         if self._ending == ".nc":
             times = self._from_netcdf(None, None, None).time
             return (int(times.min()), int(times.max())) if times.size else None
-        files = data_files(self.path) if self._ending is None else []
-        with self.table(None, None, files=[files[0], files[-1]] if files else None) as (engine, columns):
-            if not columns:
-                return None
-            first, last = engine.execute("SELECT epoch_us(min(time)), epoch_us(max(time)) FROM source").fetchall()[0]
-        return None if first is None else (first, last)
+
+        def asked(files: list[Path] | None) -> tuple[int, int] | None:
+            with self.table([files[0], files[-1]] if files else files) as (engine, columns):
+                if not columns:
+                    return None
+                engine.execute("SELECT epoch_us(min(time)), epoch_us(max(time)) FROM source")
+                first, last = engine.fetchall()[0]
+            return None if first is None else (first, last)
+
+        return self._asked(asked)
 
     def rows(
         self,
@@ -218,13 +227,21 @@ class Archive:
             self.known(name)
         if self._ending == ".nc":
             return self._from_netcdf(wanted, start, end, variable)
+
+        def asked(files: list[Path] | None) -> Rows:
+            with self.table(files) as (engine, columns):
+                if not columns:
+                    return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
+                return _fetch(engine, "variable" in columns, wanted, start, end, variable)
+
+        return self._asked(asked, start, end)
+
+    def _asked(self, ask: Callable[[list[Path] | None], _X], start: int | None = None, end: int | None = None) -> _X:
+        """Ask something of the files of a span; None stands for the single file."""
         while True:
             files = data_files(self.path, start, end) if self._ending is None else None
             try:
-                with self.table(start, end, files=files) as (engine, columns):
-                    if not columns:
-                        return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
-                    return _fetch(engine, "variable" in columns, wanted, start, end, variable)
+                return ask(files)
             except InputError:
                 # A watch may have made one file of several while they were read: then there are others now.
                 if files is None or files == data_files(self.path, start, end):
@@ -237,12 +254,10 @@ class Archive:
         return duckdb.connect(config={"enable_external_file_cache": False})
 
     @contextmanager
-    def table(
-        self, start: int | None = None, end: int | None = None, *, files: list[Path] | None = None
-    ) -> Iterator[tuple[Any, list[str]]]:
+    def table(self, files: list[Path] | None = None) -> Iterator[tuple[Any, list[str]]]:
         """Have the rows as the table `source` of an engine, with the names of its columns; none without files."""
         if self._ending is None:
-            files = data_files(self.path, start, end) if files is None else files
+            files = data_files(self.path) if files is None else files
             listed = ", ".join(literal(glob.escape(str(file))) for file in files)
             source = f"read_parquet([{listed}], hive_partitioning = false)" if files else None
         elif self._ending == ".parquet":

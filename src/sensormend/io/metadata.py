@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,8 @@ __all__ = [
     "write_csv",
     "write_json",
 ]
+
+_X = TypeVar("_X")
 
 FAULTS_HEADER = ("sensor", "variable", "from", "to", "reason", "score", "sentence")
 SENSORS_HEADER = (
@@ -138,8 +140,10 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_faults(path: Path) -> list[FaultInterval]:
     """Read faults.csv; nothing where there is no such file."""
-    return [
-        FaultInterval(
+    return _read(
+        path,
+        FAULTS_HEADER,
+        lambda line: FaultInterval(
             sensor=line["sensor"],
             variable=line["variable"],
             start=time_of(line["from"]),
@@ -147,15 +151,16 @@ def read_faults(path: Path) -> list[FaultInterval]:
             reason=line["reason"],
             score=_number(line["score"]),
             sentence=line["sentence"],
-        )
-        for line in _lines(path, FAULTS_HEADER)
-    ]
+        ),
+    )
 
 
 def read_sensors(path: Path) -> list[SensorSummary]:
     """Read sensors.csv; nothing where there is no such file."""
-    return [
-        SensorSummary(
+    return _read(
+        path,
+        SENSORS_HEADER,
+        lambda line: SensorSummary(
             sensor=line["sensor"],
             variable=line["variable"],
             readings=int(line["readings"] or 0),
@@ -166,9 +171,19 @@ def read_sensors(path: Path) -> list[SensorSummary]:
             longitude=_number(line["longitude"]),
             first=time_of(line["first"]) if line["first"] else None,
             last=time_of(line["last"]) if line["last"] else None,
-        )
-        for line in _lines(path, SENSORS_HEADER)
-    ]
+        ),
+    )
+
+
+def _read(path: Path, header: Sequence[str], made: Callable[[dict[str, str]], _X]) -> list[_X]:
+    """Read a table; what is no table of ours is refused in one line."""
+    found = []
+    for number, line in enumerate(_lines(path, header), start=2):
+        try:
+            found.append(made(line))
+        except ValueError as error:
+            raise InputError(f"cannot read {path}, row {number}: {error}") from None
+    return found
 
 
 def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:

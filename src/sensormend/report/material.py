@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sensormend.errors import InputError
-from sensormend.io.metadata import FaultInterval, time_of
+from sensormend.io.metadata import FaultInterval
 from sensormend.readings import DAY
 from sensormend.report.counting import Counts, count
 from sensormend.report.words import counted
@@ -144,7 +143,8 @@ def gathered(look: Look, done: Callable[[float], None] | None = None) -> Materia
     InputError
         Where nothing is final yet, or there is no row.
     """
-    end, archive = look.final(), look.archive
+    # The tables of a watch that runs fast are behind its rows; a report is of one moment.
+    end, archive = look.told(), look.archive
     if end is None or archive is None:
         raise InputError(
             f"no period is final yet in {look.name}: there is nothing to report before its first period and the grace "
@@ -154,9 +154,7 @@ def gathered(look: Look, done: Callable[[float], None] | None = None) -> Materia
         )
     span = archive.span()
     assert span is not None
-    # The tables of a watch that runs fast are behind its rows; a report is of one moment.
-    with suppress(KeyError, TypeError, InputError):
-        end = max(min(end, time_of(look.run["closed"])), span[0] + look.step)
+    end = max(end, span[0] + look.step)
     return Material(
         look=look,
         network=network(look),

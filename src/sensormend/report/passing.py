@@ -101,8 +101,9 @@ class Part:
     def unjudged(self) -> list[Any]:
         """Return date (days since 1970), how many readings were not judged, and how many there were."""
         return self._ask(
-            f"SELECT slot // {DAY}, count(*) FILTER (flag = 2 AND reason <> 'alone'), count(*) FILTER (n > 0) "
-            "FROM part GROUP BY 1 HAVING count(*) FILTER (flag = 2 AND reason <> 'alone') > 0 ORDER BY 1"
+            "SELECT make_timestamp(slot)::DATE - DATE '1970-01-01', count(*) FILTER (flag = 2 AND reason <> 'alone'), "
+            "count(*) FILTER (n > 0) FROM part GROUP BY 1 HAVING count(*) FILTER (flag = 2 AND reason <> 'alone') > 0 "
+            "ORDER BY 1"
         )
 
     def nobody(self) -> list[int]:

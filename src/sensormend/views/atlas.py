@@ -128,8 +128,7 @@ def moment(look: Look, time: int | None = None, variable: str | None = None) -> 
     if span is None:
         raise InputError("there are no rows yet")
     time = span[1] if time is None else min(max(time, span[0]), span[1])
-    # Slots begin at whole steps from the first one.
-    time = span[0] + (time - span[0]) // look.step * look.step
+    time = look.slot(time)
     names = _shown(list(_places(look)) or list(look.channels))
     rows, since = look.rows(None, time, time + look.step, variable)
     places = {name: place for place, name in enumerate(names)}

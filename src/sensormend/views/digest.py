@@ -88,7 +88,7 @@ class Digest(Closing):
             How many of them are a cell.
         """
         with self._lock:
-            self._read(self._changed(first, last))
+            self._read(first, last)
             names = list(self._channels)
             found = np.full((len(names), (last - first) // days + 1), NO_ROWS, np.int8)
             for cell in range(found.shape[1]):
@@ -100,7 +100,7 @@ class Digest(Closing):
     def totals(self, first: int, last: int) -> tuple[list[Name], dict[str, NDArray[np.int64]]]:
         """Return the channels, and what `COUNTS` names of each, over some dates, both included."""
         with self._lock:
-            self._read(self._changed(first, last))
+            self._read(first, last)
             found = self._sum(first, last)
             names = list(self._channels)
             self._forget()
@@ -129,14 +129,23 @@ class Digest(Closing):
             if date not in self._dates or self._dates[date].files != seen[date]
         }
 
-    def _read(self, changed: dict[int, tuple[object, list[Path]]]) -> None:
+    def _read(self, first: int, last: int) -> None:
+        """Count the dates whose files are not those that were counted."""
+        while changed := self._changed(first, last):
+            try:
+                self._count(changed)
+            except duckdb.Error as error:
+                # A watch may have made one file of several while they were read: then there are others now.
+                if changed == self._changed(first, last):
+                    raise InputError(f"cannot read {self._folder.name}/data: {str(error).splitlines()[0]}") from error
+            else:
+                return
+
+    def _count(self, changed: dict[int, tuple[object, list[Path]]]) -> None:
         dates = sorted(changed)
         for begin in range(0, len(dates), AT_ONCE):
             some = dates[begin : begin + AT_ONCE]
-            try:
-                found = self._counted([file for date in some for file in changed[date][1]])
-            except duckdb.Error as error:
-                raise InputError(f"cannot read {self._folder.name}/data: {str(error).splitlines()[0]}") from error
+            found = self._counted([file for date in some for file in changed[date][1]])
             order = np.lexsort((found["channel"], found["date"]))
             edges = np.searchsorted(found["date"][order], [*some, some[-1] + 1])
             for place, date in enumerate(some):
@@ -160,8 +169,8 @@ class Digest(Closing):
             variable = "coalesce(variable, '')" if "variable" in columns else "''"
             counts = ", ".join(f"{count} AS {name}" for name, count in _WHAT.items())
             engine.execute(
-                f"CREATE TEMP TABLE days AS SELECT sensor, {variable} AS variable, epoch_us(time) // {DAY} AS date, "
-                f"{counts} FROM source GROUP BY ALL"
+                f"CREATE TEMP TABLE days AS SELECT sensor, {variable} AS variable, "
+                f"time::DATE - DATE '1970-01-01' AS date, {counts} FROM source GROUP BY ALL"
             )
             for name in engine.execute("SELECT DISTINCT sensor, variable FROM days ORDER BY ALL").fetchall():
                 self._channels.setdefault(name, len(self._channels))

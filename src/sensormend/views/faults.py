@@ -107,7 +107,7 @@ def faults(
         offset=offset,
         next=following,
         reasons=dict(sorted(reasons.items())),
-        items=[_entry(fault, look.final()) for fault in shown],
+        items=[_entry(fault, look.told()) for fault in shown],
     )
 
 
@@ -122,13 +122,13 @@ def chosen(
     end: int | None = None,
 ) -> list[FaultInterval]:
     """Return the faults that pass some filters."""
-    final = look.final()
+    until = look.told()
     return [
         fault
         for fault in look.faults
         if (sensor is None or fault.sensor == sensor)
         and (variable is None or fault.variable in ("", variable))
-        and (state == "all" or going_on(fault, final) == (state == "open"))
+        and (state == "all" or going_on(fault, until) == (state == "open"))
         and (start is None or fault.end > start)
         and (end is None or fault.start < end)
         and matches(search, fault.sensor, fault.sentence)
@@ -148,13 +148,13 @@ def how_sure(score: float, reason: str = "") -> str:
     return "certain" if score >= CERTAIN else "likely" if score >= LIKELY else "borderline"
 
 
-def _entry(fault: FaultInterval, final: int | None) -> FaultEntry:
+def _entry(fault: FaultInterval, until: int | None) -> FaultEntry:
     return FaultEntry(
         sensor=fault.sensor,
         variable=fault.variable,
         start=utc(fault.start) or "",
         end=utc(fault.end) or "",
-        open=going_on(fault, final),
+        open=going_on(fault, until),
         seconds=(fault.end - fault.start) / SECOND,
         reason=fault.reason,
         score=fault.score if math.isfinite(fault.score) else None,

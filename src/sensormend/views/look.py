@@ -8,7 +8,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -18,17 +17,18 @@ import numpy as np
 from sensormend.closing import Closing
 from sensormend.errors import ConfigError, InputError
 from sensormend.files import is_locked, signature
-from sensormend.io.arrow import read_arrow
+from sensormend.grid import ANCHOR
 from sensormend.io.folder import Archive, data_files
 from sensormend.io.metadata import FaultInterval, SensorSummary, iso, read_faults, read_json, read_sensors, time_of
 from sensormend.live.deliveries import Health
 from sensormend.options import duration
-from sensormend.readings import DAY, HOUR, Rows
+from sensormend.readings import DAY, HOUR, SECOND, Rows
 from sensormend.recovery import FloatArray
 from sensormend.views.digest import Digest
+from sensormend.views.provisional import NO_ROWS, Provisional, introduced, joined, read_provisional
 from sensormend.views.unfolding import unfold
 
-__all__ = ["Look", "Provisional", "listed", "utc"]
+__all__ = ["Look", "listed", "utc"]
 
 _X = TypeVar("_X")
 
@@ -46,14 +46,6 @@ EVERY = 0.4
 
 REMEMBERED = 500
 """Small results that are kept."""
-
-
-@dataclass(frozen=True, eq=False)
-class Provisional:
-    """What is known of periods that are not over; `reached` is the time of the network."""
-
-    rows: Rows
-    reached: int | None
 
 
 class Look(Closing):
@@ -123,7 +115,10 @@ class Look(Closing):
             self._again = time.monotonic() + EVERY
             now: dict[str, object] = {name: signature(self.folder / file) for name, file in FILES.items()}
             data = self.folder / "data"
-            newest = max((entry.name for entry in os.scandir(data)), default="") if data.is_dir() else ""
+            try:
+                newest = max(os.listdir(data), default="")
+            except OSError:
+                newest = ""
             now["rows"] = (signature(data), signature(data / newest) if newest else None)
             now["live"] = self.live
             found = [name for name, seen in now.items() if self._seen.get(name, self) != seen]
@@ -155,8 +150,10 @@ class Look(Closing):
     @property
     def summaries(self) -> list[SensorSummary]:
         """What sensors.csv says; and who is known but provisionally."""
-        known = self.kept("sensors", read_sensors)
-        return known if known or self.provisional is None else _newcomers(self.provisional.rows)
+        known, provisional = self.kept("sensors", read_sensors), self.provisional
+        if provisional is None:
+            return known
+        return self.remembered("summaries", (known, provisional), lambda: introduced(known, provisional.rows))
 
     @property
     def health(self) -> dict[tuple[str, str], Health]:
@@ -166,7 +163,7 @@ class Look(Closing):
     @property
     def provisional(self) -> Provisional | None:
         """What is known of periods that are not over; None where nothing is."""
-        return self.kept("provisional", _provisional)
+        return self.kept("provisional", read_provisional)
 
     @property
     def step(self) -> int:
@@ -220,10 +217,26 @@ class Look(Closing):
         known = [span for span in spans if span is not None]
         return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
+    def slot(self, time: int) -> int:
+        """Return the beginning of the slot that a time lies in."""
+        try:
+            early = round(float(self.run["grid"]["early_seconds"]) * SECOND)
+        except (KeyError, TypeError, ValueError):
+            early = 0
+        return (time + early - ANCHOR) // self.step * self.step + ANCHOR
+
     def final(self) -> int | None:
         """Return the end of the last slot that is final; None where none is."""
         span = self._final_span()
-        return None if span is None else span[1] + self.step
+        return None if span is None else self.slot(span[1]) + self.step
+
+    def told(self) -> int | None:
+        """Return until when the tables tell: those of a watch may be behind its rows; None where nothing is final."""
+        final = self.final()
+        try:
+            return final if final is None else min(final, time_of(self.run["closed"]))
+        except (KeyError, TypeError, AttributeError, InputError):
+            return final
 
     def rows(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> tuple[Rows, int | None]:
         """Return rows in order of time, and the time from which on they are provisional; None where none are.
@@ -235,32 +248,21 @@ class Look(Closing):
         start, end, variable
             As for `Archive.rows`.
         """
-        parts = []
+        # Asked for first: what becomes final meanwhile is in both, and not in neither.
+        provisional, found = self.provisional, NO_ROWS
         if self.archive is not None:
-            names = self.archive.names
+            names = set(self.archive.names)
             wanted = sensor if sensor is None else [one for one in ([sensor] if isinstance(sensor, str) else sensor)
                                                     if one in names]  # fmt: skip
             if wanted is None or wanted:
-                parts.append(self.archive.rows(wanted, start, end, variable))
-        later, since = self._later(sensor, start, end, variable)
-        if since is None:
-            return (parts[0] if parts else later), None
-        return (_joined(parts[0], later) if parts and len(parts[0]) else later), since
-
-    def _later(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> tuple[Rows, int | None]:
-        """Return rows that are not final."""
-        if self.provisional is None:
-            return _NO_ROWS, None
-        rows, final = self.provisional.rows, self.final()
-        taken = (rows.time >= max(start, start if final is None else final)) & (rows.time < end)
-        taken &= rows.variable == rows.variables.index(variable) if variable in rows.variables else False
-        if sensor is not None:
-            wanted = {sensor} if isinstance(sensor, str) else set(sensor)
-            taken &= np.isin(rows.sensor, [code for code, name in enumerate(rows.sensors) if name in wanted])
-        if not taken.any():
-            return _NO_ROWS, None
-        rows = rows.taken(np.flatnonzero(taken)[np.argsort(rows.time[taken], kind="stable")])
-        return rows, int(rows.time[0])
+                found = self.archive.rows(wanted, start, end, variable)
+        if provisional is None:
+            return found, None
+        over = [start, self.final() or start, int(found.time[-1]) + 1 if len(found) else start]
+        later = provisional.taken(sensor, max(over), end, variable)
+        if not len(later):
+            return found, None
+        return (joined(found, later) if len(found) else later), int(later.time[0])
 
     def _final_span(self) -> tuple[int, int] | None:
         if self.archive is None:
@@ -283,7 +285,8 @@ class Look(Closing):
     def written(self, day: int) -> object:
         """Return what changes when the rows of a day do."""
         files = data_files(self.folder, day, day + DAY)
-        later = None if (self.final() or 0) > day + DAY else signature(self.folder / FILES["provisional"])
+        final = self.final()
+        later = None if final is not None and final > day + DAY else signature(self.folder / FILES["provisional"])
         return tuple(signature(file) for file in files), later
 
     def remembered(self, key: object, seen: object, make: Callable[[], _X]) -> _X:
@@ -312,13 +315,6 @@ class Look(Closing):
         return found
 
 
-_NO_ROWS = Rows(
-    (), ("",), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0),
-    np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int8), np.empty(0, np.int8),
-    np.empty(0, np.int8),
-)  # fmt: skip
-
-
 def utc(time: int | None) -> str | None:
     """Write a time as the pages have it: ISO 8601 with a Z.
 
@@ -337,40 +333,22 @@ def listed(values: FloatArray) -> list[float | None]:
     --------
     >>> listed(np.array([1.23456789, np.nan]))
     [1.234568, None]
+    >>> listed(np.array([1.23456789e-8]))
+    [1.23457e-08]
     """
-    return [value if math.isfinite(value) else None for value in np.round(values, 6).tolist()]
-
-
-def _joined(mine: Rows, later: Rows) -> Rows:
-    """Join rows whose names are counted differently."""
-    sensors = tuple(dict.fromkeys((*mine.sensors, *later.sensors)))
-    variables = tuple(dict.fromkeys((*mine.variables, *later.variables)))
-    parts = []
-    for rows in (mine, later):
-        sensor = np.array([sensors.index(name) for name in rows.sensors], np.int32)[rows.sensor]
-        variable = np.array([variables.index(name) for name in rows.variables], np.int32)[rows.variable]
-        columns = {name: getattr(rows, name) for name in
-                   ("time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")}  # fmt: skip
-        parts.append(Rows(sensors, variables, sensor, variable, **columns))
-    return Rows.concatenate(parts)
+    # Six digits after the point, and of small numbers as many that tell something.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        digits = np.clip(5 - np.floor(np.log10(np.abs(values))), 6, 300)
+        rounded = np.round(values * 10.0**digits) / 10.0**digits
+    rounded = np.where(np.isfinite(rounded), rounded, values)
+    return [value if math.isfinite(value) else None for value in rounded.tolist()]
 
 
 def _health(path: Path) -> dict[tuple[str, str], Health]:
-    told = [Health(**entry) for entry in read_json(path).get("sensors", ())]
-    return {(one.sensor, one.variable): one for one in told}
-
-
-def _provisional(path: Path) -> Provisional | None:
-    if not path.exists():
-        return None
-    rows, told = read_arrow(path)
-    return Provisional(rows, time_of(told["reached"]) if "reached" in told else None)
-
-
-def _newcomers(rows: Rows) -> list[SensorSummary]:
-    """Return sensors of which nothing is final yet."""
-    nan = float("nan")
-    return [
-        SensorSummary(rows.sensors[sensor], rows.variables[variable], 0, nan, nan, nan, nan, nan, None, None)
-        for sensor, variable in sorted(set(zip(rows.sensor.tolist(), rows.variable.tolist(), strict=True)))
-    ]
+    try:
+        told = [Health(**entry) for entry in read_json(path).get("sensors", ())]
+        if not all(isinstance(time, int) for one in told for time in (one.since, one.heard or 0)):
+            raise TypeError("a time that is none")
+        return {(one.sensor, one.variable): one for one in told}
+    except TypeError:
+        raise InputError(f"cannot read {path}: it is not one that sensormend wrote") from None

@@ -167,7 +167,7 @@ def _with_provisional(
     assert look.provisional is not None
     final = look.final()
     rows = look.provisional.rows
-    rows = rows.taken(rows.time >= (final or 0))
+    rows = rows if final is None else rows.taken(rows.time >= final)
     if not len(rows):
         return names, codes, 0
     later, states = states_by_date(rows, first, last)

@@ -93,10 +93,6 @@ def among(look: Look, name: str, variable: str) -> list[str]:
     return [name, *names[: MOST - 1]]
 
 
-def _apart(one: Position | None, other: Position | None) -> float | None:
-    return None if one is None or other is None else round(one.metres_from(other) / 1000, 3)
-
-
 def _positions(look: Look) -> dict[str, Position]:
     places = ((entry.sensor, place_of(entry)) for entry in look.summaries)
     return {sensor: Position(sensor, 0, *place) for sensor, place in places if place is not None}

@@ -12,6 +12,7 @@ from sensormend.io.metadata import time_of
 from sensormend.readings import DAY, SECOND
 from sensormend.views.look import Look, utc
 from sensormend.views.now import NOTHING, RANKS, Standing, standings
+from sensormend.views.sensors import place_of
 
 __all__ = ["FILLED_DAYS", "Network", "network"]
 
@@ -84,7 +85,7 @@ def network(look: Look) -> Network:
     filled, days = _filled(look)
     final = look.final()
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
-    later = later[later >= (final or 0)]
+    later = later if final is None else later[later >= final]
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
     return Network(
         name=look.name,
@@ -104,8 +105,8 @@ def network(look: Look) -> Network:
         reached=utc(max(times, default=None)),
         updated=_time(run.get("updated") or run.get("finished")),
         provisional_from=utc(int(later.min())) if later.size else None,
-        places=any(entry.latitude == entry.latitude for entry in look.summaries),
-        notes=[str(note) for note in run.get("notes") or ()],
+        places=any(place_of(entry) is not None for entry in look.summaries),
+        notes=[str(note) for note in _listed(run.get("notes"))],
         version=look.version,
     )
 
@@ -138,8 +139,10 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     sensors = sum(states.values())
     if not sensors and not gone:
         return "No sensor has been heard for long enough to say anything yet."
-    who = f"{sensors:,} sensor{'s' if sensors > 1 else ''}"
-    if states["sound"] == sensors:
+    who = f"{sensors:,} sensor{'' if sensors == 1 else 's'}"
+    if not sensors:
+        told = "No sensor is left"
+    elif states["sound"] == sensors:
         told = f"All {who} sound" if sensors > 1 else f"{who} sound"
     elif states["not evaluated"] == sensors:
         told = f"{who}, none judged yet"
@@ -156,8 +159,13 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     return f"{told}; {share.replace('%', ' %')} of {when} filled."
 
 
+def _listed(said: object) -> list[Any]:
+    return said if isinstance(said, list) else []
+
+
 def _interval(run: dict[str, Any]) -> float:
-    said = (run.get("options") or {}).get("interval", 0.9)
+    options = run.get("options")
+    said = options.get("interval") if isinstance(options, dict) else None
     return float(said) if isinstance(said, int | float) else 0.9
 
 

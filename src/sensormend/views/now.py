@@ -46,8 +46,8 @@ class Standing:
 def standings(look: Look) -> dict[Name, Standing]:
     """Return how every channel is."""
     last = _last_states(look)
-    final, lately = look.final(), _heard_lately(look)
-    faults = {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, final)}
+    until, lately = look.told(), _heard_lately(look)
+    faults = {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, until)}
     found = {}
     for entry in look.summaries:
         name = (entry.sensor, entry.variable)
@@ -59,7 +59,7 @@ def standings(look: Look) -> dict[Name, Standing]:
             state = "sound"
         if fault is not None and state != NOTHING:
             state, reason, since = "silent" if fault.reason == "silent" else "faulty", fault.reason, fault.start
-        if told is not None and told.state != "well":
+        if told is not None and told.state in RANKS:
             state, reason, since = told.state, told.reason, told.since
         times = (entry.last, told.heard if told else None, lately.get(name))
         heard = max((time for time in times if time is not None), default=None)
@@ -67,9 +67,9 @@ def standings(look: Look) -> dict[Name, Standing]:
     return found
 
 
-def going_on(fault: FaultInterval, final: int | None) -> bool:
-    """Say whether a fault lasts until the end of what is final."""
-    return final is not None and fault.end >= final and fault.reason != "spike"
+def going_on(fault: FaultInterval, until: int | None) -> bool:
+    """Say whether a fault lasts until the end of what the tables tell."""
+    return until is not None and fault.end >= until and fault.reason != "spike"
 
 
 def _heard_lately(look: Look) -> dict[Name, int]:
@@ -89,11 +89,11 @@ def _heard_lately(look: Look) -> dict[Name, int]:
 
 
 def _last_states(look: Look) -> dict[Name, str]:
-    """Return how every channel was on the last date that is final; one whose gaps were filled is sound."""
+    """Return how every channel was in the last period that is final, a date at least; where gaps were filled, sound."""
     final = look.final()
     if final is None:
         return {}
-    date = (final - 1) // DAY
-    names, states = look.digest.states(date, date)
+    date, days = (final - 1) // DAY, -(-max(look.period or DAY, look.step) // DAY)
+    names, states = look.digest.states(date - days + 1, date, days)
     words = {NO_ROWS: NOTHING, **{code: "sound" if word == "filled" else word for code, word in enumerate(HEALTH)}}
     return {name: words[state] for name, state in zip(names, states[:, 0].tolist(), strict=True)}

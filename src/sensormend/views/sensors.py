@@ -109,7 +109,8 @@ def sensor(look: Look, name: str, variable: str | None = None) -> SensorView:
 
 def place_of(entry: SensorSummary) -> tuple[float, float] | None:
     """Return latitude and longitude; None where they are not known."""
-    return None if math.isnan(entry.latitude + entry.longitude) else (entry.latitude, entry.longitude)
+    place = (entry.latitude, entry.longitude)
+    return place if all(map(math.isfinite, place)) else None
 
 
 def _figures(entry: SensorSummary, standing: Standing) -> dict[str, Any]:

@@ -1,0 +1,240 @@
+"""OUTs that are not hours in days: rows per reading, long steps, old times, small numbers; and OUTs that are broken."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outs import FIRST, Written, small_out
+from sensormend.errors import InputError
+from sensormend.io.arrow import write_arrow
+from sensormend.io.folder import Archive
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, read_json, write_csv, write_json
+from sensormend.io.writing import RowWriter
+from sensormend.readings import DAY, HOUR, MINUTE, Rows
+from sensormend.views.atlas import moment
+from sensormend.views.digest import Digest
+from sensormend.views.explanation import explanation
+from sensormend.views.faults import faults
+from sensormend.views.look import Look, listed
+from sensormend.views.matrix import matrix
+from sensormend.views.network import network
+from sensormend.views.sensors import sensor
+from sensormend.views.series import series
+
+
+def plain_rows(sensors: tuple[str, ...], time: Any) -> Rows:
+    """Return good readings, one per sensor and time."""
+    code = np.repeat(np.arange(len(sensors), dtype=np.int32), len(time))
+    size, value = code.size, np.ones(code.size)
+    small = np.ones(size, np.int8)
+    return Rows(sensors, ("",), code, np.zeros(size, np.int32), np.tile(np.asarray(time, np.int64), len(sensors)),
+                value, np.ones(size, np.int32), value, value, value, small, np.zeros(size, np.int8), small)  # fmt: skip
+
+
+def plain_out(path: Path, time: Any, step: str, period: str, *lines: tuple[object, ...], **options: object) -> Path:
+    """Write two sensors of good readings at some times, with faults."""
+    with RowWriter(path) as writer:
+        writer.write(plain_rows(("A", "B"), time))
+    first, last = int(time[0]), int(time[-1])
+    write_csv(path / "sensors.csv", SENSORS_HEADER,
+              [(name, "", len(time), 0.0, 0.0, 0.1, None, None, first, last) for name in "AB"])  # fmt: skip
+    write_csv(path / "faults.csv", FAULTS_HEADER, lines)
+    grid = {"step": step, "period": period, "early_seconds": 0.0}
+    write_json(path / "run.json", {"command": "clean", "grid": grid, "options": options})
+    return path
+
+
+def test_rows_per_reading_end_with_the_slot_of_the_last_one(tmp_path: Path) -> None:
+    time = FIRST + np.arange(48) * HOUR + 50 * MINUTE
+    fault = ("A", "", FIRST + DAY, FIRST + 2 * DAY, "stuck", 4.0, "A stood still.")
+    with Look(plain_out(tmp_path / "out", time, "1h", "1d", fault, per_reading=True)) as look:
+        assert look.final() == FIRST + 2 * DAY
+        assert network(look).states == {"sound": 1, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
+        assert faults(look, state="open").total == 1
+        # The slot of 23:50 is the hour of 23.
+        assert moment(look, int(time[-1])).time == "2024-01-02T23:00:00Z"
+        assert moment(look, int(time[-1])).state == ["sound", "sound"]
+
+
+def test_steps_longer_than_a_day_do_not_end_before_they_are_over(tmp_path: Path) -> None:
+    weeks = 4 * DAY + (FIRST - 4 * DAY) // (7 * DAY) * 7 * DAY + np.arange(8) * 7 * DAY
+    with Look(plain_out(tmp_path / "out", weeks, "7d", "28d")) as look:
+        assert network(look).states["sound"] == 2
+
+
+def test_dates_before_1970(tmp_path: Path) -> None:
+    time = -5 * DAY + np.array([0, 2, 3, 4]) * DAY + 12 * HOUR
+    with Look(plain_out(tmp_path / "out", time, "1h", "1d")) as look:
+        found = matrix(look)
+        assert (found.start, found.cells) == ("1969-12-27", 5)
+        assert [line.cells for line in found.rows] == ["s.sss", "s.sss"]
+
+
+def test_nothing_before_1970_is_lost_while_it_is_provisional(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    write_json(tmp_path / "state" / "watch.json", {})
+    write_arrow(tmp_path / "state" / "provisional.arrow", plain_rows(("A",), -DAY + np.arange(24) * HOUR), {})
+    with Look(tmp_path) as look:
+        assert network(look).provisional_from == "1969-12-31T00:00:00Z"
+        assert [line.cells for line in matrix(look).rows] == ["s"]
+
+
+def test_small_and_large_numbers_keep_their_digits() -> None:
+    assert listed(np.array([1.5e-9, -2.5e-200, 0.0, 1e306, 12.3456789, np.nan, -np.inf])) == [
+        1.5e-9, -2.5e-200, 0.0, 1e306, 12.345679, None, None
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    return small_out(tmp_path / "city", days=6)
+
+
+def test_what_has_just_become_final_is_not_there_twice(written: Written) -> None:
+    last = written.time >= FIRST + 5 * DAY
+    state = written.path / "state"
+    state.mkdir()
+    later = Archive(written.path).rows(None, FIRST + 5 * DAY, None)
+    date = written.path / "data" / "date=2024-01-06"
+    (hidden := date.with_name("hidden")).mkdir()
+    for file in list(date.iterdir()):
+        file.rename(hidden / file.name)
+    write_arrow(state / "provisional.arrow", later, {})
+    with Look(written.path) as look:
+        assert look.final() == FIRST + 5 * DAY
+        # The watch writes the rows; nobody has looked around since, and provisional.arrow is as it was.
+        for file in list(hidden.iterdir()):
+            file.rename(date / file.name)
+        rows, since = look.rows("S00", FIRST, FIRST + 9 * DAY, "")
+        assert since is None
+        np.testing.assert_array_equal(rows.time, written.time)
+        assert last.sum() == 24
+
+
+def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Written) -> None:
+    (written.path / "state").mkdir()
+    new = plain_rows(("new",), FIRST + 6 * DAY + np.arange(5) * HOUR)
+    write_arrow(written.path / "state" / "provisional.arrow", new, {})
+    with Look(written.path) as look:
+        assert "new" in [line.sensor for line in matrix(look).rows]
+        assert sensor(look, "new").heard == "2024-01-07T04:00:00Z"
+        assert series(look, "new").value == [1.0] * 5
+        assert sensor(look, "S00").readings > 0
+
+
+def test_faults_go_on_while_the_tables_of_a_watch_are_behind_its_rows(written: Written) -> None:
+    run = read_json(written.path / "run.json")
+    write_csv(written.path / "faults.csv", FAULTS_HEADER,
+              [("S01", "", FIRST + 3 * DAY, FIRST + 5 * DAY, "stuck", 4.2, "S01 stood still.")])  # fmt: skip
+    write_json(written.path / "run.json", {**run, "command": "watch", "closed": iso(FIRST + 5 * DAY)})
+    with Look(written.path) as look:
+        assert [entry.open for entry in faults(look).items] == [True]
+        assert sensor(look, "S01").state == "faulty"
+
+
+def test_files_that_are_made_one_while_they_are_counted(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Digest(written.path) as plain:
+        expected = plain.states(19723, 19728)
+    count, calls = Digest._counted, itertools.count()
+
+    def counted(self: Digest, files: Any) -> Any:
+        if next(calls) == 0:
+            old = files[0]
+            old.rename(old.with_name(f"{old.stem}-20240101T120000.parquet"))
+        return count(self, files)
+
+    monkeypatch.setattr(Digest, "_counted", counted)
+    with Digest(written.path) as digest:
+        names, states = digest.states(19723, 19728)
+    assert names == expected[0]
+    np.testing.assert_array_equal(states, expected[1])
+
+
+def test_a_file_that_cannot_be_read_is_said_in_one_line(written: Written) -> None:
+    next((written.path / "data" / "date=2024-01-03").iterdir()).write_bytes(b"nothing of the kind")
+    with Digest(written.path) as digest, pytest.raises(InputError, match=r"cannot read city/data: [^\n]*$"):
+        digest.states(19723, 19728)
+
+
+def test_files_that_are_made_one_while_the_span_is_asked_for(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive, table, calls = Archive(written.path), Archive.table, itertools.count()
+
+    def asked(self: Archive, files: Any = None) -> Any:
+        if next(calls) == 0:
+            files[-1].rename(files[-1].with_name(f"{files[-1].stem}-20240106T120000.parquet"))
+        return table(self, files)
+
+    monkeypatch.setattr(Archive, "table", asked)
+    assert archive.span() == (FIRST, FIRST + 6 * DAY - HOUR)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("faults.csv", ",".join(FAULTS_HEADER) + "\nS01,,2024-01-01,2024-01-02,stuck,much,a\n"),
+        ("faults.csv", ",".join(FAULTS_HEADER) + "\nS01,,2024-01-0"),
+        ("sensors.csv", ",".join(SENSORS_HEADER) + "\nS01,,many,,,,,,,\n"),
+        ("state/alerts.json", '{"sensors": [1]}'),
+        ("state/alerts.json", '{"sensors": [{"sensor": "S00"}]}'),
+        ("state/alerts.json", '{"sensors": [{"sensor": "S00", "variable": "", "state": "faulty", "reason": "", '
+                              '"since": "x", "heard": null}]}'),
+        ("state/provisional.arrow", "ARROW1"),
+        ("run.json", "{"),
+    ],
+)  # fmt: skip
+def test_broken_tables_are_said_in_one_line(written: Written, name: str, content: str) -> None:
+    (written.path / "state").mkdir()
+    (written.path / name).write_text(content)
+    with Look(written.path) as look, pytest.raises(InputError, match=r"^[^\n]*" + Path(name).name + r"[^\n]*$"):
+        network(look)
+
+
+@pytest.mark.parametrize("run", [{}, {"options": [1], "notes": 5, "grid": []},
+                                 {"grid": {"step": 5, "early_seconds": "x"}, "closed": 7}])  # fmt: skip
+def test_a_run_that_says_odd_things_is_looked_at_all_the_same(written: Written, run: dict[str, Any]) -> None:
+    write_json(written.path / "run.json", run)
+    with Look(written.path) as look:
+        assert network(look).sensors == 12
+        assert explanation(look, "S01", FIRST + 5 * DAY + HOUR).text
+
+
+def test_alerts_of_another_version_are_passed_over(written: Written) -> None:
+    (written.path / "state").mkdir()
+    odd = {"sensor": "S00", "variable": "", "state": "asleep", "reason": "", "since": FIRST, "heard": None}
+    write_json(written.path / "state" / "alerts.json", {"sensors": [odd]})
+    with Look(written.path) as look:
+        assert sensor(look, "S00").state == "sound"
+
+
+def test_places_that_are_nowhere_are_none(written: Written) -> None:
+    lines = [(name, "", 1, 0.0, 0.0, 0.1, np.inf, 10.0, FIRST, FIRST) for name in written.sensors]
+    write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
+    with Look(written.path) as look:
+        assert not network(look).places
+        assert sensor(look, "S00").latitude is None
+
+
+def test_a_silence_of_all_variables_explains_each_of_them(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
+    silent = ("S02", "", FIRST + 2 * DAY, FIRST + 3 * DAY, "silent", np.nan, "S02 sent nothing.")
+    write_csv(written.path / "faults.csv", FAULTS_HEADER, [silent])
+    with Look(written.path) as look:
+        assert "S02 sent nothing." in explanation(look, "S02", FIRST + 2 * DAY + HOUR, "temp").text
+
+
+def test_an_out_that_vanishes_is_empty_and_comes_back(written: Written, tmp_path: Path) -> None:
+    with Look(written.path) as look:
+        assert network(look).sensors == 12
+        written.path.rename(tmp_path / "away")
+        look._again = 0.0
+        look.refresh()
+        assert network(look).sensors == 0
+        (tmp_path / "away").rename(written.path)
+        look._again = 0.0
+        look.refresh()
+        assert network(look).sensors == 12
