@@ -32,7 +32,7 @@ def length(span: tuple[float, float]) -> float:
 
 
 def press(browser: Browser, label: str) -> None:
-    browser.one(f'button[aria-label="{label}"]').click()
+    next(one for one in browser.all("button") if one.accessible_name == label).click()
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_buttons_zoom_and_move(page: Browser) -> None:
     changed(page, earlier)
     sleep(0.3)  # for as long as it waits for more before it goes into the address
     before = page.driver.current_url
-    press(page, "7 days")
+    page.wait(".choices button", "7").click()
     page.until(lambda: length(shown(page)) == 7 * 86_400)
     page.until(lambda: page.driver.current_url != before, "the new range in the address", 5)
     sleep(0.3)
@@ -185,6 +185,21 @@ def test_a_click_on_a_faulty_span_says_why(browser: Browser, address: str, city_
     said = browser.text(".why")
     assert fault.sensor in said
     assert len(said) > 80
+    assert browser.text(".readout strong") in said, "of the very reading that is read off"
+
+
+def test_a_link_shows_somebody_else_the_same(browser: Browser, address: str, city_out: Path) -> None:
+    browser.open(f"{address}/#/sensor?sensor={longest_fault(city_out).sensor}", "sensor")
+    press(browser, "zoom out")
+    press(browser, "Neighbours")
+    browser.wait(".neighbour-list li")
+    press(browser, "Why?")
+    browser.until(lambda: "why=" in browser.driver.current_url, "the reading in the address")
+    browser.until(lambda: "from=" in browser.driver.current_url, "the time in the address")
+    before = shown(browser), browser.text(".why")
+    browser.open(browser.driver.current_url, "sensor")
+    browser.wait(".neighbour-list li")
+    browser.until(lambda: (shown(browser), browser.text(".why")) == before, "the same again")
 
 
 def test_a_button_says_why_too(page: Browser) -> None:
