@@ -86,6 +86,31 @@ def test_the_map_shows_the_time_that_its_slider_is_at(browser: Browser, address:
     browser.until(lambda: browser.data("#map", "time") < second, "a much earlier hour by pointer")
     day = asked(address, f"moment?time={browser.data('#map', 'time')}")
     assert day["time"] == browser.data("#map", "time")
+    browser.run("arguments[0].select()", browser.one(".map-when"))
+    browser.keys("2024-02-03 04:00", Keys.ENTER)
+    browser.until(lambda: browser.data("#map", "time") == "2024-02-03T04:00:00Z", "the time that was written")
+
+
+def test_who_needs_attention_is_who_is_counted(browser: Browser, address: str) -> None:
+    browser.open(f"{address}/", "overview")
+    states = asked(address, "network")["states"]
+    listed = browser.texts(".attention li > a")
+    assert len(set(listed)) == min(5, states["faulty"] + states["silent"])
+
+
+def test_more_tabs_than_a_browser_has_connections(browser: Browser, address: str) -> None:
+    browser.open(f"{address}/", "overview")
+    first = browser.driver.current_window_handle
+    try:
+        for _ in range(6):
+            browser.driver.switch_to.new_window("tab")
+            browser.open(f"{address}/#/faults", "faults")
+    finally:
+        for handle in browser.driver.window_handles:
+            if handle != first:
+                browser.driver.switch_to.window(handle)
+                browser.driver.close()
+        browser.driver.switch_to.window(first)
 
 
 def test_with_keys_only_to_a_sensor_and_back(browser: Browser, address: str) -> None:

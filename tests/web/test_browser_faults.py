@@ -81,6 +81,18 @@ def test_the_table_can_be_taken_along(page: Browser, city_out: Path) -> None:
     assert len(lines) == len(wanted)
 
 
+def test_it_is_a_table_on_paper(page: Browser) -> None:
+    page.look(700, 1000)
+    assert page.one(".faults").value_of_css_property("display") == "grid", "on a small screen, a card for each"
+    page.cdp("Emulation.setEmulatedMedia", media="print")
+    try:
+        assert page.one(".faults").value_of_css_property("display") == "table"
+        assert not page.one("header.top").is_displayed()
+        assert page.overflow() <= 0
+    finally:
+        page.cdp("Emulation.setEmulatedMedia", media="")
+
+
 def test_there_is_a_page_for_the_rest(page: Browser) -> None:
     if total(page) <= 50:
         pytest.fail(f"the city has only {total(page)} faults: make it larger")

@@ -1,6 +1,7 @@
 // The server's answers. Addresses are relative, so that the page also works below a path of a proxy.
 
 const PLACE = "sensormend-after-login";
+const LONGEST = 60_000;
 
 /** Where the server knows this browser by its login, which can be ended: read from each answer. */
 export const access = { login: false };
@@ -16,12 +17,13 @@ export function address(path, params = {}) {
 
 /** Fetch an API path and return its JSON; an Error with the server's one line (and `status`) where it refuses. */
 export async function get(path, params = {}, signal = undefined) {
+  const silence = AbortSignal.timeout(LONGEST);
+  const given = signal ? AbortSignal.any([signal, silence]) : silence;
   let response;
   try {
-    response = await fetch(address(path, params), { signal, headers: { Accept: "application/json" } });
+    response = await fetch(address(path, params), { signal: given, headers: { Accept: "application/json" } });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw Object.assign(new Error("the server does not answer"), { status: 0 });
+    throw unanswered(error);
   }
   if (response.status === 401) {
     sessionStorage.setItem(PLACE, location.hash);
@@ -34,7 +36,11 @@ export async function get(path, params = {}, signal = undefined) {
     const line = typeof said.detail === "string" ? said.detail : `the server answered ${response.status}`;
     throw Object.assign(new Error(line), { status: response.status });
   }
-  return response.json();
+  return response.json().catch((error) => { throw unanswered(error); });
+}
+
+function unanswered(error) {
+  return error.name === "AbortError" ? error : Object.assign(new Error("the server does not answer"), { status: 0 });
 }
 
 /** Go back to where a login interrupted. */

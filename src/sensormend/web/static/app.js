@@ -5,6 +5,7 @@
 //   network            the latest answer of /api/network
 //   get(path, params)  an answer of the API, given up when the view is left
 //   go(hash)           go to another view
+//   load(module)       a module that not every view needs
 //   remember(changes)  put the view's own state into the address ("" takes a name out), without a new entry in history
 //   say(line, kind)    a short line for everyone, also read aloud; kind "error" looks like one
 //   title(words)       what the tab is called
@@ -77,6 +78,15 @@ function leave() {
   shown = null;
 }
 
+async function load(module) {
+  try {
+    return await import(module);
+  } catch (error) {
+    console.error(error);
+    throw Object.assign(new Error("a part of the page could not be loaded"), { status: 0 });
+  }
+}
+
 /** Show what the address names. `moved`: someone went there, so the focus goes along. */
 async function navigate(moved = true) {
   leave();
@@ -104,7 +114,7 @@ async function navigate(moved = true) {
   title(view.title);
   main.setAttribute("aria-busy", "true");
   try {
-    const [module, latest] = await Promise.all([import(view.module), network ?? get("network", {}, signal)]);
+    const [module, latest] = await Promise.all([load(view.module), network ?? get("network", {}, signal)]);
     if (signal.aborted) return;
     tell(latest);
     title(view.title);
@@ -112,7 +122,7 @@ async function navigate(moved = true) {
       get network() { return network; },
       get: (path, given = {}, own = undefined) => get(path, given, own ? AbortSignal.any([own, signal]) : signal),
       go: (hash) => { location.hash = hash; },
-      remember, say, title, signal,
+      load, remember, say, title, signal,
     };
     const made = await module.show(root, params, context);
     if (signal.aborted) {
@@ -201,6 +211,7 @@ function listen() {
     },
     // An event stream does not say why it was refused; asking anything else leads to the login where that is due.
     refused: () => get("network").catch(() => {}),
+    version: () => network?.version,
   });
 }
 

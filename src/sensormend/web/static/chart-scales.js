@@ -29,14 +29,14 @@ export function rangeOfValues(series, sight) {
   return [low - margin, high + margin];
 }
 
-export function rangeOfResiduals(series, sight) {
+/** How far the differences go that are in sight; those past the range of the values themselves leave the chart. */
+export function rangeOfResiduals(series, sight, differences) {
   const [first, past] = inSight(series, sight);
   const [low, high] = rangeOfValues(series, sight);
   const cap = high - low;
   let least = 0, most = 0;
-  for (let at = first; at < past; at += 1) {
-    const off = (series.value[at] ?? NaN) - (series.cleaned[at] ?? NaN);
-    if (Math.abs(off) <= cap) [least, most] = [Math.min(least, off), Math.max(most, off)];
+  for (const off of differences.flatMap((one) => one.slice(first, past))) {
+    if (off !== null && Math.abs(off) <= cap) [least, most] = [Math.min(least, off), Math.max(most, off)];
   }
   // Where it is all but zero, the chart must not make mountains of it.
   const margin = Math.max((most - least) * 0.12, cap * 0.03);

@@ -29,7 +29,7 @@ export function loadPlotter() {
 
 export function makeCharts(upper, lower, view) {
   const key = `sensor-${++charts}`;
-  let series = null, neighbours = NONE, marked = null, plots = [];
+  let series = null, neighbours = NONE, marked = null, plots = [], residuals = [NONE, NONE, NONE];
 
   function build() {
     const range = view.range();
@@ -182,15 +182,16 @@ export function makeCharts(upper, lower, view) {
   }
 
   function residualData() {
-    if (!series) return [NONE, NONE, NONE];
+    if (!series) return residuals;
     const said = neighbours.length
       ? series.time.map((_, at) => median(neighbours.map((other) => other.values[at]).filter((value) => value !== null)))
       : series.time.map(() => null);
-    return [series.time, minus(series.value, series.cleaned), minus(series.value, said)];
+    residuals = [series.time, minus(series.value, series.cleaned), minus(series.value, said)];
+    return residuals;
   }
 
   const valueRange = () => (series ? rangeOfValues(series, view.range()) : [0, 1]);
-  const residualRange = () => (series ? rangeOfResiduals(series, view.range()) : [-1, 1]);
+  const residualRange = () => (series ? rangeOfResiduals(series, view.range(), residuals.slice(1)) : [-1, 1]);
 
   function render() {
     const range = view.range();

@@ -62,7 +62,7 @@ function fields(given, all, depth = 0) {
   return list;
 }
 
-function parameters(taken, all) {
+function parameters(path, taken, all) {
   const body = element("tbody");
   for (const one of taken) {
     const fallback = one.schema?.default;
@@ -73,8 +73,8 @@ function parameters(taken, all) {
       element("td", {}, told),
       element("td", {}, ...prose(one.description ?? one.schema?.description))));
   }
-  const head = element("tr", {}, ...["parameter", "what it is", "without it", ""].map((word) => element("th", { scope: "col" }, word)));
-  return element("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Parameters" },
+  const head = element("tr", {}, ...["parameter", "what it is", "without it", "what it means"].map((word) => element("th", { scope: "col" }, word)));
+  return element("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": `Parameters of ${path}` },
     element("table", { class: "table" }, element("thead", {}, head), body));
 }
 
@@ -124,7 +124,7 @@ function operation(path, method, told, all) {
     element("h2", {}, element("span", { class: "method" }, method.toUpperCase()), element("code", {}, path)));
   if (told.description ?? told.summary) section.append(element("p", {}, ...prose(told.description ?? told.summary)));
   const taken = told.parameters ?? [];
-  if (taken.length) section.append(parameters(taken, all));
+  if (taken.length) section.append(parameters(path, taken, all));
   const content = told.responses?.["200"]?.content ?? {};
   const schema = content["application/json"]?.schema;
   const shape = schema && fields(schema, all);

@@ -17,16 +17,6 @@ export function button(text, press, attributes = {}) {
   return element("button", { type: "button", text, onclick: press, ...attributes });
 }
 
-// The address of a view; what is empty stays out of it.
-export function address(path, params) {
-  const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) {
-    if (value !== null && value !== undefined && value !== "") query.set(name, value);
-  }
-  const text = query.toString();
-  return `#${path}${text ? `?${text}` : ""}`;
-}
-
 export function iso(seconds) {
   return new Date(Math.round(seconds) * 1000).toISOString().replace(".000Z", "Z");
 }

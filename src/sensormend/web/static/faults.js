@@ -17,12 +17,15 @@ const USUAL = { search: "", reason: "", variable: "", state: "all", sort: "from"
 export async function show(root, params, context) {
   const wanted = Object.fromEntries(Object.entries(USUAL).map(([name, usual]) => [name, params.get(name) ?? usual]));
   wanted.offset = Math.max(0, Number.parseInt(wanted.offset, 10) || 0);
+  // An address may have been typed: what there is not is left out.
+  const allowed = { state: STATES, sort: COLUMNS, order: [["asc"], ["desc"]] };
+  for (const [name, known] of Object.entries(allowed)) if (!known.some(([one]) => one === wanted[name])) wanted[name] = USUAL[name];
   const several = context.network.variables.length > 1;
   const sparks = sparklines(context);
   let asking = null, rows = [], keepsPlace = false;
 
-  const search = element("input", { type: "search", value: wanted.search, placeholder: "sensor or words", maxlength: 200,
-    oninput: calm(() => choose({ search: search.value }), 200) });
+  const type = calm(() => choose({ search: search.value }), 200);
+  const search = element("input", { type: "search", value: wanted.search, placeholder: "Sensor or words", maxlength: 200, oninput: type });
   const reason = element("select", { onchange: () => choose({ reason: reason.value }) });
   const variable = several ? element("select", { onchange: () => choose({ variable: variable.value }) },
     element("option", { value: "", text: "all" }),
@@ -101,7 +104,7 @@ export async function show(root, params, context) {
     empty.hidden = page.total > 0;
     table.hidden = pager.hidden = page.total === 0;
     if (!page.total) {
-      empty.replaceChildren(element("p", { text: isFiltered() ? "No fault fits these filters." : "No faults: nothing to repair." }),
+      empty.replaceChildren(element("p", { text: isFiltered() ? "No fault fits these filters." : "No fault was found." }),
         ...(isFiltered() ? [button("Show all", reset, { class: "button" })] : []));
     }
     where.textContent = `${whole(page.offset + 1)} to ${whole(page.offset + page.items.length)} of ${whole(page.total)}`;
@@ -165,6 +168,7 @@ export async function show(root, params, context) {
       }
     },
     close() {
+      type.cancel();
       asking?.abort();
       sparks.close();
     },

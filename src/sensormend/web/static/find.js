@@ -4,6 +4,7 @@ import { element } from "./elements.js";
 import { plural, sensorLink, seriesName } from "./format.js";
 import { calm } from "./pace.js";
 import { mark } from "./palette.js";
+import { plainState } from "./words.js";
 
 const MOST = 8;
 
@@ -49,7 +50,7 @@ export function search(form, { get, go }) {
         },
         mark(item.state),
         element("span", { class: "find-name" }, seriesName(item.sensor, item.variable)),
-        element("span", { class: "quiet" }, item.state),
+        element("span", { class: "quiet" }, plainState(item.state)),
       )),
       ...(items.length ? [] : [element("li", { class: "quiet", role: "option", "aria-disabled": "true" }, "no such sensor")]),
     );

@@ -6,7 +6,9 @@ const two = (number) => String(number).padStart(2, "0");
 /** Return a Date of ISO text, unix seconds or a Date; null where there is none. */
 export function moment(value) {
   if (value === null || value === undefined || value === "") return null;
-  const date = value instanceof Date ? value : new Date(typeof value === "number" ? value * 1000 : value);
+  // A text without a zone is UTC too, which a browser would read as its own.
+  const text = typeof value === "string" && /\dT[\d:.]+$/.test(value) ? `${value}Z` : value;
+  const date = value instanceof Date ? value : new Date(typeof value === "number" ? value * 1000 : text);
   return Number.isNaN(date.getTime()) ? null : date;
 }
 
@@ -34,25 +36,18 @@ export function isoDay(value) {
   return moment(value)?.toISOString().slice(0, 10) ?? "";
 }
 
-/** 2024-03-01T05:00:00Z, as the API takes it */
-export function isoTime(value) {
-  return moment(value)?.toISOString().replace(/\.\d+Z$/, "Z") ?? "";
-}
-
 export const monthName = (month) => MONTHS[month];
 
 /** A length of time in its two largest units: 3 days 4 h */
 export function span(seconds) {
   if (seconds === null || seconds === undefined) return "";
-  const whole = Math.round(Math.abs(seconds));
-  if (whole < 60) return `${whole} s`;
-  if (whole < 3600) return `${Math.round(whole / 60)} min`;
-  if (whole < 86400) {
-    const minutes = Math.round((whole % 3600) / 60);
-    return `${Math.floor(whole / 3600)} h${minutes && minutes < 60 ? ` ${minutes} min` : ""}`;
-  }
-  const days = Math.floor(whole / 86400);
-  const hours = Math.floor((whole % 86400) / 3600);
+  const length = Math.abs(seconds);
+  if (length < 59.5) return `${Math.round(length)} s`;
+  const minutes = Math.round(length / 60);
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 1440) return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
+  const days = Math.floor(minutes / 1440);
+  const hours = Math.floor((minutes % 1440) / 60);
   return `${plural(days, "day")}${hours && days < 10 ? ` ${hours} h` : ""}`;
 }
 

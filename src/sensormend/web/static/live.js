@@ -3,14 +3,17 @@
 const SILENCE = 30_000;
 const EVERY = 1_000;
 const LONGEST_WAIT = 15_000;
+// A browser has six connections to a server for all of its tabs: one that nobody looks at gives its own back.
+const UNSEEN = 2_000;
 
 /**
- * Follow the server's events; returns `{refresh(what), retry(), close()}`.
+ * Follow the server's events; returns `{refresh(), retry()}`.
  *
  * `changed(what)` is called at most once a second and never while an earlier call is still at work; `lost(since)` once
- * when the connection goes, `back()` when it is there again, `refused()` whenever the server turned it down.
+ * when the connection goes, `back()` when it is there again, `refused()` whenever the server turned it down. `version()` is
+ * the one that is shown: where the server greets with another, something changed while nobody listened.
  */
-export function follow(url, { changed, lost, back, refused }) {
+export function follow(url, { changed, lost, back, refused, version }) {
   let source = null;
   let wait = 1_000;
   let gone = null;
@@ -20,6 +23,8 @@ export function follow(url, { changed, lost, back, refused }) {
   let refreshing = false;
   let last = -Infinity;
   let timer = 0;
+  let unseen = 0;
+  let paused = false;
 
   const heard = () => {
     clearTimeout(silence);
@@ -49,7 +54,11 @@ export function follow(url, { changed, lost, back, refused }) {
     clearTimeout(retry);
     source = new EventSource(url);
     heard();
-    source.addEventListener("hello", arrived);
+    source.addEventListener("hello", (event) => {
+      arrived();
+      const [here, there] = [version(), JSON.parse(event.data).version];
+      if (here !== undefined && here !== there) refresh();
+    });
     source.addEventListener("ping", arrived);
     source.addEventListener("changed", (event) => {
       arrived();
@@ -73,27 +82,36 @@ export function follow(url, { changed, lost, back, refused }) {
       plan();
     }, Math.max(0, last + EVERY - performance.now()));
   };
+  const refresh = () => {
+    pending.add("all");
+    plan();
+  };
   const atOnce = () => {
     plan();
-    if (gone === null || document.hidden) return;
+    if ((gone === null && !paused) || document.hidden) return;
+    if (paused) refresh();
+    paused = false;
     wait = 1_000;
     source?.close();
     connect();
   };
+  const seen = () => {
+    clearTimeout(unseen);
+    if (document.hidden) unseen = setTimeout(pause, UNSEEN);
+    else atOnce();
+  };
+  const pause = () => {
+    paused = true;
+    clearTimeout(silence);
+    clearTimeout(retry);
+    source?.close();
+  };
 
   // A phone that wakes up, or a network that is back, need not wait for the next try.
   addEventListener("online", atOnce);
-  document.addEventListener("visibilitychange", atOnce);
+  document.addEventListener("visibilitychange", seen);
   connect();
-  return {
-    /** Have everything read again, as after an event. */
-    refresh(what = ["all"]) { for (const one of what) pending.add(one); plan(); },
-    retry: atOnce,
-    close() {
-      removeEventListener("online", atOnce);
-      document.removeEventListener("visibilitychange", atOnce);
-      for (const one of [timer, retry, silence]) clearTimeout(one);
-      source?.close();
-    },
-  };
+  seen();
+  /** `refresh` has everything read again, as after an event. */
+  return { refresh, retry: atOnce };
 }

@@ -1,6 +1,6 @@
 // Where things are on the map's part of the page.
 import { button, element } from "./elements.js";
-import { isoTime, plural, value, whole } from "./format.js";
+import { plural, value, whole } from "./format.js";
 import { drawMark, paintHatch } from "./map-paint.js";
 import { GRADIENT } from "./map-scale.js";
 
@@ -35,7 +35,9 @@ export function layOut(places, network) {
     canvases, legendMarks,
     line: element("p", { class: "map-line", id: "map-line" }),
     slider: element("input", { type: "range", min: "0", step: "1", class: "map-slider", "aria-label": "Time" }),
-    when: element("input", { type: "datetime-local", "aria-label": "Time, UTC", min: isoTime(network.first).slice(0, 16) }),
+    // A browser's own box for a time speaks the browser's language, in which 04/05 is one of two days.
+    when: element("input", { type: "text", class: "map-when", "aria-label": "Time as year-month-day hour:minute, UTC", maxlength: "30",
+      autocomplete: "off", spellcheck: "false" }),
     play: press("▶", "play"), back: press("‹", "one step earlier"), forth: press("›", "one step later"),
     backDay: press("«", "one day earlier"), forthDay: press("»", "one day later"),
     tip: element("div", { class: "tooltip map-tip", hidden: true }),
@@ -52,7 +54,8 @@ export function layOut(places, network) {
     SIDES.map(([, name], at) => element("figure", {}, element("figcaption", { text: name }), canvases[at])));
   page.maps = element("div", { class: "maps" }, page.focus, page.tip, page.aloud);
   page.bar = element("div", { class: "map-controls" },
-    element("div", { class: "map-buttons" }, page.play, page.backDay, page.back, page.forth, page.forthDay), page.slider, page.when);
+    element("div", { class: "map-buttons" }, page.play, page.backDay, page.back, page.forth, page.forthDay), page.slider,
+    element("div", { class: "map-at" }, page.when, "UTC"));
   const gradient = element("div", { class: "scale-bar" });
   gradient.style.backgroundImage = GRADIENT;
   page.under = element("div", { class: "map-under" },

@@ -1,6 +1,6 @@
 // The network on a map at any hour: raw beside cleaned, with a slider over time.
 import { element, iso, unix } from "./elements.js";
-import { isoTime, sensorLink, time, value, whole } from "./format.js";
+import { moment as instant, sensorLink, time, value, whole } from "./format.js";
 import { makeMoments } from "./map-moments.js";
 import { SIDES, layOut, paintLegend } from "./map-layout.js";
 import { inOrder, makePainter, prepare } from "./map-paint.js";
@@ -17,8 +17,8 @@ export async function mountMap(root, context) {
   const step = network.step || 3600, start = unix(network.first);
   let end = unix(network.last), variable = network.variables[0] ?? "";
   const lastPosition = () => Math.max(0, Math.round((end - start) / step));
-  const linked = Date.parse(new URLSearchParams(location.hash.split("?")[1] ?? "").get("time") ?? "") / 1000;
-  let position = Number.isFinite(linked) ? clamp(Math.round((linked - start) / step)) : lastPosition();
+  const linked = instant(new URLSearchParams(location.hash.split("?")[1] ?? "").get("time"));
+  let position = linked ? clamp(Math.round((linked / 1000 - start) / step)) : lastPosition();
   let moment = null, chosen = null, playing = 0, touched = false;
   const places = prepare(await known);
 
@@ -58,6 +58,8 @@ export async function mountMap(root, context) {
     return Math.min(Math.max(at, 0), lastPosition());
   }
 
+  const boxed = () => iso(start + position * step).slice(0, 16).replace("T", " ");
+
   const remember = calm(() => context.remember({ time: position === lastPosition() ? "" : iso(start + position * step) }), 200);
 
   function seek(at, keep = true) {
@@ -65,8 +67,7 @@ export async function mountMap(root, context) {
     page.slider.max = String(lastPosition());
     page.slider.value = String(position);
     page.slider.setAttribute("aria-valuetext", `${time(start + position * step)} UTC`);
-    page.when.value = isoTime(start + position * step).slice(0, 16);
-    page.when.max = isoTime(end).slice(0, 16);
+    if (document.activeElement !== page.when || keep) page.when.value = boxed();
     moments.want(start + position * step);
     if (keep) remember();
   }
@@ -132,8 +133,11 @@ export async function mountMap(root, context) {
     move(Math.abs(by) === 1 && event.shiftKey ? by * perDay : by);
   });
   page.when.addEventListener("change", () => {
-    const at = Date.parse(`${page.when.value}Z`) / 1000;
-    if (Number.isFinite(at)) move(Math.round((at - start) / step) - position);
+    const at = instant(page.when.value.trim().replace(/Z?$/i, "").replace(/\s+/, "T"));
+    if (at) return move(Math.round((at / 1000 - start) / step) - position);
+    if (page.when.value) context.say(`"${page.when.value}" is not a time; write it as ${boxed()}.`, "error");
+    page.when.value = boxed();
+    return undefined;
   });
 
   // Which sensor is meant: a cell is the part nearest to its sensor, so the nearest one it is.

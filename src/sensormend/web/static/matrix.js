@@ -116,8 +116,8 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
   function describe() {
     const { sensors, variables } = context.network;
     const which = variables.length > 1 && !options.variable
-      ? `${plural(data.total, "series", "series")} of ${plural(sensors, "sensor")}`
-      : data.total === sensors ? plural(data.total, "sensor") : `${whole(data.total)} of ${plural(sensors, "sensor")}`;
+      ? plural(data.total, "series", "series")
+      : data.total < sensors ? `${whole(data.total)} of ${plural(sensors, "sensor")}` : plural(data.total, "sensor");
     const what = options.state ? `, ${options.state} now` : "";
     const columns = data.cellDays === 1 ? plural(data.cells, "day") : `${plural(data.cells, "column")} of ${data.cellDays} days`;
     const told = `${which}${what}, ${columns}, ${options.sort === "name" ? "by name" : "most trouble first"}`;

@@ -15,6 +15,7 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
   async function show() {
     shown = true;
     toggle.setAttribute("aria-pressed", "true");
+    context.remember({ neighbours: "1" });
     try {
       items ??= (await context.get("neighbours", { sensor, variable })).items;
     } catch (error) {
@@ -33,6 +34,7 @@ export function mountNeighbours(root, context, sensor, variable, redraw) {
   function hide() {
     shown = false;
     toggle.setAttribute("aria-pressed", "false");
+    context.remember({ neighbours: "" });
     note.hidden = true;
     list.replaceChildren();
     redraw();

@@ -1,6 +1,6 @@
 // The overview: the network in one sentence, its figures, the health matrix, what needs attention, the map.
 
-import { element } from "./elements.js";
+import { button, element } from "./elements.js";
 import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
 import { mountMatrix } from "./matrix.js";
 import { chip, mark } from "./palette.js";
@@ -20,10 +20,9 @@ export async function show(root, params, context) {
   const matrixRoot = element("section", { class: "section", id: "matrix", "aria-labelledby": "matrix-title" });
   const trouble = element("section", { class: "section", "aria-labelledby": "trouble-title" });
   const mapRoot = element("section", { class: "section", id: "map", hidden: true });
-  root.append(
-    element("section", { class: "section" }, element("div", {}, sentence, notes), tiles),
-    matrixRoot, element("div", { class: "lower" }, trouble, mapRoot),
-  );
+  // On a small screen who needs somebody comes first: the matrix alone would fill it.
+  const order = innerWidth < 700 ? [trouble, matrixRoot] : [matrixRoot, trouble];
+  root.append(element("section", { class: "section" }, element("div", {}, sentence, notes), tiles), ...order, mapRoot);
   let state = FIGURES.includes(params.get("state")) ? params.get("state") : "";
   let listed = "";
   let map = null;
@@ -59,15 +58,16 @@ export async function show(root, params, context) {
 
   async function attention() {
     const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: FIRST });
+    const more = page.total < FIRST ? await unjudged(page.items) : [];
     // The same list stays, and with it the focus of whoever is in it.
-    const key = JSON.stringify([page.total, page.items]);
+    const key = JSON.stringify([page.total, page.items, more]);
     if (key === listed) return;
     listed = key;
-    const items = page.items.map((fault) => element("li", {},
+    const items = [...page.items, ...more].map((fault) => element("li", {},
       element("a", { href: sensorLink(fault.sensor, fault.variable) }, seriesName(fault.sensor, fault.variable)),
       chip(fault.reason === "silent" ? "silent" : "faulty", plainReason(fault.reason)),
       element("span", { class: "attention-since" },
-        `since ${time(fault.from)}, ${span(fault.seconds)}${fault.sure ? `, ${fault.sure}` : ""}`),
+        `since ${time(fault.from)}${fault.seconds ? `, ${span(fault.seconds)}` : ""}${fault.sure ? `, ${fault.sure}` : ""}`),
       element("span", { class: "quiet attention-why" }, fault.sentence)));
     trouble.replaceChildren(
       element("div", { class: "section-head" }, element("h2", { id: "trouble-title" }, "Needs attention now"),
@@ -77,18 +77,31 @@ export async function show(root, params, context) {
     );
   }
 
+  /** Sensors that an alert still calls faulty or silent, while no fault of theirs lasts: nobody could judge them since. */
+  async function unjudged(faults) {
+    const known = new Set(faults.map((fault) => JSON.stringify([fault.sensor, fault.variable])));
+    const { items } = await context.get("sensors", { sort: "trouble", limit: FIRST });
+    const left = items.filter((one) => ["faulty", "silent"].includes(one.state) && !known.has(JSON.stringify([one.sensor, one.variable])));
+    return Promise.all(left.slice(0, FIRST - faults.length).map(async ({ sensor, variable }) => {
+      const { state, reason, since, sentence: words } = await context.get("sensor", { sensor, variable });
+      return { sensor, variable, reason: reason || state, from: since, sentence: words };
+    }));
+  }
+
   /** The map is a module of its own, fetched only where there are places. */
   async function places(network) {
     if (!network.places || map || mapping) return;
     mapping = true;
     try {
-      const { mountMap } = await import("./map.js");
+      const { mountMap } = await context.load("./map.js");
       mapRoot.hidden = false;
       map = await mountMap(mapRoot, context);
     } catch (error) {
       if (error.name === "AbortError" || context.signal.aborted) return;
       mapRoot.hidden = false;
-      mapRoot.replaceChildren(element("p", { class: "error-line", role: "alert" }, `The map could not be shown: ${error.message}.`));
+      mapRoot.replaceChildren(element("div", { class: "error-line", role: "alert" },
+        element("p", {}, `The map could not be shown: ${error.message}.`),
+        button("Try again", () => places(context.network), { class: "button" })));
     } finally {
       mapping = false;
     }

@@ -2,7 +2,7 @@
 import { element, unix } from "./elements.js";
 import { percent, sensorLink, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
-import { plainReason } from "./words.js";
+import { plainReason, plainState } from "./words.js";
 
 // Made once; what a live network changes is put in anew, and the choice of the variable stays open meanwhile.
 export function makeHead(root, info, context) {
@@ -32,7 +32,7 @@ function figuresOf(info, network) {
 
 function stateWords({ state, reason, since }) {
   const why = reason && reason !== state ? `, ${plainReason(reason)}` : "";
-  return `${state}${why}${since ? ` since ${time(since)}` : ""}`;
+  return `${plainState(state)}${why}${since ? ` since ${time(since)}` : ""}`;
 }
 
 function faultWords(count) {
@@ -45,7 +45,8 @@ function heard(at, network) {
   const now = network.reached ?? network.last;
   const ago = now ? unix(now) - unix(at) : null;
   if (ago === null) return [time(at)];
-  return [time(at), ago <= network.step ? "that is now, in network time" : `${span(ago)} ago in network time`];
+  if (network.live) return [time(at), ago <= network.step ? "just now" : `${span(ago)} ago in network time`];
+  return [time(at), ago <= network.step ? "until the end" : `${span(ago)} before the end`];
 }
 
 function degrees(number, positive, negative) {

@@ -15,7 +15,7 @@ export function layOut(root) {
     lower: element("div", { class: "chart chart-lower", "aria-hidden": "true" }),
     neighbours: element("div", { class: "neighbours" }),
     whyTitle: element("h2"),
-    whyText: element("p"),
+    whyText: element("ul", { class: "why-text" }),
     faults: element("section", { class: "section" }),
   };
   page.why = element("section", { class: "panel why", "aria-live": "polite", hidden: true }, page.whyTitle, page.whyText);
@@ -25,11 +25,12 @@ export function layOut(root) {
     page.range,
     element("div", { class: "chart-frame" }, page.readout, page.upper,
       element("p", { class: "chart-caption small quiet", text: "Residual: raw minus cleaned" }), page.lower),
+    page.why,
     element("ul", { class: "legend" }, key("raw", "raw"), key("cleaned", "cleaned"), key("interval", "its interval"),
       key("spike", "single wrong reading"), key("provisional", "provisional")),
     element("p", { class: "small quiet chart-help", text: "Drag to zoom in, turn the wheel to zoom, hold shift or take the time axis to move. "
       + "Keys on the chart: + − ← → 0; comma and full stop step through the readings, Enter says why." }),
-    page.neighbours, page.why);
+    page.neighbours);
   root.append(page.head, page.charts, page.faults);
   return page;
 }

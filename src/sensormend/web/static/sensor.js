@@ -1,7 +1,7 @@
 // One sensor: what it said, what it was mended to and how sure that is, over any time one wants to see.
 import { loadPlotter, makeCharts } from "./chart.js";
 import { button, element, iso, isQuiet, unix } from "./elements.js";
-import { clock, day, plural, seriesName, time, value } from "./format.js";
+import { clock, day, moment as utc, seriesName, span, time, value } from "./format.js";
 import { panned, zoomed } from "./gestures.js";
 import { mountNeighbours } from "./neighbours.js";
 import { calm } from "./pace.js";
@@ -13,7 +13,7 @@ import { spanWord } from "./shades.js";
 import { flagWord } from "./words.js";
 
 const DAY = 86400;
-const SPANS = [["7 d", 7], ["30 d", 30], ["90 d", 90], ["1 y", 365], ["all", Infinity]];
+const SPANS = [["7 days", 7], ["30 days", 30], ["90 days", 90], ["1 year", 365], ["All", Infinity]];
 const USUAL = 30;
 const FAULTY = 4;
 
@@ -100,7 +100,7 @@ export async function show(root, params, context) {
     const length = (range.to - range.from) / DAY;
     const said = length < 3 ? `${time(range.from)} to ${time(range.to)}` : `${day(range.from)} to ${day(range.to)}`;
     page.range.textContent = loaded.thinned > 1
-      ? `${said}; each point stands for ${plural(loaded.thinned, "slot")}, the orange band for their lowest and highest` : said;
+      ? `${said}; each point stands for ${span(loaded.thinned * loaded.step)}, the orange band for its lowest and highest reading` : said;
     for (const [press, count] of page.spans) {
       const full = count === Infinity ? end() - first() : count * DAY;
       press.setAttribute("aria-pressed", String(Math.abs(range.to - range.from - full) < 1.5 * loaded.step
@@ -156,7 +156,8 @@ export async function show(root, params, context) {
     page.readout.replaceChildren(...(at < 0 || at >= loaded.time.length ? [hint()] : described(at)));
   }
 
-  const hint = () => element("span", { class: "quiet", text: "Point at the chart to read it; a click on a shaded span says why." });
+  const hint = () => element("span", { class: "quiet", text: matchMedia("(pointer: coarse)").matches
+    ? "Tap the chart to read it; a shaded span says why." : "Point at the chart to read it; a click on a shaded span says why." });
 
   function described(at) {
     const moment = loaded.time[at];
@@ -194,11 +195,13 @@ export async function show(root, params, context) {
     const slot = nearest(loaded.time, moment);
     if (slot < 0) return;
     const near = spanAt(moment);
-    setMark(near || loaded.thinned > 1 ? slotTime(moment) : loaded.time[slot]);
+    const at = loaded.time[slot];
+    // Which reading is meant is the one that was just read off, unless it is past the end of the span.
+    setMark(loaded.thinned > 1 || (near && spanAt(at) !== near) ? slotTime(moment) : at);
     if (near) why();
   }
 
-  // A click between two slots means the one it began in.
+  // The slot that a moment is in.
   const slotTime = (moment) => loaded.time[0] + Math.floor((moment - loaded.time[0]) / loaded.step) * loaded.step;
 
   async function why() {
@@ -212,15 +215,36 @@ export async function show(root, params, context) {
     }
     const near = spanAt(moment);
     page.why.hidden = false;
-    page.whyTitle.textContent = `${near ? spanWord(near) : "Why"}, ${day(moment)} ${clock(moment)}`;
-    page.whyText.textContent = "Looking it up…";
+    page.whyTitle.textContent = `${near ? spanWord(near) : "Why"}, ${time(moment)}`;
+    if (!page.whyText.hasChildNodes()) explain("Looking it up…");
+    page.why.setAttribute("aria-busy", "true");
     try {
       if (near?.spike && loaded.thinned > 1) setMark(moment = await wrongSlot(near) ?? moment);
       const answer = await context.get("explain", { sensor, variable, time: iso(moment) });
-      if (mark === moment) page.whyText.textContent = answer.text;
+      if (mark !== moment) return;
+      explain(answer.text);
+      context.remember({ why: iso(moment) });
     } catch (error) {
-      if (!isQuiet(error) && mark === moment) page.whyText.textContent = `That could not be said: ${error.message}.`;
+      if (!isQuiet(error) && mark === moment) explain(`That could not be said: ${error.message}.`);
     }
+    page.why.removeAttribute("aria-busy");
+    page.whyTitle.scrollIntoView({ block: "nearest" });
+  }
+
+  // A sentence to a line, and in a list of others one of them to a line.
+  function explain(text) {
+    page.whyText.replaceChildren(...text.split(/(?<=\.) (?=\p{Lu})/u).map((sentence) => {
+      const [, head, others] = sentence.match(/^(.*?:) (.*; .*)$/s) ?? [];
+      return others ? element("li", {}, head, element("ul", {}, others.split("; ").map((one) => element("li", { text: one }))))
+        : element("li", { text: sentence });
+    }));
+  }
+
+  function forgetWhy() {
+    setMark(null);
+    page.why.hidden = true;
+    page.whyText.replaceChildren();
+    context.remember({ why: "" });
   }
 
   // Which of a point's many slots is the wrong one.
@@ -233,8 +257,7 @@ export async function show(root, params, context) {
     const from = unix(fault.from), to = unix(fault.to);
     const around = Math.max((to - from) * 0.4, 12 * loaded.step);
     move(from - around, to + around);
-    setMark(null);
-    page.why.hidden = true;
+    forgetWhy();
     page.upper.focus({ preventScroll: true });
     page.charts.scrollIntoView({ block: "nearest" });
   }
@@ -242,15 +265,14 @@ export async function show(root, params, context) {
   take(series);
   const neighbours = mountNeighbours(page.neighbours, context, sensor, variable, () => draw());
   page.tools.append(neighbours.toggle, button("Why?", () => why(), { class: "button" }));
-  page.spans = SPANS.map(([text, count]) => [button(text, () => newest(count), { "aria-pressed": "false",
-    "aria-label": count === Infinity ? "all it has" : plural(count, "day") }), count]);
+  page.spans = SPANS.map(([text, count]) => [button(text, () => newest(count), { "aria-pressed": "false" }), count]);
   page.lengths.append(...page.spans.map(([press]) => press));
   const steer = (text, name, act) => button(text, act, { class: "button", "aria-label": name, title: name });
   const change = (next) => move(next.from, next.to);
   page.steering.append(
     steer("‹", "earlier", () => change(panned(range, -0.5))), steer("›", "later", () => change(panned(range, 0.5))),
     steer("+", "zoom in", () => change(zoomed(range, 0.5))), steer("−", "zoom out", () => change(zoomed(range, 2))),
-    steer("Reset", "the newest 30 days", () => newest(USUAL)));
+    button("Reset", () => newest(USUAL), { class: "button", title: "the newest 30 days" }));
   if (wanted) move(wanted.from, wanted.to, false);
   else move(end() - days * DAY, end(), false);
   charts = makeCharts(page.upper, page.lower, view);
@@ -259,6 +281,12 @@ export async function show(root, params, context) {
   const faultList = () => loadFaults(page.faults, info, context, zoomTo)
     .catch((error) => isQuiet(error) || page.faults.replaceChildren(element("p", { class: "quiet", text: error.message })));
   faultList();
+  if (params.get("neighbours")) neighbours.toggle.click();
+  const explained = utc(params.get("why"));
+  if (explained) {
+    setMark(explained.getTime() / 1000);
+    why();
+  }
 
   return {
     async changed(what) {
@@ -301,6 +329,6 @@ function heardOf(info, { time: times, value: values }) {
 }
 
 function asked(params) {
-  const from = Date.parse(params.get("from") ?? "") / 1000, to = Date.parse(params.get("to") ?? "") / 1000;
-  return Number.isFinite(from) && Number.isFinite(to) && to > from ? { from, to } : null;
+  const [from, to] = ["from", "to"].map((name) => utc(params.get(name))?.getTime() / 1000);
+  return to > from ? { from, to } : null;
 }

@@ -8,7 +8,7 @@ const ROW = 15;
 export const HEADROOM = ROWS * ROW + 8;
 
 // A span no longer than a slot or two is a mark at its reading, not a shade that nobody could see.
-export function isSpike(span, step) {
+function isSpike(span, step) {
   return span.spike === true || (span.kind === "faulty" && span.to - span.from <= 1.5 * step);
 }
 

@@ -6,13 +6,18 @@ const REASONS = {
   drifting: "drifting away",
   offset: "shifted by an offset",
   gain: "swings wrong (gain)",
-  implausible: "values that cannot be",
+  implausible: "implausible values",
   spike: "wild reading",
   silent: "silent",
   alone: "nobody to compare with",
 };
 
 const FLAGS = { 1: "sound", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
+
+// The API says what is there on the last date: of a sensor that has left, nothing.
+export function plainState(state) {
+  return state === "nothing" ? "gone" : state;
+}
 
 export function plainReason(reason) {
   return REASONS[reason] ?? reason;
