@@ -4,7 +4,7 @@ import { colour, onTheme } from "./palette.js";
 import { value as number } from "./format.js";
 import { listenFingers, listenKeys, listenPan, listenWheel } from "./gestures.js";
 import { median } from "./reading.js";
-import { HEADROOM, drawMarks, drawShades, drawWords } from "./shades.js";
+import { HEADROOM, drawBeyond, drawMarks, drawShades, drawWords } from "./shades.js";
 
 const NONE = Object.freeze([]);
 
@@ -66,6 +66,7 @@ export function makeCharts(upper, lower, view) {
       hooks: hooks((plot) => {
         drawWords(plot, series);
         drawMarks(plot, series);
+        drawBeyond(plot, series.time, series.low, series.high);
       }),
     };
     options.scales.y = { range: () => valueRange() };
@@ -81,7 +82,10 @@ export function makeCharts(upper, lower, view) {
         { stroke: raw, width: 1.2, points: { show: showPoints, size: 3, fill: raw, stroke: raw, width: 0 } },
         { stroke: ink, width: 1.2, dash: [2, 3], points: { show: false }, show: neighbours.length > 0 },
       ],
-      hooks: hooks(drawZero),
+      hooks: hooks((plot) => {
+        drawZero(plot);
+        drawBeyond(plot, ...residuals.slice(0, 2), residuals[1]);
+      }),
     };
     options.padding = [6, 22, 0, 0];
     options.scales.y = { range: () => residualRange() };

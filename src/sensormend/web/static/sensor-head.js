@@ -1,6 +1,6 @@
 // What stands above a sensor's chart: its name, how it is, and its figures.
 import { element, unix } from "./elements.js";
-import { percent, sensorLink, span, time, value, whole } from "./format.js";
+import { percent, span, time, value, whole } from "./format.js";
 import { chip } from "./palette.js";
 import { plainReason, plainState } from "./words.js";
 
@@ -61,7 +61,14 @@ function figure(name, text, note = "") {
 
 function variableChoice(info, context) {
   if (info.variables.length < 2) return null;
-  const select = element("select", { onchange: () => context.go(sensorLink(info.sensor, select.value)) },
+  // The other variable over the same time.
+  const choose = () => {
+    const query = new URLSearchParams(location.hash.split("?")[1]);
+    query.set("variable", select.value);
+    query.delete("why");
+    context.go(`#/sensor?${query}`);
+  };
+  const select = element("select", { onchange: choose },
     info.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === info.variable })));
   return element("label", { class: "field" }, "Variable", select);
 }

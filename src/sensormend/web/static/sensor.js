@@ -216,24 +216,24 @@ export async function show(root, params, context) {
     const near = spanAt(moment);
     page.why.hidden = false;
     page.whyTitle.textContent = `${near ? spanWord(near) : "Why"}, ${time(moment)}`;
-    if (!page.whyText.hasChildNodes()) explain("Looking it up…");
+    if (!page.whyText.hasChildNodes()) explain(["Looking it up…"]);
     page.why.setAttribute("aria-busy", "true");
     try {
       if (near?.spike && loaded.thinned > 1) setMark(moment = await wrongSlot(near) ?? moment);
       const answer = await context.get("explain", { sensor, variable, time: iso(moment) });
       if (mark !== moment) return;
-      explain(answer.text);
+      explain(answer.text.split(/(?<=\.) (?=\p{Lu})/u));
       context.remember({ why: iso(moment) });
     } catch (error) {
-      if (!isQuiet(error) && mark === moment) explain(`That could not be said: ${error.message}.`);
+      if (!isQuiet(error) && mark === moment) explain([`That could not be said: ${error.message}.`]);
     }
     page.why.removeAttribute("aria-busy");
     page.whyTitle.scrollIntoView({ block: "nearest" });
   }
 
   // A sentence to a line, and in a list of others one of them to a line.
-  function explain(text) {
-    page.whyText.replaceChildren(...text.split(/(?<=\.) (?=\p{Lu})/u).map((sentence) => {
+  function explain(sentences) {
+    page.whyText.replaceChildren(...sentences.map((sentence) => {
       const [, head, others] = sentence.match(/^(.*?:) (.*; .*)$/s) ?? [];
       return others ? element("li", {}, head, element("ul", {}, others.split("; ").map((one) => element("li", { text: one }))))
         : element("li", { text: sentence });

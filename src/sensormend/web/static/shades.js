@@ -122,7 +122,6 @@ export function drawMarks(plot, series) {
   const px = devicePixelRatio;
   ctx.save();
   ctx.strokeStyle = colour("raw");
-  ctx.fillStyle = colour("raw");
   ctx.lineWidth = 1.8 * px;
   ctx.setLineDash([]);
   for (const span of series.spans) {
@@ -137,19 +136,20 @@ export function drawMarks(plot, series) {
     ctx.arc(x, y, 5.5 * px, 0, 2 * Math.PI);
     ctx.stroke();
   }
-  beyond(plot, series);
   ctx.restore();
 }
 
-// Readings past the edge of the chart: a small arrow that points to where they are.
-function beyond(plot, series) {
+// What is past the edge of the chart: a small arrow that points to where it is.
+export function drawBeyond(plot, times, lows, highs) {
   const { ctx, bbox } = plot;
   const px = devicePixelRatio;
   const { min, max } = plot.scales.y;
   const bottom = bbox.top + bbox.height;
   let drawn = -Infinity;
-  series.time.forEach((time, at) => {
-    const high = series.high[at], low = series.low[at];
+  ctx.save();
+  ctx.fillStyle = colour("raw");
+  times.forEach((time, at) => {
+    const high = highs[at], low = lows[at];
     if (high === null || (high <= max && low >= min)) return;
     const x = plot.valToPos(time, "x", true);
     if (x < bbox.left || x > bbox.left + bbox.width || x - drawn < 9 * px) return;
@@ -163,4 +163,5 @@ function beyond(plot, series) {
     ctx.lineTo(x + 4 * px, base);
     ctx.fill();
   });
+  ctx.restore();
 }
