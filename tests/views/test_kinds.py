@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from outs import FIRST, Written, small_out
 from sensormend.errors import InputError
+from sensormend.flags import Flag
 from sensormend.io.arrow import write_arrow
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, read_json, write_csv, write_json
@@ -22,6 +24,7 @@ from sensormend.views.explanation import explanation
 from sensormend.views.faults import faults
 from sensormend.views.look import Look, listed
 from sensormend.views.matrix import matrix
+from sensormend.views.neighbours import neighbours
 from sensormend.views.network import network
 from sensormend.views.sensors import sensor
 from sensormend.views.series import series
@@ -238,3 +241,32 @@ def test_an_out_that_vanishes_is_empty_and_comes_back(written: Written, tmp_path
         look._again = 0.0
         look.refresh()
         assert network(look).sensors == 12
+
+
+def test_stretches_are_no_more_than_can_be_seen(tmp_path: Path) -> None:
+    size = 4 * 1440
+    rows = plain_rows(("A", "B"), FIRST + np.arange(size) * MINUTE)
+    flag = np.where(np.arange(len(rows)) % 2 == 0, Flag.SUSPECT, Flag.GOOD).astype(np.int8)
+    plain_out(tmp_path / "out", rows.time[:size], "1min", "1d")
+    with RowWriter(tmp_path / "other") as writer:
+        writer.write(replace(rows, flag=flag))
+    for name in ("sensors.csv", "faults.csv", "run.json"):
+        (tmp_path / "out" / name).rename(tmp_path / "other" / name)
+    with Look(tmp_path / "other") as look:
+        whole = series(look, "A", points=10_000)
+        assert (whole.thinned, len(whole.spans)) == (1, size // 2)
+        thin = series(look, "A", points=100)
+        assert len(thin.spans) == 1
+        assert (thin.spans[0].start, thin.spans[0].end) == (whole.spans[0].start, whole.spans[-1].end)
+
+
+def test_a_series_of_seconds_has_no_more_slots_than_one_of_minutes(tmp_path: Path) -> None:
+    time = FIRST + np.array([0, 20 * DAY])
+    with Look(plain_out(tmp_path / "out", time, "1s", "1d")) as look:
+        found = series(look, "A", start=FIRST)
+        assert (found.start, found.end) == ("2024-01-14T01:20:01Z", "2024-01-21T00:00:01Z")
+
+
+def test_neighbours_long_before_the_first_row_are_none(written: Written) -> None:
+    with Look(written.path) as look:
+        assert neighbours(look, "S00", at=-(1 << 62)).items == []

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
+from sensormend.closing import Closing
 from sensormend.errors import InputError
 from sensormend.files import signature
 from sensormend.flags import REASONS
@@ -110,7 +111,7 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
 
 
-class Archive:
+class Archive(Closing):
     """An OUT: the folder or the single file that `clean` or `watch` wrote.
 
     Parameters
@@ -141,6 +142,11 @@ class Archive:
                 f"no period is final yet in {self.path.name}: the first rows come when its first period and the grace "
                 "are over; what is known until then is in state/provisional.arrow"
             )
+
+    def close(self) -> None:
+        """Let go of the engine and its threads."""
+        if "_database" in self.__dict__:
+            self._database.close()
 
     def faults(self) -> list[FaultInterval]:
         """Return what faults.csv says."""
@@ -223,8 +229,10 @@ class Archive:
             One of them; all by default.
         """
         wanted = None if sensor is None else [sensor] if isinstance(sensor, str) else list(sensor)
+        names = set(self.names) if wanted else ()
         for name in wanted or ():
-            self.known(name)
+            if name not in names:
+                self.known(name)
         if self._ending == ".nc":
             return self._from_netcdf(wanted, start, end, variable)
 

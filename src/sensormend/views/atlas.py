@@ -187,6 +187,7 @@ def _range(look: Look, time: int, variable: str) -> tuple[float | None, float | 
     def looked_up() -> tuple[float | None, float | None]:
         rows, _ = look.rows(None, day, day + DAY, variable)
         known = rows.cleaned[np.isfinite(rows.cleaned)]
-        return (round(float(known.min()), 6), round(float(known.max()), 6)) if known.size else (None, None)
+        low, high = listed(np.array([known.min(), known.max()])) if known.size else (None, None)
+        return low, high
 
     return look.remembered(("range", day, variable), look.written(day), looked_up)

@@ -89,13 +89,16 @@ class Look(Closing):
         if archive.path.is_file():
             self._scratch = TemporaryDirectory(prefix="sensormend-")
             self.folder = Path(self._scratch.name)
-            unfold(archive, self.folder)
+            with archive:
+                unfold(archive, self.folder)
             archive = Archive(self.folder)
         self._archive = archive
 
     def close(self) -> None:
         """Let go of everything."""
         self.digest.close()
+        if self._archive is not None:
+            self._archive.close()
         if self._scratch is not None:
             self._scratch.cleanup()
 

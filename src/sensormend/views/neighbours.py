@@ -8,7 +8,7 @@ import numpy as np
 
 from sensormend.places import Position
 from sensormend.readings import DAY
-from sensormend.views.look import Look
+from sensormend.views.look import Look, listed
 from sensormend.views.sensors import place_of
 from sensormend.witnesses import witnesses
 
@@ -57,7 +57,7 @@ def neighbours(look: Look, name: str, variable: str | None = None, at: int | Non
     variable, span = look.variable(variable, name), look.span()
     if span is None:
         return Neighbours(name, variable, [])
-    end = span[1] + look.step if at is None else min(at, span[1] + look.step)
+    end = span[1] + look.step if at is None else min(max(at, span[0]), span[1] + look.step)
     others = among(look, name, variable)
     per_day = max(1, DAY // look.step)
     days = min(max(ROWS // (per_day * len(others)), SHORTEST), LONGEST)
@@ -73,8 +73,7 @@ def neighbours(look: Look, name: str, variable: str | None = None, at: int | Non
             Neighbour(
                 one.sensor,
                 round(one.likeness, 4),
-                round(one.says - one.value, 6),
-                round(one.spread, 6),
+                *_told(one.says - one.value, one.spread),
                 round(here[name].metres_from(here[one.sensor]) / 1000, 3)
                 if {name, one.sensor} <= here.keys()
                 else None,
@@ -91,6 +90,11 @@ def among(look: Look, name: str, variable: str) -> list[str]:
     if len(names) >= MOST and name in here:
         names.sort(key=lambda other: here[name].metres_from(here[other]) if other in here else np.inf)
     return [name, *names[: MOST - 1]]
+
+
+def _told(usual: float, spread: float) -> tuple[float, float]:
+    shown = listed(np.array([usual, spread]))
+    return shown[0] or 0.0, shown[1] or 0.0
 
 
 def _positions(look: Look) -> dict[str, Position]:

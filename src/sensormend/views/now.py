@@ -46,12 +46,12 @@ class Standing:
 def standings(look: Look) -> dict[Name, Standing]:
     """Return how every channel is."""
     last = _last_states(look)
-    until, lately = look.told(), _heard_lately(look)
+    until, lately, health = look.told(), _heard_lately(look), look.health
     faults = {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, until)}
     found = {}
     for entry in look.summaries:
         name = (entry.sensor, entry.variable)
-        told = look.health.get(name)
+        told = health.get(name)
         state, reason, since = last.get(name, NOTHING), "", None
         fault = faults.get(name) or faults.get((entry.sensor, ""))
         if state in ("faulty", "silent"):

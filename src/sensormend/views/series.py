@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -21,6 +21,9 @@ __all__ = ["MOST_DAYS", "Series", "Span", "series", "spans_of"]
 USUAL_DAYS, MOST_DAYS = 30, 400
 """Days that are shown where nobody says which, and at most: a year of hours takes a third of a second to find among
 2,000 sensors."""
+
+MOST_SLOTS = 600_000
+"""At most: 400 days of minutes. Of shorter slots it is fewer days."""
 
 GONE = 31 * DAY
 """Without a word for longer than `clean` and `watch` wait for a sensor by default, it has left."""
@@ -102,7 +105,8 @@ def series(
     look, name, variable
         Of what, of whom.
     start, end
-        Times, `end` left out; the last days by default. No more than `MOST_DAYS`: what is earlier is left out.
+        Times, `end` left out; the last days by default. No more than `MOST_DAYS` and `MOST_SLOTS`: what is earlier is
+        left out.
     points
         Slots are put together where there are more.
     """
@@ -115,7 +119,7 @@ def series(
     else:
         stop = span[1] + look.step if end is None else min(end, span[1] + look.step)
         begin = stop - USUAL_DAYS * DAY if start is None else start
-        begin = max(begin, span[0], stop - MOST_DAYS * DAY)
+        begin = max(begin, span[0], stop - min(MOST_DAYS * DAY, MOST_SLOTS * look.step))
     rows, since = look.rows(name, begin, stop, variable)
     rows, step = _with_holes(rows, look.step), look.step
     per_point = max(1, -(-len(rows) // points))
@@ -130,7 +134,7 @@ def series(
         step=step / SECOND,
         thinned=per_point,
         provisional_from=None if since is None else since / SECOND,
-        spans=spans_of(rows, step),
+        spans=_drawn(spans_of(rows, step), per_point * step / SECOND if per_point > 1 else 0.0),
         **columns,
     )
 
@@ -159,6 +163,20 @@ def spans_of(rows: Rows, step: int) -> list[Span]:
         for begin, end in pairwise(edges)
         if words[begin]
     ]
+
+
+def _drawn(spans: list[Span], apart: float) -> list[Span]:
+    """Join those of one word that are nearer to each other than two points: there are no more than can be seen."""
+    found: list[Span] = []
+    last: dict[str, int] = {}
+    for span in spans:
+        place = last.get(span.word)
+        if place is not None and span.start - found[place].end < apart:
+            found[place] = replace(found[place], end=span.end)
+        else:
+            last[span.word] = len(found)
+            found.append(span)
+    return found
 
 
 def _with_holes(rows: Rows, step: int) -> Rows:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any, Literal
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
@@ -28,6 +29,9 @@ __all__ = ["routes"]
 
 LOOK_AGAIN, PING = 0.5, 10.0
 """Seconds between two looks for news, and between two words to whoever listens."""
+
+SLOW = 3
+"""Answers that take long, at once: on two cores, 20 of them at once had everybody else wait for six seconds."""
 
 MOST_LINES = 50_000
 """Of a download."""
@@ -75,13 +79,18 @@ def routes(look: Look) -> APIRouter:
     def described(kind: type, **more: Any) -> dict[str, Any]:
         return {"response_model": model_of(kind), "response_class": JSONResponse, **more}
 
+    slow = anyio.CapacityLimiter(SLOW)
+
+    async def in_turn(make: Callable[[], object]) -> Response:
+        return await anyio.to_thread.run_sync(lambda: _json(make()), limiter=slow)
+
     @api.get("/network", **described(Network))
     def get_network() -> Response:
         """Return what the network is like now."""
         return _json(network(look))
 
     @api.get("/matrix", **described(Matrix))
-    def get_matrix(
+    async def get_matrix(
         variable: Variable = None,
         start: Annotated[Time, Query(alias="from")] = None,
         end: Annotated[Time, Query(alias="to")] = None,
@@ -92,9 +101,10 @@ def routes(look: Look) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=2000)] = 200,
     ) -> Response:
         """Return how every sensor was on every day, a letter each; the last year by default."""
-        return _json(
-            matrix(look, variable=variable, start=_time("from", start), end=_time("to", end), sort=sort, search=search,
-                   state=state, offset=offset, limit=limit)
+        begin, stop = _time("from", start), _time("to", end)
+        return await in_turn(
+            lambda: matrix(look, variable=variable, start=begin, end=stop, sort=sort, search=search, state=state,
+                           offset=offset, limit=limit)
         )  # fmt: skip
 
     @api.get("/places", **described(Atlas))
@@ -127,7 +137,7 @@ def routes(look: Look) -> APIRouter:
         return _json(sensor(look, name, variable))
 
     @api.get("/series", **described(Series))
-    def get_series(
+    async def get_series(
         name: Annotated[Name, Query(alias="sensor")],
         variable: Variable = None,
         start: Annotated[Time, Query(alias="from")] = None,
@@ -135,17 +145,19 @@ def routes(look: Look) -> APIRouter:
         points: Annotated[int, Query(ge=2, le=10_000)] = 2000,
     ) -> Response:
         """Return one sensor over time; the last 30 days by default, 400 days at most."""
-        return _json(series(look, name, variable, _time("from", start), _time("to", end), points))
+        begin, stop = _time("from", start), _time("to", end)
+        return await in_turn(lambda: series(look, name, variable, begin, stop, points))
 
     @api.get("/neighbours", **described(Neighbours))
-    def get_neighbours(
+    async def get_neighbours(
         name: Annotated[Name, Query(alias="sensor")], variable: Variable = None, at: Time = None
     ) -> Response:
         """Return the sensors that are most like one, by the days before a time."""
-        return _json(neighbours(look, name, variable, _time("at", at)))
+        end = _time("at", at)
+        return await in_turn(lambda: neighbours(look, name, variable, end))
 
     @api.get("/explain", **described(Explanation))
-    def get_explanation(
+    async def get_explanation(
         name: Annotated[Name, Query(alias="sensor")],
         time: Annotated[str, Query(max_length=40, description=_WRITTEN, json_schema_extra={"anyOf": _TIMES})],
         variable: Variable = None,
@@ -153,7 +165,7 @@ def routes(look: Look) -> APIRouter:
         """Say why the reading of a sensor at a time has its flag."""
         found = _time("time", time)
         assert found is not None
-        return _json(explanation(look, name, found, variable))
+        return await in_turn(lambda: explanation(look, name, found, variable))
 
     @api.get("/faults", **described(repairs.FaultPage))
     def get_faults(
