@@ -134,9 +134,13 @@ def number(value: float) -> str:
     --------
     >>> number(12.3456), number(0.01234), number(1234.5)
     ('12.3', '0.0123', '1234')
+    >>> number(7.5e-9)
+    '7.5e-09'
     """
     if not math.isfinite(value):
         return "nothing"
+    if 0 < abs(value) < 1e-5:
+        return f"{value:.3g}"
     digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
     return f"{value:.{min(digits, 6)}f}"
 

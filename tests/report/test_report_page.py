@@ -80,7 +80,7 @@ def test_its_figures_are_those_of_the_rows(page: Page, written: Written) -> None
     estimated = int(((flag == Flag.FAIL) | (flag == Flag.MISSING)).sum())
     heard = int(np.isfinite(written.value).sum())
     assert f"{total:,} in all" in page.text
-    assert f"{estimated:,} ({percent(estimated, total)}) are estimates" in page.text
+    assert f"{estimated:,} are estimates ({percent(estimated, total)})" in page.text
     assert f"{percent(int((flag == Flag.FAIL).sum()), heard)}of what was measured was wrong" in page.text
     assert f"{percent(int((flag == Flag.MISSING).sum()), total)}of all values never came" in page.text
     flags = {row[0]: row[3] for row in page.table("flag", "meaning")}
@@ -215,7 +215,7 @@ def perfect(path: Path, days: int) -> Written:
 def test_a_day_with_nothing_wrong_is_a_short_report(tmp_path: Path) -> None:
     found = read(write_report(perfect(tmp_path / "city", 1).path))
     own(found)
-    assert "72 of them (100 %) are readings as they came" in found.text
+    assert "72 are readings as they came, not changed in any way (100 %)" in found.text
     assert "1 January 2024" in found.text
     assert found.table("flag", "meaning")[0][3:] == ["72", "100 %"]
     assert not [table for table in found.tables if "why" in table[0]]
@@ -364,3 +364,11 @@ def test_who_was_not_judged_while_others_were_is_told_with_those_readings_alone(
     assert f"{again.sum()} readings: sensors that were new" in told
     assert f"S05: {again.sum()} readings" in told
     assert "S06" not in told
+
+
+def test_who_has_left_was_heard_when_any_of_its_variables_was(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=3, days=4, variables=("rh", "temp"))
+    with (written.path / "sensors.csv").open("a") as file:
+        file.write("old,rh,9,0,0,0.1,,,2023-01-01T00:00:00,2023-03-05T00:00:00\n")
+        file.write("old,temp,9,0,0,0.1,,,2023-01-01T00:00:00,2023-01-07T00:00:00\n")
+    assert "old on 5 March 2023" in read(write_report(written.path)).text

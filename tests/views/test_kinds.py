@@ -68,6 +68,7 @@ def test_steps_longer_than_a_day_do_not_end_before_they_are_over(tmp_path: Path)
     weeks = 4 * DAY + (FIRST - 4 * DAY) // (7 * DAY) * 7 * DAY + np.arange(8) * 7 * DAY
     with Look(plain_out(tmp_path / "out", weeks, "7d", "28d")) as look:
         assert network(look).states["sound"] == 2
+        assert {line.cells for line in matrix(look).rows} == {"s" * 8}
 
 
 def test_dates_before_1970(tmp_path: Path) -> None:

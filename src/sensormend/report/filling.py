@@ -35,8 +35,10 @@ def _balance(material: Material) -> Html:
     said = [
         f"There is one value per sensor{', variable' if material.several else ''} and "
         f"{how_often(material.step).removeprefix('every ')}: {counts.rows:,} in all. "
-        f"{read:,} of them ({percent(read, counts.rows)}) are readings as they came, not changed in any way; ",
-        f"{counts.estimated:,} ({percent(counts.estimated, counts.rows)}) are estimates, for the causes below.",
+        f"{counted(read, 'is a reading as it', 'are readings as they')} came, not changed in any way "
+        f"({percent(read, counts.rows)}); "
+        f"{counted(counts.estimated, 'is an estimate', 'are estimates')} ({percent(counts.estimated, counts.rows)})"
+        f"{', for the causes below' if counts.estimated else ''}.",
     ]
     suspect = counts.flags[Flag.SUSPECT]
     if suspect:

@@ -145,9 +145,9 @@ def _unjudged(material: Material) -> list[Html]:
         runs = _runs(sorted(everybody))
         readings = sum(dates[day][0] for day in everybody)
         parts += _limit(
-            "Dates on which nobody was judged.",
+            "Dates on which most readings were not judged.",
             f"{counted(readings, 'reading')} of {counted(len(everybody), 'day')}, where the network was not known yet "
-            "or people had said to leave it alone, were taken as they came: faults in them were not looked for.",
+            "or people had said to leave it alone, taken as they came: faults were not looked for.",
             [span(first * DAY, last * DAY + DAY) for first, last in runs[:MOST]],
             len(runs) - MOST,
         )
@@ -195,8 +195,8 @@ def _suspect(material: Material) -> list[Html]:
     many = material.counts.flags[Flag.SUSPECT]
     return _limit(
         "Fine differences on doubtful days.",
-        f"{counted(many, 'reading')} ({percent(many, material.counts.rows)}) have flag 3: doubtful, but not so much "
-        "that they were replaced. Leave them out where a wrong value would matter.",
+        f"{counted(many, 'reading')} ({percent(many, material.counts.rows)}) with flag 3: doubtful, but not enough to "
+        "be replaced. Leave them out where a wrong value would matter.",
     ) if many else []  # fmt: skip
 
 

@@ -111,7 +111,10 @@ class Material:
     def gone(self) -> list[tuple[str, int]]:
         """Return sensors that have no values at the end any more, and when they were last heard; the latest first."""
         here = {sensor for sensor, _ in self.now}
-        heard = {entry.sensor: entry.last for entry in self.look.summaries if entry.sensor not in here and entry.last}
+        heard: dict[str, int] = {}
+        for entry in self.look.summaries:
+            if entry.sensor not in here and entry.last is not None:
+                heard[entry.sensor] = max(entry.last, heard.get(entry.sensor, entry.last))
         return sorted(heard.items(), key=lambda one: (-one[1], one[0]))
 
     def open_fault(self, one: Standing) -> FaultInterval | None:

@@ -69,10 +69,14 @@ def span(start: int, end: int) -> str:
     '1 to 3 March 2024'
     >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 5 * 3_600_000_000)
     '1 March 2024, 00:00 to 05:00'
+    >>> span(1_709_251_200_000_000 + 3_600_000_000, 1_709_251_200_000_000 + DAY)
+    '1 March 2024, 01:00 to 24:00'
     """
     if start % DAY or end % DAY:
         same = start // DAY == (end - 1) // DAY
-        return f"{moment(start)} to {moment(end)[-5:] if same else moment(end)}"
+        # The end of a day is not its beginning.
+        clock = moment(end)[-5:] if end % DAY else "24:00"
+        return f"{moment(start)} to {clock if same else moment(end)}"
     last = end - DAY
     if last <= start:
         return date(start)
@@ -113,11 +117,14 @@ def spread(value: float) -> str:
     --------
     >>> spread(1.2345), spread(0.0123), spread(1234.5)
     ('1.2', '0.012', '1234')
+    >>> spread(7.5e-9)
+    '7.5e-09'
     """
     if not math.isfinite(value) or not value:
         return "0" if value == 0 else "unknown"
-    digits = max(0, 1 - math.floor(math.log10(abs(value))))
-    return f"{value:.{min(digits, 8)}f}"
+    if abs(value) < 1e-5:
+        return f"{value:.2g}"
+    return f"{value:.{max(0, 1 - math.floor(math.log10(abs(value))))}f}"
 
 
 def counted(count: int, one: str, many: str = "") -> str:

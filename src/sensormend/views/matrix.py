@@ -109,7 +109,8 @@ def matrix(
     first, last = _dates(span, start, end) if span else (0, -1)
     if last < first:
         return Matrix(str(np.datetime64(first, "D")), 1, 0, 0, LETTERS, 0, offset, None, [])
-    days = -(-(last - first + 1) // MOST_CELLS)
+    # Nor shorter than a slot: the days between two values would look as if the sensor had left.
+    days = max(-(-(last - first + 1) // MOST_CELLS), -(-look.step // DAY))
     names, codes = look.digest.states(first, last, days)
     provisional = 0
     if look.provisional is not None and days == 1:
