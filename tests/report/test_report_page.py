@@ -333,18 +333,6 @@ def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: P
     assert "S01 was stuck." in found.table("sensor", "faulty for")[0][5]
 
 
-def test_what_an_alert_was_given_for_is_told(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city")
-    begin, end = FIRST + 12 * DAY, FIRST + 14 * DAY
-    write_csv(written.path / "faults.csv", FAULTS_HEADER, [("S05", "", begin, end, "offset", 1.7, "S05 read 3 above.")])
-    (written.path / "state").mkdir()
-    health = {"sensor": "S05", "variable": "", "state": "faulty", "reason": "offset", "since": begin, "heard": end}
-    write_json(written.path / "state" / "alerts.json", {"sensors": [health]})
-    rows = read(write_report(written.path)).table("sensor", "since", "reason", "how sure")
-    assert [row[:4] for row in rows] == [["S05", "13 January 2024", "offset", "likely"]]
-    assert rows[0][4].startswith("S05 read 3 above.")
-
-
 def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> None:
     written = small_out(tmp_path / "city", days=60, slots=1)
     found = read(write_report(written.path))

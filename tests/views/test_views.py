@@ -1,4 +1,5 @@
 import math
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from outs import FIRST, Written, big_out, small_out
 from sensormend.errors import InputError
 from sensormend.flags import REASONS, Flag
-from sensormend.io.metadata import time_of
+from sensormend.io.metadata import FAULTS_HEADER, time_of, write_csv, write_json
+from sensormend.live.deliveries import Health
 from sensormend.places import Position
 from sensormend.readings import DAY, HOUR, SECOND
 from sensormend.views.atlas import atlas, moment
@@ -275,3 +277,32 @@ def test_a_flag_is_explained_once_it_is_final(look: Look) -> None:
     assert "stands still" in told.text
     with pytest.raises(InputError, match="not"):
         explanation(look, "S01", FIRST + 24 * DAY, "temp")
+
+
+@pytest.mark.parametrize(
+    ("alert", "fault", "state", "since"),
+    [
+        (None, ("stuck", 20, 24), "faulty", 20),
+        (None, ("stuck", 20, 22), "sound", None),
+        ("faulty", ("stuck", 20, 22), "sound", None),
+        ("well", ("stuck", 23, 24), "faulty", 23),
+        ("silent", None, "silent", 19),
+        ("silent", ("silent", 20, 24), "silent", 20),
+        ("well", ("silent", 20, 24), "sound", None),
+        (None, ("silent", 20, 24), "silent", 20),
+        (None, ("spike", 23, 24), "sound", None),
+    ],
+)
+def test_how_a_sensor_is_now(
+    tmp_path: Path, alert: str | None, fault: tuple[str, int, int] | None, state: str, since: int | None
+) -> None:
+    out = small_out(tmp_path / "out", sensors=6, days=24).path
+    lines = [("S05", "", FIRST + fault[1] * DAY, FIRST + fault[2] * DAY, fault[0], 2.0, "")] if fault else []
+    write_csv(out / "faults.csv", FAULTS_HEADER, lines)
+    if alert is not None:
+        (out / "state").mkdir()
+        told = Health("S05", "", alert, "stuck" if alert == "faulty" else "", FIRST + 19 * DAY, FIRST + 19 * DAY)
+        write_json(out / "state" / "alerts.json", {"sensors": [asdict(told)]})
+    with Look(out) as look:
+        found = sensor(look, "S05")
+    assert (found.state, found.since) == (state, None if since is None else utc(FIRST + since * DAY))

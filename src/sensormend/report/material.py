@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from sensormend.errors import InputError
 from sensormend.io.metadata import FaultInterval
-from sensormend.readings import DAY
 from sensormend.report.counting import Counts, count
 from sensormend.report.words import counted
 from sensormend.views.digest import Name
@@ -99,14 +98,8 @@ class Material:
 
     def wrong_now(self) -> list[Standing]:
         """Return who is faulty or silent, the worst and longest first."""
-        found = [
-            one for one in self.now.values() if one.state == "silent" or (one.state == "faulty" and self._still(one))
-        ]
+        found = [one for one in self.now.values() if one.state in ("faulty", "silent")]
         return sorted(found, key=lambda one: (RANKS.index(one.state), one.since or 0, one.sensor, one.variable))
-
-    def _still(self, one: Standing) -> bool:
-        """Say whether a fault goes on; one that was over in the course of the last day does not."""
-        return one.since is not None or self.open_fault(one) is not None
 
     def gone(self) -> list[tuple[str, int]]:
         """Return sensors that have no values at the end any more, and when they were last heard; the latest first."""
@@ -118,17 +111,9 @@ class Material:
         return sorted(heard.items(), key=lambda one: (-one[1], one[0]))
 
     def open_fault(self, one: Standing) -> FaultInterval | None:
-        """Return the fault that goes on at a channel; a silence of all its variables has no variable.
-
-        An alert stays until the sensor was well for some days: then it is the fault that it was given for.
-        """
+        """Return the fault that goes on at a channel; a silence of all its variables has no variable."""
         names = ((one.sensor, one.variable), (one.sensor, ""))
-        found = next((self.open[name] for name in names if name in self.open), None)
-        if found is None and one.since is not None:
-            told = [fault for fault in self.look.faults if (fault.sensor, fault.variable) in names]
-            told = [fault for fault in told if fault.end > one.since and fault.reason != "spike"]
-            found = max(told, key=lambda fault: fault.end, default=None)
-        return found
+        return next((self.open[name] for name in names if name in self.open), None)
 
 
 def gathered(look: Look, done: Callable[[float], None] | None = None) -> Material:
@@ -173,11 +158,8 @@ def gathered(look: Look, done: Callable[[float], None] | None = None) -> Materia
 
 
 def _open(look: Look, end: int) -> dict[Name, FaultInterval]:
-    """Return the faults that go on; where the last readings of a channel are missing, the fault until then."""
-    last = min(look.period or DAY, DAY)
-    latest = [fault for fault in look.faults if fault.end > end - last and fault.reason != "spike"]
-    latest.sort(key=lambda fault: (going_on(fault, end), fault.end))
-    return {(fault.sensor, fault.variable): fault for fault in latest}
+    """Return the faults that go on."""
+    return {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, end)}
 
 
 def _troubles(look: Look) -> tuple[Trouble, ...]:

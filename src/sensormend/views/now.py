@@ -1,4 +1,4 @@
-"""How every sensor is now: as the alerts of a watch see it, else by the faults that go on and by its last day."""
+"""How every sensor is now: by the faults that go on and by its last day; who is silent, a watch knows sooner."""
 
 from __future__ import annotations
 
@@ -59,8 +59,13 @@ def standings(look: Look) -> dict[Name, Standing]:
             state = "sound"
         if fault is not None and state != NOTHING:
             state, reason, since = "silent" if fault.reason == "silent" else "faulty", fault.reason, fault.start
-        if told is not None and told.state in RANKS:
-            state, reason, since = told.state, told.reason, told.since
+        # A watch knows who is silent before the period is over. Who was faulty stays so to its alerts for some days
+        # more; a page that says so beside readings that are sound would contradict itself.
+        if told is not None and told.state == "silent":
+            since = since if state == "silent" else told.since
+            state, reason = "silent", "silent"
+        elif told is not None and state == "silent":
+            state, reason, since = "sound", "", None
         times = (entry.last, told.heard if told else None, lately.get(name))
         heard = max((time for time in times if time is not None), default=None)
         found[name] = Standing(*name, state, reason, since, heard)

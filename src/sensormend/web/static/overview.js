@@ -58,7 +58,7 @@ export async function show(root, params, context) {
 
   async function attention() {
     const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: FIRST });
-    const more = page.total < FIRST ? await unjudged(page.items) : [];
+    const more = page.total < FIRST ? await silentToday(page.items) : [];
     // The same list stays, and with it the focus of whoever is in it.
     const key = JSON.stringify([page.total, page.items, more]);
     if (key === listed) return;
@@ -77,14 +77,14 @@ export async function show(root, params, context) {
     );
   }
 
-  /** Sensors that an alert still calls faulty or silent, while no fault of theirs lasts: nobody could judge them since. */
-  async function unjudged(faults) {
+  /** Sensors that a watch finds silent today: no fault tells of them before the day is over. */
+  async function silentToday(faults) {
     const known = new Set(faults.map((fault) => JSON.stringify([fault.sensor, fault.variable])));
-    const { items } = await context.get("sensors", { sort: "trouble", limit: FIRST });
-    const left = items.filter((one) => ["faulty", "silent"].includes(one.state) && !known.has(JSON.stringify([one.sensor, one.variable])));
+    const { items } = await context.get("sensors", { state: "silent", limit: FIRST });
+    const left = items.filter((one) => !known.has(JSON.stringify([one.sensor, one.variable])));
     return Promise.all(left.slice(0, FIRST - faults.length).map(async ({ sensor, variable }) => {
-      const { state, reason, since, sentence: words } = await context.get("sensor", { sensor, variable });
-      return { sensor, variable, reason: reason || state, from: since, sentence: words };
+      const { reason, since, sentence: words } = await context.get("sensor", { sensor, variable });
+      return { sensor, variable, reason, from: since, sentence: words };
     }));
   }
 
