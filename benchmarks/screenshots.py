@@ -36,6 +36,17 @@ from browser import DESK, PHONE, Browser, running_chromium
 DAYS, HOURS = 90, 14
 SENSORS, SEED = 50, 0
 
+CHOSEN = {
+    "overview": ("overview-wide-light", 1165),
+    "map": ("map-wide-light", 860),
+    "sensor": ("sensor-wide-light", 1255),
+    "faults": ("faults-wide-light", 860),
+    "live": ("live-wide-dark", 1010),
+    "phone": ("overview-phone-dark", 1500),
+    "report": ("report-wide-light", 1500),
+}
+"""Which of them are in docs/, and how much of each from its top."""
+
 Show = Callable[[Browser, str, Path], str]
 """Shows a view, given the server's address and the OUT; returns what to take a picture of, "" for the whole page."""
 
@@ -81,6 +92,7 @@ def main() -> None:
     told.add_argument("--days", type=int, default=DAYS, help="that come before")
     told.add_argument("--scale", type=float, default=1.0, help="pixels of the picture for one of the page")
     told.add_argument("--only", default="", help="views whose names have this in them")
+    told.add_argument("--docs", type=Path, help="a folder for those that the documentation shows, docs")
     said = told.parse_args()
     said.folder.mkdir(parents=True, exist_ok=True)
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
@@ -98,6 +110,19 @@ def main() -> None:
             for picture in pictures(browser, said.folder / "report"):
                 browser.open(page.absolute().as_uri())
                 take(browser, picture, "", said.scale)
+    if said.docs:
+        for name, (chosen, height) in CHOSEN.items():
+            choose(said.folder / f"{chosen}.png", said.docs / f"dashboard-{name}.png", round(height * said.scale))
+
+
+def choose(picture: Path, path: Path, height: int) -> None:
+    """Write the upper part of a picture, in as many colours as it needs to look the same."""
+    from PIL import Image
+
+    with Image.open(picture) as whole:
+        part = whole.convert("RGB").crop((0, 0, whole.width, min(height, whole.height)))
+    part.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(path)
 
 
 def pictures(browser: Browser, path: Path) -> Iterator[Path]:
