@@ -38,16 +38,22 @@ MOST_LINES = 50_000
 
 State = Literal["", "sound", "suspect", "faulty", "silent", "not evaluated", "nothing"]
 Words = Annotated[str, Query(max_length=200)]
-Name = Annotated[str, Query(min_length=1, max_length=500, description="The name of a sensor, exactly.")]
+Name = Annotated[str, Query(alias="sensor", min_length=1, max_length=500, description="The name of a sensor, exactly.")]
 Variable = Annotated[
     str | None, Query(max_length=200, description="What is measured; where it is left out, all or the first one.")
 ]
-_TIMES: list[Any] = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
-_WRITTEN = "ISO 8601, UTC where no zone is said; a date alone is its beginning."
-Time = Annotated[
-    str | None,
-    Query(max_length=40, description=_WRITTEN, json_schema_extra={"anyOf": [*_TIMES, {"type": "null"}]}),
-]
+
+
+def _when(alias: str | None = None) -> Any:
+    """Describe a time; one description for each, since FastAPI does not join several everywhere."""
+    forms: Any = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
+    told = "ISO 8601, UTC where no zone is said; a date alone is its beginning."
+    return Query(alias=alias, max_length=40, description=told, json_schema_extra={"anyOf": forms})
+
+
+Time = Annotated[str | None, _when()]
+From = Annotated[str | None, _when("from")]
+To = Annotated[str | None, _when("to")]
 Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Where the page begins.")]
 
 
@@ -57,8 +63,8 @@ def _filters(
     reason: Words = "",
     variable: Variable = None,
     state: repairs.Which = "all",
-    start: Annotated[Time, Query(alias="from")] = None,
-    end: Annotated[Time, Query(alias="to")] = None,
+    start: From = None,
+    end: To = None,
     sort: repairs.Order = "from",
     order: Literal["asc", "desc"] = "desc",
 ) -> dict[str, Any]:
@@ -92,8 +98,8 @@ def routes(look: Look) -> APIRouter:
     @api.get("/matrix", **described(Matrix))
     async def get_matrix(
         variable: Variable = None,
-        start: Annotated[Time, Query(alias="from")] = None,
-        end: Annotated[Time, Query(alias="to")] = None,
+        start: From = None,
+        end: To = None,
         sort: Literal["trouble", "name"] = "trouble",
         search: Words = "",
         state: State = "",
@@ -132,16 +138,16 @@ def routes(look: Look) -> APIRouter:
         )
 
     @api.get("/sensor", **described(SensorView))
-    def get_sensor(name: Annotated[Name, Query(alias="sensor")], variable: Variable = None) -> Response:
+    def get_sensor(name: Name, variable: Variable = None) -> Response:
         """Return one sensor: how it is, and its figures."""
         return _json(sensor(look, name, variable))
 
     @api.get("/series", **described(Series))
     async def get_series(
-        name: Annotated[Name, Query(alias="sensor")],
+        name: Name,
         variable: Variable = None,
-        start: Annotated[Time, Query(alias="from")] = None,
-        end: Annotated[Time, Query(alias="to")] = None,
+        start: From = None,
+        end: To = None,
         points: Annotated[int, Query(ge=2, le=10_000)] = 2000,
     ) -> Response:
         """Return one sensor over time; the last 30 days by default, 400 days at most."""
@@ -149,17 +155,15 @@ def routes(look: Look) -> APIRouter:
         return await in_turn(lambda: series(look, name, variable, begin, stop, points))
 
     @api.get("/neighbours", **described(Neighbours))
-    async def get_neighbours(
-        name: Annotated[Name, Query(alias="sensor")], variable: Variable = None, at: Time = None
-    ) -> Response:
+    async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:
         """Return the sensors that are most like one, by the days before a time."""
         end = _time("at", at)
         return await in_turn(lambda: neighbours(look, name, variable, end))
 
     @api.get("/explain", **described(Explanation))
     async def get_explanation(
-        name: Annotated[Name, Query(alias="sensor")],
-        time: Annotated[str, Query(max_length=40, description=_WRITTEN, json_schema_extra={"anyOf": _TIMES})],
+        name: Name,
+        time: Annotated[str, _when()],
         variable: Variable = None,
     ) -> Response:
         """Say why the reading of a sensor at a time has its flag."""
