@@ -1,5 +1,6 @@
 """`sensormend report` as a person types it, and what it says of a network that is alive."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,8 @@ def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytes
         (["report", "city", "--to", "nowhere/x.html"], 1, "cannot write"),
         (["report", "city", "--to", "empty"], 2, "is a folder"),
         (["report", "city", "--to", "city/faults.csv"], 2, "part of what is reported on"),
+        (["report", "city", "--to", "readings.csv"], 2, "readings.csv is there, and is no HTML page"),
+        (["report", "city", "--to", "pipe"], 2, "pipe is there, and is no HTML page"),
         (["report", "city", "--colour"], 2, "colour"),
     ],
 )
@@ -45,12 +48,26 @@ def test_what_goes_wrong_is_one_line(
     monkeypatch.chdir(tmp_path)
     small_out(tmp_path / "city", days=3)
     (tmp_path / "empty").mkdir()
+    (tmp_path / "readings.csv").write_text("sensor,time,value\n")
+    os.mkfifo(tmp_path / "pipe")
     assert main(words) == code
     said = capsys.readouterr()
     assert not said.out
     assert says in said.err
     assert said.err.count("\n") == 1
     assert not (tmp_path / "city" / "report.html").exists()
+    assert (tmp_path / "readings.csv").read_text() == "sensor,time,value\n"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_page_that_is_there_is_replaced_whatever_its_name_and_a_link_stays_one(tmp_path: Path) -> None:
+    out = small_out(tmp_path / "city", days=3).path
+    (tmp_path / "page").write_text("<!DOCTYPE html>\n")
+    (tmp_path / "link.html").symlink_to("page")
+    for name in ("page", "link.html"):
+        assert main(["report", str(out), "--to", str(tmp_path / name)]) == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert page_of((tmp_path / "page").read_text(encoding="utf-8")).text
 
 
 def kept_level(path: Path, *, after: float) -> Path:

@@ -35,6 +35,9 @@ SECTIONS: tuple[tuple[str, str, Callable[[Material], Html | None]], ...] = (
 )
 """In the order in which a reader wants them."""
 
+DOCTYPE = "<!doctype html>"
+PAGES = (".html", ".htm")
+
 
 def write_report(
     out: str | os.PathLike[str],
@@ -50,8 +53,8 @@ def write_report(
     out
         What `clean` or `watch` wrote: a folder, or a single file.
     to
-        The file to write; `report.html` in OUT, or in the `.meta` folder beside a single file, by default. One that
-        is there is replaced.
+        The file to write; `report.html` in OUT, or in the `.meta` folder beside a single file, by default. A page that
+        is there is replaced, any other file is not.
     done
         Is told how much is done, from 0 to 1.
 
@@ -66,13 +69,32 @@ def write_report(
     if target.is_dir():
         raise ConfigError(f"{target} is a folder: name a file to write, like {target / 'report.html'}")
     place, ours = target.resolve(), {beside.resolve(), Path(out).resolve()}
-    if place in ours or (not ours.isdisjoint(place.parents) and place.suffix.lower() not in (".html", ".htm")):
+    if place in ours or (not ours.isdisjoint(place.parents) and place.suffix.lower() not in PAGES):
         raise ConfigError(f"{target} is part of what is reported on: name another file, like report.html")
+    if not _replaceable(place):
+        raise ConfigError(f"{target} is there, and is no HTML page: name another file, like report.html")
     with Look(out) as look:
         text = page(gathered(look, done))
-    with write_beside(target) as file:
+    # A link stays one.
+    with write_beside(place) as file:
         file.write(text)
     return target
+
+
+def _replaceable(target: Path) -> bool:
+    """Say whether nothing is lost but a page, which can be made again: READINGS are typed by mistake, too."""
+    if not target.exists():
+        return True
+    # A pipe or a device would become a file.
+    if not target.is_file():
+        return False
+    if target.suffix.lower() in PAGES:
+        return True
+    try:
+        with target.open("rb") as file:
+            return file.read(len(DOCTYPE)).lower() in (b"", DOCTYPE.encode())
+    except OSError:
+        return False
 
 
 def page(material: Material) -> str:
@@ -89,4 +111,4 @@ def page(material: Material) -> str:
         tag("style", Html(STYLE)),
     )
     body = tag("body", head, tag("main", *(part for _, _, part in parts)), made)
-    return f"<!doctype html>\n{tag('html', head_of_page, joined([body]), lang='en')}\n"
+    return f"{DOCTYPE}\n{tag('html', head_of_page, joined([body]), lang='en')}\n"
