@@ -59,9 +59,12 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     path, text, whole = _text(path, shown, spool)
     ends = _BREAK.split(text)
     lines = ends if whole else ends[:-1]
-    delimiter, fields = _delimiter(lines)
-    skip, names = _header(lines, delimiter, fields)
-    told = _rows(lines[skip:], delimiter)
+    try:
+        delimiter, fields = _delimiter(lines)
+        skip, names = _header(lines, delimiter, fields)
+        told = _rows(lines[skip:], delimiter)
+    except csv.Error as error:
+        raise InputError(f"{shown}: this is no table of readings: {error}") from None
     rows = [row for row in told if len(row) == len(names)]
     if told and not rows:
         raise InputError(
