@@ -46,6 +46,9 @@ STOPPED = {
 }
 """What became of a command's work when somebody pressed Ctrl-C."""
 
+PLACE = r"on|off|(\S*:)?\d+|(localhost|\d+(\.\d+){3}|\[[\da-fA-F:.]+\])(:\S*)?"
+"""What follows `--serve` and belongs to it: a place, or what was meant to be one, so that it is said what is wrong."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
@@ -103,7 +106,7 @@ def _as_parsed(typed: Sequence[str]) -> list[str]:
     words: list[str] = []
     for word, following in zip(typed, [*typed[1:], ""], strict=True):
         words.append(STDIN if word == "-" else word)
-        if word == "--serve" and not re.fullmatch(r"on|off|(\S*:)?\d+", following):
+        if word == "--serve" and not re.fullmatch(PLACE, following):
             words.append("on")
     return words
 

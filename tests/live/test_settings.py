@@ -269,6 +269,7 @@ def test_paths_are_meant_from_where_the_file_lies(tmp_path: Path) -> None:
         ("log = 'loud'", "log is text or json"),
         ("metrics = 'everywhere'", "metrics is a host and a port"),
         ("metrics = 70000", "metrics is a host and a port"),
+        ("serve = 'everywhere'", "serve is a host and a port like 127.0.0.1:8464, or off"),
         ("backlog = 'much'", "backlog is a size"),
         ("compact = 'yes'", "compact is true or false"),
         ("speed = 10", "speed is for a replay"),

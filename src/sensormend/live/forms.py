@@ -117,7 +117,7 @@ def size(key: str, given: Any) -> int:
     return round(float(found[1]) * unit)
 
 
-def listener(key: str, given: Any) -> tuple[str, int] | None:
+def listener(key: str, given: Any, usual: str = f"{LOOPBACK}:9464") -> tuple[str, int] | None:
     """Take a host and a port, a port alone, or `off`.
 
     Examples
@@ -130,7 +130,7 @@ def listener(key: str, given: Any) -> tuple[str, int] | None:
     text = str(given).strip()
     found = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]*):)?(\d{1,5})", text)
     if isinstance(given, bool) or not found or int(found[2]) > 65535:
-        raise ConfigError(f"{key} is a host and a port like 127.0.0.1:9464, or off; got {_of(given)}")
+        raise ConfigError(f"{key} is a host and a port like {usual}, or off; got {_of(given)}")
     return (found[1] or LOOPBACK).strip("[]"), int(found[2])
 
 
@@ -142,7 +142,7 @@ def dashboard(key: str, given: Any) -> tuple[str, int] | None:
     >>> dashboard("serve", "on"), dashboard("serve", "0.0.0.0:80"), dashboard("serve", "off")
     (('127.0.0.1', 8464), ('0.0.0.0', 80), None)
     """
-    return (HOST, PORT) if given == "on" or given is True else listener(key, given)
+    return (HOST, PORT) if given == "on" or given is True else listener(key, given, f"{HOST}:{PORT}")
 
 
 def choice(*known: str) -> Callable[[str, Any], str]:
