@@ -41,6 +41,7 @@ def listening(address: str) -> Iterator[socket.socket]:
             assert part, heard
             heard += part
         assert b"text/event-stream" in heard
+        assert b"x-accel-buffering: no" in heard, "a proxy would keep them until there are many"
         assert b"content-encoding" not in heard.lower(), "news wait for nobody, so they are not packed"
         yield line
 
@@ -208,6 +209,11 @@ def test_a_port_that_is_taken_is_one_line(city_out: Path) -> None:
         for host, port in (("127.0.0.1", server.port), ("no.such.host.invalid", 0), ("127.0.0.1", 99_999)):
             with pytest.raises(ConfigError, match="the dashboard cannot be shown at"):
                 Server(city_out, host, port)
+        with pytest.raises(ConfigError, match=r"in use; choose another port$"):
+            Server(city_out, port=server.port)
+    # A block of documentation: no machine has it.
+    with pytest.raises(ConfigError, match=r"at 192\.0\.2\.1:0: .*; choose another address$"):
+        Server(city_out, "192.0.2.1", 0, "a-token-of-our-own")
 
 
 def test_an_out_that_is_none_is_one_line(tmp_path: Path) -> None:
@@ -218,7 +224,10 @@ def test_an_out_that_is_none_is_one_line(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "sensormend.web.wire", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with Server(city_out, port=0) as server, pytest.raises(SensormendError, match=r"pip install 'sensormend\[web\]'"):
+    with (
+        Server(city_out, port=0) as server,
+        pytest.raises(SensormendError, match=r"uvicorn: pip install 'sensormend\[web\]'"),
+    ):
         server.start()
 
 

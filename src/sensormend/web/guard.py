@@ -49,7 +49,9 @@ FIXED = {
 def fixed_headers(path: str = "/api") -> dict[str, str]:
     """Return what every answer to a path says to the browser."""
     caching = "no-cache" if path.startswith("/static/") else "no-store"
-    return {**FIXED, "cache-control": caching}
+    # nginx keeps an answer until it has some kilobytes of it, unless it is told: news would come hours late.
+    passing = {"x-accel-buffering": "no"} if path == EVENTS else {}
+    return {**FIXED, **passing, "cache-control": caching}
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:

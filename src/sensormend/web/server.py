@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import socket
@@ -107,8 +108,8 @@ class Server(Closing):
 
         try:
             from sensormend.web.wire import Wire
-        except ImportError as error:
-            raise SensormendError(f"the dashboard needs {error.name}: pip install 'sensormend[web]'") from None
+        except ImportError:
+            raise SensormendError("the dashboard needs fastapi and uvicorn: pip install 'sensormend[web]'") from None
         self._look = Look(self._out)
         app = application(self._look, token=self._token)
         self._wire = Wire(app, app.state.streams)
@@ -161,7 +162,7 @@ def _listening(host: str, port: int, token: str | None) -> socket.socket:
         raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {told}; choose another place") from None
     if token is None and not _only_here(str(place[0])):
         raise ConfigError(
-            f"{host} can be reached from elsewhere, so the dashboard needs a token there: "
+            f"{host or place[0]} can be reached from elsewhere, so the dashboard needs a token there: "
             "openssl rand -hex 24 > token, and --token-file token (of watch: --serve-token-file), or SENSORMEND_TOKEN"
         )
     made = socket.socket(family, kind, protocol)
@@ -174,7 +175,8 @@ def _listening(host: str, port: int, token: str | None) -> socket.socket:
     except (OSError, OverflowError) as error:
         made.close()
         told = getattr(error, "strerror", None) or error
-        raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {told}; choose another --port") from None
+        what = "address" if getattr(error, "errno", None) == errno.EADDRNOTAVAIL else "port"
+        raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {told}; choose another {what}") from None
     return made
 
 
