@@ -73,7 +73,7 @@ def without_address(said: str) -> str:
 def test_the_demo_ends_by_itself_after_so_many_seconds(tmp_path: Path) -> None:
     ended = run("demo", "--sensors", "8", "--seconds", "1.5", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "1.5 seconds of temperature" in ended.stdout
+    assert "temperature for 1.5 seconds" in ended.stdout
     assert "put in" in ended.stdout or "It ended after" in ended.stdout
     assert "Traceback" not in ended.stderr
 
@@ -86,7 +86,7 @@ def test_where_nobody_can_press_ctrl_c_the_demo_ends_by_itself(
     # What a build server sets so that logs have colours makes no terminal of a pipe.
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(["demo", "--sensors", "8", "--pace", "20", "--out", str(tmp_path / "demo")]) == 0
-    assert "seconds of temperature" in capsys.readouterr().out
+    assert "temperature for" in capsys.readouterr().out
     dates = sorted(path.name for path in (tmp_path / "demo" / "data").glob("date=*"))
     assert 11 <= len(dates) <= 15, "after the first days an hour takes a twentieth of a second"
 
@@ -145,6 +145,8 @@ def test_the_demo_never_touches_a_folder_that_is_not_its_own(tmp_path: Path) -> 
         (["demo", "--nonsense"], 2, "nonsense"),
         (["demo", "--climate", "mars"], 2, "mars"),
         (["demo", "--sensors", "0"], 2, "at least one sensor"),
+        (["watch", "incoming", "o", "--serve", "localhost"], 2, "serve is a host and a port like 127.0.0.1:8464"),
+        (["watch", "--serve", "127.0.0.1:http", "incoming", "o"], 2, "got '127.0.0.1:http'"),
         (["mend"], 2, "mend"),
         (["bench", "faults", "--cases", "gremlins"], 2, "gremlins"),
         (["bench", "faults", "--methods", "Magic"], 2, "Magic"),

@@ -111,8 +111,8 @@ def demo(
     # Alerts are on the screen; nobody wants them twice.
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
     with _stoppable(service), served(out, port) as window:
-        lasting = f"{days} days" if days else f"{seconds:g} seconds" if seconds else "day after day"
-        told = f"{sensors} sensors of a simulated city, {lasting} of {city.quantity}"
+        lasting = f"for {days} days" if days else f"for {seconds:g} seconds" if seconds else "day after day"
+        told = f"{sensors} sensors of a simulated city, {city.quantity} {lasting}"
         page.print(f"{told}; nobody tells sensormend what breaks.", soft_wrap=True)
         page.print(window.said + ("" if days or seconds else " (Ctrl-C ends it)"), soft_wrap=True, markup=False)
         sys.stdout.flush()
