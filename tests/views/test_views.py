@@ -45,6 +45,14 @@ def test_the_network_in_one_line(look: Look) -> None:
     assert found.places
 
 
+def test_an_out_that_is_taken_away_is_said_to_be(tmp_path: Path) -> None:
+    small_out(tmp_path / "city", sensors=3, days=4)
+    with Look(tmp_path / "city") as look:
+        assert network(look).sensors == 3
+        (tmp_path / "city").rename(tmp_path / "elsewhere")
+        assert network(look).sentence == "city is not there any more."
+
+
 def test_the_share_that_was_filled_is_that_of_the_rows(look: Look, written: Written) -> None:
     found = network(look)
     estimated = np.isin(written.flag, (Flag.FAIL, Flag.MISSING)).mean()

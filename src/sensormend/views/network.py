@@ -89,7 +89,9 @@ def network(look: Look) -> Network:
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
     return Network(
         name=look.name,
-        sentence=_sentence(states, gone, filled, days),
+        sentence=_sentence(states, gone, filled, days)
+        if look.folder.is_dir()
+        else f"{look.name} is not there any more.",
         sensors=sum(states.values()),
         states=states,
         filled=filled,
