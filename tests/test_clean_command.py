@@ -57,6 +57,7 @@ def test_a_summary_says_what_was_found_and_what_to_type_next(
     told = capsys.readouterr().out
     assert words[2] in told
     assert "flag 4" in told
+    assert "sensormend serve mended; as one file: sensormend report mended" in said
 
 
 def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> None:

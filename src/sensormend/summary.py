@@ -64,7 +64,9 @@ def summary(report: Report) -> RenderableType:
                 f"{longest.reason} {iso(longest.start)[:10]}",
             )
         parts += ["", "[bold]The worst of them[/]", table]
-    parts += ["", _next(report, found)]
+    out = escape(shlex.quote(str(report.out)))
+    parts += ["", _next(report, found, out)]
+    parts.append(f"Look at it: [bold]sensormend serve {out}[/]; as one file: [bold]sensormend report {out}[/]")
     return Group(*parts)
 
 
@@ -78,8 +80,7 @@ def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[Fault
     return [(key, by_channel[key]) for key in sorted(length, key=lambda key: (-length[key], key))[:WORST]]
 
 
-def _next(report: Report, found: list[tuple[tuple[str, str], list[FaultInterval]]]) -> str:
-    out = escape(shlex.quote(str(report.out)))
+def _next(report: Report, found: list[tuple[tuple[str, str], list[FaultInterval]]], out: str) -> str:
     if not found:
         heard = report.flags[Flag.MISSING] < sum(report.flags.values())
         return f"{'Nothing wrong was found' if heard else 'There is no number at all'}. The rows are in [bold]{out}[/]."
