@@ -1,6 +1,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from given import Given, hourly, settings, watched
 from outs import FIRST, small_out
 from sensormend.errors import InputError
 from sensormend.files import is_locked, locked
+from sensormend.io.arrow import read_arrow
 from sensormend.io.export import export
 from sensormend.io.metadata import write_json
 from sensormend.live.arrivals import Arrived, clock
@@ -52,16 +54,21 @@ def part_of(days: float, sensors: int = 6) -> list[Readings]:
 
 
 class Halting(Given):
-    """Readings after which somebody stops the service: nothing is closed."""
+    """Readings after which somebody stops the service, when it has shown them: nothing is closed."""
 
     def __init__(self, parts: list[Readings], service: list[Service]) -> None:
         super().__init__(parts, live=True)
-        self._service = service
+        self._service, self._last = service, int(parts[-1].time.max()) // HOUR * HOUR
+        self._patience = monotonic() + 30
 
     def read(self, wait: float) -> Arrived:
         arrived = super().read(wait)
         if arrived is None:
-            self._service[0].stop()
+            shown = self._service[0].out / "state" / "provisional.arrow"
+            # An hour is shown when it is over, which the last one is not.
+            if monotonic() > self._patience or read_arrow(shown)[0].time.max() >= self._last - HOUR:
+                self._service[0].stop()
+            sleep(0.02)
             return Arrived(NOTHING, clock())
         return arrived
 
