@@ -30,6 +30,7 @@ from sensormend.live.service import Service
 from sensormend.live.settings import Settings
 from sensormend.options import Options
 from sensormend.readings import DAY, HOUR
+from sensormend.report.page import write_report
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from browser import Browser, running_chromium
@@ -72,6 +73,7 @@ def main() -> None:
         large = big_out(Path(folder) / "large", sensors=said.sensors, days=said.days, slots=said.slots)
         print(f"\na large archive: {said.sensors:,} sensors, {said.days} days of {said.slots} slots; milliseconds")
         matrix(browser, large, said.sensors)
+        report(large)
 
 
 def small(browser: Browser, out: Path, rounds: int, requests: int) -> None:
@@ -82,6 +84,7 @@ def small(browser: Browser, out: Path, rounds: int, requests: int) -> None:
     print(f"the demo's data: 50 sensors, {FIRST_DAYS} days; milliseconds, median and worst of {rounds}")
     measured(browser, out, words, rounds)
     memory(out, words, requests)
+    report(out)
 
 
 def measured(browser: Browser, out: Path, words: tuple[str, ...], rounds: int) -> None:
@@ -113,6 +116,12 @@ def matrix(browser: Browser, out: Path, sensors: int) -> None:
             say(f"the matrix in it, drawn, {word}", rounds, iter(drawn).__next__)
         browser.leave()
     say(ALONE, 5, timed(partial(plain, out)))
+
+
+def report(out: Path) -> None:
+    began = time.perf_counter()
+    size = write_report(out).stat().st_size
+    print(f"  a report of {size / 1e6:.2f} MB in {time.perf_counter() - began:.1f} s")
 
 
 def memory(out: Path, words: tuple[str, ...], requests: int) -> None:
