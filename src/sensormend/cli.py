@@ -56,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
         command(*bound.args, **bound.kwargs)
+    except cyclopts.UnusedCliTokensError as error:
+        more = " ".join(error.unused_tokens or ())
+        return _fail(2, f"{words[0]} does not know what to do with {more!r} (see sensormend {words[0]} --help)")
     except (cyclopts.CycloptsError, ConfigError) as error:
         return _fail(2, f"{_one_line(error)} (see sensormend --help)")
     except SensormendError as error:

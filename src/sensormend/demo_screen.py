@@ -19,6 +19,7 @@ from sensormend.live.deliveries import Alert
 from sensormend.live.events import Event, Told
 from sensormend.live.service import Service
 from sensormend.live.telling import readable
+from sensormend.sentences import counted
 
 __all__ = ["Screen"]
 
@@ -126,7 +127,7 @@ class Screen:
         return f"{reached} (day {len(self._city.drawn)}{f' of {self._days}' if self._days else ''})"
 
     def _line(self) -> str:
-        found = " and ".join(_count(self._found[state], name) for state, name in NAMES.items())
+        found = " and ".join(counted(self._found[state], name) for state, name in NAMES.items())
         now = " and ".join(f"{len(self._now[state])} {state}" for state in NAMES)
         return f"{self._day()}: {self._speed:,.0f} readings/s; {found} found; {now} now"
 
@@ -146,17 +147,13 @@ class Screen:
             missing = stream.tally.flags[Flag.MISSING]
             share = stream.tally.filled / max(values, 1)
             grid.add_row("mended", f"{share:.1%} of {values:,} values ({missing / max(values, 1):.1%} never came)")
-        grid.add_row("found", ", ".join(_count(self._found[state], name) for state, name in NAMES.items()))
+        grid.add_row("found", ", ".join(counted(self._found[state], name) for state, name in NAMES.items()))
         grid.add_row("faulty now", _named(self._now["faulty"], "bold red"))
         grid.add_row("silent now", _named(self._now["silent"], "bold yellow"))
         for place in range(NEWEST):
             alert = self._newest[-1 - place] if place < len(self._newest) else None
             grid.add_row("" if place else "newest", _told(alert) if alert else "")
         return Panel(grid, title="sensormend, live", title_align="left", border_style="dim")
-
-
-def _count(number: int, name: str) -> str:
-    return f"{number} {name}{'' if number == 1 else 's'}"
 
 
 def _named(sensors: dict[str, str], style: str) -> str:

@@ -15,12 +15,13 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.evidence import BEFORE, Moment, moment_of
 from sensormend.flags import MEANINGS, REASONS, Flag
 from sensormend.frames import is_frame, rows_of
-from sensormend.health import COUNTS, PLAIN_REASONS, SPIKE, counted, shade_words, states
+from sensormend.health import COUNTS, PLAIN_REASONS, SPIKE, counted_as, shade_words, states
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import iso
 from sensormend.plots import Course
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.recovery import FloatArray
+from sensormend.sentences import counted
 from sensormend.witnesses import Witness, witnesses
 
 __all__ = [
@@ -111,22 +112,16 @@ def _step(own: Rows) -> int:
 def course_of(own: Rows) -> Course:
     """Return rows of one channel as a course, with a hole where rows are missing."""
     step = _step(own)
-    holes = np.flatnonzero(np.diff(own.time) > 1.5 * step) + 1
-
-    def with_holes(column: NDArray[Any], nothing: Any) -> NDArray[Any]:
-        return np.insert(column, holes, nothing)
-
-    numbers = (with_holes(line, np.nan) for line in (own.value, own.cleaned, own.lower, own.upper))
-    raw, cleaned, lower, upper = numbers
+    own = own.with_holes(step)
     return Course(
-        clock=clock(np.insert(own.time, holes, own.time[holes - 1] + step)),
+        clock=clock(own.time),
         step=np.timedelta64(step, "us"),
-        raw=raw,
-        cleaned=cleaned,
-        lower=lower,
-        upper=upper,
-        words=with_holes(shade_words(own), ""),
-        spikes=with_holes((own.flag == Flag.FAIL) & (own.reason == SPIKE), False),
+        raw=own.value,
+        cleaned=own.cleaned,
+        lower=own.lower,
+        upper=own.upper,
+        words=shade_words(own),
+        spikes=(own.flag == Flag.FAIL) & (own.reason == SPIKE),
     )
 
 
@@ -145,7 +140,7 @@ def states_of(rows: Rows) -> tuple[tuple[str, ...], NDArray[np.int8], NDArray[np
         found: NDArray[np.int64] = np.bincount(cell[chosen], minlength=codes.size * cells).reshape(shape)
         return found
 
-    seen = counted(rows)
+    seen = counted_as(rows)
     state = states({name: count(seen[name]) for name in COUNTS})
     begins = (first + days * np.arange(cells)).astype("datetime64[D]").astype("datetime64[m]")
     return tuple(rows.sensors[code] for code in codes), state, begins[None, :], days
@@ -158,7 +153,7 @@ def balance(rows: Rows) -> str:
     sensors = np.unique(rows.sensor).size
     days = (int(rows.time.max()) - int(rows.time.min())) // DAY + 1
     return (
-        f"{sensors:,} sensor{'s' if sensors > 1 else ''}, {days:,} day{'s' if days > 1 else ''}: "
+        f"{counted(sensors, 'sensor')}, {counted(days, 'day')}: "
         f"{wrong / max(total - missing, 1):.1%} of the readings wrong, {missing / total:.1%} missing"
     )
 

@@ -12,7 +12,7 @@ from sensormend.flags import REASONS, Flag
 from sensormend.readings import Rows
 from sensormend.recovery import BoolArray
 
-__all__ = ["COUNTS", "HEALTH", "NO_ROWS", "PLAIN_REASONS", "SPIKE", "counted", "shade_words", "states"]
+__all__ = ["COUNTS", "HEALTH", "NO_ROWS", "PLAIN_REASONS", "SPIKE", "counted_as", "shade_words", "states", "trouble"]
 
 HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
 
@@ -32,11 +32,14 @@ COUNTS = ("slots", "missing", "faulty", "spikes", "suspect", "unjudged", "estima
 """What is counted of a sensor's rows: all; without a reading; wrong for longer; single wrong ones; suspect; not
 evaluated; with a cleaned value that is an estimate."""
 
+WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
+"""How much trouble a day is. A gap is none to speak of, a silent day is half as bad as a wrong one, which misleads."""
+
 WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
 SPIKE, DUPLICATE, SILENT, ALONE = (REASONS.index(word) for word in ("spike", "duplicate", "silent", "alone"))
 
 
-def counted(rows: Rows) -> dict[str, BoolArray]:
+def counted_as(rows: Rows) -> dict[str, BoolArray]:
     """Say of every row what it counts as."""
     spike = (rows.flag == Flag.FAIL) & (rows.reason == SPIKE)
     return {
@@ -67,6 +70,13 @@ def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
     state[counts["faulty"] > 0] = HEALTH.index("faulty")
     state[(counts["slots"] > 0) & (counts["missing"] == counts["slots"])] = HEALTH.index("silent")
     return state
+
+
+def trouble(state: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return how much trouble each row of states (sensor, day) was."""
+    weights = np.array([0.0, *(WEIGHTS.get(word, 0.0) for word in HEALTH)])
+    found: NDArray[np.float64] = weights[state - NO_ROWS].sum(axis=1)
+    return found
 
 
 def shade_words(own: Rows) -> NDArray[Any]:

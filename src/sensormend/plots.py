@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
-from sensormend.health import HEALTH, PLAIN_REASONS
+from sensormend.health import HEALTH, PLAIN_REASONS, trouble
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 
 __all__ = [
@@ -229,9 +229,8 @@ def legend_above(axes: Any, above: float) -> None:
 
 
 def most_trouble(state: NDArray[np.int8]) -> NDArray[np.intp]:
-    """Return the rows of a health matrix, those with most trouble first; a faulty day counts for two silent ones."""
-    trouble = 2 * (state == HEALTH.index("faulty")).sum(axis=1) + (state == HEALTH.index("silent")).sum(axis=1)
-    return np.argsort(-trouble, kind="stable")
+    """Return the rows of a health matrix, those with most trouble first."""
+    return np.argsort(-trouble(state), kind="stable")
 
 
 def draw_health(

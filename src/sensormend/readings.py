@@ -11,7 +11,19 @@ from numpy.typing import NDArray
 
 from sensormend.recovery import FloatArray
 
-__all__ = ["DAY", "HOUR", "MINUTE", "NOTHING", "ORIGINS", "SECOND", "IntArray", "Readings", "Rows", "written_time"]
+__all__ = [
+    "COLUMNS",
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "NOTHING",
+    "ORIGINS",
+    "SECOND",
+    "IntArray",
+    "Readings",
+    "Rows",
+    "written_time",
+]
 
 IntArray = NDArray[np.integer]
 
@@ -21,6 +33,8 @@ SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 
 COLUMNS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+
+_NUMBERS = ("value", "cleaned", "lower", "upper")
 
 ORIGINS = ("", "observed", "estimated")
 """Where a cleaned value comes from; `Rows.origin` counts in here, 0 where there is none."""
@@ -130,3 +144,13 @@ class Rows:
     def taken(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Rows:
         """Return these of them."""
         return Rows(self.sensors, self.variables, **{name: getattr(self, name)[rows] for name in COLUMNS})
+
+    def with_holes(self, step: int) -> Rows:
+        """Return rows of one channel with an empty one where some are missing, so that no line is drawn across."""
+        holes = np.flatnonzero(np.diff(self.time) > 1.5 * step) + 1
+        if not holes.size:
+            return self
+        filled = {name: self.time[holes - 1] + step if name == "time" else getattr(self, name)[0] if name in
+                  ("sensor", "variable") else np.nan if name in _NUMBERS else 0 for name in COLUMNS}  # fmt: skip
+        columns = {name: np.insert(getattr(self, name), holes, filled[name]) for name in COLUMNS}
+        return Rows(self.sensors, self.variables, **columns)

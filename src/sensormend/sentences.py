@@ -13,11 +13,13 @@ __all__ = [
     "Figures",
     "Measures",
     "Story",
+    "counted",
     "gather",
     "how_long",
     "how_often",
     "measured",
     "number",
+    "percent",
     "sentence",
     "too_far",
 ]
@@ -192,3 +194,34 @@ def sentence(fault: Story) -> str:
         "implausible": f"{who} read {read.level} on average for {lasted}, {too_far(fault, 'the others say')}",
     }
     return told.get(fault.reason, f"{who} was {read.scatter} off for {lasted}") + "."
+
+
+def percent(part: float, whole: float = 1.0) -> str:
+    """Say a share; what is there is never said to be nothing, and what is lacking never to be all.
+
+    Examples
+    --------
+    >>> percent(1, 3), percent(1, 3000), percent(0), percent(0.9999), percent(1)
+    ('33 %', 'under 0.1 %', '0 %', 'over 99.9 %', '100 %')
+    """
+    share = part / whole if whole else 0.0
+    if not math.isfinite(share) or share <= 0:
+        return "0 %"
+    if share < 0.001:
+        return "under 0.1 %"
+    if 0.999 < share < 1:
+        return "over 99.9 %"
+    return (
+        f"{share:.0%}".replace("%", " %") if 0.1 <= share < 0.995 or share >= 1 else f"{share:.1%}".replace("%", " %")
+    )
+
+
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return so many of something.
+
+    Examples
+    --------
+    >>> counted(1, "sensor"), counted(2000, "sensor")
+    ('1 sensor', '2,000 sensors')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

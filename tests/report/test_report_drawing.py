@@ -12,7 +12,8 @@ from sensormend.report.courses import stretch_of
 from sensormend.report.html import joined, name_of, plain, table, tag
 from sensormend.report.png import palette_png
 from sensormend.report.svg import Scale, band, line, time_ticks, value_ticks
-from sensormend.report.words import counted, listed, percent, span
+from sensormend.report.words import listed, span
+from sensormend.sentences import counted, percent
 
 NAN = float("nan")
 

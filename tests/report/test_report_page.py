@@ -17,7 +17,7 @@ from sensormend.io.export import export
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.readings import DAY
 from sensormend.report.page import write_report
-from sensormend.report.words import percent
+from sensormend.sentences import percent
 
 HEBREW = "\u202e\u05e9\u05dc\u05d5\u05dd"
 HOSTILE = (

@@ -22,7 +22,7 @@ from sensormend.views.atlas import moment
 from sensormend.views.digest import Digest
 from sensormend.views.explanation import explanation
 from sensormend.views.faults import faults
-from sensormend.views.look import Look, listed
+from sensormend.views.look import Look, numbers
 from sensormend.views.matrix import matrix
 from sensormend.views.neighbours import neighbours
 from sensormend.views.network import network
@@ -89,7 +89,7 @@ def test_nothing_before_1970_is_lost_while_it_is_provisional(tmp_path: Path) -> 
 
 
 def test_small_and_large_numbers_keep_their_digits() -> None:
-    assert listed(np.array([1.5e-9, -2.5e-200, 0.0, 1e306, 12.3456789, np.nan, -np.inf])) == [
+    assert numbers(np.array([1.5e-9, -2.5e-200, 0.0, 1e306, 12.3456789, np.nan, -np.inf])) == [
         1.5e-9, -2.5e-200, 0.0, 1e306, 12.345679, None, None
     ]  # fmt: skip
 

@@ -25,7 +25,7 @@ from sensormend.io.sql import literal
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, Rows
 
-__all__ = ["ENDINGS", "Archive", "covered", "data_files", "ending_of", "file_rows", "meta_of", "span_of"]
+__all__ = ["ENDINGS", "Archive", "covered", "data_files", "date_of", "ending_of", "file_rows", "meta_of", "span_of"]
 
 _X = TypeVar("_X")
 
@@ -59,7 +59,7 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
     found = []
     for part in sorted(Path(folder, "data").glob("date=*")):
         try:
-            date = int(np.datetime64(part.name.removeprefix("date="), "D").astype(np.int64)) * DAY
+            date = date_of(part) * DAY
         except ValueError:
             continue
         if (start is None or date + DAY > start) and (end is None or date < end):
@@ -67,6 +67,17 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
             old = covered(files)
             found += [file for file in files if file not in old]
     return found
+
+
+def date_of(folder: Path) -> int:
+    """Return the days since 1970 of a folder `date=2019-01-31`.
+
+    Raises
+    ------
+    ValueError
+        For one with another name.
+    """
+    return int(np.datetime64(folder.name.removeprefix("date="), "D").astype(np.int64))
 
 
 def span_of(file: Path) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from sensormend.errors import SensormendError
 from sensormend.files import beside, sync
-from sensormend.io.folder import covered, span_of
+from sensormend.io.folder import covered, date_of, span_of
 from sensormend.io.sql import literal
 
 __all__ = ["compact", "dates", "drop", "tidy"]
@@ -26,7 +26,7 @@ def dates(folder: str | os.PathLike[str]) -> dict[int, Path]:
     found = {}
     for part in sorted(Path(folder, "data").glob("date=*")):
         try:
-            found[int(np.datetime64(part.name.removeprefix("date="), "D").astype(np.int64))] = part
+            found[date_of(part)] = part
         except ValueError:
             continue
     return found

@@ -14,8 +14,8 @@ from sensormend.recovery import FloatArray
 from sensormend.report.html import Html, name_of, quoted, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
-from sensormend.report.words import ADVICE, lasting, percent, span
-from sensormend.sentences import number
+from sensormend.report.words import ADVICE, lasting, span
+from sensormend.sentences import number, percent
 from sensormend.views.series import Series, Span, series
 
 __all__ = ["courses", "stretch_of"]

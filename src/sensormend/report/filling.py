@@ -10,8 +10,8 @@ from sensormend.report.counting import CAUSES, Counts
 from sensormend.report.html import Html, joined, name_of, table, tag
 from sensormend.report.material import Material
 from sensormend.report.svg import short
-from sensormend.report.words import counted, percent, spread
-from sensormend.sentences import how_often
+from sensormend.report.words import spread
+from sensormend.sentences import counted, how_often, percent
 
 __all__ = ["filling"]
 

@@ -14,7 +14,8 @@ from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.html import Html, joined, name_of, tag
 from sensormend.report.material import Material
 from sensormend.report.svg import short, svg, text, value_ticks
-from sensormend.report.words import counted, moment, spread
+from sensormend.report.words import moment, spread
+from sensormend.sentences import counted
 from sensormend.views.atlas import Atlas, atlas
 
 __all__ = ["ground", "telling_moment"]

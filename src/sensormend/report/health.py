@@ -13,7 +13,8 @@ from sensormend.report.material import Material
 from sensormend.report.png import as_uri, palette_png
 from sensormend.report.style import NIGHT_STATES, STATES
 from sensormend.report.svg import Scale, rect_path, short, svg, text, time_ticks
-from sensormend.report.words import counted, span
+from sensormend.report.words import span
+from sensormend.sentences import counted
 from sensormend.views.matrix import Line
 
 __all__ = ["health"]

@@ -11,8 +11,8 @@ from sensormend.readings import DAY
 from sensormend.report.believed import believed
 from sensormend.report.html import Html, joined, name_of, tag
 from sensormend.report.material import Material
-from sensormend.report.words import counted, date, percent, span, spread
-from sensormend.sentences import how_long
+from sensormend.report.words import date, span, spread
+from sensormend.sentences import counted, how_long, percent
 from sensormend.views.digest import Name
 
 __all__ = ["limits"]

@@ -9,8 +9,8 @@ from sensormend.flags import MEANINGS, Flag
 from sensormend.options import in_words
 from sensormend.report.html import Html, plain, quoted, table, tag
 from sensormend.report.material import Material
-from sensormend.report.words import counted, moment, percent
-from sensormend.sentences import how_long, how_often
+from sensormend.report.words import moment
+from sensormend.sentences import counted, how_long, how_often, percent
 
 __all__ = ["making"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sensormend.errors import InputError
 from sensormend.io.metadata import FaultInterval
 from sensormend.report.counting import Counts, count
-from sensormend.report.words import counted
+from sensormend.sentences import counted
 from sensormend.views.digest import Name
 from sensormend.views.look import Look
 from sensormend.views.matrix import Matrix, matrix

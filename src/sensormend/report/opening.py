@@ -6,7 +6,8 @@ from sensormend.flags import Flag
 from sensormend.readings import DAY
 from sensormend.report.html import LONGEST_NAME, Html, joined, tag
 from sensormend.report.material import Material
-from sensormend.report.words import counted, listed, percent, span
+from sensormend.report.words import listed, span
+from sensormend.sentences import counted, percent
 
 __all__ = ["opening"]
 

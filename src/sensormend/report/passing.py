@@ -11,10 +11,9 @@ from typing import Any
 import duckdb
 
 from sensormend.errors import InputError
-from sensormend.io.folder import data_files
+from sensormend.io.folder import data_files, date_of
 from sensormend.io.sql import literal
 from sensormend.readings import DAY
-from sensormend.views.digest import date_of
 
 __all__ = ["STEADY", "Part", "parts_of"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sensormend.report.html import Html, joined, name_of, quoted, table, tag
 from sensormend.report.material import Material, Trouble
-from sensormend.report.words import ADVICE, counted, date, moment, percent, reason_words
-from sensormend.sentences import how_long
+from sensormend.report.words import ADVICE, date, moment, reason_words
+from sensormend.sentences import counted, how_long, percent
 from sensormend.views.faults import CERTAIN, LIKELY, how_sure
 from sensormend.views.now import Standing
 

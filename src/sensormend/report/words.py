@@ -12,7 +12,7 @@ from sensormend.health import PLAIN_REASONS
 from sensormend.readings import DAY
 from sensormend.sentences import how_long
 
-__all__ = ["ADVICE", "counted", "date", "lasting", "listed", "moment", "percent", "reason_words", "span", "spread"]
+__all__ = ["ADVICE", "date", "lasting", "listed", "moment", "reason_words", "span", "spread"]
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
@@ -90,26 +90,6 @@ def lasting(slots: int, step: int) -> str:
     return how_long(slots * step) if slots else "nothing"
 
 
-def percent(part: float, whole: float = 1.0) -> str:
-    """Say a share; what is there is never said to be nothing, and what is lacking never to be all.
-
-    Examples
-    --------
-    >>> percent(1, 3), percent(1, 3000), percent(0), percent(0.9999), percent(1)
-    ('33 %', 'under 0.1 %', '0 %', 'over 99.9 %', '100 %')
-    """
-    share = part / whole if whole else 0.0
-    if not math.isfinite(share) or share <= 0:
-        return "0 %"
-    if share < 0.001:
-        return "under 0.1 %"
-    if 0.999 < share < 1:
-        return "over 99.9 %"
-    return (
-        f"{share:.0%}".replace("%", " %") if 0.1 <= share < 0.995 or share >= 1 else f"{share:.1%}".replace("%", " %")
-    )
-
-
 def spread(value: float) -> str:
     """Write a width with the two or three digits that a person reads.
 
@@ -125,17 +105,6 @@ def spread(value: float) -> str:
     if abs(value) < 1e-5:
         return f"{value:.2g}"
     return f"{value:.{max(0, 1 - math.floor(math.log10(abs(value))))}f}"
-
-
-def counted(count: int, one: str, many: str = "") -> str:
-    """Return so many of something.
-
-    Examples
-    --------
-    >>> counted(1, "sensor"), counted(2000, "sensor")
-    ('1 sensor', '2,000 sensors')
-    """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def listed(words: Sequence[str], most: int = 6) -> str:

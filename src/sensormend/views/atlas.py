@@ -13,7 +13,7 @@ from sensormend.health import SPIKE
 from sensormend.maps import voronoi_cells
 from sensormend.places import Position
 from sensormend.readings import DAY, Rows
-from sensormend.views.look import Look, listed, utc
+from sensormend.views.look import Look, numbers, utc
 from sensormend.views.sensors import place_of
 
 __all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
@@ -152,7 +152,7 @@ def moment(look: Look, time: int | None = None, variable: str | None = None) -> 
         sensor=names,
         state=state,
         reason=reason,
-        **{name: listed(column) for name, column in columns.items()},
+        **{name: numbers(column) for name, column in columns.items()},
     )
 
 
@@ -187,7 +187,7 @@ def _range(look: Look, time: int, variable: str) -> tuple[float | None, float | 
     def looked_up() -> tuple[float | None, float | None]:
         rows, _ = look.rows(None, day, day + DAY, variable)
         known = rows.cleaned[np.isfinite(rows.cleaned)]
-        low, high = listed(np.array([known.min(), known.max()])) if known.size else (None, None)
+        low, high = numbers(np.array([known.min(), known.max()])) if known.size else (None, None)
         return low, high
 
     return look.remembered(("range", day, variable), look.written(day), looked_up)

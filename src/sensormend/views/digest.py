@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from sensormend.closing import Closing
 from sensormend.errors import InputError
 from sensormend.files import signature
-from sensormend.health import COUNTS, NO_ROWS, counted, states
-from sensormend.io.folder import data_files
+from sensormend.health import COUNTS, NO_ROWS, counted_as, states
+from sensormend.io.folder import data_files, date_of
 from sensormend.io.sql import literal
 from sensormend.readings import DAY, Rows
 
-__all__ = ["Digest", "Name", "date_of", "states_by_date"]
+__all__ = ["Digest", "Name", "states_by_date"]
 
 AT_ONCE = 400
 """Dates that are read in one go: a year of 2,000 sensors takes a second, and some hundred MB for that long."""
@@ -206,11 +206,6 @@ def states_by_date(rows: Rows, first: int, last: int) -> tuple[list[Name], NDArr
     cell = channel.reshape(-1) * dates + (rows.time // DAY - first)
     counts = {
         name: np.bincount(cell[chosen], minlength=len(names) * dates).reshape(len(names), dates)
-        for name, chosen in counted(rows).items()
+        for name, chosen in counted_as(rows).items()
     }
     return names, states(counts)
-
-
-def date_of(folder: Path) -> int:
-    """Return the days since 1970 of a folder `date=2019-01-31`."""
-    return int(np.datetime64(folder.name.removeprefix("date="), "D").astype(np.int64))

@@ -28,7 +28,7 @@ from sensormend.views.digest import Digest
 from sensormend.views.provisional import NO_ROWS, Provisional, introduced, joined, read_provisional
 from sensormend.views.unfolding import unfold
 
-__all__ = ["Look", "listed", "utc"]
+__all__ = ["Look", "numbers", "utc"]
 
 _X = TypeVar("_X")
 
@@ -329,14 +329,14 @@ def utc(time: int | None) -> str | None:
     return None if time is None else f"{iso(time)}Z"
 
 
-def listed(values: FloatArray) -> list[float | None]:
+def numbers(values: FloatArray) -> list[float | None]:
     """Return numbers as JSON has them: None for those that are none.
 
     Examples
     --------
-    >>> listed(np.array([1.23456789, np.nan]))
+    >>> numbers(np.array([1.23456789, np.nan]))
     [1.234568, None]
-    >>> listed(np.array([1.23456789e-8]))
+    >>> numbers(np.array([1.23456789e-8]))
     [1.23457e-08]
     """
     # Six digits after the point, and of small numbers as many that tell something.

@@ -8,14 +8,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.health import HEALTH, NO_ROWS
+from sensormend.health import HEALTH, NO_ROWS, trouble
 from sensormend.readings import DAY
 from sensormend.views.digest import Name, states_by_date
 from sensormend.views.look import Look
 from sensormend.views.now import NOTHING, RANKS, standings
 from sensormend.views.paging import matches, page_of
 
-__all__ = ["LETTERS", "MOST_CELLS", "Line", "Matrix", "matrix", "trouble"]
+__all__ = ["LETTERS", "MOST_CELLS", "Line", "Matrix", "matrix"]
 
 LETTERS = {
     ".": NOTHING,
@@ -30,11 +30,7 @@ LETTERS = {
 USUAL_DAYS, MOST_CELLS = 365, 750
 """Days that are shown where nobody says which, and cells in a line: more become several days each."""
 
-WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
-"""How much trouble a day is. A gap is none to speak of, a silent day is half as bad as a wrong one, which misleads."""
-
 _LETTER = np.array([ord(letter) for letter in LETTERS], np.uint8)
-_WEIGHT = np.array([WEIGHTS.get(word, 0.0) for word in LETTERS.values()])
 
 
 @dataclass(frozen=True)
@@ -126,13 +122,18 @@ def matrix(
         ],
         np.intp,
     )
-    codes = codes[kept] + 1
-    kept, codes = kept[(codes > 0).any(axis=1)], codes[(codes > 0).any(axis=1)]
+    kept = kept[(codes[kept] != NO_ROWS).any(axis=1)]
+    codes = codes[kept]
     chosen = [names[place] for place in kept]
     order = _order(chosen, codes, now, sort)
     shown, following = page_of(order, offset, limit)
     rows = [
-        Line(chosen[k][0], chosen[k][1], now.get(chosen[k], NOTHING), _LETTER[codes[k]].tobytes().decode("ascii"))
+        Line(
+            chosen[k][0],
+            chosen[k][1],
+            now.get(chosen[k], NOTHING),
+            _LETTER[codes[k] - NO_ROWS].tobytes().decode("ascii"),
+        )
         for k in shown
     ]
     return Matrix(
@@ -146,12 +147,6 @@ def matrix(
         next=following,
         rows=rows,
     )
-
-
-def trouble(codes: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Return how much trouble each line of states was."""
-    weighed: NDArray[np.float64] = _WEIGHT[codes + 1].sum(axis=1)
-    return weighed
 
 
 def _dates(span: tuple[int, int], start: int | None, end: int | None) -> tuple[int, int]:
@@ -188,5 +183,5 @@ def _with_provisional(
 def _order(names: list[Name], codes: NDArray[np.int8], now: dict[Name, str], sort: str) -> list[int]:
     if sort == "name":
         return sorted(range(len(names)), key=lambda k: names[k])
-    weighed = trouble(codes - 1) if len(names) else np.empty(0)
+    weighed = trouble(codes)
     return sorted(range(len(names)), key=lambda k: (RANKS.index(now.get(names[k], NOTHING)), -weighed[k], names[k]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from sensormend.places import Position
 from sensormend.readings import DAY
-from sensormend.views.look import Look, listed
+from sensormend.views.look import Look, numbers
 from sensormend.views.sensors import place_of
 from sensormend.witnesses import witnesses
 
@@ -93,7 +93,7 @@ def among(look: Look, name: str, variable: str) -> list[str]:
 
 
 def _told(usual: float, spread: float) -> tuple[float, float]:
-    shown = listed(np.array([usual, spread]))
+    shown = numbers(np.array([usual, spread]))
     return shown[0] or 0.0, shown[1] or 0.0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sensormend.io.metadata import time_of
 from sensormend.readings import DAY, SECOND
+from sensormend.sentences import counted, percent
 from sensormend.views.look import Look, utc
 from sensormend.views.now import NOTHING, RANKS, Standing, standings
 from sensormend.views.sensors import place_of
@@ -141,7 +142,7 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     sensors = sum(states.values())
     if not sensors and not gone:
         return "No sensor has been heard for long enough to say anything yet."
-    who = f"{sensors:,} sensor{'' if sensors == 1 else 's'}"
+    who = counted(sensors, "sensor")
     if not sensors:
         told = "No sensor is left"
     elif states["sound"] == sensors:
@@ -156,9 +157,8 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     told += f", {gone:,} gone" if gone else ""
     if filled is None:
         return f"{told}."
-    share = f"{filled:.0%}" if filled >= 0.095 or not filled else f"{filled:.1%}" if filled >= 0.0005 else "under 0.1%"
     when = f"the last {days} days" if days > 1 else "the last day"
-    return f"{told}; {share.replace('%', ' %')} of {when} filled."
+    return f"{told}; {percent(filled)} of {when} filled."
 
 
 def _listed(said: object) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sensormend.io.arrow import read_arrow
 from sensormend.io.metadata import SensorSummary, time_of
-from sensormend.readings import Rows
+from sensormend.readings import COLUMNS, Rows
 
 __all__ = ["NO_ROWS", "Provisional", "introduced", "joined", "read_provisional"]
 
@@ -54,9 +54,8 @@ def joined(final: Rows, later: Rows) -> Rows:
     for rows in (final, later):
         sensor = np.array([sensors[name] for name in rows.sensors], np.int32)[rows.sensor]
         variable = np.array([variables[name] for name in rows.variables], np.int32)[rows.variable]
-        columns = {name: getattr(rows, name) for name in
-                   ("time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")}  # fmt: skip
-        parts.append(Rows(tuple(sensors), tuple(variables), sensor, variable, **columns))
+        columns = {name: getattr(rows, name) for name in COLUMNS} | {"sensor": sensor, "variable": variable}
+        parts.append(Rows(tuple(sensors), tuple(variables), **columns))
     return Rows.concatenate(parts)
 
 

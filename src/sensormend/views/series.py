@@ -14,7 +14,7 @@ from sensormend.health import shade_words
 from sensormend.io.metadata import SensorSummary
 from sensormend.readings import DAY, SECOND, Rows
 from sensormend.recovery import FloatArray
-from sensormend.views.look import Look, listed, utc
+from sensormend.views.look import Look, numbers, utc
 
 __all__ = ["MOST_DAYS", "Series", "Span", "series", "spans_of"]
 
@@ -121,7 +121,8 @@ def series(
         begin = stop - USUAL_DAYS * DAY if start is None else start
         begin = max(begin, span[0], stop - min(MOST_DAYS * DAY, MOST_SLOTS * look.step))
     rows, since = look.rows(name, begin, stop, variable)
-    rows, step = _with_holes(rows, look.step), look.step
+    step = look.step
+    rows = rows.with_holes(step)
     per_point = max(1, -(-len(rows) // points))
     columns = _thinned(rows, per_point)
     return Series(
@@ -144,7 +145,7 @@ def _own_span(look: Look, entry: SensorSummary) -> tuple[int, int] | None:
     span = look.span()
     if span is None:
         return None
-    first = span[0] if entry.first is None else max(entry.first // look.step * look.step, span[0])
+    first = span[0] if entry.first is None else max(look.slot(entry.first), span[0])
     gone = entry.last is not None and span[1] - entry.last > GONE
     return first, min(span[1], (entry.last or 0) + DAY) if gone else span[1]
 
@@ -179,25 +180,6 @@ def _drawn(spans: list[Span], apart: float) -> list[Span]:
     return found
 
 
-def _with_holes(rows: Rows, step: int) -> Rows:
-    """Put one empty row where rows are missing, so that no line is drawn across."""
-    holes = np.flatnonzero(np.diff(rows.time) > 1.5 * step) + 1
-    if not holes.size:
-        return rows
-    nothing = {"n": 0, "flag": 0, "reason": 0, "origin": 0}
-
-    def filled(name: str) -> Any:
-        column = getattr(rows, name)
-        if name == "time":
-            return np.insert(column, holes, column[holes - 1] + step)
-        if name in ("sensor", "variable"):
-            return np.insert(column, holes, column[0])
-        return np.insert(column, holes, nothing.get(name, np.nan))
-
-    names = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
-    return Rows(rows.sensors, rows.variables, **{name: filled(name) for name in names})
-
-
 def _thinned(rows: Rows, per_point: int) -> dict[str, Any]:
     """Return the columns of a series."""
     begins = np.arange(0, len(rows), per_point)
@@ -213,12 +195,12 @@ def _thinned(rows: Rows, per_point: int) -> dict[str, Any]:
     several = per_point > 1
     return {
         "time": [time / SECOND for time in rows.time[begins].tolist()],
-        "value": listed(_means(rows.value, begins)),
-        "low": listed(_extremes(rows.value, begins, np.fmin)) if several else [],
-        "high": listed(_extremes(rows.value, begins, np.fmax)) if several else [],
-        "cleaned": listed(_means(rows.cleaned, begins)),
-        "lower": listed(_means(rows.lower, begins)),
-        "upper": listed(_means(rows.upper, begins)),
+        "value": numbers(_means(rows.value, begins)),
+        "low": numbers(_extremes(rows.value, begins, np.fmin)) if several else [],
+        "high": numbers(_extremes(rows.value, begins, np.fmax)) if several else [],
+        "cleaned": numbers(_means(rows.cleaned, begins)),
+        "lower": numbers(_means(rows.lower, begins)),
+        "upper": numbers(_means(rows.upper, begins)),
         "flag": worst.tolist(),
         "estimated": estimated.tolist(),
     }
