@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import Headers
@@ -11,9 +10,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sensormend.web.guard import problem
-from sensormend.web.passes import MONTH, Passes, Patience
+from sensormend.web.passes import MONTH, Passes, Patience, is_loopback
 
-__all__ = ["Access", "is_loopback"]
+__all__ = ["Access"]
 
 LONGEST, MOST = 16_384, 16_384
 """Bytes of an address with its query, and of all headers. The longest names that there may be, in signs of which each
@@ -27,24 +26,6 @@ PAUSE = 0.5
 
 PLACE = "<!-- said -->"
 """Where the sign-in page says what was wrong."""
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether this is a name or an address by which only this machine reaches itself.
-
-    Examples
-    --------
-    >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "localhost.example.org")]
-    [True, True, True, False, False]
-    """
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool(address.is_loopback or (mapped is not None and mapped.is_loopback))
 
 
 class Access:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import os
 import secrets
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from sensormend.errors import ConfigError
 
-__all__ = ["Passes", "Patience", "read_token"]
+__all__ = ["Passes", "Patience", "is_loopback", "read_token"]
 
 TOKEN = "SENSORMEND_TOKEN"
 """The variable of the environment that may have the token."""
@@ -150,3 +151,21 @@ class Patience:
         since = self._steady() - MINUTE
         mine = self._each.get(who, deque())
         return not any(len(times) == times.maxlen and times[0] > since for times in (self._all, mine))
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether this is a name or an address by which only this machine reaches itself.
+
+    Examples
+    --------
+    >>> [is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "localhost.example.org")]
+    [True, True, True, False, False]
+    """
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool(address.is_loopback or (mapped is not None and mapped.is_loopback))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import ipaddress
 import os
 import socket
 import threading
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sensormend.closing import Closing
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.web.passes import Passes
+from sensormend.web.passes import Passes, is_loopback
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -160,7 +159,7 @@ def _listening(host: str, port: int, token: str | None) -> socket.socket:
     except (OSError, OverflowError, UnicodeError) as error:
         told = getattr(error, "strerror", None) or error
         raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {told}; choose another place") from None
-    if token is None and not _only_here(str(place[0])):
+    if token is None and not is_loopback(str(place[0]).partition("%")[0]):
         raise ConfigError(
             f"{host or place[0]} can be reached from elsewhere, so the dashboard needs a token there: "
             "openssl rand -hex 24 > token, and --token-file token (of watch: --serve-token-file), or SENSORMEND_TOKEN"
@@ -178,7 +177,3 @@ def _listening(host: str, port: int, token: str | None) -> socket.socket:
         what = "address" if getattr(error, "errno", None) == errno.EADDRNOTAVAIL else "port"
         raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: {told}; choose another {what}") from None
     return made
-
-
-def _only_here(address: str) -> bool:
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
