@@ -1,0 +1,1 @@
+"""One network, or many, on a Dask cluster."""

@@ -1,0 +1,93 @@
+"""Who connects to a cluster is told in one line what is wrong with it."""
+
+import logging
+import sys
+import time
+
+import pytest
+
+from clusters import Cluster
+from sensormend import __version__
+from sensormend.cluster.connecting import check_workers, connect, connected, is_lost, quiet, workers_of
+from sensormend.errors import ConfigError, SensormendError
+
+
+def test_a_cluster_that_is_like_us_is_let_be(cluster: Cluster) -> None:
+    with connected(cluster.address) as client:
+        assert len(workers_of(client)) == 2
+        assert set(workers_of(client).values()) == {1}
+        assert connect(client) is client
+        with connected(client):
+            pass
+        assert not is_lost(client), "whoever made a client closes it"
+    assert is_lost(client)
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "tcp://no-such-host.invalid:8786", "tcp://127.0.0.1:x",
+                                     "smoke://127.0.0.1:5"])  # fmt: skip
+def test_nobody_there_is_one_line_within_seconds(address: str, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("distributed")
+    began = time.monotonic()
+    with pytest.raises(SensormendError, match=f"no cluster answers at {address}") as caught:
+        connect(address, timeout=2)
+    assert "\n" not in str(caught.value)
+    assert time.monotonic() - began < 8
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("said", ["localhost:8786", "tcp://", ""])
+def test_what_is_no_address_is_refused(said: str) -> None:
+    pytest.importorskip("distributed")
+    with pytest.raises(ConfigError, match="like tcp://10"):
+        connect(said)
+
+
+def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ConfigError, match=r"pip install 'sensormend\[cluster\]'"):
+        connect("tcp://127.0.0.1:1")
+
+
+def test_workers_that_differ_are_refused(fresh_cluster: Cluster) -> None:
+    from distributed import Client
+
+    def change(version: str | None) -> None:
+        import sys
+
+        import sensormend
+
+        if version is None:
+            sys.modules["sensormend"] = None  # type: ignore[assignment]
+        else:
+            sensormend.__version__ = version
+
+    first, second = fresh_cluster.wait_for_workers(2).values()
+    with quiet(), Client(fresh_cluster.address, set_as_default=False) as client:
+        client.run(change, "0.0.1", workers=[first])
+        with pytest.raises(SensormendError, match=f"is 0.0.1 on worker {first} and {__version__} here") as caught:
+            check_workers(client)
+        assert "\n" not in str(caught.value)
+        client.run(change, "0.0.1", workers=[second])
+        with pytest.raises(SensormendError, match=r"0\.0\.1 on 2 of 2 workers"):
+            check_workers(client)
+        client.run(change, None, workers=[second])
+        with pytest.raises(SensormendError, match=f"cannot be imported on worker {second} .*pip install") as caught:
+            check_workers(client)
+        assert "\n" not in str(caught.value)
+        for name in list(fresh_cluster.workers):
+            fresh_cluster.kill_worker(name)
+        with pytest.raises(SensormendError, match="has no workers; start some with: dask worker"):
+            check_workers(client, timeout=1)
+        fresh_cluster.kill_scheduler()
+        end = time.monotonic() + 10
+        while not is_lost(client) and time.monotonic() < end:
+            time.sleep(0.05)
+        assert is_lost(client)
+        assert workers_of(client) == {}
+
+
+def test_being_quiet_ends() -> None:
+    before = logging.getLogger("distributed").level
+    with quiet():
+        assert not logging.getLogger("distributed.core").isEnabledFor(logging.ERROR)
+    assert logging.getLogger("distributed").level == before

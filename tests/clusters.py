@@ -1,0 +1,161 @@
+"""A real cluster for the tests: a scheduler and workers, each a process of its own, that can be killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers import lacking
+
+__all__ = ["Cluster", "cluster", "fresh_cluster", "running_cluster"]
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Cluster:
+    """A scheduler on a port of its own, and its workers.
+
+    The workers have no nanny: one that is killed stays dead, so that what goes on goes on elsewhere, and the process
+    that is killed is the one that works.
+
+    Attributes
+    ----------
+    address
+        Of the scheduler, the same after it was killed and started again.
+    workers
+        The processes, by their names.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.address = f"tcp://127.0.0.1:{_free_port()}"
+        self._scheduler: subprocess.Popen[bytes] | None = None
+        self.workers: dict[str, subprocess.Popen[bytes]] = {}
+        self._made = 0
+
+    def start_scheduler(self) -> None:
+        """Start the scheduler, and wait until it listens."""
+        host, port = self.address.removeprefix("tcp://").split(":")
+        self._scheduler = self._start("scheduler", "--host", host, "--port", port, "--no-dashboard", "--no-show")
+        end = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection((host, int(port)), 1).close()
+                return
+            except OSError:
+                if self._scheduler.poll() is not None or time.monotonic() > end:
+                    raise RuntimeError(self._log("scheduler")) from None
+                time.sleep(0.02)
+
+    def kill_scheduler(self) -> None:
+        """Kill it with no warning; its workers end, since they have nobody to work for."""
+        if self._scheduler is not None:
+            _kill(self._scheduler)
+            self._scheduler = None
+
+    def start_worker(self, *preload: str) -> str:
+        """Start a worker with one thread, and return its name; `preload` is Python that it runs first."""
+        self._made += 1
+        name = f"worker-{self._made}"
+        words = ["--name", name, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0",
+                 "--death-timeout", "20", "--local-directory", str(self._folder / name)]  # fmt: skip
+        for number, source in enumerate(preload):
+            file = self._folder / f"{name}_preload_{number}.py"
+            file.write_text(source)
+            words += ["--preload", str(file)]
+        self.workers[name] = self._start("worker", self.address, *words, log=name)
+        return name
+
+    def kill_worker(self, name: str) -> None:
+        """Kill a worker with no warning."""
+        _kill(self.workers.pop(name))
+
+    def stop(self) -> None:
+        """Kill all that is left."""
+        for name in list(self.workers):
+            self.kill_worker(name)
+        self.kill_scheduler()
+
+    def wait_for_workers(self, count: int, seconds: float = 30) -> dict[str, str]:
+        """Wait until so many workers have come, and return their addresses by their names."""
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False, timeout=20) as client:
+            try:
+                client.wait_for_workers(count, timeout=seconds)
+            except TimeoutError:
+                raise RuntimeError("\n".join(map(self._log, self.workers))) from None
+            known = client.scheduler_info(n_workers=-1)["workers"]
+        return {told["name"]: address for address, told in known.items()}
+
+    def _start(self, kind: str, *words: str, log: str | None = None) -> subprocess.Popen[bytes]:
+        # One thread for the products of each process: the workers share the cores already.
+        threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+        surroundings = {**os.environ, **threads, "PYTHONPATH": path.rstrip(os.pathsep)}
+        with (self._folder / f"{log or kind}.log").open("ab") as file:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", kind, *words], env=surroundings, stdout=file, stderr=file,
+                cwd=self._folder,
+            )  # fmt: skip
+
+    def _log(self, name: str) -> str:
+        return (self._folder / f"{name}.log").read_text()
+
+
+@contextmanager
+def running_cluster(workers: int = 2) -> Iterator[Cluster]:
+    """Start a scheduler and workers on this machine; skip where dask is not installed."""
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        lacking("dask.distributed is not installed: pip install 'sensormend[cluster]'")
+    folder = Path(tempfile.mkdtemp(prefix="sensormend-cluster-"))
+    made = Cluster(folder)
+    try:
+        made.start_scheduler()
+        for _ in range(workers):
+            made.start_worker()
+        made.wait_for_workers(workers)
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Have one cluster of two workers for all tests; none of them may kill anything of it."""
+    with running_cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def fresh_cluster() -> Iterator[Cluster]:
+    """Have a cluster of two workers for one test, which may kill what it likes."""
+    with running_cluster() as made:
+        yield made
+
+
+def _kill(process: subprocess.Popen[Any]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait(20)
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
