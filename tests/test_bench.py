@@ -81,6 +81,18 @@ def test_a_tiny_run_of_every_kind_of_simulation(name: str, tmp_path: Path, monke
     assert all(float(row["mean"]) >= 0 for row in figures)
 
 
+def test_each_length_is_measured_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = EXPERIMENTS["growth"]
+    assert sorted({job.x for job in experiment.jobs(Plan())}) == [10, 30, 100, 300, 1000, 3000, 10_000]
+    job = next(job for job in experiment.jobs(Plan(methods="OLRTR")) if job.x == 10)
+    # What is changed here does not reach a process that is begun afresh.
+    monkeypatch.setattr("sensormend.bench.growth.city", None)
+    (row,) = experiment.run(job)
+    assert row["days"] == 10
+    assert row["seconds"] > 0
+    assert all(not job.option("alone") for job in experiment.jobs(Plan(quick=True))), "a look must be quick"
+
+
 def test_sweeps_vary_one_thing_as_the_paper_says() -> None:
     full = Plan(methods="OLRTR")
     for name, option, values in (

@@ -21,6 +21,7 @@ from sensormend.bench.charts import (
     growth_chart,
     line_charts,
 )
+from sensormend.bench.labels import apart
 from sensormend.bench.runs import Rows, diverged, gather
 from sensormend.bench.styles import STYLES, in_order, style_of
 from sensormend.decomposition import most_telling
@@ -65,7 +66,12 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         figures.append(figure)
         return [Path(folder) / f"{name}.{ending}" for ending in ("png", "svg")]
 
-    for name in ("sensormend.bench.charts", "sensormend.bench.bars", "sensormend.decomposition"):
+    for name in (
+        "sensormend.bench.charts",
+        "sensormend.bench.bars",
+        "sensormend.bench.growth_chart",
+        "sensormend.decomposition",
+    ):
         monkeypatch.setattr(import_module(name), "save_both", kept)
     return figures
 
@@ -215,16 +221,45 @@ def test_convergence_has_a_panel_per_method_and_a_line_per_minibatch_size(tmp_pa
 
 def test_growth_tells_what_one_more_day_costs(tmp_path: Path, seen: list[Any]) -> None:
     rows = [{"method": method, "days": days, "trial": 0, "status": "done", "seconds": 2.0 * days, "peak_mb": 5.0}
-            for method in ("RTR", "AutoOLRTR") for days in (10, 20, 40)]  # fmt: skip
+            for method in ("RTR", "AutoOLRTR") for days in (10, 100, 10_000)]  # fmt: skip
     growth_chart(rows, tmp_path, title="Growth")
     total, one_more, memory = seen[0].axes
     at = {line.get_label(): line.get_ydata() for line in one_more.get_lines()}
     np.testing.assert_allclose(at["AutoOLRTR"], 2.0)
-    np.testing.assert_allclose(at["RTR"], [20, 40, 80])
+    np.testing.assert_allclose(at["RTR"], [20, 200, 20_000])
     assert (total.get_ylabel(), memory.get_ylabel()) == ("computation time (s)", "peak memory (MB)")
-    assert inside(seen[0])
+    for axes in seen[0].axes:
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        assert {text.get_text() for text in axes.texts} == {"RTR", "AutoOLRTR"}, "named at the lines' ends"
+    assert apart_and_inside(seen[0])
     growth_chart([{**row, "peak_mb": None} for row in rows], tmp_path, "short")
     assert len(seen[1].axes) == 2, "without memory, no panel for it"
+
+
+def apart_and_inside(figure: Any) -> bool:
+    """Say whether the names at the lines' ends lie within the figure and touch neither each other nor a panel."""
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    names = [text.get_window_extent(renderer) for axes in figure.axes for text in axes.texts]
+    panels = [axes.get_window_extent(renderer) for axes in figure.axes]
+    frame = figure.bbox.padded(2)
+    within = all(frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
+                 for box in names)  # fmt: skip
+    touching = [(box, other) for number, box in enumerate(names) for other in names[number + 1 :] + panels
+                if box.overlaps(other)]  # fmt: skip
+    return within and not touching
+
+
+def test_names_at_the_ends_of_lines_keep_apart_and_in_order() -> None:
+    wanted = [0.5, 0.5, 0.51, 0.9, 0.98, 1.0, 0.0]
+    placed = apart(wanted, 0.06)
+    ordered = np.array(placed)[np.argsort(wanted, kind="stable")]
+    assert (np.diff(ordered) > 0.06 - 1e-9).all()
+    assert ordered[0] >= 0
+    assert ordered[-1] <= 1
+    assert placed[6] == 0.0, "what has room stays where it is"
+    assert abs(np.mean(placed[:3]) - np.mean(wanted[:3])) < 1e-9, "and what has none moves to both sides"
 
 
 def test_bars_show_every_method_the_oracle_and_the_paper(tmp_path: Path, seen: list[Any]) -> None:

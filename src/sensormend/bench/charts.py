@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sensormend.bench.bars import bar_chart, faults_chart
+from sensormend.bench.growth_chart import growth_chart
 from sensormend.bench.runs import Rows, diverged, diverged_note, gather, number
 from sensormend.bench.styles import KINDS, in_order, style_of
 from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
@@ -30,7 +31,6 @@ __all__ = [
 ]
 
 WIDTH = 10.0
-ONE_MORE = "time for one more day (s)"
 MOST_TICKS, LABEL_ROOM = 8, 0.09
 # Ours beside the batch methods, which are few, and the many online ones at the end.
 LEGEND_ORDER = ("ours", "batch", "plain", "online")
@@ -141,29 +141,6 @@ def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence",
     )  # fmt: skip
     legend.get_title().set_color(GREYS[0])
     return save_both(figure, folder, name)
-
-
-def growth_chart(rows: Rows, folder: Path | str, name: str = "growth", *, title: str = "") -> list[Path]:
-    """Draw what a longer tensor costs: computation time, time for one more day, peak memory.
-
-    For one more day an online method takes that day alone; a batch method begins again with all of them.
-    The length is the column `days`, or `x` where there is none.
-    """
-
-    def more(row: Mapping[str, Any]) -> dict[str, Any]:
-        days, seconds = number(row, "days", "x"), number(row, "seconds")
-        batch = style_of(row["method"]).kind == "batch"
-        return {**row, "x": days, "one_more": seconds if batch or not days else seconds / days}
-
-    panels = [
-        Panel("seconds", "computation time (s)"),
-        Panel("one_more", ONE_MORE, log=True),
-        Panel("peak_mb", "peak memory (MB)", log=True),
-    ]
-    told = [more(row) for row in rows]
-    shown = [panel for panel in panels if any(np.isfinite(number(row, panel.column)) for row in told)]
-    note = "One more day: an online method takes that day alone (drawn: its mean), a batch method begins again."
-    return _lines(told, folder, name, shown or panels[:1], "length of the tensor (days)", title, note)
 
 
 def _draw_panel(axes: Any, rows: Rows, panel: Panel, *, log_x: bool) -> list[str]:
