@@ -90,9 +90,10 @@ class Cluster:
 
     def wait_for_workers(self, count: int, seconds: float = 30) -> dict[str, str]:
         """Wait until so many workers have come, and return their addresses by their names."""
-        from distributed import Client
+        import distributed
 
-        with Client(self.address, set_as_default=False, timeout=20) as client:
+        made: Any = distributed.Client
+        with made(self.address, set_as_default=False, timeout=20) as client:
             try:
                 client.wait_for_workers(count, timeout=seconds)
             except TimeoutError:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -19,13 +17,13 @@ from sensormend.closing import Closing
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import now, surroundings
 from sensormend.grid import ANCHOR, Grid
-from sensormend.io import postgres
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
 from sensormend.io.netcdf import attributes_of, locations_of
-from sensormend.io.sources import find, format_of, is_stream
+from sensormend.io.sources import format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.writing import RowWriter
+from sensormend.jobs import Source, identity_of, job_of, told_options
 from sensormend.maintenance import ALL, Maintenance
 from sensormend.options import Options, in_words
 from sensormend.places import Places, Position
@@ -38,8 +36,6 @@ __all__ = ["Report", "Stages", "clean_archive"]
 
 CHECKPOINT = 20.0
 """Seconds between two checkpoints: what a kill costs at most."""
-
-Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 Stages = Callable[[str, int], Callable[[float], None]]
 """Told when a stage of the work begins, its name and how many readings it is about (0 where that is not known yet);
@@ -76,6 +72,7 @@ def clean_archive(
     overwrite: bool = False,
     resume: bool = False,
     stages: Stages = _quiet,
+    part: Mapping[str, Any] | None = None,
 ) -> Report:
     """Mend the readings of a source into `out`, a folder or a .csv, .parquet or .nc file.
 
@@ -93,18 +90,22 @@ def clean_archive(
         Go on with an interrupted run.
     stages
         Told how far the work is.
+    part
+        Where the readings are one network's part of a source: what run.json says in place of what is known here.
     """
     options, target = options or Options(), Target.of(out)
     if options.per_reading and target.ending == ".nc":
         raise ConfigError("rows per reading have times of their own and do not fit into NetCDF; choose another OUT")
+    if options.networks:
+        raise ConfigError("networks keeps several networks apart: see sensormend.cluster.clean_networks")
     started = monotonic()
-    identity = _identity(source)
+    identity = identity_of(source)
     files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
     checkpoint = Checkpoint(target.work / "state")
     with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
         try:
-            checkpoint.begin(_job(identity, options, checkpoint, target), replaces=overwrite)
-            run = _Run(source, identity, target, options, checkpoint, stages)
+            checkpoint.begin(job_of(identity, options, checkpoint.job, target.work), replaces=overwrite)
+            run = _Run(source, identity, target, options, checkpoint, stages, part)
             report = run.mend(started)
             run.finish(report)
         except (InputError, ConfigError):
@@ -127,8 +128,9 @@ class _Run:
         options: Options,
         checkpoint: Checkpoint,
         stages: Stages,
+        part: Mapping[str, Any] | None,
     ) -> None:
-        self.target, self.options, self.stages = target, options, stages
+        self.target, self.options, self.stages, self.part = target, options, stages, part
         self.checkpoint = checkpoint
         self.source = identity
         self.staging, self.survey = self._stage(source)
@@ -229,7 +231,8 @@ class _Run:
         """Return what is worth telling about the sensors: who moved, and who is spoken of but never heard."""
         told = [f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved]
         heard = {*self.staging.sensors, *self.places.coordinates}
-        if self.options.maintenance:
+        # What speaks of other networks' sensors is right there.
+        if self.options.maintenance and self.part is None:
             names = {note.sensor for note in Maintenance.read(self.options.maintenance).notes} - {ALL, *heard}
             told += [
                 f"{self.options.maintenance.name} speaks of {name}, of which there is no reading"
@@ -244,11 +247,12 @@ class _Run:
             "finished": now(),
             "seconds": round(report.seconds, 2),
             "source": self.source,
-            "options": _told(self.options),
+            "options": told_options(self.options),
             "grid": {"step": in_words(grid.step), "period": in_words(grid.period), "early_seconds": grid.early / 1e6},
             "fill": self.survey.fill,
             "variables": list(self.staging.variables),
             "sensors": report.sensors,
+            "periods": report.periods,
             "readings": report.readings,
             "rejected": report.rejected,
             "flags": report.flags,
@@ -256,6 +260,7 @@ class _Run:
             "faults": len(report.faults),
             "notes": list(report.notes),
             "surroundings": surroundings(),
+            **(self.part or {}),
         }
 
 
@@ -288,36 +293,3 @@ class _Ahead(Closing):
         self._reads += 1
         self.tell(done / (len(self.periods) + self._scouted))
         return self._places.settle(readings)
-
-
-def _job(identity: list[list[str | int]], options: Options, checkpoint: Checkpoint, target: Target) -> str:
-    """Return what a run is about as a fingerprint; refuse to go on with another one."""
-    kept = [path.read_bytes() for path in (options.maintenance, options.coordinates) if path and path.is_file()]
-    job = hashlib.sha256(
-        json.dumps([identity, _told(options), [hashlib.sha256(part).hexdigest() for part in kept]]).encode()
-    )
-    if (checkpoint.job or job.hexdigest()) != job.hexdigest():
-        raise ConfigError(
-            f"the interrupted run in {target.work} had other readings or options; --overwrite starts over"
-        )
-    return job.hexdigest()
-
-
-def _identity(source: Source) -> list[list[str | int]]:
-    """Return what was given, and how large and how old each file is: another archive is another job."""
-    if not isinstance(source, str | os.PathLike):
-        return [entry for part in source for entry in _identity(part)]
-    given = os.fspath(source)
-    if given.startswith(postgres.SCHEMES):
-        return [[postgres.shown(given)]]
-    if given == "-" or is_stream(Path(given)):
-        return [[given]]
-    files = [(file.shown, file.path.stat()) for file in find(given, Path())]
-    return [[shown, stat.st_size, stat.st_mtime_ns] for shown, stat in files]
-
-
-def _told(options: Options) -> dict[str, Any]:
-    """Return the options that somebody said, as JSON has them."""
-    plain = asdict(Options())
-    return {name: value if isinstance(value, int | float | str | list | tuple | dict) else str(value)
-            for name, value in asdict(options).items() if value != plain[name]}  # fmt: skip

@@ -69,6 +69,8 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
     [('c', 'offset', 48)]
     """
     options = Options.of(**said)
+    if options.networks:
+        raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
     if is_frame(readings):
         frame = Frame.of(readings, options)
         return _clean_frame(frame, options, details)

@@ -20,7 +20,7 @@ __all__ = ["EVERY", "Options", "duration", "in_words", "read_toml"]
 EVERY = ""
 """The key of `fill` and `valid` that stands for every variable."""
 
-COLUMNS = ("sensor", "time", "value", "variable", "latitude", "longitude")
+COLUMNS = ("sensor", "time", "value", "variable", "latitude", "longitude", "networks")
 UNITS = {"s": SECOND, "sec": SECOND, "min": MINUTE, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 
 
@@ -32,6 +32,8 @@ class Options:
     ----------
     sensor, time, value, variable, latitude, longitude
         The names of these columns.
+    networks
+        The column that says which network a reading is from, where each is to have a model of its own.
     sensor_from_file
         The sensor is the name of the file, without its ending.
     variables
@@ -66,6 +68,7 @@ class Options:
     variable: str | None = None
     latitude: str | None = None
     longitude: str | None = None
+    networks: str | None = None
     sensor_from_file: bool = False
     variables: tuple[str, ...] = ()
     sensors: tuple[str, ...] = ()

@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,9 @@ def test_without_dask_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_workers_that_differ_are_refused(fresh_cluster: Cluster) -> None:
-    from distributed import Client
+    import distributed
+
+    made: Any = distributed.Client
 
     def change(version: str | None) -> None:
         import sys
@@ -62,7 +65,7 @@ def test_workers_that_differ_are_refused(fresh_cluster: Cluster) -> None:
             sensormend.__version__ = version
 
     first, second = fresh_cluster.wait_for_workers(2).values()
-    with quiet(), Client(fresh_cluster.address, set_as_default=False) as client:
+    with quiet(), made(fresh_cluster.address, set_as_default=False) as client:
         client.run(change, "0.0.1", workers=[first])
         with pytest.raises(SensormendError, match=f"is 0.0.1 on worker {first} and {__version__} here") as caught:
             check_workers(client)

@@ -8,21 +8,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sensormend import __version__
 from sensormend.errors import ConfigError, SensormendError
 
-if TYPE_CHECKING:
-    from distributed import Client
+__all__ = [
+    "PATIENCE",
+    "Client",
+    "ask_workers",
+    "check_workers",
+    "connect",
+    "connected",
+    "is_lost",
+    "quiet",
+    "workers_of",
+]
 
-__all__ = ["PATIENCE", "ask_workers", "check_workers", "connect", "connected", "is_lost", "quiet", "workers_of"]
+Client = Any
+"""A `distributed.Client`, which has no types of its own."""
 
 PATIENCE = 5.0
 """Seconds until it is said that no cluster answers, or that it has no workers."""
-
-ANSWER = 30.0
-"""Seconds a worker may take to say what is asked of it: importing sensormend from a slow disk is in it."""
 
 LOGGERS = ("distributed", "tornado", "asyncio", "bokeh")
 ERRORS = (OSError, TimeoutError, asyncio.TimeoutError, ValueError, TypeError, ImportError, RuntimeError)
@@ -46,7 +53,7 @@ def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
         No cluster answers.
     """
     try:
-        from distributed import Client
+        import distributed
     except ImportError:
         raise ConfigError("a cluster needs dask.distributed: pip install 'sensormend[cluster]'") from None
     if not isinstance(cluster, str):
@@ -55,14 +62,14 @@ def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
         raise ConfigError(f"a cluster is the address of its scheduler, like tcp://10.0.0.1:8786; got {cluster!r}")
     with quiet():
         try:
-            client = Client(cluster, timeout=timeout, set_as_default=False)
+            made: Client = distributed.Client
+            return made(cluster, timeout=timeout, set_as_default=False)
         except ERRORS as error:
             why = "" if isinstance(error, OSError | TimeoutError) else f" ({_first_line(error)})"
             raise SensormendError(
                 f"no cluster answers at {cluster}{why}; start one with: dask scheduler, and on every machine: "
                 f"dask worker {cluster} --nthreads 1"
             ) from None
-    return client
 
 
 @contextmanager
@@ -96,8 +103,10 @@ def quiet() -> Iterator[None]:
 
 def workers_of(client: Client) -> dict[str, int]:
     """Return the workers that there are now, and how many threads each has; none where the scheduler is gone."""
+    if is_lost(client):
+        return {}
     try:
-        threads: Mapping[str, int] = client.sync(client.scheduler.ncores, callback_timeout=ANSWER)
+        threads: Mapping[str, int] = client.sync(client.scheduler.ncores, callback_timeout=PATIENCE)
     except (*ERRORS, AttributeError):
         return {}
     return dict(threads)

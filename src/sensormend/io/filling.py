@@ -21,7 +21,7 @@ from sensormend.io.text import csv_table, json_table, line_numbers
 from sensormend.io.times import TimeFormat
 from sensormend.options import Options
 from sensormend.readings import DAY
-from sensormend.survey import believable
+from sensormend.survey import FAR, believable
 
 __all__ = ["Filling"]
 
@@ -29,7 +29,7 @@ _FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.E
 _Plan = tuple[Table, Layout, TimeFormat | None]
 _SCHEMA = """
     CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
-                      longitude DOUBLE, reason UTINYINT, line VARCHAR);
+                      longitude DOUBLE, reason UTINYINT, line VARCHAR {network});
     CREATE TABLE rejected (file INTEGER, row BIGINT, reason VARCHAR, line VARCHAR);
 """
 
@@ -58,7 +58,7 @@ class Filling:
 
     def fill(self, found: Sequence[Found], progress: Progress) -> None:
         """Read the files."""
-        self._ask(_SCHEMA)
+        self._ask(_SCHEMA.format(network=", network VARCHAR" if self._options.networks else ""))
         texts = self._read(found, progress)
         self._doubt_clocks()
         self._collect_rejected(texts)
@@ -182,6 +182,8 @@ class Filling:
         # Only who reads NetCDF needs what that needs.
         from sensormend.io.netcdf import locations_of, readings_of
 
+        if self._options.networks:
+            raise ConfigError(f"{file.shown}: a NetCDF has no column of networks; clean it on its own")
         places = locations_of(file.path, self._options)
         for part in readings_of(file.path, self._options):
             columns = {"s": part.sensor, "q": part.variable, "t": part.time, "v": part.value}
@@ -199,15 +201,28 @@ class Filling:
                 FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
 
     def _doubt_clocks(self) -> None:
-        """Reject what came from a clock that was not set."""
+        """Reject what came from a clock that was not set; each network has clocks of its own."""
+        if not self._options.networks:
+            self._doubt_clocks_of("true")
+            return
+        holes = self._ask(f"""
+            SELECT DISTINCT network FROM (
+                SELECT network, day - lag(day) OVER (PARTITION BY network ORDER BY day) AS hole
+                FROM (SELECT DISTINCT network, time // {DAY} AS day FROM raw WHERE reason IS NULL))
+            WHERE hole * {DAY} > {FAR} ORDER BY network""")
+        for (network,) in holes:
+            self._doubt_clocks_of(f"network = {literal(network)}")
+
+    def _doubt_clocks_of(self, whose: str) -> None:
         found = self._columns(f"""
-            SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY day ORDER BY day""")
+            SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL AND {whose}
+            GROUP BY day ORDER BY day""")
         if len(found["day"]) == 0:
             return
         for day in found["day"][~believable(found["day"], found["n"], DAY)].tolist():
             self._ask(f"""
                 UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
-                WHERE reason IS NULL AND time // {DAY} = {day}""")
+                WHERE reason IS NULL AND {whose} AND time // {DAY} = {day}""")
 
     def _collect_rejected(self, texts: dict[int, Table]) -> None:
         """Gather what was not read, with the number of its row or, in a file of text, of its line."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from sensormend.errors import ConfigError
@@ -75,6 +75,8 @@ class Layout:
         The column that says of what a reading is; only beside one of `across="value"`.
     latitude, longitude
         The columns of the sensor's place.
+    network
+        The column that says which network a reading is from, where they are to be kept apart.
     """
 
     time: str
@@ -85,11 +87,13 @@ class Layout:
     latitude: str | None = None
     longitude: str | None = None
     clock: str | None = None
+    network: str | None = None
 
     @property
     def used(self) -> tuple[str, ...]:
         """Return every column that is read, each once."""
-        beside = (self.sensor, self.time, self.clock, self.variable, *self.columns, self.latitude, self.longitude)
+        beside = (self.sensor, self.time, self.clock, self.variable, *self.columns, self.latitude, self.longitude,
+                  self.network)  # fmt: skip
         return tuple(dict.fromkeys(name for name in beside if name is not None))
 
 
@@ -116,7 +120,16 @@ def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str)
     >>> layout.sensor, layout.time, layout.columns
     ('Station ID', 'Date_Time', ('pm25',))
     """
-    return _Table(columns, options, where).layout()
+    if options.networks is None:
+        return _Table(columns, options, where).layout()
+    # A network's name is neither a sensor's nor a reading, whatever its column is called.
+    network = _Table(columns, options, where).exactly("networks", options.networks)
+    said = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
+    twice = next((role for role, name in said.items() if _plain(name) == _plain(network)), None)
+    if twice:
+        raise ConfigError(f"{where}: --networks and --{twice} both name the column {network!r}; it can be one of them")
+    others = [column for column in columns if column[0] != network]
+    return replace(_Table(others, options, where).layout(), network=network)
 
 
 def called(role: str, name: str) -> bool:

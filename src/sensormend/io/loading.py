@@ -35,11 +35,12 @@ REJECTED = {
     5: "a time before 1678 or after 2261",
     6: "not a number",
     7: "not a JSON object",
+    9: "no network",
     WRONG_CLOCK: "a time a year and more from all others",
 }
 """Why a row, or a cell of a wide one, is rejected."""
 
-ROW_REASONS = (2, 3, 4, 5, 7, WRONG_CLOCK)
+ROW_REASONS = (2, 3, 4, 5, 7, 9, WRONG_CLOCK)
 """Those that hold for the whole row of a wide table."""
 
 STRUCTURE = {
@@ -137,6 +138,8 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
         "longitude": _place(table, layout.longitude),
         "broken": table.broken or "false",
     }
+    if layout.network:
+        parts["k"] = _name(table.column(layout.network))
     if table.line:
         parts["line"] = table.line
     cells = [table.column(name) for name in layout.columns]
@@ -157,12 +160,14 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
     number = f"TRY_CAST({_plain_number('x', table.decimal_comma)} AS DOUBLE)" if as_text else "x"
     missing = f"(x IS NULL OR regexp_full_match(lower(trim(x)), {_MISSING}))" if as_text else "x IS NULL"
     empty = f"(x IS NULL{' OR trim(x) = ' + chr(39) * 2 if as_text else ''})"
+    known = " AND k <> ''" if layout.network else ""
     # What is usual comes first: the engine looks at the other cases only for the rows that are left.
     reason = f"""CASE
-        WHEN t BETWEEN {EARLIEST} AND {LATEST} AND v IS NOT NULL AND s <> '' THEN NULL
+        WHEN t BETWEEN {EARLIEST} AND {LATEST} AND v IS NOT NULL AND s <> ''{known} THEN NULL
         WHEN {"line IS NULL OR trim(line) = ''" if table.line else "false"} THEN {EMPTY}
         WHEN broken THEN 7
         WHEN s IS NULL OR s = '' THEN 2
+        WHEN {"k IS NULL OR k = ''" if layout.network else "false"} THEN 9
         WHEN {_nothing("written", time)} THEN 3
         WHEN t IS NULL THEN 4
         WHEN t NOT BETWEEN {EARLIEST} AND {LATEST} THEN 5
@@ -177,7 +182,7 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
     return f"""
         SELECT file, s AS sensor, COALESCE(q, '') AS variable, t AS time,
             CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END AS value, latitude, longitude, reason,
-            CASE WHEN reason > {EMPTY} THEN {line} END AS line
+            CASE WHEN reason > {EMPTY} THEN {line} END AS line{", k AS network" if layout.network else ""}
         FROM (SELECT *, CAST({reason} AS UTINYINT) AS reason FROM (SELECT *, {number} AS v FROM ({inner})))"""
 
 

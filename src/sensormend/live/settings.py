@@ -266,6 +266,8 @@ def _settled(said: dict[str, Any]) -> Settings:
     options = Options.of(**{key: value for key, value in said.items() if key in OPTIONS})
     if ending_of(said["out"]) is not None:
         raise ConfigError(f"watch writes a folder; OUT cannot be the file {said['out']}")
+    if options.networks:
+        raise ConfigError("watch mends one network; networks is for clean")
     if options.per_reading:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
     alerts = AlertSettings(said.get("after", 2), said.get("well_after", 2), said.get("alerts", ()))
