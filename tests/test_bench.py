@@ -294,16 +294,27 @@ def aot_and_reference(data: Path) -> tuple[FloatArray, FloatArray]:
 
 
 def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None:
-    out = tmp_path / "speed.json"
-    call = ["--only", "size,growth", "--sizes", "100,1000", "--days", "40", "--out", str(out)]
-    ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *call],
+    parts = ["--only", "large,size,days", "--large", "2000", "--sizes", "100,1000", "--days", "40"]
+    ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *parts, "--out", str(tmp_path)],
                            capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    told = json.loads(out.read_text())
+    told = json.loads((tmp_path / "speed.json").read_text())
     assert told["blas_threads"] == 1
-    assert [row["sensors"] for row in told["size"]] == [100, 1000]
-    assert told["size"][1]["ratio"] == 1.0
-    assert told["size"][1]["minibatches"] > 0
-    assert told["size"][1]["later_ns"] > 0
-    assert told["growth"]["ratio"] > 0
+    assert told["machine"]["copy"] > 1e8
+    large = {row["method"]: row for row in told["large"]}
+    assert {"AutoOLRTR", "OLRTR rank 10"} <= set(large)
+    for row in large.values():
+        assert row["sensors"] == 2000
+        assert row["readings_per_second"] == pytest.approx(2000 * 24 / row["seconds"])
+        assert 0 < row["bandwidth"] < 1
+        assert 0 < row["products"] < 1.5
+        assert row["minibatches"] > row["outputs"] > 1, "what is returned is part of the peak"
+    assert large["OLRTR rank 10"]["bandwidth_iterations"] > large["OLRTR rank 10"]["bandwidth"]
+    assert large["AutoOLRTR"]["timed"] == [9, 12]
+    assert large["AutoOLRTR"]["cut_seconds"] > 0
+    auto = [row for row in told["size"] if row["method"] == "AutoOLRTR"]
+    assert [row["sensors"] for row in auto] == [100, 1000, 2000]
+    assert auto[1]["ratio"] == 1.0
+    assert told["days"]["ratio"] > 0
+    assert (tmp_path / "sensors.png").stat().st_size > 10_000
     assert "One BLAS thread" in ended.stdout

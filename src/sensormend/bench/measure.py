@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 __all__ = ["Measured", "measured"]
 
@@ -19,9 +19,13 @@ RESET_PEAK = "5"
 
 @dataclass
 class Measured:
-    """Filled when the block ends: seconds, and megabytes above what the process had when it began, else NaN."""
+    """Filled when the block ends: seconds, and megabytes above what the process had when it began, else NaN.
+
+    `processor` is seconds too, less those in which other processes had the core.
+    """
 
     seconds: float = float("nan")
+    processor: float = float("nan")
     peak_mb: float = float("nan")
 
 
@@ -31,11 +35,11 @@ def measured() -> Iterator[Measured]:
     found = Measured()
     _give_back()
     before = _resident("VmRSS") if _forget_peak() else float("nan")
-    started = perf_counter()
+    started, began = perf_counter(), process_time()
     try:
         yield found
     finally:
-        found.seconds = perf_counter() - started
+        found.seconds, found.processor = perf_counter() - started, process_time() - began
         found.peak_mb = max(0.0, _resident("VmHWM") - before) if before == before else before
 
 

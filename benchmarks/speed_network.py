@@ -1,0 +1,154 @@
+"""Whole networks on one core: readings per second, peak memory, and how near to the machine that is.
+
+The periods are those of a simulated city with its faults and gaps, written to files once and read back by a process
+for each method. Memory is the difference between two such processes: one only reads the periods, the other mends them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from sensormend.auto.neighbourhoods import CORE, HALO
+from sensormend.methods.olrtr import OLRTR
+from sensormend.simulate import stream
+from speed_machine import RANK, SLOTS
+from speed_walk import Task, Walked, walk_in_a_process
+
+__all__ = ["CUT", "PERIODS", "Contender", "Network", "contenders", "made"]
+
+PERIODS = 12
+CUT = 7
+"""The period after which AutoOLRTR cuts its network anew, for the first time; again after 30 and 100."""
+
+WARM = 4
+"""Periods after which OLRTR's dictionaries have settled, and AutoOLRTR judges."""
+
+OLRTR_PERIODS = 9
+
+LIMIT = 150.0
+"""Seconds of processor time after which no further period of a run is begun."""
+
+FIBER_LIMIT = 20.0
+"""OLRTR's lambda2: a residual of 10 over a sensor's 24 readings, 2 degrees in each, makes it faulty."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method as it is measured: its name in the tables, what it is run as, and in which precision it multiplies."""
+
+    name: str
+    task: Task
+    multiplies_in: str = "float64"
+
+    def typical(self, done: int) -> slice:
+        """Return which of the periods count.
+
+        For AutoOLRTR those after the first new cut, where a run gets so far, else those before it but for the first.
+        """
+        if self.task.method != "AutoOLRTR":
+            return slice(min(WARM, done - 1), done)
+        return slice(CUT + 1, done) if done > CUT + 1 else slice(min(2, done - 1), min(done, CUT - 1))
+
+
+@dataclass(frozen=True)
+class Network:
+    """Periods of a network in a folder, what it took to make one, and what merely reading them holds in memory."""
+
+    sensors: int
+    folder: Path
+    seconds_to_make: float
+    held: dict[str, int] = field(default_factory=dict)
+
+    def measure(self, contender: Contender, machine: dict[str, Any]) -> dict[str, Any]:
+        """Run a contender over the periods."""
+        dtype = contender.task.dtype
+        if dtype not in self.held:
+            self.held[dtype] = walk_in_a_process(self.folder, Task("nothing", dtype=dtype)).peak
+        walked = walk_in_a_process(self.folder, contender.task)
+        typical = contender.typical(len(walked.seconds))
+        seconds, readings = median(walked.seconds[typical]), self.sensors * SLOTS
+        taken = walked.peak - self.held[dtype]
+        cut = walked.seconds[CUT - 1] if len(walked.seconds) >= CUT and contender.task.method == "AutoOLRTR" else None
+        return {
+            "sensors": self.sensors,
+            "method": contender.name,
+            "periods": len(walked.seconds),
+            "timed": [typical.start + 1, typical.stop],
+            "seconds": seconds,
+            "readings_per_second": readings / seconds,
+            "ns": 1e9 * seconds / readings,
+            "cut_seconds": cut,
+            "minibatch_mib": walked.taken / 2**20,
+            "peak_mib": taken / 2**20,
+            "minibatches": taken / walked.taken,
+            "outputs": walked.given / walked.taken,
+            "all_seconds": walked.seconds,
+            "all_iterations": walked.iterations,
+            "faulty": walked.faulty[-1],
+            **_shares(contender, walked, typical, self.sensors, machine),
+        }
+
+
+@contextmanager
+def made(sensors: int, periods: int = PERIODS) -> Iterator[Network]:
+    """Simulate a network into a temporary folder."""
+    with TemporaryDirectory() as folder:
+        began = perf_counter()
+        for number, day in enumerate(islice(stream(sensors, seed=0), periods)):
+            np.save(Path(folder) / f"{number:02d}.npy", day.readings)
+        yield Network(sensors, Path(folder), (perf_counter() - began) / periods)
+
+
+def contenders() -> list[Contender]:
+    """Return AutoOLRTR, and OLRTR of rank 10 as published and with each of the settings that make it faster."""
+    known = inspect.signature(OLRTR).parameters
+    found = [Contender("AutoOLRTR", Task("AutoOLRTR", limit=LIMIT), "float32")]
+    for single in (False, True) if "precision" in known else (False,):
+        for accelerated in (False, True) if "solver" in known else (False,):
+            settings: dict[str, Any] = {"rank": RANK, "lambda2": FIBER_LIMIT, "seed": 0}
+            settings |= {"precision": "single"} if single else {}
+            settings |= {"solver": "accelerated"} if accelerated else {}
+            said = [f"rank {RANK}", *(["single"] if single else []), *(["accelerated"] if accelerated else [])]
+            dtype = "float32" if single else "float64"
+            task = Task("OLRTR", settings, dtype, periods=OLRTR_PERIODS, limit=LIMIT)
+            found.append(Contender(f"OLRTR {', '.join(said)}", task, dtype))
+    return found
+
+
+def _shares(
+    contender: Contender, walked: Walked, typical: slice, sensors: int, machine: dict[str, Any]
+) -> dict[str, Any]:
+    """Say how near to the machine a period is: to moving its bytes at full speed, and to its bare products.
+
+    - `bandwidth`: the readings in and everything that is returned out, once, against the copy.
+    - `bandwidth_iterations` (OLRTR): besides, in each iteration, reads of W and E and writes of E, a read of the
+      sensors' dictionary and of its solver, a read and a write of the coefficients: all that a loop in blocks that
+      keeps the rest in the cache cannot do without.
+    - `products`: the flops of the products that the mathematics needs, against a bare product of their shape.
+    """
+    once, seconds = walked.taken + walked.given, median(walked.seconds[typical])
+    told: dict[str, Any] = {"bytes_once": once, "bandwidth": once / seconds / machine["copy"]}
+    if contender.task.method == "OLRTR":
+        iterations = median(walked.iterations[typical])
+        moved = once + iterations * (3 + 4 * RANK / SLOTS) * walked.taken
+        # Two modes: coefficients and their part of X in each iteration; then A and D, and the solver.
+        flops = sensors * (8 * SLOTS * RANK * iterations + 4 * SLOTS * RANK + 6 * RANK**2)
+        rate = machine["products"][f"tall {contender.multiplies_in}"]
+        told |= {"iterations": iterations, "bandwidth_iterations": moved / seconds / machine["copy"]}
+    else:
+        # A part of the network: its members' inverse covariance, what they say of each other, and what is learned.
+        members = CORE + HALO
+        flops = sensors / CORE * (2 * members**3 + 4 * members**2 * SLOTS)
+        rate = machine["products"][f"batched {contender.multiplies_in}"]
+    return told | {"flops": flops, "products": flops / seconds / rate}
