@@ -12,16 +12,31 @@ from sensormend.auto.wide.bisection import block_numbers, borders, districts
 if TYPE_CHECKING:
     from sensormend.auto.wide.parts import Parts
 
-__all__ = ["homes", "inherited", "lift"]
+__all__ = ["homes", "inherited", "positive"]
 
 LEAST = 1e-24
 """Variance below which a channel does not vary; as in `founding`."""
 
-FLOOR = 1e-3
-"""What the members before must leave of a member's variance."""
+FLOOR = 2e-3
+"""What is added to the diagonal of correlations that were made positive. Predictions from them are as good as with
+eigenvalues cut off at 0.001; with 0.005, or with all correlations shrunk instead, they are up to a tenth worse."""
 
-SLACK = 1.1
-"""How much larger than a sound matrix allows an entry may be before it counts as unsound, rounding apart."""
+SIGN = (
+    (8.42563, -24.52129, 17.84338),
+    (4.20759, -3.06228, 0.55747),
+    (4.18399, -3.04635, 0.55571),
+    (4.08801, -2.98129, 0.54853),
+    (3.73846, -2.74073, 0.52204),
+    (2.86848, -2.10730, 0.45301),
+    (2.02556, -1.39326, 0.37906),
+    (1.86174, -1.22245, 0.36073),
+)
+"""Factors of x, x^3 and x^5. Each polynomial is the one nearest to 1 where the one before, which began with 0.0001
+... 1, may have arrived."""
+
+ROUNDS = 2
+"""How often what is negative is taken out; in between, pairs that met have their correlation put back. A second round
+makes predictions better by 4 to 12 %, a third by 1."""
 
 
 def homes(parts: Parts, channels: int) -> tuple[Array, Array]:
@@ -63,7 +78,7 @@ def inherited(new: Parts, order: Array, old: Parts, profiles: Array, known: Arra
     estate = _Estate(old, home, place, ranks, xp.sqrt(xp.clip(xp.linalg.diagonal(old.moments), LEAST, None)))
     start = np.repeat(edges[marks[:-1]], np.diff(marks))
     found = xp.zeros((pieces, width, width), dtype=xp.float32, device=order.device)
-    high = max(1, block_numbers(profiles) // (4 * width * old.members.shape[1]))
+    high = max(1, block_numbers(profiles) // (16 * width * old.members.shape[1]))
     for begin in range(0, pieces, high):
         block = slice(begin, begin + high)
         members = new.members[block]
@@ -115,13 +130,16 @@ class _Estate:
         bound = spread[:, :, None] * spread[:, None, :]
         moments = xp.where(stayed, whole, correlation * bound)
         moments = xp.minimum(xp.maximum(moments, -bound), bound)
-        moments = moments * xp.astype(known[:, :, None] & known[:, None, :], moments.dtype)
+        moments = xp.where(known[:, :, None] & known[:, None, :], moments, 0.0)
+        _diagonal(moments)[:] = _diagonal(bound)
+        kept = xp.all(xp.all(stayed | ~known[:, :, None] | ~known[:, None, :], axis=2), axis=1)
         correlation = moments / bound
-        share = 1 / xp.sqrt(1 + lift(correlation))
-        moments = moments * share[:, :, None] * share[:, None, :]
+        sound = positive(correlation)
+        for _ in range(1, ROUNDS):
+            sound = positive(xp.where((count > 0) | stayed, correlation, sound))
+        moments = xp.where(kept[:, None, None], moments, sound * bound)
         variance = xp.where(inside, diagonal, own**2)
-        index = xp.arange(width, device=members.device)
-        moments[:, index, index] = xp.where(known, xp.clip(variance, LEAST, None), 0.0)
+        _diagonal(moments)[:] = xp.where(known, xp.clip(variance, LEAST, None), 0.0)
         return moments
 
     def _met(self, home: Array, place: Array, seats: Array, first: Array) -> Array:
@@ -165,27 +183,31 @@ def _most(home: Array, core: Array) -> Array:
     return xp.clip(xp.take_along_axis(home, most[:, None], axis=1)[:, 0], 0, None)
 
 
-def lift(correlation: Array) -> Array:
-    """Return what must be added to each diagonal entry of matrices, (matrix, row, column), to make them sound.
+def positive(correlation: Array) -> Array:
+    """Return correlation matrices, (matrix, row, column), without what is negative in them, and with FLOOR to spare.
 
-    The diagonal counts as 1. This is Gill's and Murray's Cholesky factorisation, which raises a pivot that is too small
-    for its column and leaves a positive definite matrix alone. A part's own channels come first, so that it is the
-    outsiders whose tales do not fit, and they are the ones who are believed less.
+    The positive part of R is (R + R sign R) / 2, and the sign of a matrix needs nothing but products: a polynomial of
+    polynomials that is 1 above, and -1 below, a ten-thousandth of the largest row's sum. What lies between is smaller
+    than the floor. That is half the price of eigenvalues on a processor, and little on a GPU.
     """
     xp = namespace(correlation)
-    matrices, size, _ = correlation.shape
-    # Matrices last: every step is then one long product.
-    rest = xp.asarray(xp.permute_dims(correlation, (1, 2, 0)), copy=True)
-    rest = np.ascontiguousarray(rest) if xp is np else rest.contiguous()
-    lifted = xp.zeros((size, matrices), dtype=rest.dtype, device=rest.device)
-    index = xp.arange(size, device=rest.device)
-    rest[index, index] = 1.0
-    for step in range(size):
-        pivot, column = rest[step, step], rest[step, step + 1 :]
-        raised = xp.clip(pivot, FLOOR, None)
-        if step + 1 < size:
-            raised = xp.maximum(raised, xp.max(xp.abs(column), axis=0) ** 2 / SLACK)
-            share = column / raised
-            rest[step + 1 :, step + 1 :] -= share[:, None, :] * column[None, :, :]
-        lifted[step] = raised - pivot
-    return xp.permute_dims(lifted, (1, 0))
+    largest = xp.max(xp.sum(xp.abs(correlation), axis=2), axis=1)
+    sign = correlation / largest[:, None, None]
+    for first, third, fifth in SIGN:
+        square = sign @ sign
+        bent = square * fifth
+        _diagonal(bent)[:] += third
+        bent = square @ bent
+        _diagonal(bent)[:] += first
+        sign = bent @ sign
+    half = correlation @ sign
+    half = (half + xp.matrix_transpose(half)) / 4 + correlation / 2
+    _diagonal(half)[:] += FLOOR
+    share = 1 / xp.sqrt(_diagonal(half))
+    return half * share[:, :, None] * share[:, None, :]
+
+
+def _diagonal(matrices: Array) -> Array:
+    """Return the diagonals, (matrix, entry), to write to."""
+    count, size, _ = matrices.shape
+    return matrices.reshape(count, size * size)[:, :: size + 1]
