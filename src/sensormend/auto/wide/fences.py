@@ -47,7 +47,7 @@ def outsiders(profiles: Array, order: Array, own: Array, halo: int) -> Array:
         there = xp.matrix_transpose(xp.concat([-2 * there, xp.ones_like(there[:, :, :1])], axis=2))
         lives = home[crowd]
         for first in range(0, many, across):
-            wanted = marks[chosen, None] + np.arange(first, min(first + across, many))
+            wanted = marks[:-1][chosen, None] + np.arange(first, min(first + across, many))
             # A district with one part fewer has its last one looked at twice.
             parts = as_like(np.minimum(wanted, marks[1:][chosen, None] - 1), order)
             here = profiles[own[parts]].reshape(parts.shape[0], -1, features) - middle
