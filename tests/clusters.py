@@ -129,7 +129,8 @@ def running_cluster(workers: int = 2) -> Iterator[Cluster]:
         made.start_scheduler()
         for _ in range(workers):
             made.start_worker()
-        made.wait_for_workers(workers)
+        if workers:
+            made.wait_for_workers(workers)
         yield made
     finally:
         made.stop()

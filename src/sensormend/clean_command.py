@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from sensormend.errors import ConfigError
+from sensormend.errors import ConfigError, SensormendError
 from sensormend.options import Options
-from sensormend.said import COLUMNS, FLAG, OUTPUT, STDIN, Said
-from sensormend.summary import summary
+from sensormend.said import COLUMNS, FLAG, MANY, OUTPUT, STDIN, Said
+from sensormend.summary import networks_summary, summary
 
 __all__ = ["clean", "explain"]
 
@@ -24,6 +24,8 @@ __all__ = ["clean", "explain"]
 def clean(
     *paths: Annotated[str, Parameter(name="READINGS... OUT", negative=())],
     config: Annotated[Path | None, Parameter(group=COLUMNS)] = None,
+    networks: Annotated[str | None, Parameter(group=MANY)] = None,
+    cluster: Annotated[str | None, Parameter(group=MANY)] = None,
     one_pass: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
     per_reading: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
     overwrite: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
@@ -50,6 +52,12 @@ def clean(
         The readings, one or several, and at last where the result goes.
     config
         A TOML file with any of the options below, by the same names: `sensor = "node_id"`, `valid = [-40, 50]`.
+    networks
+        The column that says which network a reading is from. Each is mended on its own, into OUT/<network>, and
+        OUT/networks.csv has a line for each.
+    cluster
+        Spread the networks over a Dask cluster: the address of its scheduler, tcp://host:8786. Its workers have to see
+        OUT by the same path.
     one_pass
         Meet every day for the first time, as a live feed would; by default the first four weeks are cleaned again
         with what was learned from them.
@@ -68,11 +76,36 @@ def clean(
         raise ConfigError("clean needs READINGS and OUT: sensormend clean readings.csv mended")
     *readings, out = ["-" if path == STDIN else path for path in paths]
     told = (said or Said()).told() | {"one_pass": one_pass or None, "per_reading": per_reading or None}
+    told["networks"] = networks
     options = Options.from_toml(config, **told) if config else Options.of(**told)
+    source = readings[0] if len(readings) == 1 else readings
+    if options.networks:
+        _clean_networks(source, out, cluster, options, overwrite=overwrite, resume=resume)
+        return
+    if cluster:
+        raise ConfigError(
+            "--cluster spreads many networks, kept apart by --networks COLUMN; one network too large for a machine is "
+            "sensormend.cluster.ClusterOLRTR from Python, see docs/scaling.md"
+        )
     with _stages() as stages:
-        source = readings[0] if len(readings) == 1 else readings
         report = clean_archive(source, out, options, overwrite=overwrite, resume=resume, stages=stages)
     Console(soft_wrap=False).print(summary(report))
+
+
+def _clean_networks(
+    source: str | list[str], out: str, cluster: str | None, options: Options, *, overwrite: bool, resume: bool
+) -> None:
+    from sensormend.cluster import clean_networks
+
+    with _stages() as stages:
+        report = clean_networks(
+            source, out, cluster=cluster, options=options, overwrite=overwrite, resume=resume, stages=stages
+        )
+    Console(soft_wrap=False).print(networks_summary(report))
+    if report.failed:
+        raise SensormendError(
+            f"{len(report.failed):,} of {len(report.networks):,} networks were not cleaned: see {out}/networks.csv"
+        )
 
 
 def explain(out: Path, sensor: str, time: str, *, variable: str | None = None) -> None:
@@ -106,29 +139,37 @@ class _Speed(ProgressColumn):
 
 
 @contextmanager
-def _stages() -> Iterator[Callable[[str, int], Callable[[float], None]]]:
+def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
     """Show on stderr how far each stage of the work is: a bar on a terminal, a line at its end elsewhere."""
     console = Console(stderr=True)
     bars = Progress(
         TextColumn("{task.description:<8}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), _Speed(),
-        TimeRemainingColumn(), console=console, disable=not console.is_terminal, transient=True,
+        TextColumn("{task.fields[beside]}"), TimeRemainingColumn(), console=console,
+        disable=not console.is_terminal, transient=True,
     )  # fmt: skip
     current: list[tuple[str, int, float]] = []
+    said: dict[str, str] = {}
 
     def finish() -> None:
         while current:
             name, readings, began = current.pop()
             seconds = perf_counter() - began
             speed = f", {readings / seconds:,.0f} readings/s" if readings and seconds > 0 else ""
-            console.print(f"{name:<8} {seconds:.1f} s{speed}", highlight=False)
+            beside = f", {said.pop(name)}" if said.get(name) else ""
+            console.print(f"{name:<8} {seconds:.1f} s{speed}{beside}", highlight=False)
 
-    def begin(name: str, readings: int) -> Callable[[float], None]:
+    def begin(name: str, readings: int) -> Callable[..., None]:
         finish()
         current.append((name, readings, perf_counter()))
         for old in bars.task_ids:
             bars.remove_task(old)
-        task = bars.add_task(name, total=1.0, readings=readings)
-        return lambda done: bars.update(task, completed=done)
+        task = bars.add_task(name, total=1.0, readings=readings, beside="")
+
+        def tell(done: float, beside: str = "") -> None:
+            said[name] = beside
+            bars.update(task, completed=done, beside=beside)
+
+        return tell
 
     with bars:
         yield begin

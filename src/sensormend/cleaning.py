@@ -15,7 +15,7 @@ from sensormend.grid import Grid
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.maintenance import Maintenance
 from sensormend.mending import Mender
-from sensormend.options import EVERY, Options
+from sensormend.options import Options
 from sensormend.places import Places, Position
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.survey import Survey, believable, look
@@ -168,11 +168,7 @@ def _believed(readings: Readings) -> Readings:
 
 def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
     """Return a mender for what was found and said."""
-    for name, said in (("valid", options.valid), ("fill", options.fill or {})):
-        unknown = sorted(set(said).difference(variables, [EVERY]))
-        if unknown:
-            there = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
-            raise ConfigError(f"{name} speaks of {unknown[0]!r}; there is {there}")
+    options.refuse_unknown(variables)
     return Mender(
         survey.grid,
         variables,

@@ -15,12 +15,14 @@ from typing import Any
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = ["EVERY", "Options", "duration", "in_words", "read_toml"]
+__all__ = ["COLUMNS", "EVERY", "Options", "duration", "in_words", "read_toml"]
 
 EVERY = ""
 """The key of `fill` and `valid` that stands for every variable."""
 
 COLUMNS = ("sensor", "time", "value", "variable", "latitude", "longitude", "networks")
+"""The options that are the name of a column."""
+
 UNITS = {"s": SECOND, "sec": SECOND, "min": MINUTE, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 
 
@@ -121,6 +123,14 @@ class Options:
     def valid_of(self, variable: str) -> tuple[float, float]:
         """Return the limits given for a variable."""
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
+
+    def refuse_unknown(self, variables: Sequence[str]) -> None:
+        """Refuse limits and fill values of a variable that is not there."""
+        for name, said in (("valid", self.valid), ("fill", self.fill or {})):
+            unknown = sorted(set(said).difference(variables, [EVERY]))
+            if unknown:
+                there = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
+                raise ConfigError(f"{name} speaks of {unknown[0]!r}; there is {there}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from cyclopts import Group, Parameter
 from sensormend.errors import ConfigError
 from sensormend.options import EVERY
 
-__all__ = ["COLUMNS", "FLAG", "KNOWN", "OUTPUT", "STDIN", "Said", "listed"]
+__all__ = ["COLUMNS", "FLAG", "KNOWN", "MANY", "OUTPUT", "STDIN", "Said", "listed"]
 
 STDIN = "standard input"
 """What stands for a lone `-`, which the parser of the command line would take for an option."""
@@ -20,6 +20,7 @@ STDIN = "standard input"
 COLUMNS = Group("Which column is what (recognised by their names; say it where that fails)", sort_key=1)
 KNOWN = Group("What you know about the data", sort_key=2)
 OUTPUT = Group("Output", sort_key=3)
+MANY = Group("Many networks at once", sort_key=4)
 
 FLAG: dict[str, Any] = {"negative": (), "show_default": False}
 

@@ -17,8 +17,9 @@ from sensormend.sentences import how_long
 
 if TYPE_CHECKING:
     from sensormend.archive import Report
+    from sensormend.cluster import NetworksReport
 
-__all__ = ["summary", "worst"]
+__all__ = ["networks_summary", "summary", "worst"]
 
 WORST = 5
 
@@ -67,6 +68,27 @@ def summary(report: Report) -> RenderableType:
     out = escape(shlex.quote(str(report.out)))
     parts += ["", _next(report, found, out)]
     parts.append(f"Look at it: [bold]sensormend serve {out}[/]; as one file: [bold]sensormend report {out}[/]")
+    return Group(*parts)
+
+
+def networks_summary(report: NetworksReport) -> RenderableType:
+    """Return the last page of a run over many networks."""
+    done = [network for network in report.networks if network.outcome == "done"]
+    figures = Table.grid(padding=(0, 2))
+    figures.add_column(style="dim")
+    figures.add_column()
+    figures.add_row("networks", f"{len(report.networks):,}, {len(done):,} of them cleaned")
+    figures.add_row("sensors", f"{sum(network.sensors for network in done):,}")
+    rejected = f", {report.rejected:,} rows rejected (rejected.csv)" if report.rejected else ""
+    figures.add_row("readings", f"{report.readings:,}{rejected}")
+    figures.add_row("faulty sensor-days", f"{sum(network.faulty_sensor_days for network in done):,}")
+    figures.add_row("filled or replaced", f"{sum(network.filled for network in done):,}")
+    figures.add_row("seconds", f"{report.seconds:.1f}")
+    parts: list[RenderableType] = [figures]
+    if done:
+        worst_one = max(done, key=lambda network: network.faulty_sensor_days / max(network.sensors, 1))
+        one = escape(shlex.quote(f"{report.out}/{worst_one.folder}"))
+        parts += ["", f"Look at the one with most faults: [bold]sensormend serve {one}[/]"]
     return Group(*parts)
 
 

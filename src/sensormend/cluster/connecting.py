@@ -14,6 +14,7 @@ from sensormend import __version__
 from sensormend.errors import ConfigError, SensormendError
 
 __all__ = [
+    "ERRORS",
     "PATIENCE",
     "Client",
     "ask_workers",
@@ -32,7 +33,9 @@ PATIENCE = 5.0
 """Seconds until it is said that no cluster answers, or that it has no workers."""
 
 LOGGERS = ("distributed", "tornado", "asyncio", "bokeh")
+
 ERRORS = (OSError, TimeoutError, asyncio.TimeoutError, ValueError, TypeError, ImportError, RuntimeError)
+"""What distributed raises where nobody answers, or what answers is nothing of its own."""
 
 
 def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
@@ -114,7 +117,7 @@ def workers_of(client: Client) -> dict[str, int]:
 
 def is_lost(client: Client) -> bool:
     """Say whether the scheduler has gone."""
-    return client.status != "running"
+    return bool(client.status != "running")
 
 
 def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:

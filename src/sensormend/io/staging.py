@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,10 @@ class Staging(Closing):
             raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
         staging._recall()
         return staging
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of an answer about what is loaded."""
+        return self._ask(sql)
 
     @property
     def path(self) -> Path:

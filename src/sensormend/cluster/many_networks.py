@@ -1,0 +1,234 @@
+"""Many networks at once: each its own model and its own OUT, one after the other here or spread over a cluster."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from sensormend.checkpoint import Checkpoint
+from sensormend.cluster.connecting import Client, connected
+from sensormend.cluster.mending_part import Order, Outcome, outcome_of
+from sensormend.cluster.naming import folders_of
+from sensormend.cluster.spreading import in_turn, probe, spread
+from sensormend.errors import ConfigError, InputError
+from sensormend.files import now, surroundings
+from sensormend.io.metadata import write_csv, write_json
+from sensormend.io.splitting import Part, Parts, split
+from sensormend.io.target import Target
+from sensormend.jobs import Source, identity_of, job_of, told_options
+from sensormend.options import Options
+
+__all__ = ["NETWORKS_HEADER", "NetworksReport", "Told", "clean_networks"]
+
+NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
+
+Told = Callable[..., None]
+"""Told how much of a stage is done, 0 to 1, and in words how many networks and workers that is."""
+
+
+@dataclass(frozen=True)
+class NetworksReport:
+    """What was done.
+
+    Attributes
+    ----------
+    out
+        Where it is.
+    networks
+        What became of every network, in the order of their names.
+    readings, rejected
+        Of all of them together.
+    seconds
+        How long it took.
+    """
+
+    out: Path
+    networks: tuple[Outcome, ...]
+    readings: int
+    rejected: int
+    seconds: float
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        """Those that could not be mended."""
+        return tuple(network for network in self.networks if network.outcome != "done")
+
+
+def _quiet(name: str, readings: int) -> Told:
+    return lambda done, beside="": None
+
+
+def clean_networks(
+    readings: Source,
+    out: str | PathLike[str],
+    network: str | None = None,
+    cluster: str | Client | None = None,
+    options: Options | None = None,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    stages: Callable[[str, int], Told] = _quiet,
+) -> NetworksReport:
+    """Mend many networks, each with a model of its own, into `out/<network>`.
+
+    Parameters
+    ----------
+    readings
+        Files, a folder, a pattern, `-`, or a `postgresql://` address.
+    out
+        A folder that must not be there yet. With a cluster its workers have to see it by the same path.
+    network
+        The column that says which network a reading is from; `options.networks` is the same.
+    cluster
+        The address of a scheduler, `tcp://host:port`, or a `distributed.Client`; this process alone by default.
+    options
+        As for `clean_archive`, for every network.
+    overwrite
+        Let it take the place of an `out` that is there.
+    resume
+        Go on with an interrupted run.
+    stages
+        Told how far the work is.
+
+    Returns
+    -------
+    NetworksReport
+        What became of each; a network whose readings cannot be mended does not keep the others from it.
+    """
+    options = options or Options()
+    options = replace(options, networks=network or options.networks)
+    target = Target.of(Path(out).absolute())
+    if not options.networks:
+        raise ConfigError("many networks need the name of the column that keeps them apart: networks")
+    if target.ending:
+        raise ConfigError(f"many networks go into a folder, each into its own; {Path(out).name} would be one file")
+    started = monotonic()
+    with nullcontext(None) if cluster is None else connected(cluster) as client:
+        identity = identity_of(readings)
+        files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
+        checkpoint = Checkpoint(target.work / "state")
+        with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
+            run = _Run(target, options, identity, client, stages)
+            try:
+                job = job_of(identity, options, checkpoint.job, target.work)
+                checkpoint.begin(job, replaces=overwrite)
+                run.stage(readings)
+            except (InputError, ConfigError):
+                # The same call would end the same way: there is nothing to go on with.
+                if not resume:
+                    target.give_up()
+                raise
+            report = run.mend(Path(out), started)
+            run.finish(report)
+            target.publish()
+    return report
+
+
+class _Run:
+    """One run over many networks, in its work folder."""
+
+    def __init__(
+        self,
+        target: Target,
+        options: Options,
+        identity: list[list[str | int]],
+        client: Client | None,
+        stages: Callable[[str, int], Told],
+    ) -> None:
+        self.target, self.options, self.identity, self.client, self.stages = target, options, identity, client, stages
+        self.staging = target.work / "staging"
+        self.parts = Parts((), 0, ())
+
+    def stage(self, source: Source) -> None:
+        """Sort the readings apart, once."""
+        self.staging.mkdir(exist_ok=True)
+        if self.client is not None:
+            probe(self.client, self.staging)
+        self.parts = split(
+            self.staging, source, self.options, folders_of, self.stages("reading", 0),
+            lambda readings: self.stages("sorting", readings),
+        )  # fmt: skip
+
+    def mend(self, out: Path, started: float) -> NetworksReport:
+        """Mend every network that is not done yet."""
+        (self.staging / "attempts").mkdir(exist_ok=True)
+        with self._token() as token:
+            orders = [self._order(part, token) for part in self.parts.parts]
+            ended = spread(self.client, orders, self._teller()) if self.client else in_turn(orders, self._teller())
+            failed = dict(ended)
+        found = tuple(outcome_of(order, failed.get(order.part.network)) for order in orders)
+        return NetworksReport(out, found, self.parts.readings, self.parts.rejected, monotonic() - started)
+
+    def finish(self, report: NetworksReport) -> None:
+        """Write what stands beside the networks, and clear away what nobody needs any more."""
+        work = self.target.work
+        write_csv(work / "networks.csv", NETWORKS_HEADER, map(asdict, report.networks))
+        if report.rejected:
+            shutil.move(self.staging / "rejected.csv", work / "rejected.csv")
+        write_json(work / "run.json", self._record(report))
+        for network in report.failed:
+            shutil.rmtree(work / f"{network.folder}.partial", ignore_errors=True)
+        for name in ("staging", "state"):
+            shutil.rmtree(work / name, ignore_errors=True)
+
+    @contextmanager
+    def _token(self) -> Iterator[Path]:
+        """Have a file that workers look for: without it nobody waits for what they do."""
+        for old in self.staging.glob("wanted-*"):
+            old.unlink()
+        token = self.staging / f"wanted-{uuid4().hex}"
+        token.touch()
+        try:
+            yield token
+        finally:
+            token.unlink(missing_ok=True)
+
+    def _order(self, part: Part, token: Path) -> Order:
+        options = self.parts.options(self.options, part)
+        kept: dict[str, Any] = {
+            name: self._kept(path) for name in ("maintenance", "coordinates") if (path := getattr(options, name))
+        }
+        told = {"source": self.identity, "options": told_options(self.options), "network": part.network}
+        return Order(self.target.work, part, replace(options, **kept), told, token)
+
+    def _kept(self, path: Path) -> Path:
+        """Return a copy of what people know where every worker sees it."""
+        copy = self.staging / path.name
+        if path.is_file() and not copy.exists():
+            shutil.copyfile(path, copy)
+        return copy if copy.exists() else path
+
+    def _teller(self) -> Callable[[Sequence[Part], float, int | None], None]:
+        total, readings = len(self.parts.parts), self.parts.readings
+        tell = self.stages("mending", readings)
+
+        def told(done: Sequence[Part], more: float, workers: int | None) -> None:
+            beside = f"{len(done):,} of {total:,} networks"
+            beside += "" if workers is None else f", {workers:,} worker{'s' * (workers != 1)}"
+            tell((sum(part.readings for part in done) + more) / max(readings, 1), beside)
+
+        return told
+
+    def _record(self, report: NetworksReport) -> dict[str, Any]:
+        return {
+            "command": "clean",
+            "finished": now(),
+            "seconds": round(report.seconds, 2),
+            "source": self.identity,
+            "options": told_options(self.options),
+            "networks": len(report.networks),
+            "failed": len(report.failed),
+            "sensors": sum(network.sensors for network in report.networks),
+            "readings": report.readings,
+            "rejected": report.rejected,
+            "filled": sum(network.filled for network in report.networks),
+            "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
+            "surroundings": surroundings(),
+        }

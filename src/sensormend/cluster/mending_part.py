@@ -1,0 +1,222 @@
+"""One of many networks, wherever it is mended: from its part of the readings to its OUT, or on from a checkpoint."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from sensormend.archive import clean_archive
+from sensormend.checkpoint import Checkpoint
+from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError
+from sensormend.files import locked
+from sensormend.io.metadata import read_faults, read_json
+from sensormend.io.splitting import Part
+from sensormend.io.target import LOCK
+from sensormend.options import Options, duration
+
+__all__ = ["Order", "Outcome", "StoppedError", "attempts_of", "clean_part", "fruitless", "outcome_of"]
+
+LOCKED = 120.0
+"""Seconds to wait for whoever is still at a network and was given up: a file system of another machine may need a
+minute and a half to see that a holder of a lock is dead."""
+
+LOOK = 1.0
+"""Seconds between two looks whether the run that gave the order is still there."""
+
+UNTOLD = ("spike", "silent")
+"""Faults that are not of whole periods."""
+
+
+class StoppedError(SensormendError):
+    """What stops the whole run, since it is not the fault of one network's readings."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker needs to mend a network.
+
+    Attributes
+    ----------
+    work
+        The folder of the run, by its whole path: the same one for every worker.
+    part
+        Which network.
+    options
+        As `clean` takes them.
+    told
+        What run.json of the network says of where its readings are from.
+    token
+        A file that is there as long as somebody wants this done.
+    """
+
+    work: Path
+    part: Part
+    options: Options
+    told: dict[str, Any]
+    token: Path
+
+    @property
+    def source(self) -> Path:
+        """Where its readings are."""
+        return self.work / "staging" / "parts" / f"{self.part.folder}.parquet"
+
+    @property
+    def out(self) -> Path:
+        """Where its OUT goes."""
+        return self.work / self.part.folder
+
+    @property
+    def partial(self) -> Path:
+        """Where its OUT is while it is not whole."""
+        return self.work / f"{self.part.folder}.partial"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A line of networks.csv: `outcome` is `done`, or one line that says why not."""
+
+    network: str
+    folder: str
+    sensors: int
+    periods: int
+    faulty_sensor_days: int
+    filled: int
+    seconds: float
+    attempts: int
+    outcome: str
+
+
+def clean_part(order: Order, tell: Callable[[float], None] = lambda done: None) -> str | None:
+    """Mend a network, or go on with it; return why that cannot be, in one line, where its readings are at fault.
+
+    Parameters
+    ----------
+    order
+        What is to be done.
+    tell
+        Told how much of it is done, 0 to 1.
+
+    Raises
+    ------
+    StoppedError
+        Something else is wrong: the disk, this worker.
+    """
+    if (order.out / "run.json").exists():
+        return None
+    if not order.source.exists():
+        raise StoppedError(
+            f"{order.source} cannot be seen from every worker: OUT has to lie on a file system that they share"
+        )
+    wanted = _Wanted(order.token)
+    _wait_for_lock(order, wanted)
+    _note_attempt(order)
+
+    def stages(name: str, readings: int) -> Callable[[float], None]:
+        def told(done: float) -> None:
+            wanted.check()
+            if name == "mending":
+                tell(done)
+
+        return told
+
+    def mend() -> None:
+        clean_archive(
+            order.source, order.out, order.options, resume=order.partial.exists(), stages=stages, part=order.told
+        )
+
+    try:
+        try:
+            mend()
+        except StateError:
+            # A state that cannot be read would never be: it is quicker to mend the network again than to ask somebody.
+            shutil.rmtree(order.partial)
+            mend()
+    except (InputError, ConfigError, DivergenceError) as error:
+        return _one_line(error)
+    except (SensormendError, OSError, MemoryError) as error:
+        raise StoppedError(f"network {order.part.network!r}: {_one_line(error)}") from None
+    except Exception as error:
+        return f"{type(error).__name__}: {_one_line(error)}"
+    return None
+
+
+def outcome_of(order: Order, failed: str | None = None) -> Outcome:
+    """Return what became of a network, from what it left."""
+    part, attempts = order.part, len(attempts_of(order))
+    if failed is not None:
+        return Outcome(part.network, part.folder, 0, 0, 0, 0, 0.0, attempts, failed)
+    run = read_json(order.out / "run.json")
+    period = duration(run["grid"]["period"])
+    wrong = {
+        (fault.sensor, fault.variable, day)
+        for fault in read_faults(order.out / "faults.csv")
+        if fault.reason not in UNTOLD
+        for day in range(fault.start // period, -(-fault.end // period))
+    }
+    return Outcome(
+        part.network, part.folder, run["sensors"], run["periods"], len(wrong), run["filled"], run["seconds"], attempts,
+        "done",
+    )  # fmt: skip
+
+
+def attempts_of(order: Order) -> list[str]:
+    """Return from where a network was begun, every time: the newest state that there was then."""
+    try:
+        return _attempts(order).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def fruitless(order: Order) -> int:
+    """Return how often in a row a network was begun from the same state, and nothing came of it."""
+    begun = attempts_of(order)
+    return next((count for count, state in enumerate(reversed(begun)) if state != begun[-1]), len(begun))
+
+
+def _attempts(order: Order) -> Path:
+    return order.work / "staging" / "attempts" / order.part.folder
+
+
+def _note_attempt(order: Order) -> None:
+    file = _attempts(order)
+    with suppress(OSError), file.open("a", encoding="utf-8") as lines:
+        place = Checkpoint(order.partial / "state").place
+        lines.write(f"{place.name if place else 'nothing'}\n")
+
+
+def _wait_for_lock(order: Order, wanted: _Wanted) -> None:
+    """Wait until whoever had the network before has let go of it: who is killed does so at once."""
+    deadline = monotonic() + LOCKED
+    while order.partial.is_dir():
+        try:
+            with locked(order.partial / LOCK, f"another run is writing {order.out}: wait for it"):
+                return
+        except SensormendError:
+            wanted.check()
+            if monotonic() > deadline:
+                raise
+            sleep(0.2)
+
+
+class _Wanted:
+    """Whether somebody still waits for the result: a scheduler that is gone cannot tell its workers to stop."""
+
+    def __init__(self, token: Path) -> None:
+        self._token, self._looked = token, 0.0
+
+    def check(self) -> None:
+        """Stop where nobody does."""
+        if monotonic() - self._looked > LOOK:
+            self._looked = monotonic()
+            if not os.path.exists(self._token):
+                raise StoppedError("nobody waits for this network any more")
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
