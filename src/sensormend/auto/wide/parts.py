@@ -102,11 +102,11 @@ def joined(parts: Parts, newcomers: Array, profiles: Array, core: int = CORE, ha
     old = column - xp.where(column >= (parts.core + more)[:, None], more[:, None], 0)
     fresh = (column >= parts.core[:, None]) & (column < (parts.core + more)[:, None])
     taken = xp.where(fresh | (column >= size[:, None]), -1, old)
+    everyone = xp.arange(pieces, device=chosen.device)
+    members, moments, dictionary = _rearranged(parts, everyone, taken)
     seat = parts.core[chosen] + xp.arange(chosen.shape[0], device=chosen.device) - begun[chosen]
-    moved = _rearranged(parts, taken)
-    moved.core, moved.size = parts.core + more, size
-    moved.members[chosen, seat] = newcomers
-    return moved
+    members[chosen, seat] = newcomers
+    return Parts(members, parts.core + more, size, moments, dictionary)
 
 
 def kept(parts: Parts, kept_channels: Array) -> Parts:
@@ -120,15 +120,12 @@ def kept(parts: Parts, kept_channels: Array) -> Parts:
     core = xp.sum(xp.astype(stays & (column < parts.core[:, None]), xp.int64), axis=1)
     size = xp.sum(xp.astype(stays, xp.int64), axis=1)
     alive = xp.nonzero(core > 0)[0]
-    living = Parts(parts.members[alive], core[alive], size[alive], parts.moments[alive], parts.dictionary[alive])
-    width = int(xp.max(living.size)) if alive.shape[0] else 0
+    core, size = core[alive], size[alive]
+    width = int(xp.max(size)) if alive.shape[0] else 0
     turn = xp.argsort(xp.astype(~stays[alive], xp.int8), axis=1, stable=True)[:, :width]
-    taken = xp.where(column[:width] < living.size[:, None], turn, -1)
-    moved = _rearranged(living, taken)
+    members, moments, dictionary = _rearranged(parts, alive, xp.where(column[:width] < size[:, None], turn, -1))
     number = xp.cumulative_sum(xp.astype(kept_channels, xp.int64)) - 1
-    moved.members = number[moved.members]
-    moved.core, moved.size = living.core, living.size
-    return moved
+    return Parts(number[members], core, size, moments, dictionary)
 
 
 def of_hoods(hoods: Sequence[Hood]) -> Parts:
@@ -214,21 +211,20 @@ def _alike(parts: Parts, newcomers: Array, profiles: Array) -> Array:
     return chosen
 
 
-def _rearranged(parts: Parts, taken: Array) -> Parts:
-    """Return parts whose members are these of the old ones, (part, place); nothing where that is -1."""
+def _rearranged(parts: Parts, which: Array, taken: Array) -> tuple[Array, Array, Array]:
+    """Return members, moments and dictionary of some parts with these members, (part, place); -1 is none."""
     xp = namespace(taken)
     pieces, width = taken.shape
     there = xp.astype(taken >= 0, xp.float32)
     place = xp.clip(taken, 0, None)
     # Padding repeats the first that is left.
-    members = xp.take_along_axis(parts.members, xp.where(taken >= 0, taken, place[:, :1]), axis=1)
-    dictionary = xp.take_along_axis(parts.dictionary, place[:, :, None], axis=1) * there[:, :, None]
+    members = parts.members[which[:, None], xp.where(taken >= 0, taken, place[:, :1])]
+    dictionary = parts.dictionary[which[:, None], place] * there[:, :, None]
     moments = xp.zeros((pieces, width, width), dtype=xp.float32, device=taken.device)
-    row = xp.arange(pieces, device=taken.device)[:, None, None]
-    high = max(1, block_numbers(moments) // max(1, width * width))
+    high = max(1, block_numbers(moments) // max(1, 4 * width * width))
     for begin in range(0, pieces, high):
         block = slice(begin, begin + high)
-        where = place[block]
+        rows, columns = place[block, :, None], place[block, None, :]
         both = there[block, :, None] * there[block, None, :]
-        moments[block] = parts.moments[row[block], where[:, :, None], where[:, None, :]] * both
-    return Parts(members, parts.core, parts.size, moments, dictionary)
+        moments[block] = parts.moments[which[block, None, None], rows, columns] * both
+    return members, moments, dictionary
