@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sensormend.arrays import is_tensor, namespace
 from sensormend.errors import ConfigError, ShapeError, ValueRangeError
 from sensormend.recovery import FloatArray
 
@@ -66,7 +68,12 @@ def check_fiber_axis(fiber_axis: object, *, after_sensors: bool = True) -> int:
 
 
 def as_readings(
-    readings: ArrayLike, *, fiber_axis: int = 1, min_axes: int = 2, max_axes: int | None = None
+    readings: ArrayLike,
+    *,
+    fiber_axis: int = 1,
+    min_axes: int = 2,
+    max_axes: int | None = None,
+    keep_single: bool = False,
 ) -> FloatArray:
     """Return readings as a float64 array in which NaN is missing, or refuse them with one clear line.
 
@@ -80,6 +87,8 @@ def as_readings(
         The axis of the slots; the readings must have it.
     min_axes, max_axes
         How many axes the method takes.
+    keep_single
+        Leave single precision as it is. A torch tensor keeps its precision, and its place, anyway.
 
     Raises
     ------
@@ -94,6 +103,8 @@ def as_readings(
     Traceback (most recent call last):
     sensormend.errors.ValueRangeError: readings must be real numbers, NaN where missing; got object
     """
+    if is_tensor(readings):
+        return _tensor_readings(readings, fiber_axis, min_axes, max_axes)
     mask = np.ma.getmaskarray(readings) if isinstance(readings, np.ma.MaskedArray) else None
     try:
         array = np.asarray(readings)
@@ -101,23 +112,51 @@ def as_readings(
         raise ShapeError("readings must form a full grid; got rows of different lengths") from None
     if array.dtype.kind not in "iuf":
         raise ValueRangeError(f"readings must be real numbers, NaN where missing; got {array.dtype.name}")
-    needed = max(min_axes, fiber_axis + 1)
-    if array.ndim < needed:
-        raise ShapeError(f"readings need {needed} axes or more with fiber_axis={fiber_axis}; got shape {array.shape}")
-    if max_axes is not None and array.ndim > max_axes:
-        raise ShapeError(f"readings can have at most {max_axes} axes; got shape {array.shape}")
-    if array.size == 0:
-        raise ShapeError(f"readings need at least one cell along every axis; got shape {array.shape}")
-    # A wider float that overflows here becomes inf and is refused below as what it is.
-    with np.errstate(over="ignore"):
-        values = array.astype(np.float64, copy=mask is not None)
+    _check_axes(array.shape, fiber_axis, min_axes, max_axes)
+    if keep_single and array.dtype == np.float32 and mask is None:
+        values = array
+    else:
+        # A wider float that overflows here becomes inf and is refused below as what it is.
+        with np.errstate(over="ignore"):
+            values = array.astype(np.float64, copy=mask is not None)
     if mask is not None:
         values[mask] = np.nan
-    if (np.abs(values) > LARGEST).any():
-        if np.isinf(values).any():
+    _check_range(float(np.fmax.reduce(values, axis=None)), float(np.fmin.reduce(values, axis=None)))
+    return values
+
+
+def _tensor_readings(readings: Any, fiber_axis: int, min_axes: int, max_axes: int | None) -> Any:
+    """Check a torch tensor as `as_readings` checks an array; single and double precision stay as they are."""
+    xp = namespace(readings)
+    if readings.dtype.is_complex or readings.dtype == xp.bool:
+        raise ValueRangeError(f"readings must be real numbers, NaN where missing; got {readings.dtype}")
+    _check_axes(tuple(readings.shape), fiber_axis, min_axes, max_axes)
+    if not readings.dtype.is_floating_point:
+        readings = readings.double()
+    elif readings.dtype not in (xp.float32, xp.float64):
+        readings = readings.float()
+    there = readings.nan_to_num(nan=0.0, posinf=xp.inf, neginf=-xp.inf)
+    _check_range(float(there.max()), float(there.min()))
+    return readings.detach()
+
+
+def _check_axes(shape: tuple[int, ...], fiber_axis: int, min_axes: int, max_axes: int | None) -> None:
+    needed = max(min_axes, fiber_axis + 1)
+    if len(shape) < needed:
+        raise ShapeError(f"readings need {needed} axes or more with fiber_axis={fiber_axis}; got shape {shape}")
+    if max_axes is not None and len(shape) > max_axes:
+        raise ShapeError(f"readings can have at most {max_axes} axes; got shape {shape}")
+    if 0 in shape:
+        raise ShapeError(f"readings need at least one cell along every axis; got shape {shape}")
+
+
+def _check_range(largest: float, smallest: float) -> None:
+    """Refuse what is too large to be squared; NaN is no reading, and passes."""
+    reach = max(abs(largest), abs(smallest))
+    if reach > LARGEST:
+        if np.isinf(reach):
             raise ValueRangeError("readings must be finite, with NaN where missing; got inf")
         raise ValueRangeError(f"readings must not exceed {LARGEST:g}; use another unit")
-    return values
 
 
 def as_labels(sensors: Sequence[Hashable], count: int) -> tuple[str | int, ...]:

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.arrays import on_host
 from sensormend.auto.memory import Channels, Hood, Model, Pools
 from sensormend.auto.scales import Scales
+from sensormend.auto.wide.parts import Parts
 from sensormend.errors import StateError
 
 __all__ = ["checked", "pack", "unpack"]
@@ -30,14 +32,16 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     for part in PARTS:
         for field in fields(PARTS[part]):
             value = getattr(getattr(model, part), field.name)
-            if isinstance(value, np.ndarray):
-                arrays[f"{part}.{field.name}"] = value.copy()
-            else:
+            if isinstance(value, int):
                 numbers[f"{part}.{field.name}"] = value
+            else:
+                arrays[f"{part}.{field.name}"] = np.array(on_host(value))
     numbers["hoods"] = [[hood.members.size, hood.core, hood.dictionary.shape[1]] for hood in model.hoods]
     for name in ("members", "moments", "dictionary"):
         flat = [getattr(hood, name).ravel() for hood in model.hoods]
         arrays[f"hoods.{name}"] = np.concatenate(flat) if flat else np.empty(0)
+    if model.parts is not None:
+        arrays |= {f"parts.{name}": np.array(on_host(array)) for name, array in vars(model.parts).items()}
     return numbers, arrays
 
 
@@ -66,12 +70,16 @@ def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
                 taken["dictionary"].reshape(size, columns),
             )
         )
-    _check(parts, hoods, numbers, {name: arrays[f"hoods.{name}"].size - at[name] for name in at})
+    wide = {field.name: arrays[f"parts.{field.name}"] for field in fields(Parts) if "parts.members" in arrays}
+    many = Parts(**wide) if wide else None
+    _check(parts, hoods, many, numbers, {name: arrays[f"hoods.{name}"].size - at[name] for name in at})
     rest = {name: numbers[name] for name in ("variables", "slots", "interval", "seed", "core", "halo")}
-    return Model(**parts, hoods=hoods, **rest)
+    return Model(**parts, hoods=hoods, parts=many, **rest)
 
 
-def _check(parts: dict[str, Any], hoods: list[Hood], numbers: dict[str, Any], left: dict[str, int]) -> None:
+def _check(
+    parts: dict[str, Any], hoods: list[Hood], many: Parts | None, numbers: dict[str, Any], left: dict[str, int]
+) -> None:
     count, variables, slots = parts["channels"].days.size, numbers["variables"], numbers["slots"]
     wanted = {
         "channels": Channels.new(count, slots),
@@ -84,6 +92,17 @@ def _check(parts: dict[str, Any], hoods: list[Hood], numbers: dict[str, Any], le
             if found != right and field.name != "sample":
                 raise ValueError(f"{part}.{field.name} has shape {found}, not {right}")
     placed = sum(hood.core for hood in hoods)
+    if many is not None:
+        pieces, width = many.members.shape
+        right_shapes = {
+            "core": (pieces,), "size": (pieces,), "moments": (pieces, width, width),
+            "dictionary": (pieces, width, many.dictionary.shape[-1]),
+        }  # fmt: skip
+        if any(getattr(many, name).shape != shape for name, shape in right_shapes.items()):
+            raise ValueError("the parts do not fit each other")
+        if pieces and not 0 <= int(many.members.min()) <= int(many.members.max()) < count:
+            raise ValueError("the parts do not fit the channels")
+        placed += int(many.core.sum())
     if any(left.values()) or placed != count or any(hood.members.max(initial=-1) >= count for hood in hoods):
         raise ValueError("the neighbourhoods do not fit the channels")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sensormend.arrays import as_like
 from sensormend.auto import network, timeline
 from sensormend.auto.judging import Today, Verdict, judge_period
 from sensormend.auto.learning import OVER_THE_FENCE, Lessons, Taught, learn, sketch_axes
@@ -21,7 +22,8 @@ def bend(model: Model) -> None:
     scales = model.scales.bent(model.pools.period)
     if scales is None:
         return
-    channels, variable = model.channels, model.variable
+    place = model.channels.mean
+    channels, variable = model.channels.moved(None, single=False), model.variable
     level = channels.mean.mean(axis=1, keepdims=True)
     near = 1e-3
     low, high = (model.scales.backward(level + side, variable) for side in (-near, near))
@@ -39,6 +41,10 @@ def bend(model: Model) -> None:
     for hood in model.hoods:
         stretched = hood.moments * (stretch[hood.members][:, None] * stretch[hood.members])
         hood.moments = stretched.astype(np.float32)
+    if model.parts is not None:
+        own = as_like(stretch.astype(np.float32), place)[model.parts.members]
+        model.parts.moments *= own[:, :, None] * own[:, None, :]
+    model.channels = channels.moved(place, single=model.parts is not None)
     model.scales = scales
 
 
@@ -86,7 +92,7 @@ def _try_rungs(model: Model, today: Today, verdict: Verdict, through: list[Look]
     if not asked.all():
         stack, trusted, hoods = stack.part(np.flatnonzero(asked)), trusted[asked], hoods[asked]
     whole, view = hoods.size == len(model.hoods), through[0].latest()
-    outlook = through[0].outlook() if whole else network.Outlook.of(stack, model.channels)
+    outlook = through[0].outlook() if whole else network.Outlook.of(stack, model.channels.days[stack.members])
     # What the present rungs make of it is known where one stack has all neighbourhoods.
     expected = view.expected[hoods, : stack.members.shape[1]] if view and len(through) == 1 else None
     sample = network.Sample(stack, outlook, today.deviations(stack.members), trusted, expected)

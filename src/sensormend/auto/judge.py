@@ -30,6 +30,7 @@ __all__ = [
     "scores",
     "smoothed",
     "stuck_scores",
+    "trimming",
     "usual",
 ]
 
@@ -87,14 +88,14 @@ def features(residual: FloatArray, seen: Seen, floor: FloatArray) -> FloatArray:
     """
     slots = residual.shape[1]
     steps = residual[:, 1:] - residual[:, :-1]
-    squares = _mean(residual**2, seen.there, _kept(slots, 0, 1)[seen.count])
-    level = _mean(residual, seen.there, _kept(slots, 1, 1)[seen.count])
+    squares = _mean(residual**2, seen.there, trimming(slots, 0, 1)[seen.count])
+    level = _mean(residual, seen.there, trimming(slots, 1, 1)[seen.count])
     found = np.empty((residual.shape[0], 3))
     found[:, 0] = squares
     # A mean that happens to be near zero is luck, not precision.
     found[:, 1] = level**2 + 0.1 * squares
     # A spike makes two steps.
-    found[:, 2] = _mean(steps**2, seen.steps, _kept(slots - 1, 0, 2)[seen.pairs])
+    found[:, 2] = _mean(steps**2, seen.steps, trimming(slots - 1, 0, 2)[seen.pairs])
     found += (floor**2 + 1e-300)[:, None]
     np.log(found, out=found)
     found *= 0.5
@@ -104,7 +105,7 @@ def features(residual: FloatArray, seen: Seen, floor: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=32)
-def _kept(slots: int, below: int, above: int) -> FloatArray:
+def trimming(slots: int, below: int, above: int) -> FloatArray:
     """Return the weights of a mean over n numbers in order without some eighths at either end, (n, place)."""
     count = np.arange(slots + 1)[:, None]
     place, cut = np.arange(slots), count // 8

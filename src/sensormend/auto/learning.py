@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.arrays import as_like, on_host
 from sensormend.auto import judge, network, timeline
 from sensormend.auto.judging import Today, Verdict
 from sensormend.auto.memory import SKETCH, Channels, Model
@@ -90,9 +91,10 @@ class Lessons:
                 missed = self.beyond[which] / self.hidden[which]
                 pools.width[which] *= np.exp(step * (missed - (1 - model.interval)))
             pools.calibrated[which] += 1
-        lost = np.flatnonzero((model.channels.held >= START_OVER) & (model.channels.days > 0))
+        channels = model.channels
+        lost = np.flatnonzero(on_host((channels.held >= START_OVER) & (channels.days > 0)))
         if lost.size:
-            model.channels.forget(lost)
+            channels.forget(as_like(lost, channels.held))
         pools.period += 1
 
 

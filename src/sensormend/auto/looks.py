@@ -65,11 +65,11 @@ class Look:
 
     def outlook(self) -> Outlook:
         """Return what the covariances are made of."""
-        return self._outlook or Outlook.of(self.stack, self._model.channels)
+        return self._outlook or Outlook.of(self.stack, self._model.channels.days[self.stack.members])
 
     def _made(self, stack: Stack) -> FloatArray:
         pools = self._model.pools
-        outlook = Outlook.of(stack, self._model.channels)
+        outlook = Outlook.of(stack, self._model.channels.days[stack.members])
         if len(self._model.hoods) <= SAMPLE:
             self._outlook = outlook
         return outlook.covariance(pools.rank, pools.shrinkage)

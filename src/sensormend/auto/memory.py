@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.arrays import Array, as_like, namespace, on_host
 from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
 from sensormend.auto.scales import Scales
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["SKETCH", "Channels", "Hood", "Model", "Pools"]
+if TYPE_CHECKING:
+    from sensormend.auto.wide.parts import Parts
+
+__all__ = ["FEATURES", "SKETCH", "Channels", "Hood", "Model", "Pools"]
 
 FEATURES = 3
 SKETCH = 16
@@ -65,8 +69,8 @@ class Channels:
     sketch: NDArray[np.float32]
 
     @classmethod
-    def new(cls, count: int, slots: int) -> Channels:
-        """Return `count` channels that nothing is known of."""
+    def new(cls, count: int, slots: int, like: Array | None = None) -> Channels:
+        """Return `count` channels that nothing is known of, in the precision and the place of `like`."""
         shapes = {
             "mean": (slots,),
             "median": (FEATURES,),
@@ -76,20 +80,21 @@ class Channels:
             "sketch": (SKETCH,),
         }
         fill = {"age": np.inf, "daily": np.nan, "run": 2.0, "step": np.inf}
+        single = like is not None and like.dtype != np.float64
         kinds = {"sketch": np.float32}
-        return cls(
-            **{
-                field.name: np.full(
-                    (count, *shapes.get(field.name, ())), fill.get(field.name, 0.0), kinds.get(field.name, np.float64)
-                )
-                for field in fields(cls)
-            }
-        )
+        usual = np.float32 if single else np.float64
+        arrays = {
+            field.name: np.full(
+                (count, *shapes.get(field.name, ())), fill.get(field.name, 0.0), kinds.get(field.name, usual)
+            )
+            for field in fields(cls)
+        }
+        return cls(**{name: as_like(array, like) for name, array in arrays.items()})
 
     def grown(self, count: int) -> Channels:
         """Return these channels with `count` unknown ones behind them."""
-        more = Channels.new(count, self.mean.shape[1])
-        return self._map(lambda name, array: np.concatenate([array, getattr(more, name)]))
+        more = Channels.new(count, self.mean.shape[1], self.mean)
+        return self._map(lambda name, array: namespace(array).concat([array, getattr(more, name)]))
 
     def taken(self, rows: IntArray) -> Channels:
         """Return a copy of these rows."""
@@ -97,17 +102,24 @@ class Channels:
 
     def apart(self, names: frozenset[str]) -> Channels:
         """Return these channels with these arrays of their own; the others are shared."""
-        return self._map(lambda name, array: array.copy() if name in names else array)
+        return self._map(lambda name, array: namespace(array).asarray(array, copy=True) if name in names else array)
+
+    def moved(self, like: Array, *, single: bool) -> Channels:
+        """Return these channels where `like` lives, in single precision where that is asked for."""
+        kind = np.float32 if single else np.float64
+        return self._map(
+            lambda name, array: as_like(on_host(array).astype(np.float32 if name == "sketch" else kind), like)
+        )
 
     def rewind(self) -> None:
         """Let go of what ties the next period to the last one; the way back to a former level stays open."""
-        unknown = Channels.new(self.days.size, self.mean.shape[1])
+        unknown = Channels.new(len(self.days), self.mean.shape[1], self.mean)
         for name in ("last", "age", "daily", "flagged", "held", "held_level"):
             getattr(self, name)[:] = getattr(unknown, name)
 
     def forget(self, rows: IntArray) -> None:
         """Make these channels unknown again, but for the doubt about them."""
-        unknown = Channels.new(rows.size, self.mean.shape[1])
+        unknown = Channels.new(len(rows), self.mean.shape[1], self.mean)
         unknown.flagged[:] = 1.0
         for field in fields(self):
             getattr(self, field.name)[rows] = getattr(unknown, field.name)
@@ -194,6 +206,8 @@ class Model:
         For the random axes of the sketches.
     core, halo
         How many channels a neighbourhood judges, and how many more it listens to.
+    parts
+        The neighbourhoods of a large network, in the place of `hoods`; its channels are in single precision then.
     """
 
     channels: Channels
@@ -206,6 +220,7 @@ class Model:
     seed: int
     core: int = CORE
     halo: int = HALO
+    parts: Parts | None = None
 
     @classmethod
     def new(cls, variables: int, slots: int, interval: float, seed: int, hood: tuple[int, int]) -> Model:
@@ -216,7 +231,7 @@ class Model:
     @property
     def variable(self) -> IntArray:
         """The variable of every channel."""
-        return np.arange(self.channels.days.size) % self.variables
+        return np.arange(len(self.channels.days)) % self.variables
 
     def usual_values(self, rows: NDArray[np.intp] | slice) -> FloatArray:
         """Return the usual value of each slot of these channels; a young channel's leans on its level."""

@@ -68,9 +68,8 @@ class Outlook:
     usable: IntArray
 
     @classmethod
-    def of(cls, stack: Stack, channels: Channels) -> Outlook:
-        """Look at the neighbourhoods' moments and dictionaries."""
-        days = channels.days[stack.members]
+    def of(cls, stack: Stack, days: FloatArray) -> Outlook:
+        """Look at the neighbourhoods' moments and dictionaries; `days` are the members'."""
         correlation, spread = _correlation(stack.moments())
         _steady(spread, days, stack.real)
         patterns = _patterns(stack.dictionary().astype(float), correlation)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.auto import archive, engine, founding
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
 from sensormend.auto.network import RANKS
 from sensormend.auto.scales import looks_circular
 from sensormend.auto.settling import Period
+from sensormend.auto.wide import engine as wide_engine
+from sensormend.auto.wide import founding as wide_founding
 from sensormend.errors import ConfigError, ShapeError, ValueRangeError
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.state import read_state, write_state
@@ -23,7 +26,14 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
 __all__ = ["AutoOLRTR"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""1 knows no large networks; it is still what a small one is written as."""
+
+WIDE = 2000
+"""Channels above which a network is large: each part of it is visited once, in single precision."""
+
+LOOKED_AT = 20_000
+"""Sensors of a large network that tell the scale of a variable, and whether it is a direction."""
 
 WATCHED = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
@@ -35,13 +45,18 @@ renewed more than three times."""
 
 @dataclass(frozen=True, eq=False)
 class _Door:
-    """A minibatch as it came in, made ready for the model: (period, channel, slot) and whose rows these are."""
+    """A minibatch as it came in, made ready for the model: (period, channel, slot) and whose rows these are.
 
-    readings: FloatArray
-    labels: tuple[str | int, ...]
+    `like` is the torch tensor that came, if one did.
+    """
+
+    readings: Array
+    labels: Sequence[str | int]
     labelled: bool
     shape: tuple[int, ...]
     periods: int | None
+    wide: bool
+    like: Array | None
 
 
 class AutoOLRTR:
@@ -94,6 +109,7 @@ class AutoOLRTR:
     """
 
     _neighbourhood = (CORE, HALO)
+    _wide = WIDE
 
     def __init__(self, *, fiber_axis: int = 1, interval: float = 0.9, seed: int = 0) -> None:
         self.fiber_axis = check_fiber_axis(fiber_axis)
@@ -104,7 +120,7 @@ class AutoOLRTR:
         self.interval, self.seed = float(interval), int(seed)
         self._model: Model | None = None
         self._shape: tuple[int, ...] = ()
-        self._labels: list[str | int] = []
+        self._labels: Sequence[str | int] = []
         self._labelled = False
         self._waited = False
 
@@ -142,20 +158,25 @@ class AutoOLRTR:
         model = self._model
         rows = self._place(door)
         results = []
+        found, run, refound = (
+            (wide_founding.found, wide_engine.run, wide_founding.refound)
+            if door.wide
+            else (founding.found, engine.run, founding.refound)
+        )
         for readings in door.readings:
             full = self._spread(readings, rows)
             if self.periods == 0 and not self._waited and _began_late(full):
                 self._waited = True
-                founding.found(model, full)
-                results.append(Period.untouched(full))
+                found(model, full)
+                results.append(_untouched(full))
                 continue
-            sensor_view = full.reshape(len(self._labels), model.variables, model.slots)
-            model.scales.learn(sensor_view)
-            founding.found(model, full)
-            results.append(engine.run(model, full, learning=True))
-            model.scales.collect(sensor_view, model.pools.period)
+            some = _some_sensors(full.reshape(len(self._labels), model.variables, model.slots))
+            model.scales.learn(some)
+            found(model, full)
+            results.append(run(model, full, learning=True))
+            model.scales.collect(some, model.pools.period)
             engine.bend(model)
-            founding.refound(model)
+            refound(model)
         recovery = self._leave(results, rows, door)
         self._forget()
         return recovery
@@ -166,7 +187,8 @@ class AutoOLRTR:
         if self._model is None or self.periods == 0 or set(door.labels) - set(self._labels):
             return self.copy().update(minibatch, sensors)
         rows = self._place(door)
-        results = [engine.run(self._model, self._spread(part, rows), learning=False) for part in door.readings]
+        run = wide_engine.run if door.wide else engine.run
+        results = [run(self._model, self._spread(part, rows), learning=False) for part in door.readings]
         return self._leave(results, rows, door)
 
     def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
@@ -199,25 +221,27 @@ class AutoOLRTR:
         twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed)
         if self._model is not None:
             twin._model = archive.unpack(*archive.pack(self._model))
-        twin._shape, twin._labels, twin._labelled = self._shape, list(self._labels), self._labelled
+        twin._shape, twin._labels, twin._labelled = self._shape, self._labels, self._labelled
         twin._waited = self._waited
         return twin
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that the model knows to one `.npz` file, beside and then renamed."""
+        wide = self._model is not None and self._model.parts is not None
         settings: dict[str, object] = {
             "fiber_axis": self.fiber_axis,
             "interval": self.interval,
             "seed": self.seed,
             "shape": list(self._shape),
-            "labels": self._labels,
+            "labels": len(self._labels) if wide and not self._labelled else list(self._labels),
             "labelled": self._labelled,
             "waited": self._waited,
         }
         arrays: dict[str, NDArray[Any]] = {}
         if self._model is not None:
             settings["model"], arrays = archive.pack(self._model)
-        write_state(path, method="AutoOLRTR", version=STATE_VERSION, settings=settings, arrays=arrays)
+        version = STATE_VERSION if wide else 1
+        write_state(path, method="AutoOLRTR", version=version, settings=settings, arrays=arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AutoOLRTR:
@@ -226,7 +250,8 @@ class AutoOLRTR:
         with archive.checked(path):
             model = cls(fiber_axis=settings["fiber_axis"], interval=settings["interval"], seed=settings["seed"])
             model._shape = tuple(settings["shape"])
-            model._labels = list(settings["labels"])
+            labels = settings["labels"]
+            model._labels = range(labels) if isinstance(labels, int) else list(labels)
             model._labelled = settings["labelled"]
             model._waited = settings.get("waited", False)
             if "model" in settings:
@@ -236,78 +261,113 @@ class AutoOLRTR:
     def _enter(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> _Door:
         """Check a minibatch against what the model knows; nothing is changed."""
         axis = self.fiber_axis
-        readings = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2)
-        shape = readings.shape
+        readings: Array = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
+        shape = tuple(readings.shape)
         if self._model is not None and shape[1 : axis + 1] != self._shape:
             raise ShapeError(
                 f"a sensor's part of a minibatch was {self._shape} (variables and slots); got {shape[1 : axis + 1]}"
             )
-        labels: tuple[str | int, ...]
+        labels: Sequence[str | int]
         if sensors is not None:
             labels = as_labels(sensors, shape[0])
             if self._model is not None and not self._labelled:
                 raise ShapeError("the first minibatch had no labels; give labels from the first call on, or never")
         else:
-            labels = tuple(range(shape[0]))
+            labels = range(shape[0])
             if self._model is not None and self._labelled:
                 raise ShapeError("the first minibatch had labels; sensors= is needed in every call then")
             if self._model is not None and shape[0] != len(self._labels):
                 raise ShapeError(
                     f"{len(self._labels)} sensors before, {shape[0]} now; give sensors= labels when they change"
                 )
+        wide = self._is_wide(labels, sensors is not None, int(np.prod(shape[1:axis], dtype=int)))
+        like = readings if is_tensor(readings) else None
+        if not wide:
+            readings = on_host(readings).astype(np.float64, copy=False)
         periods = shape[axis + 1] if readings.ndim == axis + 2 else None
+        xp = namespace(readings)
         parts = readings[..., None] if periods is None else readings
-        parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
+        parts = xp.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
         if self.periods <= WATCHED:
             self._refuse_directions(parts, shape)
-        return _Door(parts, labels, sensors is not None, shape, periods)
+        return _Door(parts, labels, sensors is not None, shape, periods, wide, like)
 
-    def _refuse_directions(self, parts: FloatArray, shape: tuple[int, ...]) -> None:
+    def _is_wide(self, labels: Sequence[str | int], labelled: bool, variables: int) -> bool:
+        """Say whether the network is a large one, with these sensors in it; once it is, it stays so."""
+        if self._model is not None and self._model.parts is not None:
+            return True
+        count = len(set(labels) | set(self._labels)) if labelled and self._labels else len(labels)
+        return count * variables > self._wide
+
+    def _refuse_directions(self, parts: Array, shape: tuple[int, ...]) -> None:
         variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
         for variable in range(variables):
-            if looks_circular(parts[:, variable::variables].reshape(-1, parts.shape[2])):
+            some = [_some_sensors(part.reshape(shape[0], variables, -1)[:, variable]) for part in parts]
+            if looks_circular(np.concatenate(some)):
                 name = f"variable {variable} looks" if variables > 1 else "these readings look"
                 raise ValueRangeError(
                     f"{name} like directions in degrees, which have no mean; mend their sine and cosine instead"
                 )
 
-    def _place(self, door: _Door) -> IntArray:
-        """Return the rows of the model that belong to the minibatch's sensors; new ones are made for new sensors."""
-        assert self._model is not None
+    def _place(self, door: _Door) -> IntArray | None:
+        """Return the rows of the model that belong to the minibatch's sensors, None for all of them in order.
+
+        New rows are made for new sensors.
+        """
+        model = self._model
+        assert model is not None
+        if door.wide:
+            wide_founding.move(model, door.readings)
+        if not door.labelled:
+            if not self._labels:
+                self._labels = door.labels
+                model.channels = model.channels.grown(len(door.labels) * model.variables)
+            return None
         known = {label: index for index, label in enumerate(self._labels)}
         new = [label for label in door.labels if label not in known]
         if new:
             known.update({label: len(self._labels) + index for index, label in enumerate(new)})
-            self._labels += new
-            self._model.channels = self._model.channels.grown(len(new) * self._model.variables)
+            self._labels = [*self._labels, *new]
+            model.channels = model.channels.grown(len(new) * model.variables)
         sensors = np.array([known[label] for label in door.labels], dtype=np.intp)
-        variables = self._model.variables
-        return (sensors[:, None] * variables + np.arange(variables)).ravel()
+        if sensors.size == len(self._labels) and bool((np.diff(sensors) == 1).all()):
+            return None
+        return (sensors[:, None] * model.variables + np.arange(model.variables)).ravel()
 
-    def _spread(self, readings: FloatArray, rows: IntArray) -> FloatArray:
+    def _spread(self, readings: Array, rows: IntArray | None) -> Array:
         """Lay a period's readings out on the model's channels, NaN for sensors that were not there."""
         assert self._model is not None
-        count = self._model.channels.days.size
-        if rows.size == count and np.array_equal(rows, np.arange(count)):
+        if rows is None:
             return readings
-        full = np.full((count, readings.shape[1]), np.nan)
-        full[rows] = readings
+        xp = namespace(readings)
+        shape = (len(self._model.channels.days), readings.shape[1])
+        full = xp.full(shape, xp.nan, dtype=readings.dtype, device=readings.device)
+        full[as_like(rows, readings)] = readings
         return full
 
-    def _leave(self, results: list[Period], rows: IntArray, door: _Door) -> Recovery:
-        """Give the periods back in the shape in which they came."""
-        assert self._model is not None
+    def _leave(self, results: list[Period], rows: IntArray | None, door: _Door) -> Recovery:
+        """Give the periods back in the shape in which they came, and to where they came from."""
         whole = door.shape[: self.fiber_axis + 1]
-        # All channels in order is the usual case; it needs no second copy of the result.
-        inorder = rows.size == self._model.channels.days.size and bool((np.diff(rows) == 1).all())
-        pick = slice(None) if inorder else rows
+        pick: Any = slice(None) if rows is None else rows
         fiber = whole[:-1]
 
-        def cells(name: str) -> NDArray[Any]:
-            return self._stacked([getattr(result, name)[pick].reshape(whole) for result in results], door)
+        def shaped(name: str, shape: tuple[int, ...]) -> Array:
+            arrays = [getattr(result, name) for result in results]
+            if is_tensor(arrays[0]) and rows is not None:
+                arrays = [array[as_like(rows, array)].reshape(shape) for array in arrays]
+            else:
+                arrays = [array[pick].reshape(shape) for array in arrays]
+            joined = arrays[0] if door.periods is None else namespace(arrays[0]).stack(arrays, axis=-1)
+            if door.like is None or is_tensor(joined) or name == "reason":
+                return joined
+            given = as_like(joined, door.like)
+            return given.to(door.like.dtype) if given.is_floating_point() else given
 
-        def fibers(name: str) -> NDArray[Any]:
-            return self._stacked([getattr(result, name)[pick].reshape(fiber) for result in results], door)
+        def cells(name: str) -> Array:
+            return shaped(name, whole)
+
+        def fibers(name: str) -> Array:
+            return shaped(name, fiber)
 
         return Recovery(
             low_rank=cells("low_rank"),
@@ -324,26 +384,38 @@ class AutoOLRTR:
             iterations=sum(result.rounds for result in results),
         )
 
-    @staticmethod
-    def _stacked(arrays: list[NDArray[Any]], door: _Door) -> NDArray[Any]:
-        return arrays[0] if door.periods is None else np.stack(arrays, axis=-1)
-
     def _forget(self) -> None:
         """Let go of sensors that have not been heard of for long."""
         if not self._labelled or self._model is None:
             return
-        away = self._model.channels.away.reshape(len(self._labels), -1).min(axis=1)
+        away = on_host(self._model.channels.away).reshape(len(self._labels), -1).min(axis=1)
         kept = away <= FORGET
         if not kept.all():
-            founding.drop(self._model, np.repeat(kept, self._model.variables))
+            drop = founding.drop if self._model.parts is None else wide_founding.drop
+            drop(self._model, np.repeat(kept, self._model.variables))
             self._labels = [label for label, stays in zip(self._labels, kept, strict=True) if stays]
 
 
-def _began_late(readings: FloatArray) -> bool:
+def _some_sensors(readings: Array) -> FloatArray:
+    """Return readings on the host, (sensor, ...): all of them, or of a large network those of some sensors."""
+    return on_host(readings[:: max(1, len(readings) // LOOKED_AT)]).astype(np.float64, copy=False)
+
+
+def _untouched(readings: Array) -> Period:
+    """Return a period of which nothing is made, where the readings are."""
+    period = Period.untouched(on_host(readings))
+    if not is_tensor(readings):
+        return period
+    moved = {name: as_like(value, readings) for name, value in vars(period).items() if name not in ("reason", "rounds")}
+    return replace(period, **moved)
+
+
+def _began_late(readings: Array) -> bool:
     """Say whether a period's readings, (channel, slot), begin in its second half.
 
     A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
     would be wrong about everything the next morning. A network that never has more is met again in the next period.
     """
-    seen: BoolArray = np.asarray(np.isfinite(readings).any(axis=0))
+    xp = namespace(readings)
+    seen: BoolArray = on_host(xp.any(xp.isfinite(readings), axis=0))
     return seen.size >= 4 and bool(seen.any()) and not seen[: seen.size // 2].any()

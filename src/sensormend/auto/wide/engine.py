@@ -1,0 +1,128 @@
+"""One period of a large network through the model: each part is visited once, and is done then.
+
+What `sensormend.auto.engine` does for a small network, here for any number of parts at once, on NumPy arrays or torch
+tensors, in single precision. Parts know nothing of each other but what they shared this morning, so that the
+period's cost is that of one visit each, and what is in use at a time fits the processor's cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
+from sensormend.auto import network, timeline
+from sensormend.auto.learning import OVER_THE_FENCE, Lessons, sketch_axes
+from sensormend.auto.looks import SAMPLE
+from sensormend.auto.memory import Hood, Model
+from sensormend.auto.settling import Period
+from sensormend.auto.stack import Stack
+from sensormend.auto.wide.company import meet
+from sensormend.auto.wide.learning import learn
+from sensormend.auto.wide.parts import Parts
+from sensormend.auto.wide.settling import settle
+from sensormend.auto.wide.sight import Common, see
+from sensormend.auto.wide.verdict import judge_parts
+
+__all__ = ["run"]
+
+HEIGHT = 48
+"""Parts that are visited together: enough that calling numpy costs little, and few enough for the cache."""
+
+HEIGHT_ON_DEVICE = 8192
+
+FENCE = OVER_THE_FENCE | {"median", "high", "judged", "step", "run"}
+"""What a part reads of channels that another one judges, and has to read as it was in the morning."""
+
+
+def run(model: Model, readings: Array, *, learning: bool) -> Period:
+    """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
+    parts: Parts = model.parts
+    pools, count = model.pools, parts.members.shape[0]
+    found = [
+        timeline.correlation(pools.products[which], pools.pairs[which], pools.daily[which], model.slots)
+        for which in range(model.variables)
+    ]
+    tables = as_like(np.stack(found).astype(np.float32), readings)
+    common = Common.of(model)
+    result = _blank(readings)
+    height = HEIGHT_ON_DEVICE if is_tensor(readings) else HEIGHT
+    rounds = 0
+    if learning:
+        lessons, after = Lessons.new(model), model.channels.apart(FENCE)
+        axes = as_like(sketch_axes(model).astype(np.float32), readings)
+        step = _try_rungs(model, readings, common)
+    for first in range(0, count, height):
+        which = slice(first, min(first + height, count))
+        sight = see(model, parts, which, readings, common)
+        company = meet(model, parts, which, sight.real, sight.days)
+        verdict = judge_parts(model, sight, company)
+        state = settle(model, sight, company, verdict, result, tables, learning=learning)
+        if learning:
+            learn(model, parts, which, after, sight, company, verdict, state, lessons, axes)
+        rounds = max(rounds, verdict.rounds)
+    if learning:
+        model.channels = after
+        lessons.apply(model)
+        pools.rank, pools.shrinkage = pools.rank + step[0], pools.shrinkage + step[1]
+    return replace(result, rounds=rounds)
+
+
+def _blank(readings: Array) -> Period:
+    """Return a period to be filled in, every part its own rows."""
+    xp, channels = namespace(readings), readings.shape[0]
+    low_rank, cleaned, lower, upper = (xp.empty_like(readings) for _ in range(4))
+    no: Any = xp.zeros_like(readings[:, 0], dtype=bool if xp is np else xp.bool)
+    return Period(
+        low_rank,
+        cleaned,
+        lower,
+        upper,
+        xp.zeros_like(readings),
+        xp.zeros_like(readings, dtype=no.dtype),
+        no,
+        xp.zeros_like(no),
+        xp.zeros_like(no),
+        xp.zeros_like(readings[:, 0]),
+        np.full(channels, "", dtype="<U11"),
+        0,
+    )
+
+
+def _try_rungs(model: Model, readings: Array, common: Common) -> tuple[int, int]:
+    """Try the rungs beside the present ones on a few parts, as for a small network."""
+    parts: Parts = model.parts
+    count = parts.members.shape[0]
+    chosen = np.sort((model.pools.period * SAMPLE + np.arange(min(SAMPLE, count))) % count)
+    hoods = []
+    for which in chosen.tolist():
+        size, core = int(parts.size[which]), int(parts.core[which])
+        members, moments, dictionary = (
+            on_host(array[which]) for array in (parts.members, parts.moments, parts.dictionary)
+        )
+        # The small network's dictionaries have their strongest pattern last.
+        columns = dictionary[:size, ::-1] if dictionary.any() else np.zeros((size, 0), dtype=np.float32)
+        hoods.append(Hood(members[:size], core, moments[:size, :size], np.ascontiguousarray(columns)))
+    stack = Stack.of(hoods, np.arange(len(hoods)))
+    rows = as_like(stack.members, readings)
+    raw = on_host(readings[rows]).astype(float)
+    channels = model.channels
+    days, mean = (on_host(getattr(channels, name)[rows]).astype(float) for name in ("days", "mean"))
+    level = mean.mean(axis=-1, keepdims=True)
+    usual = level + (days / (days + 5))[..., None] * (mean - level)
+    flat = model.scales.forward(raw.reshape(-1, raw.shape[-1]), stack.members.ravel() % model.variables)
+    known = (days > 0) & stack.real
+    trusted = np.isfinite(raw) & known[..., None]
+    deviation = np.where(trusted, flat.reshape(raw.shape) - usual, 0.0)
+    # What is far from everyone would decide for all.
+    spread = np.sqrt(np.maximum(stack.moments().diagonal(axis1=1, axis2=2), 1e-24))[..., None]
+    trusted &= np.abs(deviation) < 6 * spread
+    asked = trusted.any(axis=2).sum(axis=1) > 3
+    if not asked.any():
+        return 0, 0
+    stack, kept = stack.part(np.flatnonzero(asked)), np.flatnonzero(asked)
+    outlook = network.Outlook.of(stack, days[kept])
+    sample = network.Sample(stack, outlook, deviation[kept] * trusted[kept], trusted[kept], None)
+    return network.try_rungs(model.pools, sample)

@@ -1,0 +1,79 @@
+"""Making the parts of a large network, and keeping them when sensors join or go; see `founding`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
+from sensormend.auto.founding import REFOUND
+from sensormend.auto.memory import SKETCH, Model
+from sensormend.auto.wide import parts as cutting
+from sensormend.auto.wide.parts import Parts
+from sensormend.auto.wide.sight import Common, forward
+
+__all__ = ["drop", "found", "move", "refound"]
+
+
+def move(model: Model, readings: Array) -> None:
+    """Bring what a model remembers to where the readings are, and to single precision."""
+    mean = model.channels.mean
+    alike = is_tensor(mean) == is_tensor(readings) and getattr(mean, "device", None) == getattr(
+        readings, "device", None
+    )
+    if model.parts is None and model.hoods:
+        model.parts, model.hoods = cutting.of_hoods(model.hoods), []
+        alike = False
+    if alike and mean.dtype != np.float64:
+        return
+    model.channels = model.channels.moved(readings, single=True)
+    if model.parts is not None:
+        arrays = {name: as_like(on_host(array), readings) for name, array in vars(model.parts).items()}
+        model.parts = Parts(**arrays)
+
+
+def found(model: Model, readings: Array) -> None:
+    """Make or mend the parts so that every channel has one before a period, (channel, slot), goes through."""
+    count = len(model.channels.days)
+    parts = model.parts
+    if parts is None:
+        model.parts = cutting.cut(_profiles(model, readings), model.core, model.halo)
+        return
+    xp = namespace(parts.core)
+    placed = int(xp.sum(parts.core))
+    if count == placed:
+        return
+    if placed <= model.core + model.halo:
+        known = as_like(np.arange(count) < placed, readings)
+        model.parts = cutting.recut(parts, _profiles(model, readings), known, model.core, model.halo)
+    else:
+        newcomers = as_like(np.arange(placed, count), readings)
+        model.parts = cutting.joined(parts, newcomers, _profiles(model, readings), model.core, model.halo)
+
+
+def refound(model: Model) -> None:
+    """Cut the network anew when its sensors are better known."""
+    if model.pools.period in REFOUND and model.parts is not None:
+        channels = model.channels
+        model.parts = cutting.recut(model.parts, channels.sketch, channels.days > 0, model.core, model.halo)
+
+
+def drop(model: Model, kept: Array) -> None:
+    """Forget channels for good."""
+    assert model.parts is not None
+    stays = as_like(kept, model.channels.days)
+    model.parts = cutting.kept(model.parts, stays)
+    model.channels = model.channels.taken(as_like(np.flatnonzero(kept), model.channels.days))
+
+
+def _profiles(model: Model, readings: Array) -> Array:
+    """Describe channels by what of their first period is not common to all, in few numbers."""
+    xp = namespace(readings)
+    variable = None if model.variables == 1 else as_like(model.variable, readings)
+    scaled = forward(readings, Common.of(model), variable)
+    seen = xp.isfinite(scaled)
+    filled = xp.where(seen, scaled, 0.0)
+    common = xp.sum(filled, axis=0) / xp.clip(xp.sum(seen, axis=0, dtype=xp.float32), 1.0, None)
+    centred = xp.where(seen, xp.clip(filled - common, -8.0, 8.0), 0.0)
+    # On the host, so that the axes are the same wherever the readings are.
+    _, vectors = np.linalg.eigh(on_host(centred.mT @ centred).astype(float))
+    return centred @ as_like(vectors[:, -SKETCH:].astype(np.float32), readings)

@@ -1,0 +1,428 @@
+"""After the verdict: what every cell of some parts is taken to be, and how sure that is; see `settling`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sensormend.arrays import Array, namespace, on_host
+from sensormend.auto import judge
+from sensormend.auto.judging import COMPANY, WARM
+from sensormend.auto.memory import Model
+from sensormend.auto.reasons import reasons
+from sensormend.auto.settling import ACCEPT, SUSPECT, YOUTH, Period
+from sensormend.auto.spikes import FEW, RARE, SPIKE
+from sensormend.auto.wide.company import Company, View, look
+from sensormend.auto.wide.newcomers import first_look
+from sensormend.auto.wide.sight import Sight, backward, features
+from sensormend.auto.wide.timeline import Carried, between, carry
+from sensormend.auto.wide.tools import pick, single, where_true
+from sensormend.auto.wide.verdict import Verdict, others, smoothed
+from sensormend.auto.wide.verdict import _past as past_threshold
+
+__all__ = ["Cells", "Settled", "settle"]
+
+SPIKE_ROUNDS = 3
+"""How often spikes are looked for; one goes at a time per slot of a part."""
+
+HIDDEN = 40
+"""One trusted reading in so many is hidden to see how far the estimates are off."""
+
+
+@dataclass(eq=False)
+class Cells:
+    """Cells of fibers that a part judges which are estimated: those not trusted, and the hidden ones."""
+
+    part: Array
+    row: Array
+    slot: Array
+    hidden: Array
+    carried: Carried
+    past: Carried
+
+
+@dataclass(eq=False)
+class Settled:
+    """Parts after their period, (part, member, ...); see `settled.Settled`."""
+
+    known: Array
+    flagged: Array
+    deviation: Array
+    usual: Array
+    trusted: Array
+    view: View
+    expected: Array
+    residual: Array
+    size: Array
+    event: Array
+    shift: Array
+    score: Array
+    born: Array
+    oddness: Array
+    streak: Array
+    anchor: Array
+    spikes: Array
+    cells: Cells
+
+
+def settle(
+    model: Model, sight: Sight, company: Company, verdict: Verdict, result: Period, tables: Array, *, learning: bool
+) -> Settled:
+    """Fill in the result for the channels that these parts judge."""
+    state = _open(model, sight, verdict)
+    _accept_levels(model, sight, company, verdict, state)
+    _find_spikes(model, sight, company, state, tables)
+    state.cells = _carry(model, sight, state, tables, learning=learning)
+    faulty = _write_verdict(model, sight, verdict, state, result)
+    _write_values(model, sight, state, result, tables, faulty)
+    return state
+
+
+def _open(model: Model, sight: Sight, verdict: Verdict) -> Settled:
+    xp, channels, view = sight.xp, model.channels, verdict.view
+    expected = smoothed(view.expected, sight.ripple)
+    size = xp.sqrt(sight.of("residual", channels))
+    nothing = xp.zeros_like(size)
+    state = Settled(
+        known=sight.known,
+        flagged=verdict.flagged,
+        deviation=sight.deviation,
+        usual=sight.usual,
+        trusted=sight.observed & (sight.known & ~verdict.flagged)[..., None],
+        view=view,
+        expected=expected,
+        residual=expected,
+        size=size,
+        event=xp.clip(verdict.event[..., 0], None, 1.5),
+        shift=nothing,
+        score=verdict.score,
+        born=xp.zeros_like(sight.known),
+        oddness=nothing,
+        streak=nothing,
+        anchor=nothing,
+        spikes=xp.zeros_like(sight.observed),
+        cells=None,  # type: ignore[arg-type]
+    )
+    new = where_true(xp.any(sight.known != sight.real, axis=1))
+    if new.shape[0]:
+        _place_newcomers(model, sight, state, new)
+    state.residual = state.deviation - state.expected
+    state.residual *= sight.observed
+    return state
+
+
+def _place_newcomers(model: Model, sight: Sight, state: Settled, which: Array) -> None:
+    xp, channels = sight.xp, model.channels
+    held, level = sight.of("held", channels), sight.of("held_level", channels)
+    given = (state.deviation, sight.observed, sight.real, sight.known, state.expected, state.usual, state.size)
+    found = first_look(
+        *(pick(array, which) for array in given),
+        None if sight.variable is None else pick(sight.variable, which),
+        model.variables,
+        pick(sight.doubt, which) == 1,
+        pick(held, which),
+        pick(level, which),
+    )
+    for name in ("born", "oddness", "streak", "anchor", "deviation", "usual", "expected", "size"):
+        changed = xp.asarray(getattr(state, name), copy=True)
+        changed[which] = getattr(found, name)
+        setattr(state, name, changed)
+    state.trusted = state.trusted | (sight.observed & state.born[..., None])
+    state.score = xp.maximum(state.score, state.oddness)
+
+
+def _recondition(sight: Sight, company: Company, state: Settled, which: Array) -> None:
+    """Ask these parts again, after what is trusted has changed."""
+    known = pick(sight.known, which)[..., None]
+    deviation, observed = pick(state.deviation, which), pick(sight.observed, which)
+    view = look(pick(company.precision, which), deviation, pick(state.trusted, which) & known, pick(sight.real, which))
+    state.view.put(which, view)
+    share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
+    expected = sight.xp.where(known, smoothed(view.expected, share), pick(state.expected, which))
+    state.expected[which] = expected
+    state.residual[which] = (deviation - expected) * observed
+
+
+def _accept_levels(model: Model, sight: Sight, company: Company, verdict: Verdict, state: Settled) -> None:
+    """Take a distance that has lasted for the sensor's new level, where nothing else is wrong with it."""
+    xp, channels, width = sight.xp, model.channels, sight.members.shape[1]
+    asked = where_true((state.flagged & state.known & sight.mine).reshape(-1))
+    if asked.shape[0] == 0:
+        return
+    part, row = asked // width, asked % width
+    who = sight.members[part, row]
+    former, level = channels.former[who], channels.held_level[who]
+    lasting = channels.held[who] >= xp.clip(channels.days[who] / YOUTH, *ACCEPT)
+    accepted = xp.zeros_like(lasting)
+    state.shift = xp.zeros_like(state.shift)
+    state.deviation, state.usual = (xp.asarray(array, copy=True) for array in (state.deviation, state.usual))
+    for distance, open_to in ((former, former != 0), (level, lasting)):
+        here = where_true(open_to & ~accepted)
+        if here.shape[0] == 0:
+            continue
+        at = part[here], row[here]
+        residual = (state.residual[at] - distance[here][:, None]) * sight.observed[at]
+        given = (array[at] for array in (sight.gone, sight.gone_steps, sight.count, sight.pairs, sight.floor))
+        found = features(residual, *given)
+        excess = past_threshold(found, verdict.event[at], sight.count[at], sight.middle[at], sight.limit[at])
+        excess = xp.max(excess, axis=-1)
+        sound = (excess < 1) & (verdict.stuck[at] < 1)
+        good = here[sound]
+        at, there = (part[good], row[good]), sight.observed[part[good], row[good]]
+        state.shift[at] = distance[good]
+        state.deviation[at] -= there * distance[good][:, None]
+        state.usual[at] += distance[good][:, None]
+        state.flagged[at] = False
+        state.trusted[at] = there
+        state.score[at] = excess[sound]
+        verdict.found[at] = found[sound]
+        accepted[good] = True
+    if bool(xp.any(accepted)):
+        _recondition(sight, company, state, xp.unique_values(part[accepted]))
+
+
+def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, tables: Array) -> None:
+    """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
+    xp, channels, (parts, width, slots) = sight.xp, model.channels, sight.observed.shape
+    settled = ~state.flagged & sight.real & (sight.days >= WARM)
+    unit = xp.clip(state.size * xp.exp(state.event), 1e-30, None)
+    limit = xp.where(settled, SPIKE * unit, xp.inf)
+    judged = _judgeable(model, sight, state)
+    for _ in range(SPIKE_ROUNDS):
+        large = (xp.abs(state.residual) > limit[..., None]) & state.trusted
+        if not bool(xp.any(large)):
+            return
+        many = xp.sum(large, axis=-1, dtype=xp.int64)
+        fiber = where_true((many > 0).reshape(-1))
+        part, row = fiber // width, fiber % width
+        cells = large[part, row]
+        rare = (RARE * many[part, row] <= sight.count[part, row])[:, None] & (_around(cells) <= FEW)
+        cells &= judged[part, row][:, None] | rare
+        line, slot = xp.nonzero(cells)
+        if line.shape[0] == 0:
+            return
+        home, who = part[line], row[line]
+        channel = sight.members[home, who]
+        residual = state.residual[home, who]
+        carried, _ = carry(
+            slot,
+            residual,
+            state.trusted[home, who],
+            channels.last[channel],
+            channels.age[channel],
+            tables,
+            None if sight.variable is None else sight.variable[home, who],
+        )
+        own = xp.take_along_axis(residual, slot[:, None], axis=1)[:, 0]
+        over = xp.abs(own - carried.residual) / (unit[home, who] * xp.sqrt(carried.open))
+        dense = _dense(over, line, slot, cells)
+        beside = _beside(dense)[line, slot]
+        worst = _worst_of_slot(over, home * slots + slot, parts * slots)
+        found = (over > SPIKE) & (over >= worst[home * slots + slot]) & (over >= beside)
+        if not bool(xp.any(found)):
+            return
+        home, who, slot = home[found], who[found], slot[found]
+        state.spikes[home, who, slot] = True
+        state.trusted[home, who, slot] = False
+        _recondition(sight, company, state, xp.unique_values(home))
+
+
+def _around(large: Array) -> Array:
+    """Return how many readings stand out in the slots around each."""
+    xp, slots = namespace(large), large.shape[1]
+    padded = xp.zeros((large.shape[0], slots + 4), dtype=xp.int64, **_where(large))
+    padded[:, 2:-2] = xp.asarray(large, dtype=xp.int64)
+    return padded[:, :-4] + padded[:, 1:-3] + padded[:, 2:-2] + padded[:, 3:-1] + padded[:, 4:]
+
+
+def _dense(over: Array, line: Array, slot: Array, cells: Array) -> Array:
+    values = namespace(over).zeros(cells.shape, dtype=over.dtype, **_where(over))
+    values[line, slot] = over
+    return values
+
+
+def _beside(dense: Array) -> Array:
+    """Return the largest of the numbers that a fiber has in the two slots on either side of each."""
+    xp, slots = namespace(dense), dense.shape[1]
+    padded = xp.zeros((dense.shape[0], slots + 4), dtype=dense.dtype, **_where(dense))
+    padded[:, 2:-2] = dense
+    near = xp.maximum(padded[:, 1:-3], padded[:, 3:-1])
+    return xp.maximum(near, xp.maximum(padded[:, :-4], padded[:, 4:]))
+
+
+def _worst_of_slot(over: Array, place: Array, size: int) -> Array:
+    xp = namespace(over)
+    if xp is np:
+        worst = np.zeros(size, dtype=over.dtype)
+        np.maximum.at(worst, place, over)
+        return worst
+    return xp.zeros(size, dtype=over.dtype, device=over.device).scatter_reduce(0, place, over, "amax")
+
+
+def _where(array: Array) -> dict[str, Any]:
+    return {} if namespace(array) is np else {"device": array.device}
+
+
+def _judgeable(model: Model, sight: Sight, state: Settled) -> Array:
+    """Say whose fibers the others can judge; see `settled.judgeable`."""
+    xp = sight.xp
+    present = xp.any(state.trusted, axis=-1)
+    company = others(model, sight, present) >= COMPANY
+    residual = sight.of("residual", model.channels)
+    related = (1 - residual / xp.clip(sight.variance, 1e-30, None) >= 0.2) | (sight.days < WARM)
+    return (sight.days >= WARM) & related & company & (sight.count > 0) & sight.real
+
+
+def _carry(model: Model, sight: Sight, state: Settled, tables: Array, *, learning: bool) -> Cells:
+    xp, channels, core = sight.xp, model.channels, sight.core
+    trusted, mine = state.trusted[:, :core], sight.mine[:, :core, None]
+    cells = ~trusted & mine
+    hidden = None
+    if learning and model.pools.period and model.pools.pairs.any():
+        old = (state.known & (sight.days > 3))[:, :core, None]
+        number = sight.members[:, :core, None] * 7 + xp.arange(model.slots, **_where(trusted)) + model.pools.period
+        hidden = trusted & mine & old & (number % HIDDEN == 0)
+        cells |= hidden
+    part, row, slot = xp.nonzero(cells)
+    if hidden is None:
+        was_hidden = xp.zeros(part.shape, dtype=bool) if xp is np else xp.zeros_like(part, dtype=xp.bool)
+    else:
+        was_hidden = hidden[part, row, slot]
+    who = sight.members[part, row]
+    carried, past = carry(
+        slot,
+        state.residual[part, row],
+        state.trusted[part, row],
+        channels.last[who],
+        channels.age[who],
+        tables,
+        None if sight.variable is None else sight.variable[part, row],
+    )
+    return Cells(part, row, slot, was_hidden, carried, past)
+
+
+def _write_verdict(model: Model, sight: Sight, verdict: Verdict, state: Settled, result: Period) -> Array:
+    """Write who is faulty, and return it."""
+    xp, core, mine = sight.xp, sight.core, sight.mine[:, : sight.core]
+    rows = sight.members[:, :core][mine]
+    seasoned = (sight.days >= WARM) & sight.real & verdict.related
+    mature = xp.sum(seasoned, axis=1, keepdims=True, dtype=xp.int64) >= 2 * COMPANY
+    odd = (state.oddness > 1) & mature
+    evaluated = _judgeable(model, sight, state) | odd
+    faulty = (state.flagged | odd) & evaluated
+    suspect = evaluated & ~faulty & (state.score > SUSPECT)
+    alone = ~evaluated & (sight.count > 0) & (sight.days >= WARM)
+    for name, values in (
+        ("faulty", faulty), ("suspect", suspect), ("evaluated", evaluated), ("score", state.score * evaluated)
+    ):  # fmt: skip
+        getattr(result, name)[rows] = values[:, :core][mine]
+    state.spikes = state.spikes & ~faulty[..., None]
+    _name_reasons(sight, verdict, state, result, (faulty | suspect) & sight.mine, odd)
+    named = on_host(sight.members[alone & sight.mine])
+    result.reason[named] = "alone"
+    return faulty
+
+
+def _name_reasons(
+    sight: Sight, verdict: Verdict, state: Settled, result: Period, wrong: Array, odd: Array
+) -> None:
+    """Name what is wrong with the few that are; their words are on the host."""
+    part, row = sight.xp.nonzero(wrong)
+    if part.shape[0] == 0:
+        return
+    given = (state.residual, state.expected, sight.observed, verdict.excess, verdict.stuck, sight.variance)
+    residual, expected, there, excess, stuck, variance = (on_host(array[part, row]) for array in given)
+    length, count, new, who = (on_host(array[part, row]) for array in (sight.length, sight.count, odd, sight.members))
+    named = reasons(residual, expected, there, excess, stuck, np.sqrt(np.maximum(variance, 0.0)))
+    still = length >= np.maximum(0.9 * count, judge.SHORTEST)
+    result.reason[who] = np.where(new, np.where(still, "stuck", "implausible"), named)
+
+
+def _write_values(model: Model, sight: Sight, state: Settled, result: Period, tables: Array, faulty: Array) -> None:
+    xp, core, cells = sight.xp, sight.core, state.cells
+    mine = sight.mine[:, :core]
+    rows = sight.members[:, :core][mine]
+    variable = None if sight.variable is None else sight.variable[:, :core]
+    says = state.expected[:, :core] + state.usual[:, :core]
+    scaled = says + between(state.residual[:, :core], state.trusted[:, :core], tables, variable)
+    gap = ~cells.hidden
+    at = cells.part[gap], cells.row[gap], cells.slot[gap]
+    scaled[at] = says[at] + cells.carried.residual[gap]
+    _bound(sight, state, scaled)
+    values = xp.asarray(backward(scaled, sight.common, variable), dtype=result.low_rank.dtype)
+    result.low_rank[rows] = values[mine]
+    raw = sight.raw[:, :core]
+    good = sight.observed[:, :core] & ~faulty[:, :core, None] & ~state.spikes[:, :core]
+    cleaned = xp.where(good, raw, values)
+    for name in ("cleaned", "lower", "upper"):
+        getattr(result, name)[rows] = cleaned[mine]
+    result.spikes[rows] = state.spikes[:, :core][mine]
+    part, row, slot = xp.nonzero(~good & mine[..., None])
+    if part.shape[0] == 0:
+        return
+    left = xp.ones_like(scaled)
+    left[cells.part, cells.row, cells.slot] = cells.carried.open
+    who = sight.members[part, row]
+    kind = xp.asarray(~xp.any(state.trusted[part, row], axis=-1), dtype=xp.int64)
+    whose = 0 if variable is None else variable[part, row]
+    width = _widths(model, scaled)[whose, kind]
+    width = width * state.size[part, row] * xp.exp(state.event[part, row])
+    usual = model.channels.sharpness[who]
+    variance = xp.where(
+        state.view.absent[part, row], state.view.variance[part, row],
+        1 / xp.clip(state.view.sharpness[part, row, slot], 1e-30, None),
+    )  # fmt: skip
+    doubt = xp.where(usual > 0, variance / xp.where(usual > 0, usual, 1.0), 1.0)
+    doubt = xp.where(state.known[part, row], xp.clip(doubt, 0.5, 4.0), 1.0)
+    reach = width * xp.sqrt(left[part, row, slot] * doubt)
+    centre = scaled[part, row, slot]
+    own = None if variable is None else whose
+    for sign, bound in ((-1, result.lower), (1, result.upper)):
+        edge = backward((centre + sign * reach)[:, None], sight.common, own)[:, 0]
+        bound[who, slot] = xp.asarray(edge, dtype=bound.dtype)
+    wrong = sight.observed[part, row, slot]
+    at = part[wrong], row[wrong], slot[wrong]
+    result.outliers[who[wrong], slot[wrong]] = raw[at] - values[at]
+
+
+def _widths(model: Model, like: Array) -> Array:
+    from sensormend.arrays import as_like
+
+    return as_like(model.pools.width.astype(np.float32), like)
+
+
+def _bound(sight: Sight, state: Settled, estimate: Array) -> None:
+    """Keep whole fibers that are estimated near what was seen today; see `settling._bound`."""
+    xp, core = sight.xp, sight.core
+    seen = xp.any(state.trusted, axis=-1)
+    whole = (state.known & ~seen & sight.mine)[:, :core]
+    which = where_true(xp.any(whole, axis=1))
+    if which.shape[0] == 0:
+        return
+    usual, trusted, seen = pick(state.usual, which), pick(state.trusted, which), pick(seen, which)
+    values = pick(state.deviation, which) + usual
+    own, margin, limited = usual[:, :core], pick(state.size, which)[:, :core], pick(whole, which)
+    variable = None if sight.variable is None else pick(sight.variable, which)
+    here = pick(estimate, which)
+    for kind in range(1 if variable is None else int(sight.common.centre.shape[0])):
+        near = seen if variable is None else seen & (variable == kind)
+        mine = limited if variable is None else limited & (variable[:, :core] == kind)
+        mine = mine & (xp.sum(near, axis=1, keepdims=True, dtype=xp.int64) >= 2 * COMPANY)
+        there, asked = trusted & near[..., None], near[..., None]
+        lowest, highest = _range(values, there)
+        low_way, high_way = _range(usual, asked & xp.ones_like(there))
+        low = lowest - margin - xp.clip(low_way - xp.min(own, axis=-1), 0.0, None)
+        high = highest + margin + xp.clip(xp.max(own, axis=-1) - high_way, 0.0, None)
+        bounded = xp.minimum(xp.maximum(here, low[..., None]), high[..., None])
+        here = xp.where(mine[..., None], bounded, here)
+    estimate[which] = here
+
+
+def _range(values: Array, there: Array) -> tuple[Array, Array]:
+    """Return the least and the largest of a part's values, (part, 1)."""
+    xp, parts = namespace(values), values.shape[0]
+    low = xp.min(xp.where(there, values, xp.inf).reshape(parts, -1), axis=1)
+    high = xp.max(xp.where(there, values, -xp.inf).reshape(parts, -1), axis=1)
+    return low[:, None], high[:, None]

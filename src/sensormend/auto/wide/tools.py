@@ -1,0 +1,124 @@
+"""Small things that NumPy and torch say differently."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import lapack
+
+from sensormend.arrays import Array, as_like, is_tensor, namespace
+
+__all__ = [
+    "constant",
+    "diagonal",
+    "inverse",
+    "masked_median",
+    "ordered",
+    "pick",
+    "single",
+    "where_true",
+]
+
+RIDGE = 1e-3
+"""What is added to the diagonal of a correlation matrix that rounding has made indefinite."""
+
+
+def single(array: Array) -> Array:
+    """Return it in single precision."""
+    return array.float() if is_tensor(array) else array.astype(np.float32, copy=False)
+
+
+def pick(array: Array, rows: Array) -> Array:
+    """Return the rows of the first axis."""
+    return array[rows] if is_tensor(array) else array.take(rows, axis=0)
+
+
+def where_true(mask: Array) -> Array:
+    """Return the places of a flat mask that are true."""
+    return namespace(mask).nonzero(mask)[0]
+
+
+def ordered(values: Array) -> Array:
+    """Return values from the smallest to the largest along the last axis; the input may be overwritten."""
+    if is_tensor(values):
+        return values.sort(dim=-1).values
+    values.sort(axis=-1)
+    return values
+
+
+def diagonal(matrices: Array) -> Array:
+    """Return the diagonals, (matrix, entry), to write to."""
+    size = matrices.shape[-1]
+    return matrices.reshape(matrices.shape[0], size * size)[:, :: size + 1]
+
+
+def masked_median(values: Array, mask: Array) -> Array:
+    """Return the median of the values in the mask along the last axis; NaN where there is none."""
+    xp = namespace(values)
+    inside = ordered(xp.where(mask, values, xp.inf))
+    count = xp.sum(xp.asarray(mask, dtype=xp.int64), axis=-1)[..., None]
+    last = xp.clip(count - 1, 0, None)
+    low, high = last // 2, (last + 1) // 2
+    middle = (xp.take_along_axis(inside, low, axis=-1) + xp.take_along_axis(inside, high, axis=-1)) / 2
+    return xp.where(count > 0, middle, xp.nan)[..., 0]
+
+
+def inverse(matrices: Array) -> Array:
+    """Invert correlation matrices, (matrix, row, column), that should be positive definite; they are overwritten.
+
+    One that rounding has spoilt gets a ridge first.
+    """
+    if is_tensor(matrices):
+        return _inverse_on_device(matrices)
+    for matrix in matrices:
+        if _invert(matrix):
+            continue
+        # The factorisation has overwritten one triangle and the diagonal; the other one is as it was.
+        rest = np.tril(matrix, -1)
+        matrix[...] = rest + rest.T
+        matrix.reshape(-1)[:: matrix.shape[0] + 1] = 1 + RIDGE
+        while not _invert(kept := matrix.copy()):
+            matrix.reshape(-1)[:: matrix.shape[0] + 1] *= 2
+        matrix[...] = kept
+    matrices *= _upper(matrices.shape[1])
+    return matrices + matrices.transpose(0, 2, 1)
+
+
+def _invert(matrix: Any) -> bool:
+    """Leave the inverse in one triangle of a symmetric matrix; False where it is not positive definite."""
+    factor, failed = lapack.spotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        return False
+    return not lapack.spotri(factor, lower=1, overwrite_c=1)[1]
+
+
+def _inverse_on_device(matrices: Array) -> Array:
+    xp = namespace(matrices)
+    factor, failed = xp.linalg.cholesky_ex(matrices)
+    ridge = RIDGE
+    while bool((failed > 0).any()):
+        bad = where_true(failed > 0)
+        again = matrices[bad]
+        diagonal(again)[:] = 1 + ridge
+        factor[bad], failed[bad] = xp.linalg.cholesky_ex(again)
+        ridge = 2 * (1 + ridge) - 1
+    return xp.cholesky_inverse(factor)
+
+
+@lru_cache(maxsize=8)
+def _upper(size: int) -> Any:
+    """Return what makes a triangle half of a symmetric matrix."""
+    return np.triu(np.ones((size, size), dtype=np.float32), 1) + 0.5 * np.eye(size, dtype=np.float32)
+
+
+_constants: dict[tuple[object, ...], Array] = {}
+
+
+def constant(name: str, values: Any, like: Array) -> Array:
+    """Return a small table of numbers in single precision where `like` lives; it is put there once."""
+    key = (name, values.shape, str(like.device) if is_tensor(like) else "host")
+    if key not in _constants:
+        _constants[key] = as_like(np.asarray(values, dtype=np.float32), like)
+    return _constants[key]

@@ -1,0 +1,276 @@
+"""Who is wrong today, part by part: the worst are set aside until the rest agrees; see `judging`.
+
+A part judges all of its members for itself, those of its neighbours too, so that nothing has to be known of another
+part while a period goes through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sensormend.arrays import Array, namespace
+from sensormend.auto import judge
+from sensormend.auto.judging import COMPANY, ROUNDS, UNRELATED, WARM
+from sensormend.auto.memory import Model
+from sensormend.auto.wide.company import Company, View, look
+from sensormend.auto.wide.sight import HUGE, Sight, features, longest_run
+from sensormend.auto.wide.tools import masked_median, ordered, pick, single, where_true
+
+__all__ = ["Verdict", "judge_parts", "others", "scores", "smoothed"]
+
+
+@dataclass(eq=False)
+class Verdict:
+    """Who is flagged in each part, and what that rests on; (part, member, ...)."""
+
+    flagged: Array
+    judged: Array
+    related: Array
+    score: Array
+    found: Array
+    event: Array
+    excess: Array
+    stuck: Array
+    view: View
+    rounds: int
+
+
+def judge_parts(model: Model, sight: Sight, company: Company) -> Verdict:
+    """Flag fibers until nobody else is past the threshold; whoever is no longer past it comes back once."""
+    xp = sight.xp
+    seen = (sight.count > 0) & sight.known
+    judged = seen & (others(model, sight, seen) >= COMPANY)
+    residual = sight.of("residual", model.channels)
+    skill = 1 - residual / xp.clip(sight.variance, 1e-30, None)
+    related = (skill >= UNRELATED) | (sight.days < WARM)
+    bar = xp.where(judged, xp.where(sight.days < WARM, 2.0, 1.0), xp.inf)
+    flagged = _screen(sight, seen)
+    returned = xp.zeros_like(flagged)
+    still = _Still(model, sight)
+    verdict = _first(sight, company, flagged, judged, related, still, bar)
+    stale: Array | None = None
+    while verdict.rounds < ROUNDS:
+        verdict.rounds += 1
+        over = ~verdict.flagged & (verdict.score > bar)
+        calm = ~xp.any(over, axis=1, keepdims=True)
+        worst = xp.max(verdict.score * over, axis=1, keepdims=True)
+        changed = over & (verdict.score >= xp.sqrt(worst))
+        # Nobody speaks for those whom the others cannot judge: what was far from everyone stays aside.
+        back = calm & verdict.flagged & judged & (verdict.score <= bar) & ~returned
+        returned |= back
+        verdict.flagged ^= changed | back
+        stale = where_true(xp.any(changed | back, axis=1))
+        if stale.shape[0] == 0:
+            break
+        _again(sight, company, verdict, stale, still, bar)
+    verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
+    verdict.excess = scores(sight, verdict.found, verdict.event)
+    verdict.score = xp.maximum(xp.max(verdict.excess, axis=-1), verdict.stuck) * judged
+    return verdict
+
+
+def others(model: Model, sight: Sight, present: Array) -> Array:
+    """Return for every member how many other sensors of its part are present."""
+    xp = sight.xp
+    if model.variables == 1:
+        return xp.sum(present, axis=1, keepdims=True, dtype=xp.int64) - xp.asarray(present, dtype=xp.int64)
+    sensor = sight.members // model.variables
+    same = single((sensor[:, :, None] == sensor[:, None, :]) & present[:, None, :])
+    mates = xp.sum(same, axis=2)
+    distinct = xp.sum(present / xp.clip(mates, 1.0, None), axis=1, keepdims=True)
+    return xp.asarray(xp.round(distinct - (mates > 0)), dtype=xp.int64)
+
+
+def smoothed(expected: Array, share: Array) -> Array:
+    """Take away a share of what differs from the mean of the two neighbouring slots; see `judge.smoothed`."""
+    xp = namespace(expected)
+    before = xp.concat([expected[..., :1], expected[..., :-1]], axis=-1)
+    before += xp.concat([expected[..., 1:], expected[..., -1:]], axis=-1)
+    before *= 0.5
+    before -= expected
+    before *= share
+    before += expected
+    return before
+
+
+def scores(sight: Sight, found: Array, event: Array | float, which: Array | None = None) -> Array:
+    """Return how far each feature is past its threshold; 1 is at it. Few readings make a wider one."""
+    count, middle, limit = sight.count, sight.middle, sight.limit
+    if which is not None:
+        count, middle, limit = (pick(array, which) for array in (count, middle, limit))
+    return _past(found, event, count, middle, limit)
+
+
+def _past(found: Array, event: Array | float, count: Array, middle: Array, limit: Array) -> Array:
+    xp = namespace(found)
+    few = 0.5 * xp.log1p(3 / xp.clip(single(count), 1.0, None))
+    over = found - middle - event - few[..., None] - limit
+    return xp.exp(xp.where(xp.isfinite(over), xp.clip(over, None, 20.0), -20.0))
+
+
+def _screen(sight: Sight, seen: Array) -> Array:
+    """Set aside what is far from everyone before anyone is predicted from it; it may come back later."""
+    xp = sight.xp
+    spread = xp.sqrt(xp.clip(sight.variance, 1e-24, None))
+    there = sight.observed & seen[..., None]
+    scaled = sight.deviation / spread[..., None]
+    across = masked_median(scaled.mT, there.mT)
+    apart = xp.abs(scaled - xp.where(xp.isfinite(across), across, 0.0)[:, None, :])
+    # The two numbers in the middle of a fiber's distances, which come first where there are gaps.
+    apart = ordered(xp.where(there, apart, xp.inf))
+    count = xp.sum(there, axis=-1, dtype=xp.int64)[..., None]
+    last = xp.clip(count - 1, 0, None)
+    typical = (xp.take_along_axis(apart, last // 2, axis=-1) + xp.take_along_axis(apart, (last + 1) // 2, axis=-1)) / 2
+    typical = xp.where(seen, typical[..., 0], 0.0)
+    many = xp.sum(seen, axis=1, dtype=xp.int64)
+    lying = ordered(xp.where(seen, typical, HUGE))
+    place = 0.3 * single(xp.clip(many - 1, 0, None))
+    low = xp.asarray(place, dtype=xp.int64)[:, None]
+    high = xp.minimum(low + 1, xp.clip(many - 1, 0, None)[:, None])
+    below, above = xp.take_along_axis(lying, low, axis=1), xp.take_along_axis(lying, high, axis=1)
+    usual = xp.where((many > 0)[:, None], below + (place[:, None] - single(low)) * (above - below), 0.0)
+    far = seen & (typical > 6 * usual) & (typical > 1.5)
+    allowed = (many >= 4) & (single(xp.sum(far, axis=1, dtype=xp.int64)) <= 0.6 * single(many))
+    return far & allowed[:, None]
+
+
+class _Still:
+    """Fibers that stand still for long, and between which slots: few do."""
+
+    def __init__(self, model: Model, sight: Sight) -> None:
+        xp, slots = sight.xp, sight.raw.shape[-1]
+        length = sight.length.reshape(-1)
+        self.fiber = where_true((length >= judge.SHORTEST) & sight.known.reshape(-1))
+        self.size = int(self.fiber.shape[0])
+        self._shape = sight.length.shape
+        if self.size == 0:
+            return
+        raw, there = (array.reshape(-1, slots)[self.fiber] for array in (sight.raw, sight.observed))
+        _, first, last = longest_run(raw, there)
+        slot = xp.arange(slots) if xp.__name__ == "numpy" else xp.arange(slots, device=raw.device)
+        self._inside = single(there & (slot >= first[:, None]) & (slot <= last[:, None]))
+        self._usual = sight.usual.reshape(-1, slots)[self.fiber]
+        run = sight.of("run", model.channels).reshape(-1)[self.fiber]
+        floor, middle = sight.floor.reshape(-1)[self.fiber], sight.middle[..., 0].reshape(-1)[self.fiber]
+        size = xp.maximum(xp.exp(middle), 2 * floor)
+        weight = single(length[self.fiber]) / (4 * xp.clip(run, 1.0, None)) / judge.STUCK
+        self._weight = weight / xp.clip(size, 1e-30, None)
+
+    def scores(self, expected: Array) -> Array:
+        """Score how the network moved meanwhile; `expected` is of all parts, (part, member, slot)."""
+        xp = namespace(expected)
+        found = xp.zeros(self._shape, dtype=expected.dtype, **_where(expected))
+        if self.size:
+            course = expected.reshape(-1, expected.shape[-1])[self.fiber] + self._usual
+            count = xp.clip(xp.sum(self._inside, axis=1), 1.0, None)
+            mean = xp.sum(course * self._inside, axis=1) / count
+            moved = xp.sum((course - mean[:, None]) ** 2 * self._inside, axis=1) / count
+            found.reshape(-1)[self.fiber] = xp.sqrt(moved) * self._weight
+        return found
+
+
+def _where(array: Array) -> dict[str, object]:
+    return {} if namespace(array).__name__ == "numpy" else {"device": array.device}
+
+
+def _first(
+    sight: Sight, company: Company, flagged: Array, judged: Array, related: Array, still: _Still, bar: Array
+) -> Verdict:
+    xp = sight.xp
+    trusted = sight.observed & (sight.known & ~flagged)[..., None]
+    view = look(company.precision, sight.deviation, trusted, sight.real)
+    expected = smoothed(view.expected, sight.ripple)
+    residual = sight.deviation - expected
+    residual *= sight.observed
+    found = sight.features(residual)
+    stuck = still.scores(expected)
+    excess = scores(sight, found, 0.0)
+    score = xp.maximum(xp.max(excess, axis=-1), stuck)
+    verdict = Verdict(flagged, judged, related, score, found, xp.zeros_like(found), excess, stuck, view, 0)
+    _excuse(sight, company, verdict, trusted, bar, None)
+    return verdict
+
+
+def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still: _Still, bar: Array) -> None:
+    """Look at these parts once more, given who is flagged now."""
+    xp = sight.xp
+    known, flagged = pick(sight.known, which), pick(verdict.flagged, which)
+    observed, deviation = pick(sight.observed, which), pick(sight.deviation, which)
+    trusted = observed & (known & ~flagged)[..., None]
+    view = look(pick(company.precision, which), deviation, trusted, pick(sight.real, which))
+    verdict.view.put(which, view)
+    share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
+    expected = smoothed(view.expected, share)
+    residual = deviation - expected
+    residual *= observed
+    found = sight.features(residual, which)
+    verdict.found[which] = found
+    if still.size:
+        # Of fibers in other parts nothing has changed, and few are asked at all.
+        verdict.stuck = still.scores(smoothed(verdict.view.expected, sight.ripple))
+    excess = scores(sight, found, 0.0, which)
+    verdict.score[which] = xp.maximum(xp.max(excess, axis=-1), pick(verdict.stuck, which))
+    _excuse(sight, company, verdict, trusted, bar, which)
+
+
+def _excuse(
+    sight: Sight, company: Company, verdict: Verdict, trusted: Array, bar: Array, which: Array | None
+) -> None:
+    """Ask the relatives of those who are past the bar, or flagged, whether this is a day for large residuals."""
+    xp, width = sight.xp, sight.members.shape[1]
+    score, flagged = verdict.score, verdict.flagged
+    if which is not None:
+        score, flagged, bar = (pick(array, which) for array in (score, flagged, bar))
+    asked = where_true(((score > bar) | (flagged & xp.isfinite(bar))).reshape(-1))
+    if asked.shape[0] == 0:
+        return
+    part, row = asked // width, asked % width
+    home = part if which is None else which[part]
+    event = _events(sight, company, verdict.view, home, row)
+    count, middle, limit = (array[home, row] for array in (sight.count, sight.middle, sight.limit))
+    excess = _past(verdict.found[home, row], event, count, middle, limit)
+    verdict.score[home, row] = xp.maximum(xp.max(excess, axis=-1), verdict.stuck[home, row])
+
+
+def _events(sight: Sight, company: Company, view: View, part: Array, row: Array) -> Array:
+    """Return how unusual the residuals of some members' closest relatives are today, without the member itself.
+
+    A log factor of 0 or more per feature, as `judge.events` has it.
+    """
+    xp = sight.xp
+    near, valid = company.near[part, row], company.valid[part, row]
+    here = part[:, None]
+    own = view.precision[part, row, row]
+    sharp = view.precision[here, near, near]
+    valid = valid & sight.active[here, near] & (sharp > 0)
+    own, sharp = xp.clip(own, 1e-30, None), xp.clip(sharp, 1e-30, None)
+    link = view.precision[here, row[:, None], near]
+    bound = link / own[:, None]
+    left = view.pull[here, near]
+    left -= bound[..., None] * view.pull[part, row][:, None, :]
+    left /= xp.maximum(sharp - link * bound, 1e-6 * sharp)[..., None]
+    values = view.completed[here, near]
+    share = sight.ripple if sight.variable is None else sight.ripple[here, near]
+    residual = values - smoothed(values - left, share)
+    residual *= sight.observed[here, near]
+    floor, count, pairs = (array[here, near] for array in (sight.floor, sight.count, sight.pairs))
+    found = features(residual, sight.gone[here, near], sight.gone_steps[here, near], count, pairs, floor)
+    return _agreed(found - sight.middle[here, near], valid)
+
+
+def _events_of_all(sight: Sight, company: Company, found: Array, absent: Array) -> Array:
+    """Return the same of everyone, now that it is settled who is flagged: their relatives' own features will do."""
+    xp = sight.xp
+    place = xp.arange(sight.parts, **_where(found))[:, None, None]
+    over = found - sight.middle
+    valid = company.valid & (sight.active & ~absent)[place, company.near]
+    return _agreed(over[place, company.near], valid)
+
+
+def _agreed(over: Array, valid: Array) -> Array:
+    xp = namespace(over)
+    good = valid[..., None] & xp.isfinite(over)
+    over = xp.where(good, xp.clip(over, -1.0, 1.4), 0.0)
+    heard = xp.sum(good, axis=-2, dtype=xp.int64)
+    mean = xp.sum(over, axis=-2) / xp.clip(single(heard), 1.0, None)
+    return xp.where(heard >= 2, xp.clip(mean, 0.0, None), 0.0)
