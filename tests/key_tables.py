@@ -12,7 +12,7 @@ from sensormend.readings import Readings
 __all__ = ["rows_of", "some_networks", "write_networks", "write_one"]
 
 
-def some_networks(names: Sequence[str], *, sensors: int = 6, days: int = 30) -> dict[str, Readings]:
+def some_networks(names: Sequence[str], *, sensors: int = 5, days: int = 20) -> dict[str, Readings]:
     """Return a small city for every name, each another one; their sensors have the same names."""
     return {name: city_readings(sensors, days, seed=seed) for seed, name in enumerate(names)}
 

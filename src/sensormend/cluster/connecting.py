@@ -93,14 +93,16 @@ def connected(cluster: str | Client, *, timeout: float = PATIENCE) -> Iterator[C
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep the tracebacks of distributed off the screen: what went wrong is said in one line of ours."""
-    loggers = [logging.getLogger(name) for name in LOGGERS]
-    before = [logger.level for logger in loggers]
-    for logger in loggers:
+    with suppress(ImportError):
+        import distributed  # noqa: F401 - it sets up its loggers, each with a level of its own
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in LOGGERS]
+    before = {logger: logger.level for logger in map(logging.getLogger, {*names, *LOGGERS})}
+    for logger in before:
         logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for logger, level in zip(loggers, before, strict=True):
+        for logger, level in before.items():
             logger.setLevel(level)
 
 
