@@ -157,7 +157,7 @@ def test_a_district_has_most_of_whom_a_tree_over_all_would_find() -> None:
             np.linalg.norm(profiles[who][:, None] - profiles[own], axis=2).min(axis=1) for who in (outside, anywhere)
         ]
         farther.append(apart[0].mean() / apart[1].mean())
-    print(f"of the nearest outsiders {np.mean(shares):.3f} found; they are {np.mean(farther):.3f} times as far")
+    # 77 %, and they are 5 % farther off.
     assert np.mean(shares) > 0.7
     assert np.mean(farther) < 1.1
 
@@ -275,7 +275,7 @@ def test_too_many_newcomers_have_the_network_cut_anew() -> None:
 
 
 @given(SEEDS, st.integers(1, 300), st.floats(0.0, 1.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_who_is_gone_is_nowhere(seed: int, channels: int, share: float) -> None:
     random = np.random.default_rng(seed)
     profiles = drawn(seed, channels)
