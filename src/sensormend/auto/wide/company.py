@@ -1,7 +1,7 @@
 """What the members of a part say about each other: the Gaussian conditional mean, as in `conditioning`.
 
-Members without a trusted reading are taken out of the inverse covariance all at once; the few cells that others lack
-are found by conjugate gradients, for all slots of all parts side by side.
+Members without a trusted reading are taken out of the inverse covariance all at once, and the few cells that others
+lack are solved for slot by slot, those with about as many gaps side by side.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from sensormend.auto.memory import Model
 from sensormend.auto.network import KIN_SPREAD_DAYS, KINSHIP, RANKS, SHRINKAGES
 from sensormend.auto.wide.tools import diagonal, inverse, masked_median, pick, single, where_true
 
-__all__ = ["Company", "View", "look", "meet"]
+__all__ = ["Company", "View", "look", "meet", "relook"]
 
-STEPS = (1, 2, 3, 6)
-"""Conjugate gradient steps for parts with up to 1, 2 or 3 gaps in a slot, which that solves exactly, and for others."""
+STEPS = (1, 2, 4, 8, 16, 32)
+"""Gaps in a slot up to which slots are solved together."""
 
 FLATTEST = 1e-12
 """Variance on a variable's scale under which nothing is told apart: its inverse squared must fit single precision."""
@@ -88,9 +88,9 @@ def meet(model: Model, parts: Any, which: slice, real: Array, days: Array) -> Co
     mixed += (1 - share) * correlation
     if not bool(xp.all(known == real)):
         _with_newcomers(mixed, spread, known, real)
-    diagonal(mixed)[:] = 1 + 1e-5
+    diagonal(mixed)[:] = 1 + 1e-6
     near, valid = _relatives(mixed, known)
-    precision = inverse(xp.asarray(mixed, copy=True))
+    precision = inverse(mixed)
     unit = 1 / spread
     precision *= unit[:, :, None]
     precision *= unit[:, None, :]
@@ -166,30 +166,134 @@ def _relatives(correlation: Array, known: Array, count: int = 4) -> tuple[Array,
     return xp.stack(near, axis=-1).reshape(shape), xp.stack(valid, axis=-1).reshape(shape)
 
 
-def look(precision: Array, deviation: Array, trusted: Array, real: Array) -> View:
+def look(precision: Array, deviation: Array, trusted: Array) -> View:
     """Condition every cell on the trusted readings of the other members in the same slot."""
-    xp = namespace(deviation)
+    xp, slots = namespace(deviation), deviation.shape[-1]
     absent = ~xp.any(trusted, axis=-1)
     completed = deviation * trusted
-    W, variance, fill = _without(precision, absent, completed)
-    own = xp.clip(diagonal(W) * ~absent, 0.0, None) + absent
-    gap = ~(trusted | absent[..., None])
-    sharpness = own[..., None] + xp.zeros_like(completed)
+    W, variance, left = _without(precision, absent)
+    own = diagonal(W) + absent
     pull = W @ completed
-    many = xp.max(xp.sum(gap, axis=1, dtype=xp.int64), axis=1)
-    low = 0
-    for steps in STEPS:
-        which = where_true((many > low) & (many <= steps) if steps != STEPS[-1] else many > low)
-        low = steps
-        if which.shape[0]:
-            _fill_gaps(which, steps, W, own, gap, completed, pull, sharpness)
-    expected = completed - pull / sharpness
-    fill(completed)
-    away = absent[..., None] * completed
-    expected *= ~absent[..., None]
-    expected += away
+    expected = completed - pull / own[..., None]
+    sharpness = xp.empty_like(completed)
+    sharpness[...] = own[..., None]
+    view = View(expected, completed, pull, W, sharpness, absent, variance)
+    gap = ~(trusted | absent[..., None])
+    part, row, slot = xp.nonzero(gap)
+    if part.shape[0]:
+        _fill_gaps(view, own, part, row, slot, part * slots + slot)
+    for rows, reach, there in left:
+        found = -(reach @ completed[rows[:, 0] // absent.shape[1]])
+        flat = rows[there]
+        completed.reshape(-1, slots)[flat] = expected.reshape(-1, slots)[flat] = found[there]
     _bridge(expected, trusted)
-    return View(expected, completed, pull, W, sharpness, absent, variance)
+    return view
+
+
+def _without(precision: Array, absent: Array) -> tuple[Array, Array, list[tuple[Array, Array, Array]]]:
+    """Take the absent out of the inverse; return it, the variance of each of them, and what leads to their values.
+
+    The last is, for parts with about as many, their places among all members, (part, absent), how they follow from those
+    who are there, (part, absent, member), and which of the places are more than padding.
+    """
+    xp, width = namespace(precision), absent.shape[1]
+    W = xp.asarray(precision, copy=True)
+    variance = xp.zeros(absent.shape, dtype=W.dtype, device=W.device)
+    left: list[tuple[Array, Array, Array]] = []
+    place = where_true(absent.reshape(-1))
+    for rows, there in _together(place // width, place, absent.shape[0], FEW):
+        weight = single(there)
+        part, member = rows[:, 0] // width, rows % width
+        across = W.reshape(-1, width)[rows] * weight[..., None]
+        among = xp.take_along_axis(across, member[:, None, :], axis=2) * weight[:, None, :]
+        diagonal(among)[:] += 1 - weight
+        open_ = xp.linalg.inv(among)
+        reach = open_ @ across
+        W[part] -= across.mT @ reach
+        present = single(~absent[part])
+        variance.reshape(-1)[rows[there]] = diagonal(open_)[there]
+        left.append((rows, reach * present[:, None, :], there))
+    part, member = place // width, place % width
+    W[part, member] = 0.0
+    W[part, :, member] = 0.0
+    return W, variance, left
+
+
+def _together(group: Array, place: Array, groups: int, steps: tuple[int, ...]) -> list[tuple[Array, Array]]:
+    """Lay out places by their group, (group, place), groups with about as many together; padding repeats the first.
+
+    Places come in the order of their groups. The second of each pair says which are more than padding.
+    """
+    xp = namespace(place)
+    if place.shape[0] == 0:
+        return []
+    count = xp.bincount(group, minlength=groups)
+    begun = xp.cumsum(count, axis=0) - count
+    most, low, found = int(xp.max(count)), 0, []
+    for high in (*steps, most):
+        if low >= most:
+            break
+        which = where_true((count > low) & (count <= high))
+        low = max(low, high)
+        if which.shape[0] == 0:
+            continue
+        many = count[which][:, None]
+        column = xp.arange(min(high, most), device=place.device)
+        there = column < many
+        found.append((place[begun[which][:, None] + column * there], there))
+    return found
+
+
+def _fill_gaps(view: View, own: Array, part: Array, row: Array, slot: Array, pair: Array) -> None:
+    """Fill cells so that the precision pulls at none of them; what others would know by them is taken from those."""
+    xp, (parts, width, slots) = namespace(own), view.completed.shape
+    order = xp.argsort(pair, stable=True)
+    # A place is a member and a slot in one number.
+    place = ((part * width + row) * slots + slot)[order]
+    for cells, there in _together(pair[order], place, parts * slots, STEPS):
+        weight = single(there)
+        member = cells // slots
+        home, column = member[:, 0] // width, cells[:, 0] % slots
+        reach = view.precision.reshape(-1, width)[member] * weight[..., None]
+        if cells.shape[1] == 1:
+            open_ = 1 / own.reshape(-1)[member][..., None]
+        else:
+            among = xp.take_along_axis(reach, (member % width)[:, None, :], axis=2) * weight[:, None, :]
+            diagonal(among)[:] += 1 - weight
+            open_ = xp.linalg.inv(among)
+        through = open_ @ reach
+        found = -(open_ @ (view.pull.reshape(-1)[cells] * weight)[..., None])
+        pull = view.pull[home, :, column] + (reach.mT @ found)[..., 0]
+        sharp = own[home]
+        sharp = xp.maximum(sharp - xp.einsum("pkm,pkm->pm", through, reach), 1e-6 * sharp)
+        view.pull[home, :, column], view.sharpness[home, :, column] = pull, sharp
+        view.expected[home, :, column] = view.completed[home, :, column] - pull / sharp
+        flat, values = cells[there], found[..., 0][there]
+        for into in (view.completed, view.expected):
+            into.reshape(-1)[flat] = values
+        view.pull.reshape(-1)[flat] = 0.0
+        view.sharpness.reshape(-1)[flat] = 1 / diagonal(open_)[there]
+
+
+def relook(view: View, deviation: Array, trusted: Array, part: Array, slot: Array) -> None:
+    """Look at some slots of some parts again, after single readings in them are trusted no longer."""
+    xp, slots = namespace(deviation), deviation.shape[-1]
+    pair = xp.unique_values(part * slots + slot)
+    home, column = pair // slots, pair % slots
+    seen = trusted[home, :, column]
+    values = deviation[home, :, column] * seen
+    absent = view.absent[home]
+    # Those who are absent are as they were but for what the lost readings said of them, which is little.
+    before = view.completed[home, :, column]
+    own = diagonal(view.precision) + view.absent
+    pull = (view.precision[home] @ values[..., None])[..., 0]
+    level = own[home]
+    view.completed[home, :, column] = xp.where(absent, before, values)
+    view.pull[home, :, column], view.sharpness[home, :, column] = pull, level
+    view.expected[home, :, column] = xp.where(absent, view.expected[home, :, column], values - pull / level)
+    line, row = xp.nonzero(~seen & ~absent)
+    if line.shape[0]:
+        _fill_gaps(view, own, home[line], row, column[line], pair[line])
 
 
 def _bridge(expected: Array, trusted: Array) -> None:
@@ -219,105 +323,3 @@ def _bridge(expected: Array, trusted: Array) -> None:
     index = xp.zeros_like(course, dtype=xp.int64)
     low, high = (xp.take_along_axis(course, index + side[:, None, :], axis=2) for side in (before, after))
     expected[which] = low + weight * (high - low)
-
-
-def _fill_gaps(
-    which: Array, steps: int, W: Array, own: Array, gap: Array, completed: Array, pull: Array, sharpness: Array
-) -> None:
-    """Fill the gaps of some parts, and take from the members' sharpness what they would know by them."""
-    xp = namespace(W)
-    whole = which.shape[0] == W.shape[0]
-    here, level, weight = (array if whole else pick(array, which) for array in (W, own, gap))
-    weight = single(weight)
-    values, tension = (array if whole else pick(array, which) for array in (completed, pull))
-    _solve_gaps(here, level, weight, values, tension, steps)
-    less = (here * here) @ (weight / level[..., None])
-    less *= weight - 1
-    less += level[..., None]
-    sharp = xp.maximum(less, 0.05 * level[..., None])
-    if whole:
-        sharpness[...] = sharp
-    else:
-        completed[which], pull[which], sharpness[which] = values, tension, sharp
-
-
-def _solve_gaps(W: Array, own: Array, gap: Array, completed: Array, pull: Array, steps: int) -> None:
-    """Fill the gaps so that the precision pulls at none of them; `pull` is W @ completed before and after."""
-    xp = namespace(W)
-    unit = gap / own[..., None]
-    residual = pull * gap
-    preconditioned = residual * unit
-    direction = xp.asarray(preconditioned, copy=True)
-    power = xp.einsum("hms,hms->hs", residual, preconditioned)
-    for step in range(steps):
-        image = W @ direction
-        curvature = xp.einsum("hms,hms->hs", direction, image)
-        length = (power / xp.clip(curvature, 1e-30, None))[:, None, :]
-        completed -= length * direction
-        pull -= length * image
-        if step == steps - 1:
-            break
-        residual -= length * (image * gap)
-        preconditioned = residual * unit
-        before, power = power, xp.einsum("hms,hms->hs", residual, preconditioned)
-        direction *= (power / xp.clip(before, 1e-30, None))[:, None, :]
-        direction += preconditioned
-
-
-def _without(precision: Array, absent: Array, completed: Array) -> tuple[Array, Array, Any]:
-    """Take the absent out of the inverse; return it, the variance of each of them, and how to fill them in later."""
-    xp = namespace(precision)
-    W = xp.asarray(precision, copy=True)
-    variance = xp.zeros_like(absent, dtype=W.dtype)
-    count = xp.sum(absent, axis=1, dtype=xp.int64)
-    most = int(xp.max(count))
-    later: list[tuple[Array, Array, Array, Array, Array]] = []
-    low = 0
-    for high in (*FEW, absent.shape[1]):
-        width = min(high, most)
-        if width <= low:
-            break
-        which = where_true((count > low) & (count <= high))
-        low = high
-        if which.shape[0] == 0:
-            continue
-        gone = absent[which]
-        # Those who are absent come first; padding is members who are there, with a weight of 0.
-        rows = xp.argsort(single(~gone), axis=1, stable=True)[:, :width]
-        weight = single(xp.take_along_axis(gone, rows, axis=1))
-        across = xp.take_along_axis(W[which], rows[:, :, None], axis=1) * weight[:, :, None]
-        among = xp.take_along_axis(across, rows[:, None, :], axis=2) * weight[:, None, :]
-        diagonal(among)[:] += 1 - weight
-        open_ = xp.linalg.inv(among)
-        reach = open_ @ across
-        here = W[which]
-        here -= across.mT @ reach
-        there = single(~gone)
-        here *= there[:, :, None] * there[:, None, :]
-        W[which] = here
-        spread = xp.zeros_like(there)
-        _add_at(spread, rows, diagonal(open_) * weight)
-        variance[which] = spread
-        later.append((which, rows, weight, reach, there))
-
-    def fill(values: Array) -> None:
-        for which, rows, weight, reach, there in later:
-            here = values[which]
-            found = -(reach * there[:, None, :]) @ here
-            found *= weight[:, :, None]
-            for place in range(rows.shape[1]):
-                _add_row(here, rows[:, place], found[:, place])
-            values[which] = here
-
-    return W, variance, fill
-
-
-def _add_at(into: Array, rows: Array, values: Array) -> None:
-    every = namespace(into).arange(into.shape[0], device=into.device)
-    for place in range(rows.shape[1]):
-        into[every, rows[:, place]] += values[:, place]
-
-
-def _add_row(into: Array, rows: Array, values: Array) -> None:
-    every = namespace(into).arange(into.shape[0], device=into.device)
-    into[every, rows] += values

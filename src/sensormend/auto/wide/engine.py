@@ -23,8 +23,8 @@ from sensormend.auto.wide.company import meet
 from sensormend.auto.wide.learning import learn
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.settling import settle
-from sensormend.auto.wide.sight import Common, see
-from sensormend.auto.wide.verdict import judge_parts
+from sensormend.auto.wide.sight import Common, Sight, see
+from sensormend.auto.wide.verdict import Verdict, judge_parts
 
 __all__ = ["run"]
 
@@ -53,7 +53,7 @@ def run(model: Model, readings: Array, *, learning: bool) -> Period:
     if learning:
         lessons, after = Lessons.new(model), model.channels.apart(FENCE)
         axes = as_like(sketch_axes(model).astype(np.float32), readings)
-        step = _try_rungs(model, readings, common)
+        step, sample = (0, 0), pools.period * SAMPLE % (-(-count // SAMPLE) * SAMPLE)
     for first in range(0, count, height):
         which = slice(first, min(first + height, count))
         sight = see(model, parts, which, readings, common)
@@ -61,6 +61,9 @@ def run(model: Model, readings: Array, *, learning: bool) -> Period:
         verdict = judge_parts(model, sight, company)
         state = settle(model, sight, company, verdict, result, tables, learning=learning)
         if learning:
+            if which.start <= sample < which.stop:
+                tried = np.arange(sample, min(sample + SAMPLE, which.stop)) - first
+                step = _try_rungs(model, sight, verdict, tried, first)
             learn(model, parts, which, after, sight, company, verdict, state, lessons, axes)
         rounds = max(rounds, verdict.rounds)
     if learning:
@@ -91,38 +94,27 @@ def _blank(readings: Array) -> Period:
     )
 
 
-def _try_rungs(model: Model, readings: Array, common: Common) -> tuple[int, int]:
-    """Try the rungs beside the present ones on a few parts, as for a small network."""
+def _try_rungs(model: Model, sight: Sight, verdict: Verdict, which: Array, first: int) -> tuple[int, int]:
+    """Try the rungs beside the present ones on these of the parts in sight, as for a small network."""
     parts: Parts = model.parts
-    count = parts.members.shape[0]
-    chosen = np.sort((model.pools.period * SAMPLE + np.arange(min(SAMPLE, count))) % count)
     hoods = []
-    for which in chosen.tolist():
-        size, core = int(parts.size[which]), int(parts.core[which])
+    for index in which:
         members, moments, dictionary = (
-            on_host(array[which]) for array in (parts.members, parts.moments, parts.dictionary)
+            on_host(array[first + index]) for array in (parts.members, parts.moments, parts.dictionary)
         )
+        size, core = int(parts.size[first + index]), int(parts.core[first + index])
         # The small network's dictionaries have their strongest pattern last.
         columns = dictionary[:size, ::-1] if dictionary.any() else np.zeros((size, 0), dtype=np.float32)
         hoods.append(Hood(members[:size], core, moments[:size, :size], np.ascontiguousarray(columns)))
     stack = Stack.of(hoods, np.arange(len(hoods)))
-    rows = as_like(stack.members, readings)
-    raw = on_host(readings[rows]).astype(float)
-    channels = model.channels
-    days, mean = (on_host(getattr(channels, name)[rows]).astype(float) for name in ("days", "mean"))
-    level = mean.mean(axis=-1, keepdims=True)
-    usual = level + (days / (days + 5))[..., None] * (mean - level)
-    flat = model.scales.forward(raw.reshape(-1, raw.shape[-1]), stack.members.ravel() % model.variables)
-    known = (days > 0) & stack.real
-    trusted = np.isfinite(raw) & known[..., None]
-    deviation = np.where(trusted, flat.reshape(raw.shape) - usual, 0.0)
-    # What is far from everyone would decide for all.
-    spread = np.sqrt(np.maximum(stack.moments().diagonal(axis1=1, axis2=2), 1e-24))[..., None]
-    trusted &= np.abs(deviation) < 6 * spread
-    asked = trusted.any(axis=2).sum(axis=1) > 3
-    if not asked.any():
+    width = stack.members.shape[1]
+    some = slice(int(which[0]), int(which[-1]) + 1)
+    trusted = sight.observed & (sight.known & ~verdict.flagged)[..., None]
+    days, deviation, trusted = (on_host(array[some, :width]) for array in (sight.days, sight.deviation, trusted))
+    asked = np.flatnonzero(trusted.any(axis=2).sum(axis=1) > 3)
+    if asked.size == 0:
         return 0, 0
-    stack, kept = stack.part(np.flatnonzero(asked)), np.flatnonzero(asked)
-    outlook = network.Outlook.of(stack, days[kept])
-    sample = network.Sample(stack, outlook, deviation[kept] * trusted[kept], trusted[kept], None)
+    stack = stack.part(asked)
+    outlook = network.Outlook.of(stack, days[asked].astype(float))
+    sample = network.Sample(stack, outlook, deviation[asked].astype(float), trusted[asked], None)
     return network.try_rungs(model.pools, sample)

@@ -168,7 +168,9 @@ def _turn(model: Model, parts: Parts, which: slice, moments: Array) -> None:
         for _ in range(3):
             basis = _orthonormal(own @ basis)
     basis = _orthonormal(own @ basis + 1e-4 * basis)
-    dictionary[chosen] = basis
+    inner = basis.mT @ (own @ basis)
+    _, turn = xp.linalg.eigh((inner + inner.mT) / 2)
+    dictionary[chosen] = basis @ xp.flip(turn, axis=-1)
 
 
 def _orthonormal(columns: Array) -> Array:

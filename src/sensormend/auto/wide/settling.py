@@ -14,9 +14,9 @@ from sensormend.auto.memory import Model
 from sensormend.auto.reasons import reasons
 from sensormend.auto.settling import ACCEPT, SUSPECT, YOUTH, Period
 from sensormend.auto.spikes import FEW, RARE, SPIKE
-from sensormend.auto.wide.company import Company, View, look
+from sensormend.auto.wide.company import Company, View, look, relook
 from sensormend.auto.wide.newcomers import first_look
-from sensormend.auto.wide.sight import Sight, backward, features
+from sensormend.auto.wide.sight import HUGE, Sight, backward, features
 from sensormend.auto.wide.timeline import Carried, between, carry
 from sensormend.auto.wide.tools import pick, single, where_true
 from sensormend.auto.wide.verdict import Verdict, others, smoothed
@@ -137,7 +137,7 @@ def _recondition(sight: Sight, company: Company, state: Settled, which: Array) -
     """Ask these parts again, after what is trusted has changed."""
     known = pick(sight.known, which)[..., None]
     deviation, observed = pick(state.deviation, which), pick(sight.observed, which)
-    view = look(pick(company.precision, which), deviation, pick(state.trusted, which) & known, pick(sight.real, which))
+    view = look(pick(company.precision, which), deviation, pick(state.trusted, which) & known)
     state.view.put(which, view)
     share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
     expected = sight.xp.where(known, smoothed(view.expected, share), pick(state.expected, which))
@@ -226,7 +226,13 @@ def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, t
         home, who, slot = home[found], who[found], slot[found]
         state.spikes[home, who, slot] = True
         state.trusted[home, who, slot] = False
-        _recondition(sight, company, state, xp.unique_values(home))
+        relook(state.view, state.deviation, state.trusted & sight.known[..., None], home, slot)
+        which = xp.unique_values(home)
+        share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
+        known = pick(sight.known, which)[..., None]
+        expected = xp.where(known, smoothed(pick(state.view.expected, which), share), pick(state.expected, which))
+        state.expected[which] = expected
+        state.residual[which] = (pick(state.deviation, which) - expected) * pick(sight.observed, which)
 
 
 def _around(large: Array) -> Array:
@@ -423,6 +429,6 @@ def _bound(sight: Sight, state: Settled, estimate: Array) -> None:
 def _range(values: Array, there: Array) -> tuple[Array, Array]:
     """Return the least and the largest of a part's values, (part, 1)."""
     xp, parts = namespace(values), values.shape[0]
-    low = xp.min(xp.where(there, values, xp.inf).reshape(parts, -1), axis=1)
-    high = xp.max(xp.where(there, values, -xp.inf).reshape(parts, -1), axis=1)
+    low = xp.min(xp.where(there, values, HUGE).reshape(parts, -1), axis=1)
+    high = xp.max(xp.where(there, values, -HUGE).reshape(parts, -1), axis=1)
     return low[:, None], high[:, None]

@@ -21,8 +21,11 @@ __all__ = [
     "where_true",
 ]
 
-RIDGE = 1e-3
+RIDGE = 1e-4
 """What is added to the diagonal of a correlation matrix that rounding has made indefinite."""
+
+SHARP = 300.0
+"""One over the share of a member's variance that the others leave open, from which single precision does not do."""
 
 
 def single(array: Array) -> Array:
@@ -66,45 +69,48 @@ def masked_median(values: Array, mask: Array) -> Array:
 
 
 def inverse(matrices: Array) -> Array:
-    """Invert correlation matrices, (matrix, row, column), that should be positive definite; they are overwritten.
+    """Invert correlation matrices, (matrix, row, column), that should be positive definite.
 
-    One that rounding has spoilt gets a ridge first.
+    Where members nearly equal each other single precision does not do, and double precision is taken for these; one
+    that is not positive definite then gets a ridge.
     """
+    xp = namespace(matrices)
+    found = _inverse(xp.asarray(matrices, copy=True))
+    # Not below: NaN marks those that failed.
+    spoilt = where_true(~(xp.max(diagonal(found), axis=1) < SHARP))
+    if spoilt.shape[0]:
+        double = xp.asarray(matrices[spoilt], dtype=xp.float64)
+        again = _inverse(xp.asarray(double, copy=True))
+        bad = ~xp.isfinite(xp.max(diagonal(again), axis=1))
+        ridge = RIDGE
+        while bool(xp.any(bad)):
+            which = where_true(bad)
+            ridged = double[which]
+            diagonal(ridged)[:] += ridge
+            again[which] = _inverse(ridged)
+            bad = ~xp.isfinite(xp.max(diagonal(again), axis=1))
+            ridge *= 4
+        found[spoilt] = single(again)
+    return found
+
+
+def _inverse(matrices: Array) -> Array:
+    """Invert symmetric matrices, which are overwritten; NaN where one is not positive definite."""
     if is_tensor(matrices):
-        return _inverse_on_device(matrices)
+        xp = namespace(matrices)
+        factor, failed = xp.linalg.cholesky_ex(matrices)
+        found = xp.cholesky_inverse(factor)
+        found[failed > 0] = xp.nan
+        return found
+    factorise, invert = (
+        (lapack.spotrf, lapack.spotri) if matrices.dtype == np.float32 else (lapack.dpotrf, lapack.dpotri)
+    )
     for matrix in matrices:
-        if _invert(matrix):
-            continue
-        # The factorisation has overwritten one triangle and the diagonal; the other one is as it was.
-        rest = np.tril(matrix, -1)
-        matrix[...] = rest + rest.T
-        matrix.reshape(-1)[:: matrix.shape[0] + 1] = 1 + RIDGE
-        while not _invert(kept := matrix.copy()):
-            matrix.reshape(-1)[:: matrix.shape[0] + 1] *= 2
-        matrix[...] = kept
+        factor, failed = factorise(matrix.T, lower=1, clean=0, overwrite_a=1)
+        if failed or invert(factor, lower=1, overwrite_c=1)[1]:
+            matrix[...] = np.nan
     matrices *= _upper(matrices.shape[1])
     return matrices + matrices.transpose(0, 2, 1)
-
-
-def _invert(matrix: Any) -> bool:
-    """Leave the inverse in one triangle of a symmetric matrix; False where it is not positive definite."""
-    factor, failed = lapack.spotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-    if failed:
-        return False
-    return not lapack.spotri(factor, lower=1, overwrite_c=1)[1]
-
-
-def _inverse_on_device(matrices: Array) -> Array:
-    xp = namespace(matrices)
-    factor, failed = xp.linalg.cholesky_ex(matrices)
-    ridge = RIDGE
-    while bool((failed > 0).any()):
-        bad = where_true(failed > 0)
-        again = matrices[bad]
-        diagonal(again)[:] = 1 + ridge
-        factor[bad], failed[bad] = xp.linalg.cholesky_ex(again)
-        ridge = 2 * (1 + ridge) - 1
-    return xp.cholesky_inverse(factor)
 
 
 @lru_cache(maxsize=8)

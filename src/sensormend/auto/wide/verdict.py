@@ -178,7 +178,7 @@ def _first(
 ) -> Verdict:
     xp = sight.xp
     trusted = sight.observed & (sight.known & ~flagged)[..., None]
-    view = look(company.precision, sight.deviation, trusted, sight.real)
+    view = look(company.precision, sight.deviation, trusted)
     expected = smoothed(view.expected, sight.ripple)
     residual = sight.deviation - expected
     residual *= sight.observed
@@ -197,7 +197,7 @@ def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still
     known, flagged = pick(sight.known, which), pick(verdict.flagged, which)
     observed, deviation = pick(sight.observed, which), pick(sight.deviation, which)
     trusted = observed & (known & ~flagged)[..., None]
-    view = look(pick(company.precision, which), deviation, trusted, pick(sight.real, which))
+    view = look(pick(company.precision, which), deviation, trusted)
     verdict.view.put(which, view)
     share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
     expected = smoothed(view.expected, share)
