@@ -1,169 +1,128 @@
-"""OLRTR's kernel: arrays in, arrays out. Fibers lie along the last axis; `olrtr.py` sees to that."""
+"""OLRTR's kernel, the small half: what is summed over the parts of a minibatch, and when the iterations stop."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
 
-from sensormend.errors import DivergenceError
+from sensormend.methods._olrtr_history import Anderson, depth_for
+from sensormend.methods._olrtr_modes import RAN_OFF, Solver, Statistics, inverse_of, sweeping, swept
+from sensormend.methods._olrtr_sums import Ending, Lesson, Sums
 from sensormend.recovery import FloatArray
 
-__all__ = ["RAN_OFF", "Sample", "Statistics", "learn", "solve_sample"]
+__all__ = ["RAN_OFF", "Answer", "Rules", "Solution", "Statistics", "first_lesson", "learned", "solve", "solve_rows"]
 
-RAN_OFF = 'the dictionaries ran off to infinity; use dictionary_update="column" or a lower rank'
+Step = Callable[[FloatArray | None, FloatArray | None], Sums]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a minibatch is solved: the settings of `OLRTR` that the kernel needs."""
+
+    lambda1: float
+    tol: float
+    max_iter: int
+    jacobi: bool
+    accelerated: bool
+
+    def depth(self, shape: Sequence[int]) -> int:
+        """Return how many steps the acceleration remembers for minibatches of this shape."""
+        return depth_for(math.prod(shape)) if self.accelerated else 0
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
-    """What one mode carries from one minibatch to the next: L (I x r), A (r x r) and D (I x r)."""
+class Solution:
+    """What the iterations end with: R_0' (r x columns), and how many there were."""
 
-    L: FloatArray
-    A: FloatArray
-    D: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """One solved minibatch: X, E, the coefficients of each mode, and how many iterations it took."""
-
-    X: FloatArray
-    E: FloatArray
-    R: list[FloatArray]
+    R: FloatArray
     iterations: int
 
 
-class _Mode:
-    """Products along one mode of a C-ordered tensor, without laying out its unfolding.
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """One minibatch, solved and learned from."""
 
-    The tensor is seen as (before, I, after), without `before` in the first mode and without `after` in the
-    last, where they are 1. Coefficients have r in the place of I.
-    """
-
-    def __init__(self, shape: tuple[int, ...], mode: int) -> None:
-        self.last = mode == len(shape) - 1
-        self.seen: tuple[int, ...]
-        if mode == 0:
-            self.seen = (shape[0], -1)
-        else:
-            before = math.prod(shape[:mode])
-            self.seen = (before, shape[mode]) if self.last else (before, shape[mode], -1)
-
-    def apply(self, matrix: FloatArray, tensor: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        product: FloatArray
-        product = np.matmul(tensor, matrix.T, out=out) if self.last else np.matmul(matrix, tensor, out=out)
-        return product
-
-    def contract(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Sum left x right over every axis but the mode's own."""
-        product: FloatArray
-        if self.last:
-            product = left.T @ right
-        elif left.ndim == 2:
-            product = left @ right.T
-        else:
-            product = np.matmul(left, right.swapaxes(1, 2)).sum(axis=0)
-        return product
+    ending: Ending
+    modes: list[Statistics]
+    iterations: int
 
 
-def solve_sample(
-    B: FloatArray,
-    missing: NDArray[np.intp] | None,
-    dictionaries: Sequence[FloatArray],
-    *,
-    lambda1: float,
-    threshold: float,
-    tol: float,
-    max_iter: int,
-    spectral: bool,
-) -> Sample:
-    """Find E and R for one minibatch with the dictionaries fixed (algorithms 2 and 5 of the paper).
+def solve(
+    step: Step, start: FloatArray | None, inverse: FloatArray, squares: float, modes: int, rules: Rules
+) -> Solution:
+    """Iterate until E and every R have settled.
 
     Parameters
     ----------
-    B
-        The minibatch, C-ordered, 0 where missing, not all 0.
-    missing
-        Flat positions of what is missing, None where nothing is.
-    threshold
-        lambda2 / N: fibers of C up to this norm are no outliers.
-    spectral
-        Stop on the spectral norm of the change in R, as the authors' code does, not on the Frobenius norm.
+    step
+        Does one iteration on all rows, from R_0' / N and the mixing of the acceleration, and sums it up.
+    start
+        L_0'Z to start from; None for the published start, R = 0 and E = 0.
+    inverse
+        (L_0'L_0 + lambda1 I)^-1.
+    squares
+        |B|^2.
     """
-    modes = [_Mode(B.shape, i) for i in range(B.ndim)]
-    solvers = [_solver(L, lambda1) for L in dictionaries]
-    shares = [L / B.ndim for L in dictionaries]
-    R: list[FloatArray] = []
-    # W is B - O. Where readings are missing, O is chosen so that W = E + X there; elsewhere O is 0.
-    W = B if missing is None else B.copy()
-    X, E, E_before, Z, scratch = (np.zeros(B.shape) for _ in range(5))
-    Z_seen, X_seen = [Z.reshape(mode.seen) for mode in modes], X.reshape(modes[0].seen)
-    scratch_seen, change = [scratch.reshape(mode.seen) for mode in modes], scratch.reshape(-1)
-    W_flat, X_flat = W.reshape(-1), X.reshape(-1)
-    limit = (tol * float(np.linalg.norm(B))) ** 2
+    limit = rules.tol**2 * squares
+    anderson = Anderson() if rules.accelerated else None
+    R = None if start is None else inverse @ start
+    mixing: FloatArray | None = None
     iterations = 0
-    while iterations < max_iter:
+    while True:
         iterations += 1
-        E, E_before = E_before, E
-        C = np.subtract(W, X, out=scratch)
-        norms = np.sqrt(np.einsum("...j,...j->...", C, C))
-        # This is max(0, 1 - threshold / norm), without a 0 / 0 where a fiber of C is 0.
-        np.multiply(C, (1 - threshold / np.maximum(norms, threshold))[..., None], out=E)
-        np.subtract(W, E, out=Z)
-        R_before, R = R, [m.apply(G, seen) for m, G, seen in zip(modes, solvers, Z_seen, strict=True)]
-        modes[0].apply(shares[0], R[0], out=X_seen)
-        for i in range(1, B.ndim):
-            modes[i].apply(shares[i], R[i], out=scratch_seen[i])
-            X += scratch
-        if missing is not None:
-            W_flat[missing] = E.reshape(-1)[missing] + X_flat[missing]
-        np.subtract(E, E_before, out=scratch)
-        if change @ change < limit and _settled(modes, R, R_before, limit, spectral):
-            break
-    return Sample(X, E, R, iterations)
+        sums = step(None if R is None else R / modes, mixing)
+        R_before, R = R, inverse @ sums.product
+        if iterations == rules.max_iter or _settled(sums, R if R_before is None else R - R_before, limit, rules.jacobi):
+            return Solution(R, iterations)
+        if anderson is not None and sums.mixed is not None:
+            onward, mixing = anderson.onward(sums.product, sums.mixed)
+            R = inverse @ onward
 
 
-def learn(
-    statistics: Sequence[Statistics], B: FloatArray, sample: Sample, *, lambda1: float, jacobi: bool
-) -> list[Statistics]:
-    """Add a solved minibatch to A and D, and sweep once over the columns of L (algorithm 3)."""
-    sound = B - sample.E
-    ridge = lambda1 * np.eye(len(statistics[0].A))
-    learned = []
-    for i, (old, R) in enumerate(zip(statistics, sample.R, strict=True)):
-        mode = _Mode(B.shape, i)
-        A = old.A + mode.contract(R, R)
-        D = old.D + mode.contract(sound.reshape(mode.seen), R)
-        A_tilde = A + ridge
-        residual = D - old.L @ A_tilde
-        # A sweep in place reads new columns on the left and old ones on the right of the one it updates:
-        # that is one triangular system, step triu(A~) = residual. dtrsm reads the upper triangle only.
-        step = residual / np.diag(A_tilde) if jacobi else blas.dtrsm(1.0, A_tilde, residual, side=1)
-        learned.append(Statistics(old.L + step, A, D))
-    return learned
+def first_lesson(A: FloatArray, found: Solution, rules: Rules) -> tuple[FloatArray, Lesson]:
+    """Return the first mode's new A, and what its rows need to learn."""
+    A = A + found.R @ found.R.T
+    A_tilde = A + rules.lambda1 * np.eye(len(A))
+    return A, Lesson(found.R, A_tilde, sweeping(A_tilde, jacobi=rules.jacobi))
 
 
-def _solver(L: FloatArray, lambda1: float) -> FloatArray:
-    """(L'L + lambda1 I)^-1 L'."""
-    _, solved, info = lapack.dposv(L.T @ L + lambda1 * np.eye(L.shape[1]), L.T)
-    if info != 0 or not np.isfinite(solved).all():
-        raise DivergenceError(RAN_OFF)
-    return np.ascontiguousarray(solved)
+def learned(mode: Statistics, A: FloatArray, D: FloatArray, rules: Rules) -> Statistics:
+    """Add to A and D of a small mode, and sweep over its dictionary."""
+    A, D = mode.A + A, mode.D + D
+    A_tilde = A + rules.lambda1 * np.eye(len(A))
+    return Statistics(swept(mode.L, A_tilde, D, sweeping(A_tilde, jacobi=rules.jacobi)), A, D)
 
 
-def _settled(modes: list[_Mode], R: list[FloatArray], R_before: list[FloatArray], limit: float, spectral: bool) -> bool:
-    """Whether the squared norm of the change in every R is below `limit`."""
-    for i, mode in enumerate(modes):
-        change = R[i] - R_before[i] if R_before else R[i]
-        flat = change.reshape(-1)
-        large = bool(flat @ flat >= limit)
-        # The spectral norm is at most the Frobenius norm, so that most minibatches are decided without it.
-        if large and spectral:
-            large = bool(np.linalg.eigvalsh(mode.contract(change, change))[-1] >= limit)
-        if large:
-            return False
-    return True
+def solve_rows(rows: Any, old: Sequence[Statistics], shape: Sequence[int], rules: Rules) -> Answer | None:
+    """Solve a minibatch that lies in one part, and learn from it; with nothing to teach, None comes back."""
+    beginning = rows.begin()
+    if beginning.squares == 0:
+        return None
+    count = len(old)
+    solvers = [Solver.of(mode.L, rules.lambda1, count) for mode in old[1:]]
+    inverse = inverse_of(beginning.gram, rules.lambda1)
+    start = rows.prepare(solvers, depth=rules.depth(shape))
+    found = solve(rows.step, start, inverse, beginning.squares, count, rules)
+    A, lesson = first_lesson(old[0].A, found, rules)
+    ending = rows.finish(lesson, count)
+    others = [learned(mode, more[0], more[1], rules) for mode, more in zip(old[1:], ending.others, strict=True)]
+    return Answer(ending, [Statistics(ending.L, A, ending.D), *others], found.iterations)
+
+
+def _settled(sums: Sums, change: FloatArray, limit: float, spectral: bool) -> bool:
+    """Whether the squared norm of the change in E and in every R is below `limit`."""
+    first = change @ change.T if spectral else float(np.vdot(change, change))
+    return all(_is_small(part, limit) for part in (sums.E, first, *sums.R))
+
+
+def _is_small(part: Any, limit: float) -> bool:
+    if isinstance(part, float):
+        return part < limit
+    if not np.isfinite(part).all():
+        return False
+    # The spectral norm is at most the Frobenius norm, so that most minibatches are decided without it.
+    return bool(np.trace(part) < limit or np.linalg.eigvalsh(part)[-1] < limit)

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sensormend.arrays import Array, is_tensor, namespace, on_host
 from sensormend.errors import ConfigError
-from sensormend.methods._olrtr import RAN_OFF, Statistics, learn, solve_sample
+from sensormend.methods._olrtr import RAN_OFF, Rules, Statistics, solve_rows
+from sensormend.methods._olrtr_rows import Rows, Workspace
+from sensormend.methods._olrtr_sums import Ending
+from sensormend.methods._olrtr_tensors import TensorRows
+from sensormend.methods._olrtr_verdict import in_precision, like, placed, slots_last, told
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
 from sensormend.methods.settings import check_choice, check_count, check_positive
 from sensormend.recovery import FloatArray, Recovery
+from sensormend.tensor import as_readings
 
 __all__ = ["OLRTR"]
+
+
+@dataclass(frozen=True, eq=False)
+class _SolvedRows(Solved):
+    """With all that the last walk over the rows found."""
+
+    ending: Ending
 
 
 class OLRTR(PublishedOnline):
@@ -23,7 +37,8 @@ class OLRTR(PublishedOnline):
 
     Each minibatch B is split into a low-rank part X and outliers E that fill whole fibers. Every axis of the
     minibatch is a mode, and a small dictionary per mode carries what was learned to the next minibatch. The
-    fixed point, the number of iterations and the result are those of the paper's algorithms 1 to 5.
+    fixed point, the number of iterations and the result are those of the paper's algorithms 1 to 5, unless another
+    solver is chosen.
 
     Parameters
     ----------
@@ -49,9 +64,26 @@ class OLRTR(PublishedOnline):
         A fiber is faulty when any |E| in it exceeds this.
     seed
         For the dictionaries that are drawn. None takes a fresh one each time.
+    solver
+        "published" does the paper's iterations. "accelerated" goes to the same fixed point in fewer: it starts from
+        E = 0 with gaps at the mean of their fiber, and mixes the last few steps (Anderson's acceleration, which
+        forgets the past where that misleads). Each of its iterations costs as much as a published one, and it stops
+        by the same rule.
+    precision
+        "single" computes in float32, in half the memory, and returns float32.
 
     Notes
     -----
+    The number of iterations, published and accelerated: NOAA at rank 3 (tol 1e-3) 5-6 and 3-4; at rank 20 38-72 and
+    9-14; the paper's 50 x 50 x 50 8-11 and 7; a million simulated sensors at rank 10 15 and 6-7. The iterates are those
+    of a proximal gradient method with step 1 on a strictly convex problem: the fixed point is unique, and both find it.
+
+    Single precision moves the low-rank part by about 1e-5 of the largest reading: 6e-6 after five days of 400
+    sensors, 4e-6 within a year of NOAA at rank 3, 1.4e-5 within 60 days at rank 20; no verdict changed.
+
+    Rows go by in blocks that stay in the cache. Rows without a gap or an outlier are left out of an iteration as
+    long as a bound proves that it would not change them; that is exact. Large arrays are kept for the next minibatch.
+
     All minibatches have one shape. Labels, where given, must name the same sensors each time; their order is
     free.
 
@@ -93,6 +125,8 @@ class OLRTR(PublishedOnline):
         dictionaries: Sequence[ArrayLike] | None = None,
         threshold: float = 0.01,
         seed: int | None = None,
+        solver: str = "published",
+        precision: str = "double",
     ) -> None:
         super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
         if (alpha is None) == (lambda2 is None):
@@ -103,6 +137,9 @@ class OLRTR(PublishedOnline):
         self.tol = check_positive("tol", tol)
         self.max_iter = check_count("max_iter", max_iter)
         self.dictionary_update = check_choice("dictionary_update", dictionary_update, ("column", "jacobi"))
+        self.solver = check_choice("solver", solver, ("published", "accelerated"))
+        self.precision = check_choice("precision", precision, ("double", "single"))
+        self._space = Workspace()
         self._initial = None if dictionaries is None else self._check_dictionaries(dictionaries)
 
     @property
@@ -110,7 +147,8 @@ class OLRTR(PublishedOnline):
         """A copy of the dictionaries as they are, one per axis of a minibatch; None before there are any."""
         if self._learned is None:
             return None if self._initial is None else [L.copy() for L in self._initial]
-        return [self._learned.arrays[f"L{i}"].copy() for i in range(len(self._learned.shape))]
+        known = self._learned.arrays
+        return [np.array(on_host(known[f"L{i}"]), dtype=np.float64) for i in range(len(self._learned.shape))]
 
     def recover(self, tensor: ArrayLike, passes: int = 1, *, periods: int = 1) -> Recovery:
         """Recover a whole tensor by walking its last axis, and learn from it.
@@ -127,6 +165,7 @@ class OLRTR(PublishedOnline):
             shorter, the periods it lacks are missing readings: the mode's dictionary has a row for each.
         """
         periods = check_count("periods", periods)
+        tensor = on_host(tensor) if is_tensor(tensor) else tensor
         return self._repeat(tensor, passes, lambda readings: self._walk_by(readings, periods))
 
     def _walk_by(self, readings: FloatArray, periods: int) -> Recovery:
@@ -143,7 +182,10 @@ class OLRTR(PublishedOnline):
 
     def _saved_settings(self) -> dict[str, Any]:
         drawn = None if self._initial is None else [L.tolist() for L in self._initial]
-        return {**super()._saved_settings(), "dictionaries": drawn}
+        # Only what is not as it always was, so that earlier versions read the file too.
+        chosen = {"solver": self.solver, "precision": self.precision}
+        later = {name: value for name, value in chosen.items() if value not in ("published", "double")}
+        return {**super()._saved_settings(), **later, "dictionaries": drawn}
 
     def _begin(self, shape: tuple[int, ...]) -> Arrays:
         if self._initial is None:
@@ -158,30 +200,61 @@ class OLRTR(PublishedOnline):
             [Statistics(np.array(L), np.zeros((self.rank, self.rank)), np.zeros(L.shape)) for L in dictionaries]
         )
 
-    def _solve(self, readings: FloatArray, known: Arrays) -> Solved:
-        B = np.array(np.moveaxis(readings, self.fiber_axis, -1), order="C")
-        missing = np.flatnonzero(np.isnan(B))
-        B.reshape(-1)[missing] = 0.0
-        if not B.any():
-            return Solved(np.zeros(readings.shape), np.zeros(readings.shape), 0, None)
-        jacobi = self.dictionary_update == "jacobi"
-        # The kernel wants the slots' mode last.
-        modes = [Statistics(*(known[f"{part}{i}"] for part in "LAD")) for i in range(B.ndim)]
-        modes.append(modes.pop(self.fiber_axis))
-        sample = solve_sample(
-            B,
-            missing if missing.size else None,
-            [mode.L for mode in modes],
-            lambda1=self.lambda1,
-            threshold=self._lambda2(B.shape) / B.ndim,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            spectral=jacobi,
+    def _taken(self, minibatch: ArrayLike) -> Array:
+        readings = as_readings(minibatch, fiber_axis=self.fiber_axis, keep_single=self.precision == "single")
+        return in_precision(readings, single=self.precision == "single")
+
+    def _solve(self, readings: Array, known: Arrays) -> Solved:
+        rules = self._rules()
+        modes, threshold = self._placed(known, readings), self._lambda2(tuple(readings.shape)) / readings.ndim
+        moved, (L, D) = slots_last(readings, self.fiber_axis), (modes[0].L, modes[0].D)
+        rows = (
+            TensorRows(moved, L, D, threshold=threshold, spectral=rules.jacobi)
+            if is_tensor(readings)
+            else Rows(moved, L, D, threshold=threshold, spectral=rules.jacobi, space=self._space)
         )
-        learned = learn(modes, B, sample, lambda1=self.lambda1, jacobi=jacobi)
+        answer = solve_rows(rows, modes, moved.shape, rules)
+        if answer is None:
+            nothing = namespace(readings).zeros_like(readings)
+            return Solved(nothing, nothing, 0, None)
+        learned = answer.modes
         learned.insert(self.fiber_axis, learned.pop())
-        X, E = (np.moveaxis(part, -1, self.fiber_axis) for part in (sample.X, sample.E))
-        return Solved(X, E, sample.iterations, self._as_arrays(learned))
+        ending = answer.ending
+        return _SolvedRows(ending.X, ending.E, answer.iterations, self._as_arrays(learned), ending)
+
+    def _is_sound(self, solved: Solved) -> bool:
+        if not isinstance(solved, _SolvedRows):
+            return True
+        ending, known = solved.ending, (solved.arrays or {}).values()
+        small = [part for part in known if part is not ending.L and part is not ending.D]
+        return ending.sound and all(bool(np.isfinite(part).all()) for part in small)
+
+    def _recovery(self, readings: Array, solved: Solved, *, unknown: bool) -> Recovery:
+        if isinstance(solved, _SolvedRows):
+            return told(readings, solved.ending, fiber_axis=self.fiber_axis, threshold=self.threshold,
+                        iterations=solved.iterations)  # fmt: skip
+        on_the_host = super()._recovery(
+            on_host(readings), Solved(on_host(solved.X), on_host(solved.E), 0, None), unknown=unknown
+        )
+        return like(on_the_host, readings)
+
+    def _placed(self, known: Arrays, readings: Array) -> list[Statistics]:
+        """Return the modes with the slots' last, as the kernel wants them; the first mode's rows go with the readings.
+
+        The other modes and every A are small, and kept in float64 on the host.
+        """
+        modes = [Statistics(*(known[f"{part}{i}"] for part in "LAD")) for i in range(readings.ndim)]
+        modes.append(modes.pop(self.fiber_axis))
+        first, *others = modes
+        return [
+            Statistics(placed(first.L, readings), first.A, placed(first.D, readings)),
+            *(Statistics(on_host(mode.L), mode.A, on_host(mode.D)) for mode in others),
+        ]
+
+    def _rules(self) -> Rules:
+        return Rules(
+            self.lambda1, self.tol, self.max_iter, self.dictionary_update == "jacobi", self.solver == "accelerated"
+        )
 
     @staticmethod
     def _as_arrays(modes: Sequence[Statistics]) -> Arrays:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sensormend.arrays import Array, on_host
 from sensormend.errors import DivergenceError, ShapeError, StateError
 from sensormend.methods.base import published_recovery
 from sensormend.methods.settings import check_count, check_positive, check_seed
@@ -20,7 +21,7 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
 __all__ = ["Arrays", "PublishedOnline", "Solved"]
 
-Arrays = Mapping[str, FloatArray]
+Arrays = Mapping[str, Array]
 STATE_VERSION = 2
 RAN_OFF = "the dictionary ran off to infinity; use a lower rank"
 
@@ -29,8 +30,8 @@ RAN_OFF = "the dictionary ran off to infinity; use a lower rank"
 class Solved:
     """One minibatch as a method solved it, and what the method knows then; None: it had nothing to teach."""
 
-    X: FloatArray
-    E: FloatArray
+    X: Array
+    E: Array
     iterations: int
     arrays: Arrays | None
 
@@ -72,8 +73,24 @@ class PublishedOnline(ABC):
         """Return what is known before the first minibatch of this shape."""
 
     @abstractmethod
-    def _solve(self, readings: FloatArray, known: Arrays) -> Solved:
+    def _solve(self, readings: Array, known: Arrays) -> Solved:
         """Solve one minibatch, NaN where missing, and learn from it."""
+
+    def _taken(self, minibatch: ArrayLike) -> Array:
+        """Return readings as the method computes with them, or refuse them."""
+        return as_readings(minibatch, fiber_axis=self.fiber_axis)
+
+    def _is_sound(self, solved: Solved) -> bool:
+        """Whether nothing ran off; `last` alone may hold NaN, for a sensor that was never heard."""
+        parts = [solved.X, solved.E, *(part for key, part in (solved.arrays or {}).items() if key != "last")]
+        return all(bool(np.isfinite(part).all()) for part in parts)
+
+    def _recovery(self, readings: Array, solved: Solved, *, unknown: bool) -> Recovery:
+        """Tell what was found; where nothing is known at all, nothing is estimated."""
+        X = np.full(solved.X.shape, np.nan) if unknown else solved.X
+        return published_recovery(
+            readings, X, solved.E, fiber_axis=self.fiber_axis, threshold=self.threshold, iterations=solved.iterations
+        )
 
     def _fixed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the part of a minibatch's shape that must be the same in every call."""
@@ -82,25 +99,23 @@ class PublishedOnline(ABC):
     def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
         """Recover one minibatch, (sensor, slot) or with any further axes, and learn from it."""
         name = type(self).__name__
-        readings = as_readings(minibatch, fiber_axis=self.fiber_axis)
-        shape = self._fixed(readings.shape)
+        readings = self._taken(minibatch)
+        shape = self._fixed(tuple(readings.shape))
         learned = self._learned or _Learned(shape, self._begin(shape), None)
         if shape != learned.shape:
             raise ShapeError(f"{name} cannot add sensors or change shape, {learned.shape} so far; got {readings.shape}")
         rows, labels = self._rows(sensors, learned)
         with np.errstate(all="ignore"):
             solved = self._solve(readings if rows is None else readings[np.argsort(rows)], learned.arrays)
-        X, E = (solved.X, solved.E) if rows is None else (solved.X[rows], solved.E[rows])
-        if not _sound(solved):
+        if not self._is_sound(solved):
             raise DivergenceError(self._ran_off)
-        if self._learned is None and np.isnan(readings).all():
-            X = np.full(X.shape, np.nan)
-        else:
+        # NaN alone differs from itself, in an array and in a tensor.
+        unknown = self._learned is None and bool((readings != readings).all())
+        if not unknown:
             known = learned.arrays if solved.arrays is None else solved.arrays
             self._learned = _Learned(learned.shape, known, labels)
-        return published_recovery(
-            readings, X, E, fiber_axis=self.fiber_axis, threshold=self.threshold, iterations=solved.iterations
-        )
+        recovery = self._recovery(readings if rows is None else readings[np.argsort(rows)], solved, unknown=unknown)
+        return recovery if rows is None else recovery.of_sensors(np.array(rows))
 
     def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
         """Recover a whole tensor by walking its last axis, and learn from it.
@@ -120,7 +135,7 @@ class PublishedOnline(ABC):
         arrays: dict[str, NDArray[Any]] = {}
         if self._learned is not None:
             state |= {"shape": self._learned.shape, "labels": self._learned.labels}
-            arrays |= self._learned.arrays
+            arrays |= {key: np.asarray(on_host(part), np.float64) for key, part in self._learned.arrays.items()}
         write_state(path, method=type(self).__name__, version=STATE_VERSION, settings=state, arrays=arrays)
 
     @classmethod
@@ -183,12 +198,6 @@ class PublishedOnline(ABC):
             raise ShapeError(f"the labels name other sensors than before, and {name} cannot add or drop sensors")
         position = {label: row for row, label in enumerate(learned.labels)}
         return [position[label] for label in labels], learned.labels
-
-
-def _sound(solved: Solved) -> bool:
-    """Whether nothing ran off; `last` alone may hold NaN, for a sensor that was never heard."""
-    parts = [solved.X, solved.E, *(part for key, part in (solved.arrays or {}).items() if key != "last")]
-    return all(bool(np.isfinite(part).all()) for part in parts)
 
 
 def _like(fresh: Arrays, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
