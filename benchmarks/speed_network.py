@@ -10,19 +10,15 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from time import process_time
 from typing import Any
-
-import numpy as np
 
 from sensormend.auto.neighbourhoods import CORE, HALO
 from sensormend.methods.olrtr import OLRTR
-from sensormend.simulate import stream
 from speed_machine import RANK, SLOTS
+from speed_simulate import simulate_in_a_process
 from speed_walk import Task, Walked, walk_in_a_process
 
 __all__ = ["CUT", "PERIODS", "Contender", "Network", "contenders", "made"]
@@ -105,12 +101,8 @@ def made(sensors: int, periods: int = PERIODS, *, keep: Path | None = None) -> I
     """Simulate a network into a temporary folder, or into one under `keep`, where it is found again."""
     with TemporaryDirectory() as passing:
         folder = Path(passing) if keep is None else keep / f"{sensors}x{SLOTS}"
-        folder.mkdir(parents=True, exist_ok=True)
-        there, began = len(list(folder.glob("*.npy"))), process_time()
-        if there != periods:
-            for number, day in enumerate(islice(stream(sensors, seed=0), periods)):
-                np.save(folder / f"{number:02d}.npy", day.readings)
-        yield Network(sensors, folder, (process_time() - began) / periods if there != periods else None)
+        there = len(list(folder.glob("*.npy"))) == periods
+        yield Network(sensors, folder, None if there else simulate_in_a_process(folder, sensors, periods))
 
 
 def contenders() -> list[Contender]:
