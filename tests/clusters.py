@@ -34,6 +34,8 @@ class Cluster:
     ----------
     address
         Of the scheduler, the same after it was killed and started again.
+    settings
+        Variables of the environment that its processes have beside ours.
     workers
         The processes, by their names.
     """
@@ -44,6 +46,7 @@ class Cluster:
         self._scheduler: subprocess.Popen[bytes] | None = None
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
         self._made = 0
+        self.settings: dict[str, str] = {}
 
     def start_scheduler(self) -> None:
         """Start the scheduler, and wait until it listens."""
@@ -105,7 +108,7 @@ class Cluster:
         # One thread for the products of each process: the workers share the cores already.
         threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
-        surroundings = {**os.environ, **threads, "PYTHONPATH": path.rstrip(os.pathsep)}
+        surroundings = {**os.environ, **threads, "PYTHONPATH": path.rstrip(os.pathsep), **self.settings}
         with (self._folder / f"{log or kind}.log").open("ab") as file:
             return subprocess.Popen(
                 [sys.executable, "-m", "dask", kind, *words], env=surroundings, stdout=file, stderr=file,
@@ -117,18 +120,29 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(workers: int = 2) -> Iterator[Cluster]:
-    """Start a scheduler and workers on this machine; skip where dask is not installed."""
+def running_cluster(workers: int = 2, *preload: str, **settings: str) -> Iterator[Cluster]:
+    """Start a scheduler and workers on this machine; skip where dask is not installed.
+
+    Parameters
+    ----------
+    workers
+        How many.
+    preload
+        Python that they run first.
+    settings
+        Variables of their environment.
+    """
     try:
         import distributed  # noqa: F401
     except ImportError:
         lacking("dask.distributed is not installed: pip install 'sensormend[cluster]'")
     folder = Path(tempfile.mkdtemp(prefix="sensormend-cluster-"))
     made = Cluster(folder)
+    made.settings = settings
     try:
         made.start_scheduler()
         for _ in range(workers):
-            made.start_worker()
+            made.start_worker(*preload)
         if workers:
             made.wait_for_workers(workers)
         yield made

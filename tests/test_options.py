@@ -42,6 +42,7 @@ def test_limits_and_fill_values_are_for_all_variables_or_for_each() -> None:
         ({"fill": "none"}, "list of numbers"),
         ({"step": "soon"}, "step: a duration"),
         ({"sensor": 3}, "name of a column"),
+        ({"networks": ["city"]}, "name of a column"),
         ({"colour": "red"}, "no option 'colour'; there are .*coordinates"),
         ({"one_pass": "yes"}, "true or false"),
         ({"variables": 3}, "list of column names"),

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -34,7 +35,7 @@ from sensormend.checkpoint import Checkpoint
 from sensormend.mending import Mender
 import time
 archive.CHECKPOINT = 0.0
-if Mender.push.__name__ != "slow":
+if Mender.push.__name__ != "slow":  # a preload may be run twice
     push, restore = Mender.push, Checkpoint.restore
 def slow(self, readings):
     time.sleep(0.02)
@@ -47,8 +48,7 @@ def told(self, mender, tally):
         with open(os.environ["SENSORMEND_RESTORED"], "a") as file:
             file.write(f"{mender.period}\\n")
     return found
-if Mender.push.__name__ != "slow":  # a preload may be run twice
-    Mender.push, Checkpoint.restore = slow, told
+Mender.push, Checkpoint.restore = slow, told
 """
 """What makes a worker slow, keep every period, and hold on where the test says so, to be killed in the middle."""
 
@@ -199,10 +199,7 @@ def test_a_network_that_cannot_be_mended_fails_alone(
 def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """Have a cluster of two slow workers that keep every period."""
     monkeypatch.setenv("SENSORMEND_RESTORED", str(tmp_path / "restored"))
-    with running_cluster(workers=0) as made:
-        for _ in range(2):
-            made.start_worker(SLOW)
-        made.wait_for_workers(2)
+    with running_cluster(2, SLOW) as made:
         yield made
 
 
@@ -237,8 +234,9 @@ def held(folder: Path, there: Callable[[], object], run: subprocess.Popen[str]) 
         hold.unlink()
 
 
-def typed(*words: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", "clean", *words]
+def typed(*words: str, first: str = "") -> subprocess.Popen[str]:
+    program = f"import sys\n{first}\nfrom sensormend.cli import main\nsys.exit(main())"
+    command = [sys.executable, "-c", program, "clean", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -290,6 +288,68 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
         assert (out / folder.name / "run.json").stat().st_mtime_ns == written, "what is done is not done again"
     assert (tmp_path / "restored").exists()
     assert {path.name for path in tmp_path.iterdir()} == {"out", "restored"}
+
+
+def test_after_ctrl_c_the_workers_stop_too_and_let_go(slow: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
+    run = typed(*words)
+    with held(tmp_path, lambda: kept(tmp_path / "out.partial") == 2, run):
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=30)
+        assert run.returncode == 1
+        last = "sensormend: stopped; what is done is kept, the same call with --resume goes on"
+        assert said.splitlines()[-1] == last
+        assert "Traceback" not in said
+        # The workers are still at it, and hold their locks, when the next run begins.
+        again = typed(*words, "--resume")
+        time.sleep(2)
+    _, said = again.communicate(timeout=60)
+    assert again.returncode == 0, said
+    same_as_alone(out, alone)
+    assert (tmp_path / "restored").read_text().count("\n") == 2
+
+
+def test_a_run_killed_here_goes_on_here_or_elsewhere(
+    cluster: Cluster, table: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SENSORMEND_RESTORED", str(tmp_path / "restored"))
+    out, work = tmp_path / "out", tmp_path / "out.partial"
+    run = typed(str(table), str(out), "--networks", "network", first=SLOW)
+    with held(tmp_path, lambda: list(work.glob("*/run.json")) and kept(work), run):
+        run.kill()
+        run.communicate()
+    clean_networks(table, out, "network", cluster.address, resume=True)
+    same_as_alone(out, alone)
+    assert "2" in {line["attempts"] for line in listed(out).values()}
+
+
+DEADLY = """
+import os
+from sensormend.mending import Mender
+if Mender.push.__name__ != "deadly":  # a preload may be run twice
+    push = Mender.push
+def deadly(self, readings):
+    if "deadly" in readings.sensors:
+        os._exit(1)
+    return push(self, readings)
+Mender.push = deadly
+"""
+
+
+def test_a_network_that_kills_its_workers_is_left_alone(
+    networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sensormend.cluster.spreading.FRUITLESS", 2)
+    deadly = [["poison", "deadly", f"2020-01-{day:02d}T{hour:02d}:00:00", str(hour)]
+              for day in range(1, 30) for hour in range(24)]  # fmt: skip
+    table = write_networks(tmp_path / "readings.csv", {name: networks[name] for name in NAMES[:2]}, deadly)
+    # What dies once is not tried again by the scheduler itself, so that it is asked of us.
+    with running_cluster(3, DEADLY, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as made:
+        report = clean_networks(table, tmp_path / "out", "network", made.address)
+    assert [(network.network, network.attempts) for network in report.failed] == [("poison", 2)]
+    assert report.failed[0].outcome == "its worker died 2 times in the same place; too little memory?"
+    same_as_alone(tmp_path / "out", alone, NAMES[:2])
 
 
 def test_two_runs_do_not_write_one_out_and_the_readings_are_kept(table: Path, tmp_path: Path) -> None:

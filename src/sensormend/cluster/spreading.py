@@ -87,7 +87,7 @@ def spread(client: Client, orders: Sequence[Order], tell: Teller) -> Ended:
                 if fruitless(order) < FRUITLESS:
                     waiting.appendleft(order)
                     continue
-                failed = f"its worker died {FRUITLESS} times in the same place; too little memory?"
+                failed = f"its worker died {fruitless(order)} times in the same place; too little memory?"
             except Exception as error:
                 crew.check()
                 if type(error).__name__ not in PASSING:
