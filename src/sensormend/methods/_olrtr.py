@@ -16,7 +16,7 @@ from sensormend.recovery import FloatArray
 
 __all__ = ["RAN_OFF", "Answer", "Rules", "Solution", "Statistics", "first_lesson", "learned", "solve", "solve_rows"]
 
-Step = Callable[[FloatArray | None, FloatArray | None], Sums]
+Step = Callable[[FloatArray | None, FloatArray | None, float], Sums]
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def solve(
     iterations = 0
     while True:
         iterations += 1
-        sums = step(None if R is None else R / modes, mixing)
+        sums = step(None if R is None else R / modes, mixing, limit)
         R_before, R = R, inverse @ sums.product
         if iterations == rules.max_iter or _settled(sums, R if R_before is None else R - R_before, limit, rules.jacobi):
             return Solution(R, iterations)

@@ -125,8 +125,11 @@ class Rows:
         self._history = History(gaps, self._Z.reshape(-1)[gaps], self._Z.size // self._slots, depth)
         return np.asarray(product)
 
-    def step(self, shared: FloatArray | None, mixing: FloatArray | None = None) -> Sums:
-        """Do one iteration; `shared` is R_0' / N of the Z so far, None for the first published one."""
+    def step(self, shared: FloatArray | None, mixing: FloatArray | None = None, limit: float = math.inf) -> Sums:
+        """Do one iteration; `shared` is R_0' / N of the Z so far, None for the first published one.
+
+        With a change of E beyond `limit` nobody asks for that of R, and what stands for it is any number beyond.
+        """
         if self._history is not None:
             self._history.mix(self._Z.reshape(-1), mixing)
         if shared is not None:

@@ -54,7 +54,7 @@ class TensorRows:
         product: FloatArray = self._fetched([self._L.T @ self._rows_of(self._Z)])[0]
         return product
 
-    def step(self, shared: FloatArray | None, mixing: FloatArray | None = None) -> Sums:
+    def step(self, shared: FloatArray | None, mixing: FloatArray | None = None, limit: float = math.inf) -> Sums:
         """Do one iteration; see `Rows.step`."""
         xp, sums = self._xp, []
         if self._changes is not None and not self._starting:

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from sensormend.arrays import Array, is_tensor, namespace, on_host
 from sensormend.errors import ConfigError
 from sensormend.methods._olrtr import RAN_OFF, Rules, Statistics, solve_rows
-from sensormend.methods._olrtr_rows import Rows, Workspace
+from sensormend.methods._olrtr_rows import Workspace
+from sensormend.methods._olrtr_small import rows_of
 from sensormend.methods._olrtr_sums import Ending
 from sensormend.methods._olrtr_tensors import TensorRows
 from sensormend.methods._olrtr_verdict import in_precision, like, placed, slots_last, told
@@ -211,7 +212,7 @@ class OLRTR(PublishedOnline):
         rows = (
             TensorRows(moved, L, D, threshold=threshold, spectral=rules.jacobi)
             if is_tensor(readings)
-            else Rows(moved, L, D, threshold=threshold, spectral=rules.jacobi, space=self._space)
+            else rows_of(moved, L, D, threshold=threshold, spectral=rules.jacobi, space=self._space)
         )
         answer = solve_rows(rows, modes, moved.shape, rules)
         if answer is None:
