@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -74,8 +75,7 @@ def running(workers: int, folder: Path) -> Iterator[tuple[str, list[int]]]:
 
 def processor_seconds(processes: list[int]) -> float:
     """Return what this process and some others have used of processors."""
-    import psutil
-
+    psutil = import_module("psutil")  # it comes with distributed
     used = [psutil.Process(pid).cpu_times() for pid in (os.getpid(), *processes)]
     return float(sum(times.user + times.system for times in used))
 
@@ -165,13 +165,13 @@ def one(said: argparse.Namespace, folder: Path) -> dict[str, Any]:
     basis = random.normal(size=(24, said.rank)).astype(said.dtype)
 
     def day() -> NDArray[Any]:
-        tensor = random.normal(size=(said.sensors, said.rank)).astype(said.dtype) @ basis.T
+        tensor: NDArray[Any] = random.normal(size=(said.sensors, said.rank)).astype(said.dtype) @ basis.T
         tensor[random.random(said.sensors) < 0.01] += 10
         tensor[random.random(tensor.shape) < 0.05] = np.nan
         return tensor
 
     days = [day() for _ in range(said.days)]
-    settings = {"lambda1": 0.01, "tol": 1e-4, "seed": 0}
+    settings: dict[str, Any] = {"lambda1": 0.01, "tol": 1e-4, "seed": 0}
     figures: dict[str, Any] = {"sensors": said.sensors, "rank": said.rank, "days": said.days, "dtype": said.dtype}
 
     def timed(name: str, model: Any) -> list[Any]:

@@ -85,6 +85,16 @@ class Cluster:
         """Kill a worker with no warning."""
         _kill(self.workers.pop(name))
 
+    def repair(self, workers: int, *preload: str) -> None:
+        """Start what was killed, so that there are so many workers again."""
+        if self._scheduler is None:
+            # Those that are left have lost their scheduler, and are on their way out.
+            self.stop()
+            self.start_scheduler()
+        while len(self.workers) < workers:
+            self.start_worker(*preload)
+        self.wait_for_workers(workers)
+
     def stop(self) -> None:
         """Kill all that is left."""
         for name in list(self.workers):

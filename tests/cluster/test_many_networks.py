@@ -145,12 +145,14 @@ HOSTILE = {
 
 
 def test_no_name_of_a_network_is_too_strange(tmp_path: Path) -> None:
-    networks = some_networks(list(HOSTILE), sensors=3, days=11)
-    rows = [[name, *row] for name, readings in networks.items() for row in rows_of(readings)]
+    networks = some_networks(list(HOSTILE), sensors=3, days=4)
+    rows: list[list[str | None]] = [[name, *row] for name, readings in networks.items() for row in rows_of(readings)]
     rows += [[None, "s00", "2020-01-01T00:00:00", "1.0"], ["  ", "s00", "2020-01-01T00:00:00", "1.0"]]
     table = tmp_path / "readings.parquet"
     pl.DataFrame(rows, schema=["network", "sensor", "time", "value"], orient="row").write_parquet(table)
-    report = clean_networks(table, tmp_path / "deep" / "out", "network", options=Options(one_pass=True))
+    report = clean_networks(
+        table, tmp_path / "deep" / "out", "network", options=Options.of(step="1h", period="1d", one_pass=True)
+    )
     out = tmp_path / "deep" / "out"
     assert not report.failed
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
@@ -195,12 +197,24 @@ def test_a_network_that_cannot_be_mended_fails_alone(
         assert {path.name for path in (tmp_path / "out").iterdir()} == {*NAMES[:2], "networks.csv", "run.json"}
 
 
-@pytest.fixture
-def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """Have a cluster of two slow workers that keep every period."""
-    monkeypatch.setenv("SENSORMEND_RESTORED", str(tmp_path / "restored"))
-    with running_cluster(2, SLOW) as made:
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which slow workers note what they restore, and look whether they are to hold on."""
+    return tmp_path_factory.mktemp("notes")
+
+
+@pytest.fixture(scope="module")
+def slow_cluster(notes: Path) -> Iterator[Cluster]:
+    with running_cluster(0, SENSORMEND_RESTORED=str(notes / "restored")) as made:
         yield made
+
+
+@pytest.fixture
+def slow(slow_cluster: Cluster, notes: Path) -> Cluster:
+    """Have a cluster of two slow workers that keep every period, whatever the test before has killed."""
+    (notes / "restored").unlink(missing_ok=True)
+    slow_cluster.repair(2, SLOW)
+    return slow_cluster
 
 
 def wait_until(there: Callable[[], object], run: subprocess.Popen[str] | None = None, seconds: float = 60) -> None:
@@ -240,11 +254,13 @@ def typed(*words: str, first: str = "") -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_a_worker_killed_in_the_middle_changes_nothing(slow: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:
+def test_a_worker_killed_in_the_middle_changes_nothing(
+    slow: Cluster, notes: Path, table: Path, alone: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     run = typed(str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    with held(tmp_path, lambda: kept(tmp_path / "out.partial") == 2, run):
-        slow.kill_worker("worker-1")
+    with held(notes, lambda: kept(tmp_path / "out.partial") == 2, run):
+        slow.kill_worker(next(iter(slow.workers)))
     told, said = run.communicate(timeout=60)
     assert run.returncode == 0, said
     assert "Traceback" not in said
@@ -253,16 +269,16 @@ def test_a_worker_killed_in_the_middle_changes_nothing(slow: Cluster, table: Pat
     same_as_alone(out, alone)
     attempts = sorted(line["attempts"] for line in listed(out).values())
     assert attempts == ["1", "1", "1", "2"]
-    assert (tmp_path / "restored").read_text().count("\n") == 1, "it went on, and did not begin again"
+    assert (notes / "restored").read_text().count("\n") == 1, "it went on, and did not begin again"
 
 
 def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
-    slow: Cluster, table: Path, alone: Path, tmp_path: Path
+    slow: Cluster, notes: Path, table: Path, alone: Path, tmp_path: Path
 ) -> None:
     out, work = tmp_path / "out", tmp_path / "out.partial"
     words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
     run = typed(*words)
-    with held(tmp_path, lambda: list(work.glob("*/run.json")) and kept(work), run):
+    with held(notes, lambda: list(work.glob("*/run.json")) and kept(work), run):
         slow.kill_scheduler()
         told, said = run.communicate(timeout=30)
     assert run.returncode == 1
@@ -275,9 +291,7 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
     assert not out.exists()
     finished = {path.parent: path.stat().st_mtime_ns for path in work.glob("*/run.json")}
     assert finished
-    slow.start_scheduler()
-    slow.start_worker(SLOW)
-    slow.wait_for_workers(1)
+    slow.repair(1, SLOW)
     with pytest.raises(ConfigError, match="--resume goes on with it"):
         clean_networks(table, out, "network", slow.address)
     with pytest.raises(ConfigError, match="other readings or options"):
@@ -286,15 +300,17 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
     same_as_alone(out, alone)
     for folder, written in finished.items():
         assert (out / folder.name / "run.json").stat().st_mtime_ns == written, "what is done is not done again"
-    assert (tmp_path / "restored").exists()
-    assert {path.name for path in tmp_path.iterdir()} == {"out", "restored"}
+    assert (notes / "restored").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
 
 
-def test_after_ctrl_c_the_workers_stop_too_and_let_go(slow: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:
+def test_after_ctrl_c_the_workers_stop_too_and_let_go(
+    slow: Cluster, notes: Path, table: Path, alone: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
     run = typed(*words)
-    with held(tmp_path, lambda: kept(tmp_path / "out.partial") == 2, run):
+    with held(notes, lambda: kept(tmp_path / "out.partial") == 2, run):
         run.send_signal(signal.SIGINT)
         _, said = run.communicate(timeout=30)
         assert run.returncode == 1
@@ -307,7 +323,7 @@ def test_after_ctrl_c_the_workers_stop_too_and_let_go(slow: Cluster, table: Path
     _, said = again.communicate(timeout=60)
     assert again.returncode == 0, said
     same_as_alone(out, alone)
-    assert (tmp_path / "restored").read_text().count("\n") == 2
+    assert (notes / "restored").read_text().count("\n") == 2
 
 
 def test_a_run_killed_here_goes_on_here_or_elsewhere(
@@ -424,7 +440,7 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
                 raise FileNotFoundError(2, "No such file or directory", str(file))
             return real(file, *given, **more)
 
-        builtins.open = io.open = elsewhere  # type: ignore[assignment]
+        builtins.open = io.open = elsewhere
 
     made: Any = distributed.Client
     first, _ = fresh_cluster.wait_for_workers(2).values()
