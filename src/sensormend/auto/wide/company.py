@@ -1,7 +1,7 @@
 """What the members of a part say about each other: the Gaussian conditional mean, as in `conditioning`.
 
-Members without a trusted reading are taken out of the inverse covariance all at once, and the few cells that others
-lack are solved for slot by slot, those with about as many gaps side by side.
+Members without a reading are left out of the inverse covariance, those who are set aside later are taken out of it,
+and the few cells that others lack are found by conjugate gradients, for all slots of all parts side by side.
 """
 
 from __future__ import annotations
@@ -14,27 +14,38 @@ from sensormend.auto.memory import Model
 from sensormend.auto.network import KIN_SPREAD_DAYS, KINSHIP, RANKS, SHRINKAGES
 from sensormend.auto.wide.tools import diagonal, inverse, masked_median, pick, single, where_true
 
-__all__ = ["Company", "View", "look", "meet", "relook"]
+__all__ = ["Company", "View", "left_open", "look", "meet", "relook"]
 
-STEPS = (1, 2, 4, 8, 16, 32)
-"""Gaps in a slot up to which slots are solved together."""
+STEPS, MORE_STEPS, MANY = 2, 6, 0.05
+"""Conjugate gradient steps for gaps; so many gaps or fewer in a slot are solved exactly. More where more than this share
+of the cells is missing."""
 
 FLATTEST = 1e-12
 """Variance on a variable's scale under which nothing is told apart: its inverse squared must fit single precision."""
 
-FEW = (3, 8, 20)
-"""Absent members up to which parts are handled together."""
+FEW = (2, 8)
+"""Members that are set aside up to which parts are handled together."""
 
 
 @dataclass(eq=False)
 class Company:
-    """The parts' correlation, spread and inverse covariance before anyone is left out; (part, member, member)."""
+    """What the members of parts have to do with each other, (part, member, member).
 
-    correlation: Array
+    `precision` is the inverse of the covariance of those who are not `absent`, with zero rows and columns for these.
+    `near` are everyone's closest relatives, (part, member, relative), and `valid` says which of them are any.
+    """
+
+    covariance: Array
     spread: Array
+    absent: Array
     precision: Array
     near: Array
     valid: Array
+
+    def readmit(self, absent: Array, which: Array) -> None:
+        """Invert again for parts in which someone who was absent comes back."""
+        self.absent[which] = absent[which]
+        self.precision[which] = _precision(self.covariance[which], self.spread[which], absent[which])
 
 
 @dataclass(eq=False)
@@ -51,8 +62,8 @@ class View:
         The inverse covariance of those present, and that times `completed`.
     sharpness
         The inverse of the variance of `expected` of those present.
-    absent, variance
-        Who has no trusted reading, and the variance of what is expected of them, (part, member).
+    absent
+        Who has no trusted reading, (part, member).
     """
 
     expected: Array
@@ -61,16 +72,15 @@ class View:
     precision: Array
     sharpness: Array
     absent: Array
-    variance: Array
 
     def put(self, which: Array, found: View) -> None:
         """Let what was found of these parts now stand for what was found before."""
-        for name in ("expected", "completed", "pull", "precision", "sharpness", "absent", "variance"):
+        for name in ("expected", "completed", "pull", "precision", "sharpness", "absent"):
             getattr(self, name)[which] = getattr(found, name)
 
 
-def meet(model: Model, parts: Any, which: slice, real: Array, days: Array) -> Company:
-    """Mix the parts' moments with their dictionaries at the present rungs, and invert."""
+def meet(model: Model, parts: Any, which: slice, real: Array, days: Array, absent: Array) -> Company:
+    """Mix the parts' moments with their dictionaries at the present rungs, and invert without the absent."""
     moments = parts.moments[which]
     xp = namespace(moments)
     known = (days > 0) & real
@@ -85,16 +95,27 @@ def meet(model: Model, parts: Any, which: slice, real: Array, days: Array) -> Co
     share = SHRINKAGES[model.pools.shrinkage]
     mixed = _patterned(parts.dictionary[which], correlation, RANKS[model.pools.rank])
     mixed *= share
-    mixed += (1 - share) * correlation
+    correlation *= 1 - share
+    mixed += correlation
     if not bool(xp.all(known == real)):
         _with_newcomers(mixed, spread, known, real)
     diagonal(mixed)[:] = 1 + 1e-6
     near, valid = _relatives(mixed, known)
-    precision = inverse(mixed)
-    unit = 1 / spread
-    precision *= unit[:, :, None]
-    precision *= unit[:, None, :]
-    return Company(mixed, spread, precision, near, valid)
+    mixed *= spread[:, :, None]
+    mixed *= spread[:, None, :]
+    return Company(mixed, spread, absent, _precision(mixed, spread, absent), near, valid)
+
+
+def _precision(covariance: Array, spread: Array, absent: Array) -> Array:
+    """Invert the covariance of those who are there; zero rows and columns for the others."""
+    unit = ~absent / spread
+    correlation = covariance * unit[:, :, None]
+    correlation *= unit[:, None, :]
+    diagonal(correlation)[:] = 1 + 1e-6
+    found = inverse(correlation)
+    found *= unit[:, :, None]
+    found *= unit[:, None, :]
+    return found
 
 
 def _patterned(dictionary: Array, correlation: Array, rank: int) -> Array:
@@ -166,134 +187,139 @@ def _relatives(correlation: Array, known: Array, count: int = 4) -> tuple[Array,
     return xp.stack(near, axis=-1).reshape(shape), xp.stack(valid, axis=-1).reshape(shape)
 
 
-def look(precision: Array, deviation: Array, trusted: Array) -> View:
-    """Condition every cell on the trusted readings of the other members in the same slot."""
-    xp, slots = namespace(deviation), deviation.shape[-1]
+def look(company: Company, which: Array | None, deviation: Array, trusted: Array) -> View:
+    """Condition every cell of some parts, or of all, on the trusted readings of the other members in the same slot."""
+    xp = namespace(deviation)
     absent = ~xp.any(trusted, axis=-1)
-    completed = deviation * trusted
-    W, variance, left = _without(precision, absent)
+    given = (company.covariance, company.precision, company.absent)
+    covariance, precision, left_out = given if which is None else (pick(array, which) for array in given)
+    W = _without(precision, absent & ~left_out)
     own = diagonal(W) + absent
-    pull = W @ completed
-    expected = completed - pull / own[..., None]
-    sharpness = xp.empty_like(completed)
-    sharpness[...] = own[..., None]
-    view = View(expected, completed, pull, W, sharpness, absent, variance)
+    completed = deviation * trusted
     gap = ~(trusted | absent[..., None])
-    part, row, slot = xp.nonzero(gap)
-    if part.shape[0]:
-        _fill_gaps(view, own, part, row, slot, part * slots + slot)
-    for rows, reach, there in left:
-        found = -(reach @ completed[rows[:, 0] // absent.shape[1]])
-        flat = rows[there]
-        completed.reshape(-1, slots)[flat] = expected.reshape(-1, slots)[flat] = found[there]
+    weight = single(gap)
+    pull = W @ completed
+    some = float(xp.mean(weight))
+    sharpness = _filled(W, own[..., None], weight, completed, pull, MORE_STEPS if some > MANY else STEPS)
+    expected = completed - pull / sharpness
+    far = absent[..., None]
+    across = covariance @ pull
+    across *= far
+    completed += across
+    expected *= ~far
+    expected += across
     _bridge(expected, trusted)
-    return view
+    return View(expected, completed, pull, W, sharpness, absent)
 
 
-def _without(precision: Array, absent: Array) -> tuple[Array, Array, list[tuple[Array, Array, Array]]]:
-    """Take the absent out of the inverse; return it, the variance of each of them, and what leads to their values.
+def _filled(W: Array, own: Array, gap: Array, completed: Array, pull: Array, steps: int) -> Array:
+    """Fill the gaps so that the precision pulls at none of them, and return the sharpness of what is expected then.
 
-    The last is, for parts with about as many, their places among all members, (part, absent), how they follow from those
-    who are there, (part, absent, member), and which of the places are more than padding.
+    `pull` is W @ completed before and after. What others would know by a gap is taken from their sharpness, each gap
+    for itself.
     """
+    xp = namespace(W)
+    unit = gap / own
+    residual = pull * gap
+    direction = residual * unit
+    power = xp.einsum("hms,hms->hs", residual, direction)
+    for step in range(steps):
+        image = W @ direction
+        length = (power / xp.clip(xp.einsum("hms,hms->hs", direction, image), 1e-30, None))[:, None, :]
+        completed -= length * direction
+        image *= length
+        pull -= image
+        if step == steps - 1:
+            break
+        residual = pull * gap
+        preconditioned = residual * unit
+        before, power = power, xp.einsum("hms,hms->hs", residual, preconditioned)
+        direction *= (power / xp.clip(before, 1e-30, None))[:, None, :]
+        direction += preconditioned
+    less = (W * W) @ unit
+    less *= gap - 1
+    less += own
+    return xp.maximum(less, 0.05 * own)
+
+
+def _without(precision: Array, absent: Array) -> Array:
+    """Take some members out of the inverse: zero rows and columns for them."""
     xp, width = namespace(precision), absent.shape[1]
-    W = xp.asarray(precision, copy=True)
-    variance = xp.zeros(absent.shape, dtype=W.dtype, device=W.device)
-    left: list[tuple[Array, Array, Array]] = []
     place = where_true(absent.reshape(-1))
-    for rows, there in _together(place // width, place, absent.shape[0], FEW):
+    W = xp.asarray(precision, copy=True)
+    if place.shape[0] == 0:
+        return W
+    for rows, there in _together(place // width, place, absent.shape[0]):
         weight = single(there)
-        part, member = rows[:, 0] // width, rows % width
+        part = rows[:, 0] // width
         across = W.reshape(-1, width)[rows] * weight[..., None]
-        among = xp.take_along_axis(across, member[:, None, :], axis=2) * weight[:, None, :]
-        diagonal(among)[:] += 1 - weight
-        open_ = xp.linalg.inv(among)
-        reach = open_ @ across
+        if rows.shape[1] == 1:
+            reach = across / xp.take_along_axis(across, (rows % width)[:, None, :], axis=2)
+        else:
+            among = xp.take_along_axis(across, (rows % width)[:, None, :], axis=2) * weight[:, None, :]
+            diagonal(among)[:] += 1 - weight
+            reach = xp.linalg.inv(among) @ across
         W[part] -= across.mT @ reach
-        present = single(~absent[part])
-        variance.reshape(-1)[rows[there]] = diagonal(open_)[there]
-        left.append((rows, reach * present[:, None, :], there))
     part, member = place // width, place % width
     W[part, member] = 0.0
     W[part, :, member] = 0.0
-    return W, variance, left
+    return W
 
 
-def _together(group: Array, place: Array, groups: int, steps: tuple[int, ...]) -> list[tuple[Array, Array]]:
+def _together(group: Array, place: Array, groups: int) -> list[tuple[Array, Array]]:
     """Lay out places by their group, (group, place), groups with about as many together; padding repeats the first.
 
     Places come in the order of their groups. The second of each pair says which are more than padding.
     """
     xp = namespace(place)
-    if place.shape[0] == 0:
-        return []
     count = xp.bincount(group, minlength=groups)
     begun = xp.cumsum(count, axis=0) - count
     most, low, found = int(xp.max(count)), 0, []
-    for high in (*steps, most):
+    for high in (*FEW, most):
         if low >= most:
             break
         which = where_true((count > low) & (count <= high))
         low = max(low, high)
         if which.shape[0] == 0:
             continue
-        many = count[which][:, None]
         column = xp.arange(min(high, most), device=place.device)
-        there = column < many
+        there = column < count[which][:, None]
         found.append((place[begun[which][:, None] + column * there], there))
     return found
 
 
-def _fill_gaps(view: View, own: Array, part: Array, row: Array, slot: Array, pair: Array) -> None:
-    """Fill cells so that the precision pulls at none of them; what others would know by them is taken from those."""
-    xp, (parts, width, slots) = namespace(own), view.completed.shape
-    order = xp.argsort(pair, stable=True)
-    # A place is a member and a slot in one number.
-    place = ((part * width + row) * slots + slot)[order]
-    for cells, there in _together(pair[order], place, parts * slots, STEPS):
-        weight = single(there)
-        member = cells // slots
-        home, column = member[:, 0] // width, cells[:, 0] % slots
-        reach = view.precision.reshape(-1, width)[member] * weight[..., None]
-        if cells.shape[1] == 1:
-            open_ = 1 / own.reshape(-1)[member][..., None]
-        else:
-            among = xp.take_along_axis(reach, (member % width)[:, None, :], axis=2) * weight[:, None, :]
-            diagonal(among)[:] += 1 - weight
-            open_ = xp.linalg.inv(among)
-        through = open_ @ reach
-        found = -(open_ @ (view.pull.reshape(-1)[cells] * weight)[..., None])
-        pull = view.pull[home, :, column] + (reach.mT @ found)[..., 0]
-        sharp = own[home]
-        sharp = xp.maximum(sharp - xp.einsum("pkm,pkm->pm", through, reach), 1e-6 * sharp)
-        view.pull[home, :, column], view.sharpness[home, :, column] = pull, sharp
-        view.expected[home, :, column] = view.completed[home, :, column] - pull / sharp
-        flat, values = cells[there], found[..., 0][there]
-        for into in (view.completed, view.expected):
-            into.reshape(-1)[flat] = values
-        view.pull.reshape(-1)[flat] = 0.0
-        view.sharpness.reshape(-1)[flat] = 1 / diagonal(open_)[there]
+def left_open(company: Company, view: View) -> Array:
+    """Return the variance that those who are there leave of those who are not, (part, member); 0 for the others."""
+    xp, width = namespace(view.expected), view.absent.shape[1]
+    found = xp.zeros_like(company.spread)
+    place = where_true(view.absent.reshape(-1))
+    if place.shape[0]:
+        for rows, there in _together(place // width, place, found.shape[0]):
+            across = company.covariance.reshape(-1, width)[rows]
+            reach = across @ view.precision[rows[:, 0] // width]
+            known = xp.einsum("pkm,pkm->pk", reach, across)
+            own = diagonal(company.covariance).reshape(-1)[rows]
+            found.reshape(-1)[rows[there]] = xp.clip(own - known, 0.0, None)[there]
+    return found
 
 
-def relook(view: View, deviation: Array, trusted: Array, part: Array, slot: Array) -> None:
+def relook(company: Company, view: View, deviation: Array, trusted: Array, part: Array, slot: Array) -> None:
     """Look at some slots of some parts again, after single readings in them are trusted no longer."""
     xp, slots = namespace(deviation), deviation.shape[-1]
     pair = xp.unique_values(part * slots + slot)
     home, column = pair // slots, pair % slots
+    W, absent = view.precision[home], view.absent[home]
+    own = (diagonal(W) + absent)[..., None]
     seen = trusted[home, :, column]
-    values = deviation[home, :, column] * seen
-    absent = view.absent[home]
-    # Those who are absent are as they were but for what the lost readings said of them, which is little.
-    before = view.completed[home, :, column]
-    own = diagonal(view.precision) + view.absent
-    pull = (view.precision[home] @ values[..., None])[..., 0]
-    level = own[home]
-    view.completed[home, :, column] = xp.where(absent, before, values)
-    view.pull[home, :, column], view.sharpness[home, :, column] = pull, level
-    view.expected[home, :, column] = xp.where(absent, view.expected[home, :, column], values - pull / level)
-    line, row = xp.nonzero(~seen & ~absent)
-    if line.shape[0]:
-        _fill_gaps(view, own, home[line], row, column[line], pair[line])
+    completed = (deviation[home, :, column] * seen)[..., None]
+    pull = W @ completed
+    gap = single(~(seen | absent))[..., None]
+    sharpness = _filled(W, own, gap, completed, pull, MORE_STEPS)
+    across = (company.covariance[home] @ pull) * absent[..., None]
+    completed += across
+    expected = xp.where(absent[..., None], across, completed - pull / sharpness)
+    for name, values in (("completed", completed), ("pull", pull), ("sharpness", sharpness), ("expected", expected)):
+        getattr(view, name)[home, :, column] = values[..., 0]
 
 
 def _bridge(expected: Array, trusted: Array) -> None:

@@ -19,7 +19,6 @@ from sensormend.auto.looks import SAMPLE
 from sensormend.auto.memory import Hood, Model
 from sensormend.auto.settling import Period
 from sensormend.auto.stack import Stack
-from sensormend.auto.wide.company import meet
 from sensormend.auto.wide.learning import learn
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.settling import settle
@@ -57,8 +56,7 @@ def run(model: Model, readings: Array, *, learning: bool) -> Period:
     for first in range(0, count, height):
         which = slice(first, min(first + height, count))
         sight = see(model, parts, which, readings, common)
-        company = meet(model, parts, which, sight.real, sight.days)
-        verdict = judge_parts(model, sight, company)
+        company, verdict = judge_parts(model, parts, which, sight)
         state = settle(model, sight, company, verdict, result, tables, learning=learning)
         if learning:
             if which.start <= sample < which.stop:

@@ -116,10 +116,8 @@ def _learn_moments(
         joined = born & xp.any(sight.known, axis=1, keepdims=True)
         here = where_true(xp.any(joined, axis=1))
         if here.shape[0]:
-            spread = company.spread[here]
-            prior = company.correlation[here] * spread[:, :, None] * spread[:, None, :]
             new = joined[here]
-            before[here] = xp.where(new[:, :, None] | new[:, None, :], prior, before[here])
+            before[here] = xp.where(new[:, :, None] | new[:, None, :], company.covariance[here], before[here])
     base = xp.maximum(1 / (xp.max(days, axis=1) + 1), xp.full_like(days[:, 0], 1 - MEMORY))[:, None]
     rate = xp.minimum(xp.maximum(1 / (days + KIN_DAYS), base), xp.clip(HASTE * base, None, 1.0))
     rate *= sight.known | born
@@ -139,7 +137,7 @@ def _doubt(sight: Sight, state: Settled, weight: Array) -> Array:
     seen = xp.mean(single(state.trusted), axis=-1)
     square = state.size**2
     # What gaps have in common is left out; each for itself is what the inverse says.
-    own = xp.where(view.absent, view.variance, (1 - seen) / xp.clip(xp.max(view.sharpness, axis=-1), 1e-30, None))
+    own = xp.where(view.absent, state.open, (1 - seen) / xp.clip(xp.max(view.sharpness, axis=-1), 1e-30, None))
     doubted = own * sight.known + (1 - weight) * seen * square * sight.known
     return xp.where(state.born, (1 - seen) * square, doubted)
 
@@ -149,7 +147,7 @@ def _turn(model: Model, parts: Parts, which: slice, moments: Array) -> None:
     xp, period = namespace(moments), model.pools.period
     first = which.start or 0
     count = moments.shape[0]
-    number = first + xp.arange(count, **({} if xp is np else {"device": moments.device}))
+    number = first + xp.arange(count, device=moments.device)
     dictionary = parts.dictionary[which]
     blank = ~xp.any((dictionary != 0).reshape(count, -1), axis=1)
     chosen = where_true(blank | (number % TURNS == period % TURNS) | (period < 2 * TURNS))
@@ -323,7 +321,7 @@ def _remember(model: Model, state: Settled, core: _Core, keep: Array) -> None:
     """Keep the two newest trusted residuals of each channel."""
     xp, slots = namespace(keep), model.slots
     there = core.of(state.trusted) & keep[..., None]
-    place = xp.arange(slots, **({} if xp is np else {"device": keep.device}))
+    place = xp.arange(slots, device=keep.device)
     ranked = xp.where(there, place, -1)
     newest = xp.max(ranked, axis=-1)
     second = xp.max(xp.where(ranked == newest[..., None], -1, ranked), axis=-1)

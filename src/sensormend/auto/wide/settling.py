@@ -14,10 +14,10 @@ from sensormend.auto.memory import Model
 from sensormend.auto.reasons import reasons
 from sensormend.auto.settling import ACCEPT, SUSPECT, YOUTH, Period
 from sensormend.auto.spikes import FEW, RARE, SPIKE
-from sensormend.auto.wide.company import Company, View, look, relook
+from sensormend.auto.wide.company import Company, View, left_open, look, relook
 from sensormend.auto.wide.newcomers import first_look
 from sensormend.auto.wide.sight import HUGE, Sight, backward, features
-from sensormend.auto.wide.timeline import Carried, between, carry
+from sensormend.auto.wide.timeline import Carried, between, carry, carry_past
 from sensormend.auto.wide.tools import pick, single, where_true
 from sensormend.auto.wide.verdict import Verdict, others, smoothed
 from sensormend.auto.wide.verdict import _past as past_threshold
@@ -27,7 +27,7 @@ __all__ = ["Cells", "Settled", "settle"]
 SPIKE_ROUNDS = 3
 """How often spikes are looked for; one goes at a time per slot of a part."""
 
-HIDDEN = 40
+HIDDEN = 80
 """One trusted reading in so many is hidden to see how far the estimates are off."""
 
 
@@ -45,7 +45,10 @@ class Cells:
 
 @dataclass(eq=False)
 class Settled:
-    """Parts after their period, (part, member, ...); see `settled.Settled`."""
+    """Parts after their period, (part, member, ...); see `settled.Settled`.
+
+    `open` is the variance that those who are there leave of those who are not.
+    """
 
     known: Array
     flagged: Array
@@ -64,6 +67,7 @@ class Settled:
     streak: Array
     anchor: Array
     spikes: Array
+    open: Array
     cells: Cells
 
 
@@ -74,6 +78,7 @@ def settle(
     state = _open(model, sight, verdict)
     _accept_levels(model, sight, company, verdict, state)
     _find_spikes(model, sight, company, state, tables)
+    state.open = left_open(company, state.view)
     state.cells = _carry(model, sight, state, tables, learning=learning)
     faulty = _write_verdict(model, sight, verdict, state, result)
     _write_values(model, sight, state, result, tables, faulty)
@@ -103,6 +108,7 @@ def _open(model: Model, sight: Sight, verdict: Verdict) -> Settled:
         streak=nothing,
         anchor=nothing,
         spikes=xp.zeros_like(sight.observed),
+        open=nothing,
         cells=None,  # type: ignore[arg-type]
     )
     new = where_true(xp.any(sight.known != sight.real, axis=1))
@@ -137,7 +143,7 @@ def _recondition(sight: Sight, company: Company, state: Settled, which: Array) -
     """Ask these parts again, after what is trusted has changed."""
     known = pick(sight.known, which)[..., None]
     deviation, observed = pick(state.deviation, which), pick(sight.observed, which)
-    view = look(pick(company.precision, which), deviation, pick(state.trusted, which) & known)
+    view = look(company, which, deviation, pick(state.trusted, which) & known)
     state.view.put(which, view)
     share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
     expected = sight.xp.where(known, smoothed(view.expected, share), pick(state.expected, which))
@@ -180,7 +186,9 @@ def _accept_levels(model: Model, sight: Sight, company: Company, verdict: Verdic
         verdict.found[at] = found[sound]
         accepted[good] = True
     if bool(xp.any(accepted)):
-        _recondition(sight, company, state, xp.unique_values(part[accepted]))
+        which = xp.unique_values(part[accepted])
+        company.readmit(company.absent & ~xp.any(state.trusted & sight.known[..., None], axis=-1), which)
+        _recondition(sight, company, state, which)
 
 
 def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, tables: Array) -> None:
@@ -206,7 +214,7 @@ def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, t
         home, who = part[line], row[line]
         channel = sight.members[home, who]
         residual = state.residual[home, who]
-        carried, _ = carry(
+        carried = carry(
             slot,
             residual,
             state.trusted[home, who],
@@ -226,7 +234,7 @@ def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, t
         home, who, slot = home[found], who[found], slot[found]
         state.spikes[home, who, slot] = True
         state.trusted[home, who, slot] = False
-        relook(state.view, state.deviation, state.trusted & sight.known[..., None], home, slot)
+        relook(company, state.view, state.deviation, state.trusted & sight.known[..., None], home, slot)
         which = xp.unique_values(home)
         share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
         known = pick(sight.known, which)[..., None]
@@ -238,13 +246,13 @@ def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, t
 def _around(large: Array) -> Array:
     """Return how many readings stand out in the slots around each."""
     xp, slots = namespace(large), large.shape[1]
-    padded = xp.zeros((large.shape[0], slots + 4), dtype=xp.int64, **_where(large))
+    padded = xp.zeros((large.shape[0], slots + 4), dtype=xp.int64, device=large.device)
     padded[:, 2:-2] = xp.asarray(large, dtype=xp.int64)
     return padded[:, :-4] + padded[:, 1:-3] + padded[:, 2:-2] + padded[:, 3:-1] + padded[:, 4:]
 
 
 def _dense(over: Array, line: Array, slot: Array, cells: Array) -> Array:
-    values = namespace(over).zeros(cells.shape, dtype=over.dtype, **_where(over))
+    values = namespace(over).zeros(cells.shape, dtype=over.dtype, device=over.device)
     values[line, slot] = over
     return values
 
@@ -252,7 +260,7 @@ def _dense(over: Array, line: Array, slot: Array, cells: Array) -> Array:
 def _beside(dense: Array) -> Array:
     """Return the largest of the numbers that a fiber has in the two slots on either side of each."""
     xp, slots = namespace(dense), dense.shape[1]
-    padded = xp.zeros((dense.shape[0], slots + 4), dtype=dense.dtype, **_where(dense))
+    padded = xp.zeros((dense.shape[0], slots + 4), dtype=dense.dtype, device=dense.device)
     padded[:, 2:-2] = dense
     near = xp.maximum(padded[:, 1:-3], padded[:, 3:-1])
     return xp.maximum(near, xp.maximum(padded[:, :-4], padded[:, 4:]))
@@ -265,10 +273,6 @@ def _worst_of_slot(over: Array, place: Array, size: int) -> Array:
         np.maximum.at(worst, place, over)
         return worst
     return xp.zeros(size, dtype=over.dtype, device=over.device).scatter_reduce(0, place, over, "amax")
-
-
-def _where(array: Array) -> dict[str, Any]:
-    return {} if namespace(array) is np else {"device": array.device}
 
 
 def _judgeable(model: Model, sight: Sight, state: Settled) -> Array:
@@ -288,25 +292,29 @@ def _carry(model: Model, sight: Sight, state: Settled, tables: Array, *, learnin
     hidden = None
     if learning and model.pools.period and model.pools.pairs.any():
         old = (state.known & (sight.days > 3))[:, :core, None]
-        number = sight.members[:, :core, None] * 7 + xp.arange(model.slots, **_where(trusted)) + model.pools.period
+        number = sight.members[:, :core, None] * 7 + xp.arange(model.slots, device=trusted.device) + model.pools.period
         hidden = trusted & mine & old & (number % HIDDEN == 0)
         cells |= hidden
     part, row, slot = xp.nonzero(cells)
-    if hidden is None:
-        was_hidden = xp.zeros(part.shape, dtype=bool) if xp is np else xp.zeros_like(part, dtype=xp.bool)
-    else:
-        was_hidden = hidden[part, row, slot]
-    who = sight.members[part, row]
-    carried, past = carry(
-        slot,
-        state.residual[part, row],
-        state.trusted[part, row],
-        channels.last[who],
-        channels.age[who],
+    was_hidden = hidden[part, row, slot] if hidden is not None else xp.zeros_like(part) > 0
+    whole = ~xp.any(trusted, axis=-1)[part, row]
+    last, age = (getattr(channels, name)[sight.members[part, row]] for name in ("last", "age"))
+    variable = None if sight.variable is None else sight.variable[part, row]
+    # Of whole fibers the past is all there is, and so it is taken to be of the hidden cells, too, to see how far off.
+    past = carry_past(slot, last, age, tables, variable)
+    near = where_true(~whole)
+    carried = carry(
+        slot[near],
+        state.residual[part[near], row[near]],
+        state.trusted[part[near], row[near]],
+        last[near],
+        age[near],
         tables,
-        None if sight.variable is None else sight.variable[part, row],
+        None if variable is None else variable[near],
     )
-    return Cells(part, row, slot, was_hidden, carried, past)
+    both = Carried(xp.asarray(past.residual, copy=True), xp.asarray(past.open, copy=True))
+    both.residual[near], both.open[near] = carried.residual, carried.open
+    return Cells(part, row, slot, was_hidden, both, past)
 
 
 def _write_verdict(model: Model, sight: Sight, verdict: Verdict, state: Settled, result: Period) -> Array:
@@ -377,7 +385,7 @@ def _write_values(model: Model, sight: Sight, state: Settled, result: Period, ta
     width = width * state.size[part, row] * xp.exp(state.event[part, row])
     usual = model.channels.sharpness[who]
     variance = xp.where(
-        state.view.absent[part, row], state.view.variance[part, row],
+        state.view.absent[part, row], state.open[part, row],
         1 / xp.clip(state.view.sharpness[part, row, slot], 1e-30, None),
     )  # fmt: skip
     doubt = xp.where(usual > 0, variance / xp.where(usual > 0, usual, 1.0), 1.0)

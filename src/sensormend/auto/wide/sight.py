@@ -139,6 +139,7 @@ class Sight:
     count: Array
     pairs: Array
     length: Array
+    still: Standstill
     days: Array
     variance: Array
     floor: Array
@@ -197,9 +198,9 @@ def _trimmed(values: Array, count: Array, slots: int, below: int, above: int) ->
 
 def see(model: Model, parts: Any, which: slice, readings: Array, common: Common) -> Sight:
     """Look at some parts of a period, (channel, slot)."""
-    xp, channels, slots = namespace(readings), model.channels, model.slots
+    xp, channels = namespace(readings), model.channels
     members = parts.members[which]
-    place = xp.arange(members.shape[1]) if xp is np else xp.arange(members.shape[1], device=members.device)
+    place = xp.arange(members.shape[1], device=members.device)
     real = place < parts.size[which][:, None]
     mine = place < parts.core[which][:, None]
     core = int(xp.max(parts.core[which]))
@@ -242,6 +243,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
     doubt = pick(channels.flagged, members)
     limit = width_of + (judge.OWN * (judged / (judged + 10)))[..., None] * (own - width_of)
     limit = limit * constant("limits", judge.LIMITS, median) * (1 - common.ease * doubt)[..., None]
+    length, still = _lengths(raw, observed, count)
     ripple = common.ripple[0] if variable is None else common.ripple[variable][..., None]
     return Sight(
         xp=xp,
@@ -260,7 +262,8 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
         gone_steps=single(~steps) * HUGE,
         count=count,
         pairs=pairs,
-        length=_lengths(raw, observed, count, slots),
+        length=length,
+        still=still,
         days=days,
         variance=variance,
         floor=floor,
@@ -272,37 +275,46 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
     )
 
 
-def _lengths(raw: Array, observed: Array, count: Array, slots: int) -> Array:
-    """Return the longest stretch of equal readings of each fiber; gaps are passed over."""
-    xp = namespace(raw)
+def _lengths(raw: Array, observed: Array, count: Array) -> tuple[Array, Standstill]:
+    """Return the longest stretch of equal readings of each fiber, gaps passed over, and those that are long."""
+    xp, slots = namespace(raw), raw.shape[-1]
     same = raw[..., 1:] == raw[..., :-1]
     length = xp.asarray(count > 0, dtype=xp.int64)
     for _ in range(judge.SHORTEST - 1):
         if same.shape[-1] == 0:
             break
-        some = xp.any(same, axis=-1)
-        length += some
+        length += xp.any(same, axis=-1)
         same = same[..., 1:] & same[..., :-1]
-    open_ = (length >= judge.SHORTEST) | ((count < slots) & (count >= 2))
-    fiber = where_true(open_.reshape(-1))
-    if fiber.shape[0]:
-        exact, _, _ = longest_run(raw.reshape(-1, slots)[fiber], observed.reshape(-1, slots)[fiber])
-        length.reshape(-1)[fiber] = exact
-    return length
+    # A stretch may go on behind a gap.
+    fiber = where_true(((length >= judge.SHORTEST) | ((length > 1) & (count < slots))).reshape(-1))
+    exact, first, last = longest_run(raw.reshape(-1, slots)[fiber], observed.reshape(-1, slots)[fiber])
+    length.reshape(-1)[fiber] = exact
+    long = exact >= judge.SHORTEST
+    return length, Standstill(fiber[long], first[long], last[long])
+
+
+@dataclass(frozen=True, eq=False)
+class Standstill:
+    """Fibers, in one number over all parts, with a long stretch of equal readings, and its first and last slot."""
+
+    fiber: Array
+    first: Array
+    last: Array
 
 
 def longest_run(values: Array, there: Array) -> tuple[Array, Array, Array]:
     """Return the length, the first and the last slot of each fiber's longest stretch of equal readings."""
     xp, slots = namespace(values), values.shape[1]
-    run, start = xp.zeros_like(there[:, 0], dtype=xp.int64), xp.zeros_like(there[:, 0], dtype=xp.int64)
-    best, first, last = (xp.zeros_like(run) for _ in range(3))
-    before = xp.full_like(values[:, 0], xp.nan)
+    # By slot, so that what is looked at together lies together.
+    values, there = (xp.asarray(array.mT, copy=True, order="C") if xp is np else array.mT for array in (values, there))
+    run, start, best, first, last = (xp.zeros_like(there[0], dtype=xp.int64) for _ in range(5))
+    before = xp.full_like(values[0], xp.nan)
     for slot in range(slots):
-        here, value = there[:, slot], values[:, slot]
-        same = here & (value == before)
-        start = xp.where(here & ~same, slot, start)
-        run = xp.where(same, run + 1, xp.where(here, 1, run))
+        here, value = there[slot], values[slot]
+        starts = here & (value != before)
+        run += here
+        run[starts], start[starts] = 1, slot
         better = here & (run > best)
-        best, first, last = xp.where(better, run, best), xp.where(better, start, first), xp.where(better, slot, last)
+        best[better], first[better], last[better] = run[better], start[better], slot
         before = xp.where(here, value, before)
     return best, first, last

@@ -9,9 +9,9 @@ import numpy as np
 from sensormend.arrays import Array, namespace
 from sensormend.auto.wide.tools import pick, single
 
-__all__ = ["Carried", "between", "carry"]
+__all__ = ["Carried", "between", "carry", "carry_past"]
 
-NONE = 1 << 20
+NONE = 1e6
 """A place that is none: farther than any slot."""
 
 
@@ -25,50 +25,47 @@ class Carried:
 
 def carry(
     slot: Array, residual: Array, trusted: Array, last: Array, age: Array, tables: Array, variable: Array | None
-) -> tuple[Carried, Carried]:
+) -> Carried:
     """Estimate residuals at cells from the two trusted ones before and the two after, never from itself.
 
     Everything is given per cell: its slot, its fiber's residuals and where they are trusted, (cell, slot), and the two
-    newest residuals of the past with their ages. The second answer is what the past alone says.
+    newest residuals of the past with their ages.
     """
     xp, slots = namespace(residual), residual.shape[1]
-    place = xp.arange(slots) if xp is np else xp.arange(slots, device=residual.device)
-    here = slot[:, None]
-    before, after = trusted & (place < here), trusted & (place > here)
+    place = single(xp.arange(slots, device=residual.device))
+    here = single(slot)[:, None]
     past = xp.isfinite(age)
-    age_slots = -xp.where(past, age, 0.0)
-    positions, values = [], []
-    for side, sign in ((before, 1), (after, -1)):
+    ages = -xp.where(past, age, 0.0)
+    times, values, there = [], [], []
+    for side, sign in ((trusted & (place < here), 1.0), (trusted & (place > here), -1.0)):
         ranked = xp.where(side, sign * place, -NONE)
         for _ in range(2):
             best = xp.argmax(ranked, axis=1)[:, None]
-            there = xp.take_along_axis(ranked, best, axis=1)[:, 0] > -NONE
-            positions.append((there, single(best[:, 0])))
+            there.append(xp.take_along_axis(ranked, best, axis=1)[:, 0] > -NONE)
+            times.append(single(best[:, 0]))
             values.append(xp.take_along_axis(residual, best, axis=1)[:, 0])
             ranked = _without(ranked, best)
-    (first, at), (second, at_second) = positions[:2]
-    # The past steps in where the period itself has no one before.
-    times = [
-        xp.where(first, at, age_slots[:, 0]),
-        xp.where(second, at_second, xp.where(first, age_slots[:, 0], age_slots[:, 1])),
-        positions[2][1],
-        positions[3][1],
-    ]
-    there = [
-        first | past[:, 0],
-        second | xp.where(first, past[:, 0], past[:, 1]),
-        positions[2][0],
-        positions[3][0],
-    ]
-    parts = [
-        xp.where(first, values[0], last[:, 0]),
-        xp.where(second, values[1], xp.where(first, last[:, 0], last[:, 1])),
-        values[2],
-        values[3],
-    ]
-    own = tables if variable is None else tables[variable]
-    old = [age_slots[:, 0], age_slots[:, 1]], [past[:, 0], past[:, 1]], [last[:, 0], last[:, 1]]
-    return _combined(single(slot), times, there, parts, own), _combined(single(slot), *old, own)
+    # The past steps in where the period itself has nothing before the cell.
+    one, two = there[0], there[1]
+    earlier = [xp.where(one, pair[:, 0], pair[:, 1]) for pair in (ages, last, past)]
+    times[:2] = xp.where(one, times[0], ages[:, 0]), xp.where(two, times[1], earlier[0])
+    values[:2] = xp.where(one, values[0], last[:, 0]), xp.where(two, values[1], earlier[1])
+    there[:2] = one | past[:, 0], two | earlier[2]
+    return _combined(single(slot), times, there, values, _own(tables, variable))
+
+
+def carry_past(slot: Array, last: Array, age: Array, tables: Array, variable: Array | None) -> Carried:
+    """Estimate residuals at cells from the two newest ones of the past alone."""
+    xp = namespace(last)
+    past = xp.isfinite(age)
+    ages = -xp.where(past, age, 0.0)
+    parts = ([array[:, 0], array[:, 1]] for array in (ages, past, last))
+    return _combined(single(slot), *parts, _own(tables, variable))
+
+
+def _own(tables: Array, variable: Array | None) -> Array:
+    """Return the tables of the cells' variables: one for all, or one each."""
+    return tables[:1] if variable is None else tables[variable]
 
 
 def _without(ranked: Array, best: Array) -> Array:
@@ -81,11 +78,11 @@ def _without(ranked: Array, best: Array) -> Array:
 
 def _combined(slot: Array, times: list[Array], there: list[Array], parts: list[Array], tables: Array) -> Carried:
     """Solve the few equations of each cell by elimination: A = L D L', L z = reach; see `timeline._combine`."""
-    xp = namespace(slot)
+    xp, shared = namespace(slot), tables.shape[0] == 1
 
     def alike(one: Array, other: Array, seen: Array) -> Array:
         lag = xp.asarray(xp.clip(xp.abs(one - other), None, tables.shape[-1] - 1), dtype=xp.int64)
-        found = pick(tables[0], lag) if tables.ndim == 2 and tables.shape[0] == 1 else _looked_up(tables, lag)
+        found = pick(tables[0], lag) if shared else xp.take_along_axis(tables, lag[:, None], axis=1)[:, 0]
         return found * seen
 
     lower: list[list[Array]] = []
@@ -118,10 +115,6 @@ def _combined(slot: Array, times: list[Array], there: list[Array], parts: list[A
     for weight, part, seen in zip(weights, parts, there, strict=True):
         carried += weight * xp.where(seen, part, 0.0)
     return Carried(carried, xp.clip(left, 1e-6, 1.0))
-
-
-def _looked_up(tables: Array, lag: Array) -> Array:
-    return namespace(tables).take_along_axis(tables, lag[:, None], axis=1)[:, 0]
 
 
 def between(residual: Array, trusted: Array, tables: Array, variable: Array | None) -> Array:

@@ -12,8 +12,9 @@ from sensormend.arrays import Array, namespace
 from sensormend.auto import judge
 from sensormend.auto.judging import COMPANY, ROUNDS, UNRELATED, WARM
 from sensormend.auto.memory import Model
-from sensormend.auto.wide.company import Company, View, look
-from sensormend.auto.wide.sight import HUGE, Sight, features, longest_run
+from sensormend.auto.wide.company import Company, View, look, meet
+from sensormend.auto.wide.parts import Parts
+from sensormend.auto.wide.sight import HUGE, Sight, features
 from sensormend.auto.wide.tools import masked_median, ordered, pick, single, where_true
 
 __all__ = ["Verdict", "judge_parts", "others", "scores", "smoothed"]
@@ -35,7 +36,7 @@ class Verdict:
     rounds: int
 
 
-def judge_parts(model: Model, sight: Sight, company: Company) -> Verdict:
+def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple[Company, Verdict]:
     """Flag fibers until nobody else is past the threshold; whoever is no longer past it comes back once."""
     xp = sight.xp
     seen = (sight.count > 0) & sight.known
@@ -45,10 +46,10 @@ def judge_parts(model: Model, sight: Sight, company: Company) -> Verdict:
     related = (skill >= UNRELATED) | (sight.days < WARM)
     bar = xp.where(judged, xp.where(sight.days < WARM, 2.0, 1.0), xp.inf)
     flagged = _screen(sight, seen)
+    company = meet(model, parts, which, sight.real, sight.days, ~seen | flagged)
     returned = xp.zeros_like(flagged)
     still = _Still(model, sight)
     verdict = _first(sight, company, flagged, judged, related, still, bar)
-    stale: Array | None = None
     while verdict.rounds < ROUNDS:
         verdict.rounds += 1
         over = ~verdict.flagged & (verdict.score > bar)
@@ -62,11 +63,14 @@ def judge_parts(model: Model, sight: Sight, company: Company) -> Verdict:
         stale = where_true(xp.any(changed | back, axis=1))
         if stale.shape[0] == 0:
             break
+        again = where_true(xp.any(back & company.absent, axis=1))
+        if again.shape[0]:
+            company.readmit(~seen | verdict.flagged, again)
         _again(sight, company, verdict, stale, still, bar)
     verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
     verdict.excess = scores(sight, verdict.found, verdict.event)
     verdict.score = xp.maximum(xp.max(verdict.excess, axis=-1), verdict.stuck) * judged
-    return verdict
+    return company, verdict
 
 
 def others(model: Model, sight: Sight, present: Array) -> Array:
@@ -138,30 +142,28 @@ class _Still:
     """Fibers that stand still for long, and between which slots: few do."""
 
     def __init__(self, model: Model, sight: Sight) -> None:
-        xp, slots = sight.xp, sight.raw.shape[-1]
-        length = sight.length.reshape(-1)
-        self.fiber = where_true((length >= judge.SHORTEST) & sight.known.reshape(-1))
+        xp, slots, still = sight.xp, sight.raw.shape[-1], sight.still
+        known = sight.known.reshape(-1)[still.fiber]
+        self.fiber, first, last = still.fiber[known], still.first[known], still.last[known]
         self.size = int(self.fiber.shape[0])
         self._shape = sight.length.shape
-        if self.size == 0:
-            return
-        raw, there = (array.reshape(-1, slots)[self.fiber] for array in (sight.raw, sight.observed))
-        _, first, last = longest_run(raw, there)
-        slot = xp.arange(slots) if xp.__name__ == "numpy" else xp.arange(slots, device=raw.device)
+        there = sight.observed.reshape(-1, slots)[self.fiber]
+        slot = xp.arange(slots, device=there.device)
         self._inside = single(there & (slot >= first[:, None]) & (slot <= last[:, None]))
         self._usual = sight.usual.reshape(-1, slots)[self.fiber]
         run = sight.of("run", model.channels).reshape(-1)[self.fiber]
         floor, middle = sight.floor.reshape(-1)[self.fiber], sight.middle[..., 0].reshape(-1)[self.fiber]
         size = xp.maximum(xp.exp(middle), 2 * floor)
-        weight = single(length[self.fiber]) / (4 * xp.clip(run, 1.0, None)) / judge.STUCK
+        weight = single(sight.length.reshape(-1)[self.fiber]) / (4 * xp.clip(run, 1.0, None)) / judge.STUCK
         self._weight = weight / xp.clip(size, 1e-30, None)
 
-    def scores(self, expected: Array) -> Array:
-        """Score how the network moved meanwhile; `expected` is of all parts, (part, member, slot)."""
-        xp = namespace(expected)
-        found = xp.zeros(self._shape, dtype=expected.dtype, **_where(expected))
+    def scores(self, view: View, share: Array) -> Array:
+        """Score how the network moved meanwhile, by what the parts expect, (part, member)."""
+        xp, slots = namespace(view.expected), view.expected.shape[-1]
+        found = xp.zeros(self._shape, dtype=view.expected.dtype, device=view.expected.device)
         if self.size:
-            course = expected.reshape(-1, expected.shape[-1])[self.fiber] + self._usual
+            own = share if share.ndim == 0 else share.reshape(-1, 1)[self.fiber]
+            course = smoothed(view.expected.reshape(-1, slots)[self.fiber], own) + self._usual
             count = xp.clip(xp.sum(self._inside, axis=1), 1.0, None)
             mean = xp.sum(course * self._inside, axis=1) / count
             moved = xp.sum((course - mean[:, None]) ** 2 * self._inside, axis=1) / count
@@ -169,21 +171,17 @@ class _Still:
         return found
 
 
-def _where(array: Array) -> dict[str, object]:
-    return {} if namespace(array).__name__ == "numpy" else {"device": array.device}
-
-
 def _first(
     sight: Sight, company: Company, flagged: Array, judged: Array, related: Array, still: _Still, bar: Array
 ) -> Verdict:
     xp = sight.xp
     trusted = sight.observed & (sight.known & ~flagged)[..., None]
-    view = look(company.precision, sight.deviation, trusted)
+    view = look(company, None, sight.deviation, trusted)
     expected = smoothed(view.expected, sight.ripple)
     residual = sight.deviation - expected
     residual *= sight.observed
     found = sight.features(residual)
-    stuck = still.scores(expected)
+    stuck = still.scores(view, sight.ripple)
     excess = scores(sight, found, 0.0)
     score = xp.maximum(xp.max(excess, axis=-1), stuck)
     verdict = Verdict(flagged, judged, related, score, found, xp.zeros_like(found), excess, stuck, view, 0)
@@ -197,7 +195,7 @@ def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still
     known, flagged = pick(sight.known, which), pick(verdict.flagged, which)
     observed, deviation = pick(sight.observed, which), pick(sight.deviation, which)
     trusted = observed & (known & ~flagged)[..., None]
-    view = look(pick(company.precision, which), deviation, trusted)
+    view = look(company, which, deviation, trusted)
     verdict.view.put(which, view)
     share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
     expected = smoothed(view.expected, share)
@@ -207,7 +205,7 @@ def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still
     verdict.found[which] = found
     if still.size:
         # Of fibers in other parts nothing has changed, and few are asked at all.
-        verdict.stuck = still.scores(smoothed(verdict.view.expected, sight.ripple))
+        verdict.stuck = still.scores(verdict.view, sight.ripple)
     excess = scores(sight, found, 0.0, which)
     verdict.score[which] = xp.maximum(xp.max(excess, axis=-1), pick(verdict.stuck, which))
     _excuse(sight, company, verdict, trusted, bar, which)
@@ -261,7 +259,7 @@ def _events(sight: Sight, company: Company, view: View, part: Array, row: Array)
 def _events_of_all(sight: Sight, company: Company, found: Array, absent: Array) -> Array:
     """Return the same of everyone, now that it is settled who is flagged: their relatives' own features will do."""
     xp = sight.xp
-    place = xp.arange(sight.parts, **_where(found))[:, None, None]
+    place = xp.arange(sight.parts, device=found.device)[:, None, None]
     over = found - sight.middle
     valid = company.valid & (sight.active & ~absent)[place, company.near]
     return _agreed(over[place, company.near], valid)
