@@ -27,6 +27,9 @@ from sensormend.options import Options
 
 __all__ = ["NETWORKS_HEADER", "NetworksReport", "Told", "clean_networks"]
 
+FILES = 20
+"""Files of readings that run.json of each network names."""
+
 NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
 
 Told = Callable[..., None]
@@ -195,7 +198,7 @@ class _Run:
         kept: dict[str, Any] = {
             name: self._kept(path) for name in ("maintenance", "coordinates") if (path := getattr(options, name))
         }
-        told = {"source": self.identity, "options": told_options(self.options), "network": part.network}
+        told = {"source": _shortened(self.identity), "options": told_options(self.options), "network": part.network}
         return Order(self.target.work, part, replace(options, **kept), told, token)
 
     def _kept(self, path: Path) -> Path:
@@ -232,3 +235,10 @@ class _Run:
             "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
             "surroundings": surroundings(),
         }
+
+
+def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:
+    """Return what run.json of every network says of the source: thousands of files stand in that of the whole."""
+    if len(identity) <= FILES:
+        return identity
+    return [*identity[:FILES], [f"and {len(identity) - FILES:,} more: see run.json of all networks"]]

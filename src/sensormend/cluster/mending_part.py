@@ -11,6 +11,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import sensormend
+from sensormend import __version__
 from sensormend.archive import clean_archive
 from sensormend.checkpoint import Checkpoint
 from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError
@@ -53,6 +55,8 @@ class Order:
         What run.json of the network says of where its readings are from.
     token
         A file that is there as long as somebody wants this done.
+    version
+        The sensormend that gives the order: who has another one came later, and was not asked.
     """
 
     work: Path
@@ -60,6 +64,7 @@ class Order:
     options: Options
     told: dict[str, Any]
     token: Path
+    version: str = __version__
 
     @property
     def source(self) -> Path:
@@ -113,6 +118,8 @@ def clean_part(order: Order, tell: Callable[[float], None] = lambda done: None) 
         raise StoppedError(
             f"{order.source} cannot be seen from every worker: OUT has to lie on a file system that they share"
         )
+    if order.version != sensormend.__version__:
+        raise StoppedError(f"a worker with sensormend {sensormend.__version__} has joined, and {order.version} is here")
     wanted = _Wanted(order.token)
     _wait_for_lock(order, wanted)
     _note_attempt(order)
