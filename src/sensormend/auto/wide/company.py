@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sensormend.arrays import Array, namespace
+from sensormend.arrays import Array, is_tensor, namespace
+from sensormend.auto import judge
 from sensormend.auto.memory import Model
 from sensormend.auto.network import KIN_SPREAD_DAYS, KINSHIP, RANKS, SHRINKAGES
 from sensormend.auto.wide.tools import diagonal, inverse, masked_median, pick, single, where_true
 
-__all__ = ["Company", "View", "left_open", "look", "meet", "relook"]
+__all__ = ["Company", "View", "left_open", "look", "meet", "relook", "set_aside"]
 
 STEPS, MORE_STEPS, MANY = 2, 6, 0.05
 """Conjugate gradient steps for gaps; so many gaps or fewer in a slot are solved exactly. More where more than this share
@@ -32,7 +33,7 @@ class Company:
     """What the members of parts have to do with each other, (part, member, member).
 
     `precision` is the inverse of the covariance of those who are not `absent`, with zero rows and columns for these.
-    `near` are everyone's closest relatives, (part, member, relative), and `valid` says which of them are any.
+    `near` are everyone's closest relatives, (part, member, relative), -1 where there is none.
     """
 
     covariance: Array
@@ -40,7 +41,6 @@ class Company:
     absent: Array
     precision: Array
     near: Array
-    valid: Array
 
     def readmit(self, absent: Array, which: Array) -> None:
         """Invert again for parts in which someone who was absent comes back."""
@@ -62,8 +62,8 @@ class View:
         The inverse covariance of those present, and that times `completed`.
     sharpness
         The inverse of the variance of `expected` of those present.
-    absent
-        Who has no trusted reading, (part, member).
+    absent, gap
+        Who has no trusted reading, (part, member), and which readings the others lack, 1 or 0.
     """
 
     expected: Array
@@ -72,10 +72,11 @@ class View:
     precision: Array
     sharpness: Array
     absent: Array
+    gap: Array
 
     def put(self, which: Array, found: View) -> None:
         """Let what was found of these parts now stand for what was found before."""
-        for name in ("expected", "completed", "pull", "precision", "sharpness", "absent"):
+        for name in ("expected", "completed", "pull", "precision", "sharpness", "absent", "gap"):
             getattr(self, name)[which] = getattr(found, name)
 
 
@@ -100,10 +101,10 @@ def meet(model: Model, parts: Any, which: slice, real: Array, days: Array, absen
     if not bool(xp.all(known == real)):
         _with_newcomers(mixed, spread, known, real)
     diagonal(mixed)[:] = 1 + 1e-6
-    near, valid = _relatives(mixed, known)
+    near = _relatives(mixed, known)
     mixed *= spread[:, :, None]
     mixed *= spread[:, None, :]
-    return Company(mixed, spread, absent, _precision(mixed, spread, absent), near, valid)
+    return Company(mixed, spread, absent, _precision(mixed, spread, absent), near)
 
 
 def _precision(covariance: Array, spread: Array, absent: Array) -> Array:
@@ -166,25 +167,23 @@ def _with_newcomers(mixed: Array, spread: Array, known: Array, real: Array) -> N
     spread[which] = xp.where(old, own, xp.where(someone & real[which], middle, 1.0))
 
 
-def _relatives(correlation: Array, known: Array, count: int = 4) -> tuple[Array, Array]:
-    """Return everyone's most correlated known members, (part, member, relative), and which of them are any."""
+def _relatives(correlation: Array, known: Array) -> Array:
+    """Return everyone's most correlated known members, (part, member, relative); -1 where there is none."""
     xp = namespace(correlation)
-    closeness = xp.abs(correlation) * known[:, None, :]
-    diagonal(closeness)[:] = -1.0
-    count = min(count, closeness.shape[1] - 1)
-    if xp.__name__ != "numpy":
+    closeness = xp.abs(correlation)
+    closeness *= known[:, None, :]
+    diagonal(closeness)[:] = 0.0
+    count = min(judge.RELATIVES, closeness.shape[1] - 1)
+    if is_tensor(correlation):
         best, near = xp.topk(closeness, count, dim=-1)
-        return near, best > 0
-    near, valid = [], []
-    flat = closeness.reshape(-1, closeness.shape[-1])
-    every = xp.arange(flat.shape[0])
-    for _ in range(count):
+        return xp.where(best > 0, near, -1)
+    near = xp.empty((*closeness.shape[:2], count), dtype=xp.int64)
+    flat, every = closeness.reshape(-1, closeness.shape[-1]), xp.arange(known.size)
+    for place in range(count):
         nearest = flat.argmax(axis=1)
-        valid.append(flat[every, nearest] > 0)
-        near.append(nearest)
-        flat[every, nearest] = -1.0
-    shape = (*closeness.shape[:2], count)
-    return xp.stack(near, axis=-1).reshape(shape), xp.stack(valid, axis=-1).reshape(shape)
+        near[..., place] = xp.where(flat[every, nearest] > 0, nearest, -1).reshape(known.shape)
+        flat[every, nearest] = 0.0
+    return near
 
 
 def look(company: Company, which: Array | None, deviation: Array, trusted: Array) -> View:
@@ -196,20 +195,14 @@ def look(company: Company, which: Array | None, deviation: Array, trusted: Array
     W = _without(precision, absent & ~left_out)
     own = diagonal(W) + absent
     completed = deviation * trusted
-    gap = ~(trusted | absent[..., None])
-    weight = single(gap)
+    gap = single(~(trusted | absent[..., None]))
     pull = W @ completed
-    some = float(xp.mean(weight))
-    sharpness = _filled(W, own[..., None], weight, completed, pull, MORE_STEPS if some > MANY else STEPS)
+    steps = MORE_STEPS if float(xp.mean(gap)) > MANY else STEPS
+    sharpness = _filled(W, own[..., None], gap, completed, pull, steps)
     expected = completed - pull / sharpness
-    far = absent[..., None]
-    across = covariance @ pull
-    across *= far
-    completed += across
-    expected *= ~far
-    expected += across
+    _follow(expected, completed, covariance, pull, absent)
     _bridge(expected, trusted)
-    return View(expected, completed, pull, W, sharpness, absent)
+    return View(expected, completed, pull, W, sharpness, absent, gap)
 
 
 def _filled(W: Array, own: Array, gap: Array, completed: Array, pull: Array, steps: int) -> Array:
@@ -320,6 +313,41 @@ def relook(company: Company, view: View, deviation: Array, trusted: Array, part:
     expected = xp.where(absent[..., None], across, completed - pull / sharpness)
     for name, values in (("completed", completed), ("pull", pull), ("sharpness", sharpness), ("expected", expected)):
         getattr(view, name)[home, :, column] = values[..., 0]
+
+
+def set_aside(company: Company, view: View, which: Array, member: Array) -> None:
+    """Take one more member of each of these parts out of what the others are conditioned on.
+
+    They lose what it said of them, which is one outer product: no need to begin anew.
+    """
+    xp = namespace(view.expected)
+    every = xp.arange(which.shape[0], device=which.device)
+    W, pull, gap, completed = (getattr(view, name)[which] for name in ("precision", "pull", "gap", "completed"))
+    line = W[every, member]
+    share = line / line[every, member][:, None]
+    W -= share[:, :, None] * line[:, None, :]
+    pull -= share[..., None] * pull[every, member][:, None, :]
+    W[every, member], W[every, :, member], pull[every, member], gap[every, member] = 0.0, 0.0, 0.0, 0.0
+    view.absent[which, member] = True
+    absent = view.absent[which]
+    sharpness = _filled(W, (diagonal(W) + absent)[..., None], gap, completed, pull, 1)
+    expected = completed - pull / sharpness
+    _follow(expected, completed, company.covariance[which], pull, absent)
+    for name, values in (
+        ("precision", W), ("pull", pull), ("gap", gap), ("completed", completed), ("sharpness", sharpness),
+        ("expected", expected),
+    ):  # fmt: skip
+        getattr(view, name)[which] = values
+
+
+def _follow(expected: Array, completed: Array, covariance: Array, pull: Array, absent: Array) -> None:
+    """Let the absent follow those who are there."""
+    far = absent[..., None]
+    across = covariance @ pull
+    across *= far
+    for values in (expected, completed):
+        values *= ~far
+        values += across
 
 
 def _bridge(expected: Array, trusted: Array) -> None:

@@ -13,13 +13,14 @@ from sensormend.auto.wide.company import Company
 from sensormend.auto.wide.parts import PATTERNS, Parts
 from sensormend.auto.wide.settling import Settled
 from sensormend.auto.wide.sight import Sight, forward
-from sensormend.auto.wide.tools import constant, diagonal, ordered, pick, single, where_true
-from sensormend.auto.wide.verdict import Verdict, smoothed
+from sensormend.auto.wide.tools import constant, counted, diagonal, ordered, pick, single, where_true
+from sensormend.auto.wide.verdict import Verdict
 
 __all__ = ["learn"]
 
 TURNS = 4
-"""Periods in which every part's dictionary is turned once, after the first ones: it follows what moves slowly."""
+"""Periods in which every part's dictionary is turned once, after the first ones, and in which the resolution of its
+channels is looked at: they follow what moves slowly."""
 
 
 class _Core:
@@ -134,10 +135,10 @@ def _learn_moments(
 def _doubt(sight: Sight, state: Settled, weight: Array) -> Array:
     """Return the mean variance of what `_completed` does not know, (part, member)."""
     xp, view = sight.xp, state.view
-    seen = xp.mean(single(state.trusted), axis=-1)
+    seen = counted(state.trusted) / state.trusted.shape[-1]
     square = state.size**2
     # What gaps have in common is left out; each for itself is what the inverse says.
-    own = xp.where(view.absent, state.open, (1 - seen) / xp.clip(xp.max(view.sharpness, axis=-1), 1e-30, None))
+    own = xp.where(view.absent, state.open, (1 - seen) / (diagonal(view.precision) + view.absent))
     doubted = own * sight.known + (1 - weight) * seen * square * sight.known
     return xp.where(state.born, (1 - seen) * square, doubted)
 
@@ -199,7 +200,7 @@ def _learn_residuals(
     trusted = core.of(state.trusted) & known[..., None]
     usable = core.of(sight.observed) & (trusted | ~known[..., None])
     inside = residual * usable
-    many = xp.clip(xp.sum(usable, axis=-1, dtype=xp.float32), 1.0, None)
+    many = xp.clip(counted(usable), 1.0, None)
     square = xp.einsum("hms,hms->hm", inside, inside) / many / xp.exp(2 * event)
     before = core.old("residual")
     rate = xp.clip(1 / xp.clip(days, 1.0, None), 0.03, None)
@@ -209,8 +210,8 @@ def _learn_residuals(
     after = xp.where(core.of(state.born), core.of(state.size) ** 2, learned)
     core.write("residual", after)
     there = single(trusted)
-    cells = xp.sum(there, axis=-1)
-    sharp = xp.sum(there / core.of(state.view.sharpness), axis=-1) / xp.clip(cells, 1.0, None)
+    cells = counted(there)
+    sharp = counted(there / core.of(state.view.sharpness)) / xp.clip(cells, 1.0, None)
     past = core.old("sharpness")
     moved = xp.where(past == 0, sharp, past + 0.1 * (sharp - past))
     core.write("sharpness", xp.where(sound, moved, past))
@@ -219,14 +220,14 @@ def _learn_residuals(
     unit = xp.sqrt(xp.clip(after, 1e-24, None)) * xp.exp(event)
     there *= (sound & core.mine)[..., None]
     relative = xp.clip(residual * there / unit[..., None], -4.0, 4.0)
-    cells = xp.sum(there, axis=-1)
-    daily = xp.where(cells > 0, xp.sum(relative, axis=-1) / xp.clip(cells, 1.0, None), xp.nan)
+    cells = counted(there)
+    daily = xp.where(cells > 0, counted(relative) / xp.clip(cells, 1.0, None), xp.nan)
     product = daily * core.old("daily")
     both = xp.isfinite(product)
     product = xp.where(both, product, 0.0)
     core.write("daily", daily)
     plain = core.of(state.view.expected)
-    bump = (plain - smoothed(plain, 1.0)) * there
+    bump = (plain @ constant("bumps", judge.bumps(np.eye(model.slots)), plain)) * there
     away = plain - core.of(state.deviation)
     part = xp.einsum("hms,hms->hm", bump, away) / unit**2
     whole = xp.einsum("hms,hms->hm", bump, bump) / unit**2
@@ -298,13 +299,10 @@ def _learn_habits(
     stays = xp.stack([xp.sum(before & wrong & (score > 1.3)), xp.sum(before & seen & ~wrong)])
     lessons.stay += on_host(stays)
     run = core.old("run")
-    core.write("run", run + 0.05 * sound * (single(xp.clip(length, 2, None)) - run))
-    steps = ordered(forward(core.of(sight.raw), sight.common, None if sight.variable is None else core.of(sight.variable)))
-    steps = steps[..., 1:] - steps[..., :-1]
-    finest = xp.min(xp.where(steps > 1e-6, steps, xp.inf), axis=-1)
-    step = core.old("step")
-    core.write("step", xp.where(seen, xp.minimum(step * 1.02, finest), step))
-    level = xp.sum(core.of(state.residual), axis=-1) / xp.clip(single(core.of(sight.count)), 1.0, None)
+    core.write("run", run + 0.05 * sound * (xp.clip(length, 2.0, None) - run))
+    if model.pools.period < TURNS or model.pools.period % TURNS == 0:
+        _learn_step(sight, core, seen)
+    level = counted(core.of(state.residual)) / xp.clip(core.of(sight.count), 1.0, None)
     held, at = core.old("held"), core.old("held_level")
     at = xp.where(wrong, xp.where(held > 0, at + 0.3 * (level - at), level), at)
     held = xp.where(wrong, held + 1, xp.where(seen, 0.0, held))
@@ -315,6 +313,17 @@ def _learn_habits(
     hint = HINT * xp.clip((score - 0.5) / 0.5, 0.0, 1.0)
     core.write("flagged", xp.where(seen, xp.where(wrong | odd, 1.0, hint), doubt))
     core.write("away", xp.where(seen, 0.0, core.old("away") + 1))
+
+
+def _learn_step(sight: Sight, core: _Core, seen: Array) -> None:
+    """Learn how fine a channel resolves; that hardly changes, and is looked at now and then."""
+    xp = sight.xp
+    variable = None if sight.variable is None else core.of(sight.variable)
+    values = ordered(forward(core.of(sight.raw), sight.common, variable))
+    apart = values[..., 1:] - values[..., :-1]
+    finest = xp.min(xp.where(apart > 1e-6, apart, xp.inf), axis=-1)
+    step = core.old("step")
+    core.write("step", xp.where(seen, xp.minimum(step * 1.02**TURNS, finest), step))
 
 
 def _remember(model: Model, state: Settled, core: _Core, keep: Array) -> None:

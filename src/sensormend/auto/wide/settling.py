@@ -18,7 +18,7 @@ from sensormend.auto.wide.company import Company, View, left_open, look, relook
 from sensormend.auto.wide.newcomers import first_look
 from sensormend.auto.wide.sight import HUGE, Sight, backward, features
 from sensormend.auto.wide.timeline import Carried, between, carry, carry_past
-from sensormend.auto.wide.tools import pick, single, where_true
+from sensormend.auto.wide.tools import counted, pick, single, where_true
 from sensormend.auto.wide.verdict import Verdict, others, smoothed
 from sensormend.auto.wide.verdict import _past as past_threshold
 
@@ -202,7 +202,7 @@ def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, t
         large = (xp.abs(state.residual) > limit[..., None]) & state.trusted
         if not bool(xp.any(large)):
             return
-        many = xp.sum(large, axis=-1, dtype=xp.int64)
+        many = counted(large)
         fiber = where_true((many > 0).reshape(-1))
         part, row = fiber // width, fiber % width
         cells = large[part, row]
@@ -370,8 +370,9 @@ def _write_values(model: Model, sight: Sight, state: Settled, result: Period, ta
     raw = sight.raw[:, :core]
     good = sight.observed[:, :core] & ~faulty[:, :core, None] & ~state.spikes[:, :core]
     cleaned = xp.where(good, raw, values)
+    cleaned = cleaned[mine]
     for name in ("cleaned", "lower", "upper"):
-        getattr(result, name)[rows] = cleaned[mine]
+        getattr(result, name)[rows] = cleaned
     result.spikes[rows] = state.spikes[:, :core][mine]
     part, row, slot = xp.nonzero(~good & mine[..., None])
     if part.shape[0] == 0:

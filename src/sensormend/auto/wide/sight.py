@@ -12,7 +12,7 @@ from sensormend.auto import judge
 from sensormend.auto.judging import EASE
 from sensormend.auto.memory import FEATURES, Channels, Model
 from sensormend.auto.scales import FARTHEST
-from sensormend.auto.wide.tools import constant, diagonal, ordered, pick, single, where_true
+from sensormend.auto.wide.tools import constant, counted, diagonal, ordered, pick, single, where_true
 
 __all__ = ["Common", "Sight", "backward", "forward", "longest_run", "see"]
 
@@ -118,7 +118,7 @@ def _scales(common: Common, variable: Array | None) -> tuple[Array, Array, Array
 class Sight:
     """Some parts in a period; arrays are (part, member) or (part, member, slot), those that a part judges first.
 
-    `variable` is None where there is one. `gone` and `gone_steps` are huge where there is no reading, and 0 elsewhere:
+    `variable` is None where there is one. `dark` says that there is a slot in which a part has no reading. `gone` and `gone_steps` are huge where there is no reading, and 0 elsewhere:
     added to what is put in order, they make it come last.
     """
 
@@ -148,6 +148,7 @@ class Sight:
     active: Array
     doubt: Array
     ripple: Array
+    dark: bool
 
     @property
     def parts(self) -> int:
@@ -193,7 +194,8 @@ def features(
 
 def _trimmed(values: Array, count: Array, slots: int, below: int, above: int) -> Array:
     table = constant(f"kept {below} {above}", judge.trimming(slots, below, above), values)
-    return namespace(values).einsum("...s,...s->...", ordered(values), pick(table, count))
+    xp = namespace(values)
+    return xp.einsum("...s,...s->...", ordered(values), pick(table, xp.asarray(count, dtype=xp.int64)))
 
 
 def see(model: Model, parts: Any, which: slice, readings: Array, common: Common) -> Sight:
@@ -220,9 +222,9 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
     deviation -= usual * known[..., None]
     missing = ~observed
     deviation[missing] = 0.0
-    count = xp.sum(observed, axis=-1, dtype=xp.int64)
+    count = counted(observed)
     steps = observed[..., 1:] & observed[..., :-1]
-    pairs = xp.sum(steps, axis=-1, dtype=xp.int64)
+    pairs = counted(steps)
     variance = xp.asarray(diagonal(parts.moments[which]), copy=True)
     spread = xp.sqrt(xp.clip(variance, 0.0, None))
     step = pick(channels.step, members)
@@ -272,23 +274,26 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
         active=(judged > 2) & real,
         doubt=doubt,
         ripple=ripple,
+        dark=not bool(xp.all(xp.any(observed, axis=1))),
     )
 
 
 def _lengths(raw: Array, observed: Array, count: Array) -> tuple[Array, Standstill]:
     """Return the longest stretch of equal readings of each fiber, gaps passed over, and those that are long."""
     xp, slots = namespace(raw), raw.shape[-1]
-    same = raw[..., 1:] == raw[..., :-1]
-    length = xp.asarray(count > 0, dtype=xp.int64)
-    for _ in range(judge.SHORTEST - 1):
-        if same.shape[-1] == 0:
-            break
-        length += xp.any(same, axis=-1)
-        same = same[..., 1:] & same[..., :-1]
+    length = single(count > 0)
+    if slots > 1:
+        same = raw[..., 1:] == raw[..., :-1]
+        # As many stretches of two, three and four as there are lengths below; where is not asked yet.
+        for _ in range(judge.SHORTEST - 1):
+            length += counted(same) > 0
+            same = same[..., 1:] & same[..., :-1]
+            if same.shape[-1] == 0:
+                break
     # A stretch may go on behind a gap.
     fiber = where_true(((length >= judge.SHORTEST) | ((length > 1) & (count < slots))).reshape(-1))
     exact, first, last = longest_run(raw.reshape(-1, slots)[fiber], observed.reshape(-1, slots)[fiber])
-    length.reshape(-1)[fiber] = exact
+    length.reshape(-1)[fiber] = single(exact)
     long = exact >= judge.SHORTEST
     return length, Standstill(fiber[long], first[long], last[long])
 

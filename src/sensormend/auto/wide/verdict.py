@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from sensormend.arrays import Array, namespace
 from sensormend.auto import judge
 from sensormend.auto.judging import COMPANY, ROUNDS, UNRELATED, WARM
 from sensormend.auto.memory import Model
-from sensormend.auto.wide.company import Company, View, look, meet
+from sensormend.auto.wide.company import Company, View, look, meet, set_aside
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import HUGE, Sight, features
-from sensormend.auto.wide.tools import masked_median, ordered, pick, single, where_true
+from sensormend.auto.wide.tools import constant, counted, masked_median, ordered, pick, single, where_true
 
 __all__ = ["Verdict", "judge_parts", "others", "scores", "smoothed"]
+
+
+AT_ONCE = 3
+"""Members of a part that are set aside one by one; for more of them it is looked at anew."""
 
 
 @dataclass(eq=False)
@@ -66,6 +72,8 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
         again = where_true(xp.any(back & company.absent, axis=1))
         if again.shape[0]:
             company.readmit(~seen | verdict.flagged, again)
+        anew = xp.any(back, axis=1) | (counted(changed) > AT_ONCE) | sight.dark
+        _look_again(sight, company, verdict, where_true(anew), changed & ~anew[:, None])
         _again(sight, company, verdict, stale, still, bar)
     verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
     verdict.excess = scores(sight, verdict.found, verdict.event)
@@ -77,7 +85,7 @@ def others(model: Model, sight: Sight, present: Array) -> Array:
     """Return for every member how many other sensors of its part are present."""
     xp = sight.xp
     if model.variables == 1:
-        return xp.sum(present, axis=1, keepdims=True, dtype=xp.int64) - xp.asarray(present, dtype=xp.int64)
+        return counted(present)[:, None] - single(present)
     sensor = sight.members // model.variables
     same = single((sensor[:, :, None] == sensor[:, None, :]) & present[:, None, :])
     mates = xp.sum(same, axis=2)
@@ -88,6 +96,10 @@ def others(model: Model, sight: Sight, present: Array) -> Array:
 def smoothed(expected: Array, share: Array) -> Array:
     """Take away a share of what differs from the mean of the two neighbouring slots; see `judge.smoothed`."""
     xp = namespace(expected)
+    if share.ndim == 0:
+        slots = expected.shape[-1]
+        bumps = constant("bumps", judge.bumps(np.eye(slots)), expected)
+        return expected @ (constant("slots", np.eye(slots), expected) - share * bumps)
     before = xp.concat([expected[..., :1], expected[..., :-1]], axis=-1)
     before += xp.concat([expected[..., 1:], expected[..., -1:]], axis=-1)
     before *= 0.5
@@ -107,7 +119,7 @@ def scores(sight: Sight, found: Array, event: Array | float, which: Array | None
 
 def _past(found: Array, event: Array | float, count: Array, middle: Array, limit: Array) -> Array:
     xp = namespace(found)
-    few = 0.5 * xp.log1p(3 / xp.clip(single(count), 1.0, None))
+    few = 0.5 * xp.log1p(3 / xp.clip(count, 1.0, None))
     over = found - middle - event - few[..., None] - limit
     return xp.exp(xp.where(xp.isfinite(over), xp.clip(over, None, 20.0), -20.0))
 
@@ -185,22 +197,30 @@ def _first(
     excess = scores(sight, found, 0.0)
     score = xp.maximum(xp.max(excess, axis=-1), stuck)
     verdict = Verdict(flagged, judged, related, score, found, xp.zeros_like(found), excess, stuck, view, 0)
-    _excuse(sight, company, verdict, trusted, bar, None)
+    _excuse(sight, company, verdict, bar, None)
     return verdict
 
 
-def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still: _Still, bar: Array) -> None:
-    """Look at these parts once more, given who is flagged now."""
+def _look_again(sight: Sight, company: Company, verdict: Verdict, anew: Array, changed: Array) -> None:
+    """See what is expected now: in some parts from the beginning, in others without those who were flagged."""
     xp = sight.xp
-    known, flagged = pick(sight.known, which), pick(verdict.flagged, which)
-    observed, deviation = pick(sight.observed, which), pick(sight.deviation, which)
-    trusted = observed & (known & ~flagged)[..., None]
-    view = look(company, which, deviation, trusted)
-    verdict.view.put(which, view)
+    if anew.shape[0]:
+        there = pick(sight.known & ~verdict.flagged, anew)
+        trusted = pick(sight.observed, anew) & there[..., None]
+        verdict.view.put(anew, look(company, anew, pick(sight.deviation, anew), trusted))
+    part, row = xp.nonzero(changed)
+    while part.shape[0]:
+        first = xp.concat([part[:1] >= 0, part[1:] != part[:-1]])
+        set_aside(company, verdict.view, part[first], row[first])
+        part, row = part[~first], row[~first]
+
+
+def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still: _Still, bar: Array) -> None:
+    """Score these parts once more, given who is flagged now."""
+    xp = sight.xp
     share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
-    expected = smoothed(view.expected, share)
-    residual = deviation - expected
-    residual *= observed
+    residual = pick(sight.deviation, which) - smoothed(pick(verdict.view.expected, which), share)
+    residual *= pick(sight.observed, which)
     found = sight.features(residual, which)
     verdict.found[which] = found
     if still.size:
@@ -208,12 +228,10 @@ def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still
         verdict.stuck = still.scores(verdict.view, sight.ripple)
     excess = scores(sight, found, 0.0, which)
     verdict.score[which] = xp.maximum(xp.max(excess, axis=-1), pick(verdict.stuck, which))
-    _excuse(sight, company, verdict, trusted, bar, which)
+    _excuse(sight, company, verdict, bar, which)
 
 
-def _excuse(
-    sight: Sight, company: Company, verdict: Verdict, trusted: Array, bar: Array, which: Array | None
-) -> None:
+def _excuse(sight: Sight, company: Company, verdict: Verdict, bar: Array, which: Array | None) -> None:
     """Ask the relatives of those who are past the bar, or flagged, whether this is a day for large residuals."""
     xp, width = sight.xp, sight.members.shape[1]
     score, flagged = verdict.score, verdict.flagged
@@ -236,8 +254,8 @@ def _events(sight: Sight, company: Company, view: View, part: Array, row: Array)
     A log factor of 0 or more per feature, as `judge.events` has it.
     """
     xp = sight.xp
-    near, valid = company.near[part, row], company.valid[part, row]
-    here = part[:, None]
+    near = company.near[part, row]
+    valid, near, here = near >= 0, xp.clip(near, 0, None), part[:, None]
     own = view.precision[part, row, row]
     sharp = view.precision[here, near, near]
     valid = valid & sight.active[here, near] & (sharp > 0)
@@ -259,10 +277,16 @@ def _events(sight: Sight, company: Company, view: View, part: Array, row: Array)
 def _events_of_all(sight: Sight, company: Company, found: Array, absent: Array) -> Array:
     """Return the same of everyone, now that it is settled who is flagged: their relatives' own features will do."""
     xp = sight.xp
-    place = xp.arange(sight.parts, device=found.device)[:, None, None]
     over = found - sight.middle
-    valid = company.valid & (sight.active & ~absent)[place, company.near]
-    return _agreed(over[place, company.near], valid)
+    good = (sight.active & ~absent)[..., None] & xp.isfinite(over)
+    over = xp.where(good, xp.clip(over, -1.0, 1.4), 0.0)
+    # Who is whose relative as a matrix, since products are the fastest sums.
+    kin = xp.zeros_like(company.precision)
+    part, row, _ = xp.nonzero(company.near >= 0)
+    kin[part, row, company.near[company.near >= 0]] = 1.0
+    heard = kin @ single(good)
+    mean = (kin @ over) / xp.clip(heard, 1.0, None)
+    return xp.where(heard >= 2, xp.clip(mean, 0.0, None), 0.0)
 
 
 def _agreed(over: Array, valid: Array) -> Array:
