@@ -288,11 +288,12 @@ def left_open(company: Company, view: View) -> Array:
     place = where_true(view.absent.reshape(-1))
     if place.shape[0]:
         for rows, there in _together(place // width, place, found.shape[0]):
-            across = company.covariance.reshape(-1, width)[rows]
-            reach = across @ view.precision[rows[:, 0] // width]
-            known = xp.einsum("pkm,pkm->pk", reach, across)
+            # What is left is a small difference.
+            given = (company.covariance.reshape(-1, width)[rows], view.precision[rows[:, 0] // width])
+            across, precision = (xp.asarray(array, dtype=xp.float64) for array in given)
+            known = xp.einsum("pkm,pkm->pk", across @ precision, across)
             own = diagonal(company.covariance).reshape(-1)[rows]
-            found.reshape(-1)[rows[there]] = xp.clip(own - known, 0.0, None)[there]
+            found.reshape(-1)[rows[there]] = single(xp.clip(own - known, 0.0, None))[there]
     return found
 
 

@@ -277,7 +277,7 @@ def _learn_usual(sight: Sight, verdict: Verdict, core: _Core, asked: Array, soun
     width = xp.minimum(xp.maximum(high - median, narrow), wide)
     step = xp.where(sound, xp.clip(1 / (seen + 1), 0.025, None), 0.025)[..., None] * width
     moved = median + (3.0 * (found > median) - 1.5) * step
-    raised = ((found > high) - 0.1 * xp.ones_like(found)) * 3.5 * step
+    raised = (single(found > high) - 0.1) * 3.5 * step
     raised *= xp.where(sound, 1.0, judge.WRONG_DAYS)[..., None]
     middle = xp.where(new, found, moved)
     top = xp.maximum(xp.where(new, found + 0.5, high + raised), middle + 0.1)

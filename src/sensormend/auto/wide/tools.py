@@ -28,9 +28,6 @@ HALVED = 32
 RIDGE = 1e-4
 """What is added to the diagonal of a correlation matrix that rounding has made indefinite."""
 
-SHARP = 300.0
-"""One over the share of a member's variance that the others leave open, from which single precision does not do."""
-
 
 def single(array: Array) -> Array:
     """Return it in single precision."""
@@ -81,27 +78,18 @@ def masked_median(values: Array, mask: Array) -> Array:
 def inverse(matrices: Array) -> Array:
     """Invert correlation matrices, (matrix, row, column), that should be positive definite.
 
-    Where members nearly equal each other single precision does not do, and double precision is taken for these; one
-    that is not positive definite then gets a ridge.
+    In double precision: members that nearly equal each other leave nothing of single precision, and results would
+    depend on whose library inverts. A matrix that is not positive definite gets a ridge.
     """
     xp = namespace(matrices)
-    found = _inverse(xp.asarray(matrices, copy=True))
-    # Not below: NaN marks those that failed.
-    spoilt = where_true(~(xp.max(diagonal(found), axis=1) < SHARP))
-    if spoilt.shape[0]:
-        double = xp.asarray(matrices[spoilt], dtype=xp.float64)
-        again = _inverse(xp.asarray(double, copy=True))
-        bad = ~xp.isfinite(xp.max(diagonal(again), axis=1))
-        ridge = RIDGE
-        while bool(xp.any(bad)):
-            which = where_true(bad)
-            ridged = double[which]
-            diagonal(ridged)[:] += ridge
-            again[which] = _inverse(ridged)
-            bad = ~xp.isfinite(xp.max(diagonal(again), axis=1))
-            ridge *= 4
-        found[spoilt] = single(again)
-    return found
+    found = _inverse(xp.asarray(matrices, dtype=xp.float64, copy=True))
+    ridge = RIDGE
+    while (bad := where_true(~xp.isfinite(xp.max(diagonal(found), axis=1)))).shape[0]:
+        ridged = xp.asarray(matrices[bad], dtype=xp.float64)
+        diagonal(ridged)[:] += ridge
+        found[bad] = _inverse(ridged)
+        ridge *= 4
+    return single(found)
 
 
 def _inverse(matrices: Array) -> Array:
@@ -114,12 +102,9 @@ def _inverse(matrices: Array) -> Array:
         return found
     if matrices.shape[1] > HALVED:
         return _by_halves(matrices)
-    factorise, invert = (
-        (lapack.spotrf, lapack.spotri) if matrices.dtype == np.float32 else (lapack.dpotrf, lapack.dpotri)
-    )
     for matrix in matrices:
-        factor, failed = factorise(matrix.T, lower=1, clean=0, overwrite_a=1)
-        if failed or invert(factor, lower=1, overwrite_c=1)[1]:
+        factor, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+        if failed or lapack.dpotri(factor, lower=1, overwrite_c=1)[1]:
             matrix[...] = np.nan
     matrices *= _upper(matrices.shape[1])
     return matrices + matrices.transpose(0, 2, 1)
