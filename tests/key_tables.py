@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from feeds import city_readings
+from given import contents, same_rows
 from sensormend.readings import Readings
 
-__all__ = ["rows_of", "some_networks", "write_networks", "write_one"]
+__all__ = ["NAMES", "listed", "rows_of", "same_as_alone", "some_networks", "write_networks", "write_one"]
+
+NAMES = ("north", "south", "east", "west")
 
 
 def some_networks(names: Sequence[str], *, sensors: int = 5, days: int = 20) -> dict[str, Readings]:
@@ -41,3 +44,23 @@ def write_one(path: Path, readings: Readings) -> Path:
         rows = sorted(rows_of(readings), key=lambda row: row[1])
         csv.writer(file).writerows([["sensor", "time", "value"], *rows])
     return path
+
+
+def listed(out: Path) -> dict[str, dict[str, str]]:
+    """Return the lines of networks.csv, by network."""
+    with (out / "networks.csv").open(newline="", encoding="utf-8") as file:
+        return {row["network"]: row for row in csv.DictReader(file)}
+
+
+def same_as_alone(out: Path, alone: Path, names: tuple[str, ...] = NAMES) -> None:
+    """Hold every network to be as if it had been cleaned alone, bit by bit."""
+    lines = listed(out)
+    for name in names:
+        assert lines[name]["outcome"] == "done"
+        folder = out / lines[name]["folder"]
+        same_rows(contents(folder), contents(alone / name))
+        assert {path.name for path in folder.iterdir()} == {path.name for path in (alone / name).iterdir()}
+        for file in ("faults.csv", "sensors.csv"):
+            assert (folder / file).read_text() == (alone / name / file).read_text()
+        parquet = [path.relative_to(folder).parts[0] for path in folder.rglob("*.parquet")]
+        assert set(parquet) == {"data"}

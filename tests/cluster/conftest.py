@@ -1,5 +1,31 @@
-"""The clusters that these tests share."""
+"""What the tests of clusters share: clusters, a table of several networks, and what each of these is alone."""
+
+from pathlib import Path
+
+import pytest
 
 from clusters import cluster, fresh_cluster
+from key_tables import NAMES, some_networks, write_networks, write_one
+from sensormend.archive import clean_archive
+from sensormend.readings import Readings
 
 __all__ = ["cluster", "fresh_cluster"]
+
+
+@pytest.fixture(scope="session")
+def networks() -> dict[str, Readings]:
+    return some_networks(NAMES)
+
+
+@pytest.fixture(scope="session")
+def table(networks: dict[str, Readings], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_networks(tmp_path_factory.mktemp("table") / "readings.csv", networks)
+
+
+@pytest.fixture(scope="session")
+def alone(networks: dict[str, Readings], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder with the OUT of each network, cleaned on its own."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name, readings in networks.items():
+        clean_archive(write_one(folder / f"{name}.csv", readings), folder / name)
+    return folder

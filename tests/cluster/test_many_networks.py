@@ -4,93 +4,30 @@ import csv
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
-from clusters import Cluster, running_cluster
+from clusters import Cluster
+from feeds import city_readings
 from given import contents, same_rows
-from key_tables import rows_of, some_networks, write_networks, write_one
+from key_tables import NAMES, listed, rows_of, same_as_alone, some_networks, write_networks, write_one
 from sensormend.archive import clean_archive
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
+from sensormend.cluster.mending_part import Order, StoppedError, clean_part, fruitless
 from sensormend.errors import ConfigError, SensormendError
+from sensormend.io.splitting import Part
 from sensormend.options import Options
 from sensormend.readings import Readings
 
-NAMES = ("north", "south", "east", "west")
 
-SLOW = """
-import os
-from sensormend import archive
-from sensormend.checkpoint import Checkpoint
-from sensormend.mending import Mender
-import time
-archive.CHECKPOINT = 0.0
-if Mender.push.__name__ != "slow":  # a preload may be run twice
-    push, restore = Mender.push, Checkpoint.restore
-def slow(self, readings):
-    time.sleep(0.02)
-    while os.path.exists(os.environ["SENSORMEND_RESTORED"] + ".hold"):
-        time.sleep(0.02)
-    return push(self, readings)
-def told(self, mender, tally):
-    found = restore(self, mender, tally)
-    if found:
-        with open(os.environ["SENSORMEND_RESTORED"], "a") as file:
-            file.write(f"{mender.period}\\n")
-    return found
-Mender.push, Checkpoint.restore = slow, told
-"""
-"""What makes a worker slow, keep every period, and hold on where the test says so, to be killed in the middle."""
-
-
-@pytest.fixture(scope="module")
-def networks() -> dict[str, Readings]:
-    return some_networks(NAMES)
-
-
-@pytest.fixture(scope="module")
-def table(networks: dict[str, Readings], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_networks(tmp_path_factory.mktemp("table") / "readings.csv", networks)
-
-
-@pytest.fixture(scope="module")
-def alone(networks: dict[str, Readings], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder with the OUT of each network, cleaned on its own."""
-    folder = tmp_path_factory.mktemp("alone")
-    for name, readings in networks.items():
-        clean_archive(write_one(folder / f"{name}.csv", readings), folder / name)
-    return folder
-
-
-def listed(out: Path) -> dict[str, dict[str, str]]:
-    with (out / "networks.csv").open(newline="", encoding="utf-8") as file:
-        return {row["network"]: row for row in csv.DictReader(file)}
-
-
-def same_as_alone(out: Path, alone: Path, names: tuple[str, ...] = NAMES) -> None:
-    lines = listed(out)
-    for name in names:
-        assert lines[name]["outcome"] == "done"
-        folder = out / lines[name]["folder"]
-        same_rows(contents(folder), contents(alone / name))
-        assert {path.name for path in folder.iterdir()} == {path.name for path in (alone / name).iterdir()}
-        for file in ("faults.csv", "sensors.csv"):
-            assert (folder / file).read_text() == (alone / name / file).read_text()
-        parquet = [path.relative_to(folder).parts[0] for path in folder.rglob("*.parquet")]
-        assert set(parquet) == {"data"}
-
-
-def test_on_this_machine_each_network_is_as_if_it_were_alone(table: Path, alone: Path, tmp_path: Path) -> None:
+def test_on_this_machine_each_network_is_as_if_it_were_alone(
+    table: Path, alone: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     told: dict[str, list[Any]] = {}
 
     def stages(name: str, readings: int) -> Any:
@@ -111,6 +48,12 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(table: Path, alone:
     assert (one["network"], one["options"], one["source"]) == ("east", {"networks": "network"}, record["source"])
     with pytest.raises(ConfigError, match="--overwrite replaces it"):
         clean_networks(table, tmp_path / "out", "network")
+    east = str(tmp_path / "out" / "east")
+    assert main(["explain", east, "s01", "2020-01-05T12:00"]) == 0
+    assert main(["report", east]) == 0
+    assert "s01" in capfd.readouterr().out
+    assert main(["report", str(tmp_path / "out")]) == 1
+    assert "holds many networks: say one of the folders" in capfd.readouterr().err
 
 
 def test_a_cluster_gives_the_same(cluster: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:
@@ -197,177 +140,6 @@ def test_a_network_that_cannot_be_mended_fails_alone(
         assert {path.name for path in (tmp_path / "out").iterdir()} == {*NAMES[:2], "networks.csv", "run.json"}
 
 
-@pytest.fixture(scope="module")
-def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder in which slow workers note what they restore, and look whether they are to hold on."""
-    return tmp_path_factory.mktemp("notes")
-
-
-@pytest.fixture(scope="module")
-def slow_cluster(notes: Path) -> Iterator[Cluster]:
-    with running_cluster(0, SENSORMEND_RESTORED=str(notes / "restored")) as made:
-        yield made
-
-
-@pytest.fixture
-def slow(slow_cluster: Cluster, notes: Path) -> Cluster:
-    """Have a cluster of two slow workers that keep every period, whatever the test before has killed."""
-    (notes / "restored").unlink(missing_ok=True)
-    slow_cluster.repair(2, SLOW)
-    return slow_cluster
-
-
-def wait_until(there: Callable[[], object], run: subprocess.Popen[str] | None = None, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not there():
-        assert run is None or run.poll() is None, run.communicate()
-        assert time.monotonic() < end, "it does not come to that"
-        time.sleep(0.01)
-
-
-def kept(work: Path) -> int:
-    """Return how many networks are in the middle, with a state to go on from."""
-    states = [path.read_text() for path in work.glob("*.partial/state/checkpoint.json")]
-    return sum('"place"' in state for state in states)
-
-
-@contextmanager
-def held(folder: Path, there: Callable[[], object], run: subprocess.Popen[str]) -> Iterator[None]:
-    """Have all workers hold on, at a moment of which something is true."""
-    hold = folder / "restored.hold"
-    while True:
-        wait_until(there, run)
-        hold.touch()
-        time.sleep(0.3)  # who was beyond the point where it holds on has come to the next one
-        if there():
-            break
-        hold.unlink()
-    try:
-        yield
-    finally:
-        hold.unlink()
-
-
-def typed(*words: str, first: str = "") -> subprocess.Popen[str]:
-    program = f"import sys\n{first}\nfrom sensormend.cli import main\nsys.exit(main())"
-    command = [sys.executable, "-c", program, "clean", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def test_a_worker_killed_in_the_middle_changes_nothing(
-    slow: Cluster, notes: Path, table: Path, alone: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    run = typed(str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    with held(notes, lambda: kept(tmp_path / "out.partial") == 2, run):
-        slow.kill_worker(next(iter(slow.workers)))
-    told, said = run.communicate(timeout=60)
-    assert run.returncode == 0, said
-    assert "Traceback" not in said
-    assert "1 worker" in said
-    assert "4, 4 of them cleaned" in told
-    same_as_alone(out, alone)
-    attempts = sorted(line["attempts"] for line in listed(out).values())
-    assert attempts == ["1", "1", "1", "2"]
-    assert (notes / "restored").read_text().count("\n") == 1, "it went on, and did not begin again"
-
-
-def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
-    slow: Cluster, notes: Path, table: Path, alone: Path, tmp_path: Path
-) -> None:
-    out, work = tmp_path / "out", tmp_path / "out.partial"
-    words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    run = typed(*words)
-    with held(notes, lambda: list(work.glob("*/run.json")) and kept(work), run):
-        slow.kill_scheduler()
-        told, said = run.communicate(timeout=30)
-    assert run.returncode == 1
-    assert said.splitlines()[-1] == (
-        f"sensormend: the scheduler at {slow.address} is lost; what is done is kept, "
-        "the same call with --resume goes on"
-    )
-    assert "Traceback" not in said
-    assert told == ""
-    assert not out.exists()
-    finished = {path.parent: path.stat().st_mtime_ns for path in work.glob("*/run.json")}
-    assert finished
-    slow.repair(1, SLOW)
-    with pytest.raises(ConfigError, match="--resume goes on with it"):
-        clean_networks(table, out, "network", slow.address)
-    with pytest.raises(ConfigError, match="other readings or options"):
-        clean_networks(table, out, "sensor", slow.address, resume=True)
-    clean_networks(table, out, "network", slow.address, resume=True)
-    same_as_alone(out, alone)
-    for folder, written in finished.items():
-        assert (out / folder.name / "run.json").stat().st_mtime_ns == written, "what is done is not done again"
-    assert (notes / "restored").exists()
-    assert {path.name for path in tmp_path.iterdir()} == {"out"}
-
-
-def test_after_ctrl_c_the_workers_stop_too_and_let_go(
-    slow: Cluster, notes: Path, table: Path, alone: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    words = (str(table), str(out), "--networks", "network", "--cluster", slow.address)
-    run = typed(*words)
-    with held(notes, lambda: kept(tmp_path / "out.partial") == 2, run):
-        run.send_signal(signal.SIGINT)
-        _, said = run.communicate(timeout=30)
-        assert run.returncode == 1
-        last = "sensormend: stopped; what is done is kept, the same call with --resume goes on"
-        assert said.splitlines()[-1] == last
-        assert "Traceback" not in said
-        # The workers are still at it, and hold their locks, when the next run begins.
-        again = typed(*words, "--resume")
-        time.sleep(2)
-    _, said = again.communicate(timeout=60)
-    assert again.returncode == 0, said
-    same_as_alone(out, alone)
-    assert (notes / "restored").read_text().count("\n") == 2
-
-
-def test_a_run_killed_here_goes_on_here_or_elsewhere(
-    cluster: Cluster, table: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SENSORMEND_RESTORED", str(tmp_path / "restored"))
-    out, work = tmp_path / "out", tmp_path / "out.partial"
-    run = typed(str(table), str(out), "--networks", "network", first=SLOW)
-    with held(tmp_path, lambda: list(work.glob("*/run.json")) and kept(work), run):
-        run.kill()
-        run.communicate()
-    clean_networks(table, out, "network", cluster.address, resume=True)
-    same_as_alone(out, alone)
-    assert "2" in {line["attempts"] for line in listed(out).values()}
-
-
-DEADLY = """
-import os
-from sensormend.mending import Mender
-if Mender.push.__name__ != "deadly":  # a preload may be run twice
-    push = Mender.push
-def deadly(self, readings):
-    if "deadly" in readings.sensors:
-        os._exit(1)
-    return push(self, readings)
-Mender.push = deadly
-"""
-
-
-def test_a_network_that_kills_its_workers_is_left_alone(
-    networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sensormend.cluster.spreading.FRUITLESS", 2)
-    deadly = [["poison", "deadly", f"2020-01-{day:02d}T{hour:02d}:00:00", str(hour)]
-              for day in range(1, 30) for hour in range(24)]  # fmt: skip
-    table = write_networks(tmp_path / "readings.csv", {name: networks[name] for name in NAMES[:2]}, deadly)
-    # What dies once is not tried again by the scheduler itself, so that it is asked of us.
-    with running_cluster(3, DEADLY, DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES="0") as made:
-        report = clean_networks(table, tmp_path / "out", "network", made.address)
-    assert [(network.network, network.attempts) for network in report.failed] == [("poison", 2)]
-    assert report.failed[0].outcome == "its worker died 2 times in the same place; too little memory?"
-    same_as_alone(tmp_path / "out", alone, NAMES[:2])
-
-
 def test_two_runs_do_not_write_one_out_and_the_readings_are_kept(table: Path, tmp_path: Path) -> None:
     from sensormend.files import locked
 
@@ -450,6 +222,39 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
             clean_networks(table, tmp_path / "out", "network", client)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
+    order = Order(tmp_path, Part("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
+    with pytest.raises(StoppedError, match="cannot be seen from every worker"):
+        clean_part(order)
+    order.source.parent.mkdir(parents=True)
+    order.source.touch()
+    with pytest.raises(StoppedError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 is here"):
+        clean_part(replace(order, version="0.0.1"))
+
+
+def test_only_what_comes_no_further_is_fruitless(tmp_path: Path) -> None:
+    order = Order(tmp_path, Part("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
+    assert fruitless(order) == 0
+    begun = tmp_path / "staging" / "attempts" / "a"
+    begun.parent.mkdir(parents=True)
+    for lines, count in ((["nothing"], 1), (["nothing", "nothing"], 2), (["nothing", "period-3"], 1),
+                         (["nothing", "period-3", "period-3"], 2)):  # fmt: skip
+        begun.write_text("".join(f"{line}\n" for line in lines))
+        assert fruitless(order) == count
+
+
+def test_many_files_are_named_once(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(25):
+        write_networks(tmp_path / "in" / f"{number:02d}.csv", {"one": city_readings(3, 1)})
+    (tmp_path / "network.toml").write_text('networks = "network"\nstep = "1h"\nperiod = "1d"\n')
+    words = ["clean", str(tmp_path / "in"), str(tmp_path / "out"), "--config", str(tmp_path / "network.toml")]
+    assert main(words) == 0
+    sources = [json.loads((tmp_path / "out" / name / "run.json").read_text())["source"] for name in ("", "one")]
+    assert [len(source) for source in sources] == [25, 21]
+    assert sources[1][-1] == ["and 5 more: see run.json of all networks"]
 
 
 def test_names_of_folders_do_not_depend_on_the_order() -> None:
