@@ -29,9 +29,6 @@ __all__ = ["AutoOLRTR"]
 STATE_VERSION = 2
 """1 knows no large networks; it is still what a small one is written as."""
 
-WIDE = 2000
-"""Channels above which a network is large: each part of it is visited once, in single precision."""
-
 LOOKED_AT = 20_000
 """Sensors of a large network that tell the scale of a variable, and whether it is a direction."""
 
@@ -109,7 +106,7 @@ class AutoOLRTR:
     """
 
     _neighbourhood = (CORE, HALO)
-    _wide = WIDE
+    _wide: int | None = None
 
     def __init__(self, *, fiber_axis: int = 1, interval: float = 0.9, seed: int = 0) -> None:
         self.fiber_axis = check_fiber_axis(fiber_axis)
@@ -293,11 +290,11 @@ class AutoOLRTR:
         return _Door(parts, labels, sensors is not None, shape, periods, wide, like)
 
     def _is_wide(self, labels: Sequence[str | int], labelled: bool, variables: int) -> bool:
-        """Say whether the network is a large one, with these sensors in it; once it is, it stays so."""
+        """Say whether these sensors make the network more than one neighbourhood; once it is, it stays so."""
         if self._model is not None and self._model.parts is not None:
             return True
         count = len(set(labels) | set(self._labels)) if labelled and self._labels else len(labels)
-        return count * variables > self._wide
+        return count * variables > (sum(self._neighbourhood) if self._wide is None else self._wide)
 
     def _refuse_directions(self, parts: Array, shape: tuple[int, ...]) -> None:
         variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))

@@ -27,10 +27,10 @@ from sensormend.auto.wide.verdict import Verdict, judge_parts
 
 __all__ = ["run"]
 
-HEIGHT = 48
+HEIGHT = 96
 """Parts that are visited together: enough that calling numpy costs little, and few enough for the cache."""
 
-HEIGHT_ON_DEVICE = 8192
+HEIGHT_ON_DEVICE = 32_768
 
 FENCE = OVER_THE_FENCE | {"median", "high", "judged", "step", "run"}
 """What a part reads of channels that another one judges, and has to read as it was in the morning."""

@@ -40,9 +40,9 @@ def pick(array: Array, rows: Array) -> Array:
 
 
 def counted(mask: Array) -> Array:
-    """Return how many are true along the last axis, as whole numbers of single precision: a product is the fastest sum."""
+    """Return the sums along the last axis in single precision; in NumPy a product is the fastest sum."""
     weight = single(mask)
-    return weight @ constant("ones", np.ones(weight.shape[-1]), weight)
+    return weight.sum(dim=-1) if is_tensor(weight) else weight @ constant("ones", np.ones(weight.shape[-1]), weight)
 
 
 def where_true(mask: Array) -> Array:
