@@ -76,8 +76,8 @@ def learn(
     core.write("former", xp.where(shift != 0, -shift, core.old("former")))
     value = core.of(state.usual) + whole
     value -= _borrowed(sight, core)[..., None] * core.of(state.expected)
-    # A newcomer's mean is nothing yet, and its rate is 1.
-    core.write("mean", mean + rate[..., None] * (value - mean))
+    # Nothing at all may be expected of one that nobody was seen with yet.
+    core.write("mean", xp.where(taken[..., None], mean + rate[..., None] * (value - mean), mean))
     _learn_residuals(model, sight, verdict, state, core, sound, lessons)
     _learn_usual(sight, verdict, core, known & seen & (days >= 2), ~flagged)
     _learn_habits(model, sight, state, core, sound, seen, lessons)
