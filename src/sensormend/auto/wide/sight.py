@@ -118,8 +118,9 @@ def _scales(common: Common, variable: Array | None) -> tuple[Array, Array, Array
 class Sight:
     """Some parts in a period; arrays are (part, member) or (part, member, slot), those that a part judges first.
 
-    `variable` is None where there is one. `dark` says that there is a slot in which a part has no reading. `gone` and `gone_steps` are huge where there is no reading, and 0 elsewhere:
-    added to what is put in order, they make it come last.
+    `variable` is None where there is one. `fewest` are the known members that read in the slot of a part, (part,), in
+    which the fewest do. `gone` and `gone_steps` are huge where there is no reading, and 0 elsewhere: added to what is
+    put in order, they make it come last.
     """
 
     xp: Any
@@ -148,7 +149,7 @@ class Sight:
     active: Array
     doubt: Array
     ripple: Array
-    dark: bool
+    fewest: Array
 
     @property
     def parts(self) -> int:
@@ -274,7 +275,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
         active=(judged > 2) & real,
         doubt=doubt,
         ripple=ripple,
-        dark=not bool(xp.all(xp.any(observed, axis=1))),
+        fewest=xp.min(xp.sum(observed & known[..., None], axis=1, dtype=xp.float32), axis=-1),
     )
 
 

@@ -72,7 +72,9 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
         again = where_true(xp.any(back & company.absent, axis=1))
         if again.shape[0]:
             company.readmit(~seen | verdict.flagged, again)
-        anew = xp.any(back, axis=1) | (counted(changed) > AT_ONCE) | sight.dark
+        # Where nobody else may be left in a slot, it has to be led across.
+        bare = counted(verdict.flagged) >= sight.fewest
+        anew = xp.any(back, axis=1) | (counted(changed) > AT_ONCE) | bare
         _look_again(sight, company, verdict, where_true(anew), changed & ~anew[:, None])
         _again(sight, company, verdict, stale, still, bar)
     verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
