@@ -150,3 +150,19 @@ def test_a_state_file_keeps_how_to_compute(settings: dict[str, str], tmp_path: P
 def test_another_way_to_compute_is_refused(settings: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         OLRTR(3, 60.0, **settings)  # type: ignore[arg-type]
+
+
+def test_results_that_somebody_still_has_are_not_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sensormend.methods._workspace.WORTH_KEEPING", 0)
+    fresh, used = OLRTR(3, 60.0, seed=0), OLRTR(3, 60.0, seed=0)
+    expected = [fresh.update(day) for day in DAYS]
+    rows, kept = used.update(DAYS[0]).low_rank[5:9], used.update(DAYS[1])
+    used.update(DAYS[2])
+    np.testing.assert_array_equal(rows, expected[0].low_rank[5:9])
+    np.testing.assert_array_equal(kept.cleaned, expected[1].cleaned)
+    del kept
+    addresses = {used.update(DAYS[2]).low_rank.ctypes.data for _ in range(3)}
+    assert len(addresses) <= 2
+    again = OLRTR(3, 60.0, seed=0)
+    for day, should in zip(DAYS, expected, strict=True):
+        np.testing.assert_array_equal(again.update(day).outliers, should.outliers)

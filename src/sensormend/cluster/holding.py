@@ -158,11 +158,12 @@ class Parts:
         """Wait for the parts' answers; those of parts that are lost are not in it."""
         import distributed
 
+        wait: Any = distributed.wait  # which has no types
         waiting = {number: future for number, future in futures.items() if future is not None}
         found: dict[int, Any] = {}
         while waiting:
             with suppress(*ERRORS), self._client.as_current():
-                distributed.wait(list(waiting.values()), timeout=POLL)
+                wait(list(waiting.values()), timeout=POLL)
             if is_lost(self._client):
                 raise SensormendError(
                     "the scheduler of the cluster is gone; start it again and load the last checkpoint"

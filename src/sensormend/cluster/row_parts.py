@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from sensormend.errors import SensormendError, ShapeError
 from sensormend.methods._olrtr_modes import Solver
-from sensormend.methods._olrtr_rows import Workspace
 from sensormend.methods._olrtr_small import rows_of
 from sensormend.methods._olrtr_sums import Beginning, Ending, Lesson, Sums
 from sensormend.methods._olrtr_verdict import in_precision, slots_last, told
+from sensormend.methods._workspace import Workspace
 from sensormend.methods.base import published_recovery
 from sensormend.recovery import FloatArray, Recovery
 from sensormend.state import read_state, write_state

@@ -15,7 +15,7 @@ __all__ = ["Anderson", "Changes", "History", "Mixed", "as_mixed", "depth_for"]
 DEPTH = 5
 """Steps that are remembered. On NOAA at rank 20 ten of them save one iteration in twelve, at twice the memory."""
 
-DEPTH_OF_LARGE = 2
+DEPTH_OF_LARGE = 3
 """The same for a minibatch of more than `LARGE` cells: few iterations are needed there, and memory is dear."""
 
 LARGE = 1_000_000

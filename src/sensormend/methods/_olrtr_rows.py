@@ -17,35 +17,16 @@ from scipy.linalg import get_blas_funcs
 from sensormend.methods._olrtr_history import History
 from sensormend.methods._olrtr_modes import LocalMode, Solver
 from sensormend.methods._olrtr_sums import Beginning, Ending, Lesson, Sums
+from sensormend.methods._workspace import Workspace
 from sensormend.recovery import FloatArray
 
-__all__ = ["Rows", "Workspace"]
+__all__ = ["Rows"]
 
 BLOCK_BYTES = 192 * 1024
 """Of one array in a block: with four or five of them a block stays in a second-level cache of 1 MB."""
 
 QUIET_FROM = 4096
 """Fewer rows than this are not worth the search for quiet ones."""
-
-
-class Workspace:
-    """Large arrays that a model uses again in every minibatch: fresh memory costs as much as an iteration."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, NDArray[Any]] = {}
-
-    def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Return an array of any content; what was taken by this name before is gone."""
-        size, kept = math.prod(shape), self._kept.get(name)
-        if kept is None or kept.size < size or kept.dtype != dtype:
-            self._kept.pop(name, None)
-            kept = self._kept[name] = np.empty(size, dtype)
-        return kept[:size].reshape(shape)
-
-    def rows(self, name: str, array: Any, rows: NDArray[np.intp]) -> Any:
-        """Return some rows of an array in memory of this name."""
-        into = self.take(name, (len(rows), *array.shape[1:]), array.dtype)
-        return np.take(array, rows, axis=0, out=into, mode="clip")  # "raise" would go by way of a copy
 
 
 class Rows:
@@ -62,7 +43,7 @@ class Rows:
     spectral
         Sum the Gram matrices of the change in R.
     space
-        Memory to use again; nothing in it is handed out.
+        Memory to use again.
     """
 
     def __init__(
@@ -185,8 +166,8 @@ class Rows:
         self._wake_all()
         shared, R = (lesson.R / modes).astype(self._dtype), lesson.R.astype(self._dtype)
         A_tilde, inverse = (matrix.astype(self._dtype) for matrix in (lesson.A_tilde, lesson.inverse))
-        X, cleaned = np.empty(self._shape, self._dtype), np.empty(self._shape, self._dtype)
-        L, D = np.empty_like(self._dictionary), np.empty_like(self._dictionary)
+        X, E, cleaned = (self._space.lend(name, self._shape, self._dtype) for name in ("X", "E", "cleaned"))
+        L, D = (self._space.lend(name, self._dictionary.shape, self._dtype) for name in ("L", "D"))
         others: list[list[Any]] = [[0.0, 0.0] for _ in self._modes]
         sound = True
         for block, gaps in self._blocks_and_gaps():
@@ -204,7 +185,8 @@ class Rows:
             estimate = np.subtract(filled, C, out=X[block])
             filled.reshape(-1)[gaps] = estimate.reshape(-1)[gaps]
             sound = sound and _is_finite(estimate) and _is_finite(L[block]) and _is_finite(D[block])
-        E, largest = np.zeros(self._shape, self._dtype), np.zeros(self._shape[:-1], self._dtype)
+        E.fill(0)
+        largest = np.zeros(self._shape[:-1], self._dtype)
         # Z is B less E where there is a reading, and was set to 0 where there is none.
         outliers = np.nan_to_num(self._fibers(self._B)[self._active]) - self._fibers(self._Z)[self._active]
         self._fibers(E)[self._active] = outliers

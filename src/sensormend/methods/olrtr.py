@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from sensormend.arrays import Array, is_tensor, namespace, on_host
 from sensormend.errors import ConfigError
 from sensormend.methods._olrtr import RAN_OFF, Rules, Statistics, solve_rows
-from sensormend.methods._olrtr_rows import Workspace
 from sensormend.methods._olrtr_small import rows_of
 from sensormend.methods._olrtr_sums import Ending
 from sensormend.methods._olrtr_tensors import TensorRows
 from sensormend.methods._olrtr_verdict import in_precision, like, placed, slots_last, told
+from sensormend.methods._workspace import Workspace
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
 from sensormend.methods.settings import check_choice, check_count, check_positive
 from sensormend.recovery import FloatArray, Recovery
@@ -76,7 +76,7 @@ class OLRTR(PublishedOnline):
     Notes
     -----
     The number of iterations, published and accelerated: NOAA at rank 3 (tol 1e-3) 5-6 and 3-4; at rank 20 38-72 and
-    9-14; the paper's 50 x 50 x 50 8-11 and 7; a million simulated sensors at rank 10 15 and 6-7. The iterates are those
+    9-14; the paper's 50 x 50 x 50 8-11 and 7; a million simulated sensors at rank 10 15-16 and 6. The iterates are those
     of a proximal gradient method with step 1 on a strictly convex problem: the fixed point is unique, and both find it.
 
     Single precision moves the low-rank part by about 1e-5 of the largest reading: 6e-6 after five days of 400
