@@ -97,6 +97,8 @@ def _inverse(matrices: Array) -> Array:
     if is_tensor(matrices):
         xp = namespace(matrices)
         factor, failed = xp.linalg.cholesky_ex(matrices)
+        # On a processor torch refuses all when one is singular.
+        factor[failed > 0] = xp.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
         found = xp.cholesky_inverse(factor)
         found[failed > 0] = xp.nan
         return found
