@@ -161,6 +161,8 @@ class AutoOLRTR:
             else (founding.found, engine.run, founding.refound)
         )
         for readings in door.readings:
+            # Before this period's results are there: it takes much memory.
+            refound(model)
             full = self._spread(readings, rows)
             if self.periods == 0 and not self._waited and _began_late(full):
                 self._waited = True
@@ -173,7 +175,6 @@ class AutoOLRTR:
             results.append(run(model, full, learning=True))
             model.scales.collect(some, model.pools.period)
             engine.bend(model)
-            refound(model)
         recovery = self._leave(results, rows, door)
         self._forget()
         return recovery

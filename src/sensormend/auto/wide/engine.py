@@ -27,7 +27,7 @@ from sensormend.auto.wide.verdict import Verdict, judge_parts
 
 __all__ = ["run"]
 
-HEIGHT = 96
+HEIGHT = 128
 """Parts that are visited together: enough that calling numpy costs little, and few enough for the cache."""
 
 HEIGHT_ON_DEVICE = 32_768

@@ -9,7 +9,7 @@ from sensormend.auto import judge, timeline
 from sensormend.auto.learning import DOUBTFUL, FARTHEST, HINT, LEVEL_MEMORY, Lessons
 from sensormend.auto.memory import Channels, Model
 from sensormend.auto.network import HASTE, KIN_DAYS, MEMORY
-from sensormend.auto.wide.company import Company
+from sensormend.auto.wide.company import FLATTEST, Company
 from sensormend.auto.wide.parts import PATTERNS, Parts
 from sensormend.auto.wide.settling import Settled
 from sensormend.auto.wide.sight import Sight, forward
@@ -82,8 +82,8 @@ def learn(
     _learn_usual(sight, verdict, core, known & seen & (days >= 2), ~flagged)
     _learn_habits(model, sight, state, core, sound, seen, lessons)
     _remember(model, state, core, sound | fresh)
-    spread = xp.sqrt(xp.clip(core.of(diagonal(moments)), 1e-24, None))[..., None]
-    core.write("sketch", 0.97 * core.old("sketch") + (whole / spread) @ axes)
+    spread = xp.sqrt(xp.clip(core.of(diagonal(moments)), FLATTEST, None))
+    core.write("sketch", 0.97 * core.old("sketch") + (whole * (taken / spread)[..., None]) @ axes)
     core.write("days", days + taken)
 
 

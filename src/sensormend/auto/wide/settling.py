@@ -24,7 +24,7 @@ from sensormend.auto.wide.verdict import _past as past_threshold
 
 __all__ = ["Cells", "Settled", "settle"]
 
-SPIKE_ROUNDS = 3
+SPIKE_ROUNDS = 2
 """How often spikes are looked for; one goes at a time per slot of a part."""
 
 HIDDEN = 80

@@ -292,7 +292,8 @@ def _lengths(raw: Array, observed: Array, count: Array) -> tuple[Array, Standsti
             if same.shape[-1] == 0:
                 break
     # A stretch may go on behind a gap.
-    fiber = where_true(((length >= judge.SHORTEST) | ((length > 1) & (count < slots))).reshape(-1))
+    behind = (count < slots) & ((length >= judge.SHORTEST - 1) | (2 * count <= slots))
+    fiber = where_true(((length >= judge.SHORTEST) | behind).reshape(-1))
     exact, first, last = longest_run(raw.reshape(-1, slots)[fiber], observed.reshape(-1, slots)[fiber])
     length.reshape(-1)[fiber] = single(exact)
     long = exact >= judge.SHORTEST

@@ -22,6 +22,9 @@ from sensormend.auto.wide.tools import constant, counted, masked_median, ordered
 __all__ = ["Verdict", "judge_parts", "others", "scores", "smoothed"]
 
 
+MOST = 1.4
+"""How unusual a day can be at most, as the logarithm of how much larger residuals are."""
+
 AT_ONCE = 3
 """Members of a part that are set aside one by one; for more of them it is looked at anew."""
 
@@ -76,7 +79,11 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
         bare = counted(verdict.flagged) >= sight.fewest
         anew = xp.any(back, axis=1) | (counted(changed) > AT_ONCE) | bare
         _look_again(sight, company, verdict, where_true(anew), changed & ~anew[:, None])
-        _again(sight, company, verdict, stale, still, bar)
+        # Who alone is wrong, and far beyond all others, has nothing to do with how these look.
+        alone = ~anew & (counted(changed) == 1) & ~xp.any((verdict.score > 0.5 * bar) & ~verdict.flagged, axis=1)
+        stale = stale[~alone[stale]]
+        if stale.shape[0]:
+            _again(sight, company, verdict, stale, still, bar)
     verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
     verdict.excess = scores(sight, verdict.found, verdict.event)
     verdict.score = xp.maximum(xp.max(verdict.excess, axis=-1), verdict.stuck) * judged
@@ -239,7 +246,9 @@ def _excuse(sight: Sight, company: Company, verdict: Verdict, bar: Array, which:
     score, flagged = verdict.score, verdict.flagged
     if which is not None:
         score, flagged, bar = (pick(array, which) for array in (score, flagged, bar))
-    asked = where_true(((score > bar) | (flagged & xp.isfinite(bar))).reshape(-1))
+    # No day is so unusual that it excuses more than that.
+    open_ = score < 1.01 * np.exp(MOST) * bar
+    asked = where_true((open_ & ((score > bar) | flagged) & xp.isfinite(bar)).reshape(-1))
     if asked.shape[0] == 0:
         return
     part, row = asked // width, asked % width
@@ -281,7 +290,7 @@ def _events_of_all(sight: Sight, company: Company, found: Array, absent: Array) 
     xp = sight.xp
     over = found - sight.middle
     good = (sight.active & ~absent)[..., None] & xp.isfinite(over)
-    over = xp.where(good, xp.clip(over, -1.0, 1.4), 0.0)
+    over = xp.where(good, xp.clip(over, -1.0, MOST), 0.0)
     # Who is whose relative as a matrix, since products are the fastest sums.
     kin = xp.zeros_like(company.precision)
     part, row, _ = xp.nonzero(company.near >= 0)
@@ -294,7 +303,7 @@ def _events_of_all(sight: Sight, company: Company, found: Array, absent: Array) 
 def _agreed(over: Array, valid: Array) -> Array:
     xp = namespace(over)
     good = valid[..., None] & xp.isfinite(over)
-    over = xp.where(good, xp.clip(over, -1.0, 1.4), 0.0)
+    over = xp.where(good, xp.clip(over, -1.0, MOST), 0.0)
     heard = xp.sum(good, axis=-2, dtype=xp.int64)
     mean = xp.sum(over, axis=-2) / xp.clip(single(heard), 1.0, None)
     return xp.where(heard >= 2, xp.clip(mean, 0.0, None), 0.0)
