@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import naive
 from sensormend import OLRTR, ConfigError, ValueRangeError
-from sensormend.methods import _olrtr_history, _olrtr_rows
+from sensormend.methods import _olrtr_history, _olrtr_rows, _olrtr_small
 from sensormend.simulate import paper_tensor, stream
 
 Floats = NDArray[np.float64]
@@ -47,6 +47,7 @@ def both(minibatches: list[Floats], rank: int, alpha: float, tol: float, **setti
 def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param.startswith("many"):
         monkeypatch.setattr(_olrtr_rows, "BLOCK_BYTES", 3000)
+        monkeypatch.setattr(_olrtr_small, "SMALL_BYTES", 0)
         monkeypatch.setattr(_olrtr_rows, "QUIET_FROM", 2)
     return str(request.param)
 

@@ -46,6 +46,8 @@ class Rows:
         Memory to use again.
     """
 
+    _one_block = False
+
     def __init__(
         self, readings: Any, L: Any, D: Any, *, threshold: float, spectral: bool = False, space: Workspace | None = None
     ) -> None:
@@ -55,7 +57,7 @@ class Rows:
         self._dtype, self._shape = readings.dtype, readings.shape
         self._slots, self._width = readings.shape[-1], math.prod(readings.shape[1:])
         per_block = max(1, BLOCK_BYTES // (self._width * readings.itemsize))
-        blocks = -(-len(readings) // per_block)
+        blocks = 1 if self._one_block else -(-len(readings) // per_block)
         self._per_block = -(-len(readings) // blocks)
         self._gemm = get_blas_funcs("gemm", (np.empty((1, 1), self._dtype),))
         self._scratch = [np.empty((self._per_block, *readings.shape[1:]), self._dtype) for _ in range(2)]
@@ -188,7 +190,9 @@ class Rows:
         E.fill(0)
         largest = np.zeros(self._shape[:-1], self._dtype)
         # Z is B less E where there is a reading, and was set to 0 where there is none.
-        outliers = np.nan_to_num(self._fibers(self._B)[self._active]) - self._fibers(self._Z)[self._active]
+        outliers = self._fibers(self._B)[self._active]
+        outliers[np.isnan(outliers)] = 0
+        outliers -= self._fibers(self._Z)[self._active]
         self._fibers(E)[self._active] = outliers
         largest.reshape(-1)[self._active] = np.abs(outliers).max(axis=1, initial=0)
         return Ending(X, E, cleaned, largest, L, D, [(A, part) for A, part in others], sound and _is_finite(outliers))

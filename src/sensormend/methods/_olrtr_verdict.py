@@ -67,7 +67,9 @@ def told(readings: Array, ending: Ending, *, fiber_axis: int, threshold: float, 
     else:
         cleaned = ending.cleaned
         cleaned[faulty] = ending.X[faulty]
-    X, E, cleaned = (xp.moveaxis(part, -1, fiber_axis) for part in (ending.X, ending.E, cleaned))
+    X, E = ending.X, ending.E
+    if fiber_axis != X.ndim - 1:
+        X, E, cleaned = (xp.moveaxis(part, -1, fiber_axis) for part in (X, E, cleaned))
     return Recovery(
         low_rank=X,
         outliers=E,

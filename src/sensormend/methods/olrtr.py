@@ -76,8 +76,8 @@ class OLRTR(PublishedOnline):
     Notes
     -----
     The number of iterations, published and accelerated: NOAA at rank 3 (tol 1e-3) 5-6 and 3-4; at rank 20 38-72 and
-    9-14; the paper's 50 x 50 x 50 8-11 and 7; a million simulated sensors at rank 10 15-16 and 6. The iterates are those
-    of a proximal gradient method with step 1 on a strictly convex problem: the fixed point is unique, and both find it.
+    9-14; the paper's 50 x 50 x 50 8-11 and 7; a million simulated sensors at rank 10 15-16 and 6. The iterates are
+    those of a proximal gradient method with step 1 on a strictly convex problem: its fixed point is the only one.
 
     Single precision moves the low-rank part by about 1e-5 of the largest reading: 6e-6 after five days of 400
     sensors, 4e-6 within a year of NOAA at rank 3, 1.4e-5 within 60 days at rank 20; no verdict changed.
