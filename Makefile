@@ -9,13 +9,18 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
+# What the tests of tensors take: the CPU build is enough. Where pip would fetch one for CUDA, TORCH= leaves it out, and
+# these tests are skipped with a line that says so.
+TORCH ?= torch==2.13.0
+TENSORS := $(VENV)/.tensors
+
 .PHONY: demo test lint bench clean
 
 demo: $(STAMP)
 	$(BIN)/sensormend demo $(ARGS)
 
 # Two processes, a file of tests to each in turn: what a file's tests share is made once.
-test: lint
+test: lint $(TENSORS)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ARGS)
 
 lint: $(STAMP)
@@ -37,4 +42,8 @@ $(STAMP): pyproject.toml
 	  echo "Python's venv module is missing here; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	  rm -rf $(VENV); exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(TENSORS): $(STAMP)
+	$(if $(TORCH),$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)')
 	@touch $@

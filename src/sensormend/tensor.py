@@ -104,7 +104,8 @@ def as_readings(
     sensormend.errors.ValueRangeError: readings must be real numbers, NaN where missing; got object
     """
     if is_tensor(readings):
-        return _tensor_readings(readings, fiber_axis, min_axes, max_axes)
+        tensor: FloatArray = _tensor_readings(readings, fiber_axis, min_axes, max_axes)
+        return tensor
     mask = np.ma.getmaskarray(readings) if isinstance(readings, np.ma.MaskedArray) else None
     try:
         array = np.asarray(readings)

@@ -13,13 +13,13 @@ from sensormend.arrays import Array, is_tensor, namespace
 from sensormend.auto import judge
 from sensormend.auto.memory import Model
 from sensormend.auto.network import KIN_SPREAD_DAYS, KINSHIP, RANKS, SHRINKAGES
-from sensormend.auto.wide.tools import diagonal, inverse, masked_median, pick, single, where_true
+from sensormend.auto.wide.tools import counted, diagonal, inverse, masked_median, pick, single, where_true
 
 __all__ = ["Company", "View", "left_open", "look", "meet", "relook", "set_aside"]
 
 STEPS, MORE_STEPS, MANY = 2, 6, 0.05
-"""Conjugate gradient steps for gaps; so many gaps or fewer in a slot are solved exactly. More where more than this share
-of the cells is missing."""
+"""Conjugate gradient steps for gaps: so many in a slot, or fewer, are solved exactly. More steps for parts in which
+more than this share of the cells is missing."""
 
 FLATTEST = 1e-12
 """Variance on a variable's scale under which nothing is told apart: its inverse squared must fit single precision."""
@@ -197,8 +197,10 @@ def look(company: Company, which: Array | None, deviation: Array, trusted: Array
     completed = deviation * trusted
     gap = single(~(trusted | absent[..., None]))
     pull = W @ completed
-    steps = MORE_STEPS if float(xp.mean(gap)) > MANY else STEPS
-    sharpness = _filled(W, own[..., None], gap, completed, pull, steps)
+    sharpness = _filled(W, own[..., None], gap, completed, pull, STEPS)
+    thin = where_true(counted(counted(gap)) > MANY * gap.shape[1] * gap.shape[2])
+    if thin.shape[0]:
+        _fill_more(thin, W, own, gap, completed, pull)
     expected = completed - pull / sharpness
     _follow(expected, completed, covariance, pull, absent)
     _bridge(expected, trusted)
@@ -233,6 +235,13 @@ def _filled(W: Array, own: Array, gap: Array, completed: Array, pull: Array, ste
     less *= gap - 1
     less += own
     return xp.maximum(less, 0.05 * own)
+
+
+def _fill_more(which: Array, W: Array, own: Array, gap: Array, completed: Array, pull: Array) -> None:
+    """Take more steps for parts with many gaps."""
+    values, tension = completed[which], pull[which]
+    _filled(W[which], own[which][..., None], gap[which], values, tension, MORE_STEPS)
+    completed[which], pull[which] = values, tension
 
 
 def _without(precision: Array, absent: Array) -> Array:

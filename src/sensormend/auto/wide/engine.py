@@ -20,7 +20,6 @@ from sensormend.auto.memory import Hood, Model
 from sensormend.auto.settling import Period
 from sensormend.auto.stack import Stack
 from sensormend.auto.wide.learning import learn
-from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.settling import settle
 from sensormend.auto.wide.sight import Common, Sight, see
 from sensormend.auto.wide.verdict import Verdict, judge_parts
@@ -38,7 +37,8 @@ FENCE = OVER_THE_FENCE | {"median", "high", "judged", "step", "run"}
 
 def run(model: Model, readings: Array, *, learning: bool) -> Period:
     """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
-    parts: Parts = model.parts
+    parts = model.parts
+    assert parts is not None
     pools, count = model.pools, parts.members.shape[0]
     found = [
         timeline.correlation(pools.products[which], pools.pairs[which], pools.daily[which], model.slots)
@@ -94,7 +94,8 @@ def _blank(readings: Array) -> Period:
 
 def _try_rungs(model: Model, sight: Sight, verdict: Verdict, which: Array, first: int) -> tuple[int, int]:
     """Try the rungs beside the present ones on these of the parts in sight, as for a small network."""
-    parts: Parts = model.parts
+    parts = model.parts
+    assert parts is not None
     hoods = []
     for index in which:
         members, moments, dictionary = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,9 +17,8 @@ from sensormend.auto.wide.company import Company, View, left_open, look, relook
 from sensormend.auto.wide.newcomers import first_look
 from sensormend.auto.wide.sight import HUGE, Sight, backward, features
 from sensormend.auto.wide.timeline import Carried, between, carry, carry_past
-from sensormend.auto.wide.tools import counted, pick, single, where_true
-from sensormend.auto.wide.verdict import Verdict, others, smoothed
-from sensormend.auto.wide.verdict import _past as past_threshold
+from sensormend.auto.wide.tools import counted, pick, where_true
+from sensormend.auto.wide.verdict import Verdict, others, past, smoothed
 
 __all__ = ["Cells", "Settled", "settle"]
 
@@ -123,8 +121,15 @@ def _place_newcomers(model: Model, sight: Sight, state: Settled, which: Array) -
     xp, channels = sight.xp, model.channels
     held, level = sight.of("held", channels), sight.of("held_level", channels)
     given = (state.deviation, sight.observed, sight.real, sight.known, state.expected, state.usual, state.size)
+    deviation, observed, real, known, expected, usual, size = (pick(array, which) for array in given)
     found = first_look(
-        *(pick(array, which) for array in given),
+        deviation,
+        observed,
+        real,
+        known,
+        expected,
+        usual,
+        size,
         None if sight.variable is None else pick(sight.variable, which),
         model.variables,
         pick(sight.doubt, which) == 1,
@@ -172,7 +177,7 @@ def _accept_levels(model: Model, sight: Sight, company: Company, verdict: Verdic
         residual = (state.residual[at] - distance[here][:, None]) * sight.observed[at]
         given = (array[at] for array in (sight.gone, sight.gone_steps, sight.count, sight.pairs, sight.floor))
         found = features(residual, *given)
-        excess = past_threshold(found, verdict.event[at], sight.count[at], sight.middle[at], sight.limit[at])
+        excess = past(found, verdict.event[at], sight.count[at], sight.middle[at], sight.limit[at])
         excess = xp.max(excess, axis=-1)
         sound = (excess < 1) & (verdict.stuck[at] < 1)
         good = here[sound]
@@ -339,9 +344,7 @@ def _write_verdict(model: Model, sight: Sight, verdict: Verdict, state: Settled,
     return faulty
 
 
-def _name_reasons(
-    sight: Sight, verdict: Verdict, state: Settled, result: Period, wrong: Array, odd: Array
-) -> None:
+def _name_reasons(sight: Sight, verdict: Verdict, state: Settled, result: Period, wrong: Array, odd: Array) -> None:
     """Name what is wrong with the few that are; their words are on the host."""
     part, row = sight.xp.nonzero(wrong)
     if part.shape[0] == 0:

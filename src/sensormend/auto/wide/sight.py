@@ -93,7 +93,9 @@ def forward(readings: Array, common: Common, variable: Array | None) -> Array:
     if common.bent:
         curved = xp.asinh(readings / xp.where(bend > 0, bend, 1.0))
         readings = xp.where(bend > 0, curved, readings)
-    scaled = single((readings - centre) / scale)
+    # What overflows here is infinitely far, and brought back.
+    with np.errstate(over="ignore"):
+        scaled = single((readings - centre) / scale)
     return xp.clip(scaled, -FARTHEST, FARTHEST)
 
 
@@ -111,7 +113,7 @@ def backward(scaled: Array, common: Common, variable: Array | None) -> Array:
 def _scales(common: Common, variable: Array | None) -> tuple[Array, Array, Array]:
     if variable is None:
         return common.centre[0], common.scale[0], common.bend[0]
-    return tuple(array[variable][..., None] for array in (common.centre, common.scale, common.bend))  # type: ignore[return-value]
+    return common.centre[variable][..., None], common.scale[variable][..., None], common.bend[variable][..., None]
 
 
 @dataclass(eq=False)
@@ -171,9 +173,7 @@ class Sight:
 HUGE = 1e30
 
 
-def features(
-    residual: Array, gone: Array, gone_steps: Array, count: Array, pairs: Array, floor: Array
-) -> Array:
+def features(residual: Array, gone: Array, gone_steps: Array, count: Array, pairs: Array, floor: Array) -> Array:
     """Return log size, level and roughness, (..., feature), as `judge.features` does; NaN with too few readings."""
     xp, slots = namespace(residual), residual.shape[-1]
     steps = residual[..., 1:] - residual[..., :-1]
@@ -281,7 +281,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
 
 def _lengths(raw: Array, observed: Array, count: Array) -> tuple[Array, Standstill]:
     """Return the longest stretch of equal readings of each fiber, gaps passed over, and those that are long."""
-    xp, slots = namespace(raw), raw.shape[-1]
+    slots = raw.shape[-1]
     length = single(count > 0)
     if slots > 1:
         same = raw[..., 1:] == raw[..., :-1]

@@ -59,8 +59,8 @@ def carry_past(slot: Array, last: Array, age: Array, tables: Array, variable: Ar
     xp = namespace(last)
     past = xp.isfinite(age)
     ages = -xp.where(past, age, 0.0)
-    parts = ([array[:, 0], array[:, 1]] for array in (ages, past, last))
-    return _combined(single(slot), *parts, _own(tables, variable))
+    times, there, values = ([array[:, 0], array[:, 1]] for array in (ages, past, last))
+    return _combined(single(slot), times, there, values, _own(tables, variable))
 
 
 def _own(tables: Array, variable: Array | None) -> Array:

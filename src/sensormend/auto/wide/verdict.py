@@ -19,7 +19,7 @@ from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import HUGE, Sight, features
 from sensormend.auto.wide.tools import constant, counted, masked_median, ordered, pick, single, where_true
 
-__all__ = ["Verdict", "judge_parts", "others", "scores", "smoothed"]
+__all__ = ["Verdict", "judge_parts", "others", "past", "scores", "smoothed"]
 
 
 MOST = 1.4
@@ -123,10 +123,11 @@ def scores(sight: Sight, found: Array, event: Array | float, which: Array | None
     count, middle, limit = sight.count, sight.middle, sight.limit
     if which is not None:
         count, middle, limit = (pick(array, which) for array in (count, middle, limit))
-    return _past(found, event, count, middle, limit)
+    return past(found, event, count, middle, limit)
 
 
-def _past(found: Array, event: Array | float, count: Array, middle: Array, limit: Array) -> Array:
+def past(found: Array, event: Array | float, count: Array, middle: Array, limit: Array) -> Array:
+    """Return how far log features are past their thresholds; 1 is at it."""
     xp = namespace(found)
     few = 0.5 * xp.log1p(3 / xp.clip(count, 1.0, None))
     over = found - middle - event - few[..., None] - limit
@@ -255,7 +256,7 @@ def _excuse(sight: Sight, company: Company, verdict: Verdict, bar: Array, which:
     home = part if which is None else which[part]
     event = _events(sight, company, verdict.view, home, row)
     count, middle, limit = (array[home, row] for array in (sight.count, sight.middle, sight.limit))
-    excess = _past(verdict.found[home, row], event, count, middle, limit)
+    excess = past(verdict.found[home, row], event, count, middle, limit)
     verdict.score[home, row] = xp.maximum(xp.max(excess, axis=-1), verdict.stuck[home, row])
 
 
