@@ -68,9 +68,8 @@ class ClusterOLRTR:
 
     Notes
     -----
-    An iteration is one round trip from here to all workers and back. It takes about 10 ms beside the work itself, and
-    a period has three round trips more; `solver="accelerated"` has half the iterations or fewer. Smaller networks than
-    about 500,000 sensors are faster on one machine.
+    An iteration is one round trip from here to all workers and back: 5 to 10 ms beside the work itself, measured with
+    two workers on one machine. A period has three round trips more. `solver="accelerated"` needs fewer.
 
     The arrays of a result are as the minibatch was: NumPy for NumPy, and Dask arrays that lie with the workers for a
     Dask array. Those of a worker that dies after `update` has returned are lost, though not what was learned.
