@@ -68,8 +68,8 @@ class OLRTR(PublishedOnline):
     solver
         "published" does the paper's iterations. "accelerated" goes to the same fixed point in fewer: it starts from
         E = 0 with gaps at the mean of their fiber, and mixes the last few steps (Anderson's acceleration, which
-        forgets the past where that misleads). Each of its iterations costs a little more than a published one, and it stops
-        by the same rule.
+        forgets the past where that misleads). Each of its iterations costs a little more than a published one, and
+        it stops by the same rule.
     precision
         "single" computes in float32, in half the memory, and returns float32.
 
