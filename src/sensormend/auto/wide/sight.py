@@ -95,6 +95,8 @@ def forward(readings: Array, common: Common, variable: Array | None) -> Array:
         readings = xp.where(bend > 0, curved, readings)
     # What overflows here is infinitely far, and brought back.
     with np.errstate(over="ignore"):
+        # What overflows here is infinitely far, and brought back.
+    with np.errstate(over="ignore"):
         scaled = single((readings - centre) / scale)
     return xp.clip(scaled, -FARTHEST, FARTHEST)
 
