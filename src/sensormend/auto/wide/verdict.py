@@ -99,7 +99,7 @@ def others(model: Model, sight: Sight, present: Array) -> Array:
     same = single((sensor[:, :, None] == sensor[:, None, :]) & present[:, None, :])
     mates = xp.sum(same, axis=2)
     distinct = xp.sum(present / xp.clip(mates, 1.0, None), axis=1, keepdims=True)
-    return xp.asarray(xp.round(distinct - (mates > 0)), dtype=xp.int64)
+    return xp.asarray(xp.round(distinct - single(mates > 0)), dtype=xp.int64)
 
 
 def smoothed(expected: Array, share: Array) -> Array:
@@ -135,7 +135,17 @@ def past(found: Array, event: Array | float, count: Array, middle: Array, limit:
 
 
 def _screen(sight: Sight, seen: Array) -> Array:
-    """Set aside what is far from everyone before anyone is predicted from it; it may come back later."""
+    """Set aside what is far from everyone before anyone is predicted from it; it may come back later.
+
+    Each variable has its own weather, and those who measure one may be few in a part.
+    """
+    if sight.variable is None:
+        return _far(sight, seen)
+    kinds = range(int(sight.common.centre.shape[0]))
+    return sum((_far(sight, seen & (sight.variable == kind)) for kind in kinds), start=sight.xp.zeros_like(seen))
+
+
+def _far(sight: Sight, seen: Array) -> Array:
     xp = sight.xp
     spread = xp.sqrt(xp.clip(sight.variance, 1e-24, None))
     there = sight.observed & seen[..., None]
