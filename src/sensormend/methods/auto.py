@@ -44,7 +44,7 @@ renewed more than three times."""
 class _Door:
     """A minibatch as it came in, made ready for the model: (period, channel, slot) and whose rows these are.
 
-    `like` is the torch tensor that came, if one did.
+    `channels` is how many the model has with them, and `like` the torch tensor that came, if one did.
     """
 
     readings: Array
@@ -52,6 +52,7 @@ class _Door:
     labelled: bool
     shape: tuple[int, ...]
     periods: int | None
+    channels: int
     wide: bool
     like: Array | None
 
@@ -278,7 +279,9 @@ class AutoOLRTR:
                 raise ShapeError(
                     f"{len(self._labels)} sensors before, {shape[0]} now; give sensors= labels when they change"
                 )
-        wide = self._is_wide(labels, sensors is not None, int(np.prod(shape[1:axis], dtype=int)))
+        together = len(set(labels) | set(self._labels)) if sensors is not None else len(labels)
+        channels = together * int(np.prod(shape[1:axis], dtype=int))
+        wide = self._is_wide(channels)
         like = readings if is_tensor(readings) else None
         if not wide:
             readings = on_host(readings).astype(np.float64, copy=False)
@@ -288,14 +291,13 @@ class AutoOLRTR:
         parts = xp.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
         if self.periods <= WATCHED:
             self._refuse_directions(parts, shape)
-        return _Door(parts, labels, sensors is not None, shape, periods, wide, like)
+        return _Door(parts, labels, sensors is not None, shape, periods, channels, wide, like)
 
-    def _is_wide(self, labels: Sequence[str | int], labelled: bool, variables: int) -> bool:
-        """Say whether these sensors make the network more than one neighbourhood; once it is, it stays so."""
+    def _is_wide(self, channels: int) -> bool:
+        """Say whether so many channels make the network more than one neighbourhood; once it is, it stays so."""
         if self._model is not None and self._model.parts is not None:
             return True
-        count = len(set(labels) | set(self._labels)) if labelled and self._labels else len(labels)
-        return count * variables > (sum(self._neighbourhood) if self._wide is None else self._wide)
+        return channels > (sum(self._neighbourhood) if self._wide is None else self._wide)
 
     def _refuse_directions(self, parts: Array, shape: tuple[int, ...]) -> None:
         variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
@@ -315,7 +317,7 @@ class AutoOLRTR:
         model = self._model
         assert model is not None
         if door.wide:
-            wide_founding.move(model, door.readings)
+            wide_founding.move(model, door.readings, door.channels)
         if not door.labelled:
             if not self._labels:
                 self._labels = door.labels

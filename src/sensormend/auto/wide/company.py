@@ -13,7 +13,7 @@ from sensormend.arrays import Array, is_tensor, namespace
 from sensormend.auto import judge
 from sensormend.auto.memory import Model
 from sensormend.auto.network import KIN_SPREAD_DAYS, KINSHIP, RANKS, SHRINKAGES
-from sensormend.auto.wide.tools import counted, diagonal, inverse, masked_median, pick, single, where_true
+from sensormend.auto.wide.tools import alike, counted, diagonal, inverse, masked_median, pick, where_true
 
 __all__ = ["Company", "View", "left_open", "look", "meet", "relook", "set_aside"]
 
@@ -152,11 +152,11 @@ def _with_newcomers(mixed: Array, spread: Array, known: Array, real: Array) -> N
     which = where_true(xp.any(known != real, axis=1))
     old, new = known[which], (real & ~known)[which]
     here, own = mixed[which], spread[which]
-    count = xp.clip(xp.sum(old, axis=1, dtype=xp.float32), 1.0, None)[:, None]
-    weight = single(old)
+    count = xp.clip(counted(old), 1.0, None)[:, None]
+    weight = alike(old, here)
     average = KINSHIP * (weight[:, None, :] @ here)[:, 0] / count * weight
     level = xp.clip(KINSHIP * xp.sum(average, axis=1, keepdims=True) / count, 0.0, 1.0)
-    fresh = single(new)
+    fresh = alike(new, here)
     here *= weight[:, :, None] * weight[:, None, :]
     here += fresh[:, :, None] * average[:, None, :] + average[:, :, None] * fresh[:, None, :]
     here += level[:, :, None] * fresh[:, :, None] * fresh[:, None, :]
@@ -195,7 +195,7 @@ def look(company: Company, which: Array | None, deviation: Array, trusted: Array
     W = _without(precision, absent & ~left_out)
     own = diagonal(W) + absent
     completed = deviation * trusted
-    gap = single(~(trusted | absent[..., None]))
+    gap = alike(~(trusted | absent[..., None]), completed)
     pull = W @ completed
     sharpness = _filled(W, own[..., None], gap, completed, pull, STEPS)
     thin = where_true(counted(counted(gap)) > MANY * gap.shape[1] * gap.shape[2])
@@ -252,7 +252,7 @@ def _without(precision: Array, absent: Array) -> Array:
     if place.shape[0] == 0:
         return W
     for rows, there in _together(place // width, place, absent.shape[0]):
-        weight = single(there)
+        weight = alike(there, W)
         part = rows[:, 0] // width
         across = W.reshape(-1, width)[rows] * weight[..., None]
         if rows.shape[1] == 1:
@@ -302,7 +302,7 @@ def left_open(company: Company, view: View) -> Array:
             across, precision = (xp.asarray(array, dtype=xp.float64) for array in given)
             known = xp.einsum("pkm,pkm->pk", across @ precision, across)
             own = diagonal(company.covariance).reshape(-1)[rows]
-            found.reshape(-1)[rows[there]] = single(xp.clip(own - known, 0.0, None))[there]
+            found.reshape(-1)[rows[there]] = alike(xp.clip(own - known, 0.0, None), found)[there]
     return found
 
 
@@ -316,7 +316,7 @@ def relook(company: Company, view: View, deviation: Array, trusted: Array, part:
     seen = trusted[home, :, column]
     completed = (deviation[home, :, column] * seen)[..., None]
     pull = W @ completed
-    gap = single(~(seen | absent))[..., None]
+    gap = alike(~(seen | absent), completed)[..., None]
     sharpness = _filled(W, own, gap, completed, pull, MORE_STEPS)
     across = (company.covariance[home] @ pull) * absent[..., None]
     completed += across
@@ -381,7 +381,7 @@ def _bridge(expected: Array, trusted: Array) -> None:
     before = xp.where(before < 0, after, before)
     after = xp.where(after >= slots, before, after)
     place = xp.arange(slots, device=expected.device)
-    weight = single(place - before) / single(xp.clip(after - before, 1, None))
+    weight = alike(place - before, expected) / alike(xp.clip(after - before, 1, None), expected)
     weight = xp.where(after > before, weight, 0.0)[:, None, :]
     course = expected[which]
     index = xp.zeros_like(course, dtype=xp.int64)

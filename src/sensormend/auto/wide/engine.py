@@ -22,6 +22,7 @@ from sensormend.auto.stack import Stack
 from sensormend.auto.wide.learning import learn
 from sensormend.auto.wide.settling import settle
 from sensormend.auto.wide.sight import Common, Sight, see
+from sensormend.auto.wide.tools import alike
 from sensormend.auto.wide.verdict import Verdict, judge_parts
 
 __all__ = ["run"]
@@ -44,14 +45,15 @@ def run(model: Model, readings: Array, *, learning: bool) -> Period:
         timeline.correlation(pools.products[which], pools.pairs[which], pools.daily[which], model.slots)
         for which in range(model.variables)
     ]
-    tables = as_like(np.stack(found).astype(np.float32), readings)
+    like = model.channels.mean
+    tables = alike(as_like(np.stack(found), readings), like)
     common = Common.of(model)
     result = _blank(readings)
     height = HEIGHT_ON_DEVICE if is_tensor(readings) else HEIGHT
     rounds = 0
     if learning:
         lessons, after = Lessons.new(model), model.channels.apart(FENCE)
-        axes = as_like(sketch_axes(model).astype(np.float32), readings)
+        axes = alike(as_like(sketch_axes(model), readings), like)
         step, sample = (0, 0), pools.period * SAMPLE % (-(-count // SAMPLE) * SAMPLE)
     for first in range(0, count, height):
         which = slice(first, min(first + height, count))

@@ -79,7 +79,7 @@ def inherited(new: Parts, order: Array, old: Parts, profiles: Array, known: Arra
     ranks = xp.where(column < old.size[:, None], rank[old.members], -1)
     estate = _Estate(old, home, place, ranks, xp.sqrt(xp.clip(xp.linalg.diagonal(old.moments), LEAST, None)))
     start = np.repeat(edges[marks[:-1]], np.diff(marks))
-    found = xp.zeros((pieces, width, width), dtype=xp.float32, device=order.device)
+    found = xp.zeros((pieces, width, width), dtype=old.moments.dtype, device=order.device)
     high = max(1, block_numbers(profiles) // (16 * width * old.members.shape[1]))
     for begin in range(0, pieces, high):
         block = slice(begin, begin + high)
@@ -156,7 +156,7 @@ class _Estate:
         spread = self._spread[host]
         mine = xp.take_along_axis(spread, place[:, :, None], axis=2)
         correlation = self._old.moments[host, place] / (spread * mine)
-        met = xp.full((pieces, width, width + 1), xp.nan, dtype=xp.float32, device=home.device)
+        met = xp.full((pieces, width, width + 1), xp.nan, dtype=correlation.dtype, device=home.device)
         met[row, xp.arange(width, device=home.device)[:, None], seat] = correlation
         return met[:, :, :width]
 

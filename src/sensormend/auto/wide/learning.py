@@ -13,7 +13,7 @@ from sensormend.auto.wide.company import FLATTEST, Company
 from sensormend.auto.wide.parts import PATTERNS, Parts
 from sensormend.auto.wide.settling import Settled
 from sensormend.auto.wide.sight import Sight, forward
-from sensormend.auto.wide.tools import constant, counted, diagonal, ordered, pick, single, where_true
+from sensormend.auto.wide.tools import alike, constant, counted, diagonal, ordered, pick, single, where_true
 from sensormend.auto.wide.verdict import Verdict
 
 __all__ = ["learn"]
@@ -38,7 +38,8 @@ class _Core:
 
     def write(self, name: str, values: Array) -> None:
         """Remember this of them from now on."""
-        getattr(self.after, name)[self.rows] = values[self.mine]
+        array = getattr(self.after, name)
+        array[self.rows] = alike(values[self.mine], array)
 
     def of(self, array: Array) -> Array:
         """Return their part of (part, member, ...)."""
@@ -209,7 +210,7 @@ def _learn_residuals(
     learned = xp.where(sound, before + rate * (capped - before), before)
     after = xp.where(core.of(state.born), core.of(state.size) ** 2, learned)
     core.write("residual", after)
-    there = single(trusted)
+    there = alike(trusted, residual)
     cells = counted(there)
     sharp = counted(there / core.of(state.view.sharpness)) / xp.clip(cells, 1.0, None)
     past = core.old("sharpness")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sensormend.arrays import Array, namespace
 from sensormend.auto.newborns import ENOUGH, FAR, FOLLOWS
-from sensormend.auto.wide.tools import masked_median, single
+from sensormend.auto.wide.tools import alike, masked_median, single
 
 __all__ = ["Newcomers", "first_look"]
 
@@ -52,8 +52,8 @@ def first_look(
         if not bool(xp.any(new)):
             continue
         seen = new & (count > 0)
-        some, many = xp.any(old, axis=1), xp.sum(old, axis=1, dtype=xp.float32)
-        weight = single(old) / xp.clip(many, 1.0, None)[:, None]
+        some, many = xp.any(old, axis=1), xp.sum(old, axis=1, dtype=usual.dtype)
+        weight = alike(old, usual) / xp.clip(many, 1.0, None)[:, None]
         shape = usual - xp.mean(usual, axis=-1, keepdims=True)
         course = (weight[:, None, :] @ shape)[:, 0]
         shared = xp.where(some[:, None], 0.0, _common(deviation, observed & seen[..., None]))

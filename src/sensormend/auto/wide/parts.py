@@ -215,12 +215,12 @@ def _rearranged(parts: Parts, which: Array, taken: Array) -> tuple[Array, Array,
     """Return members, moments and dictionary of some parts with these members, (part, place); -1 is none."""
     xp = namespace(taken)
     pieces, width = taken.shape
-    there = xp.astype(taken >= 0, xp.float32)
+    there = xp.astype(taken >= 0, parts.moments.dtype)
     place = xp.clip(taken, 0, None)
     # Padding repeats the first that is left.
     members = parts.members[which[:, None], xp.where(taken >= 0, taken, place[:, :1])]
     dictionary = parts.dictionary[which[:, None], place] * there[:, :, None]
-    moments = xp.zeros((pieces, width, width), dtype=xp.float32, device=taken.device)
+    moments = xp.zeros((pieces, width, width), dtype=parts.moments.dtype, device=taken.device)
     high = max(1, block_numbers(moments) // max(1, 4 * width * width))
     for begin in range(0, pieces, high):
         block = slice(begin, begin + high)

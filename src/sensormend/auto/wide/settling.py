@@ -17,7 +17,7 @@ from sensormend.auto.wide.company import Company, View, left_open, look, relook
 from sensormend.auto.wide.newcomers import first_look
 from sensormend.auto.wide.sight import HUGE, Sight, backward, features
 from sensormend.auto.wide.timeline import Carried, between, carry, carry_past
-from sensormend.auto.wide.tools import counted, pick, where_true
+from sensormend.auto.wide.tools import alike, counted, pick, where_true
 from sensormend.auto.wide.verdict import Verdict, others, past, smoothed
 
 __all__ = ["Cells", "Settled", "settle"]
@@ -336,7 +336,8 @@ def _write_verdict(model: Model, sight: Sight, verdict: Verdict, state: Settled,
     for name, values in (
         ("faulty", faulty), ("suspect", suspect), ("evaluated", evaluated), ("score", state.score * evaluated)
     ):  # fmt: skip
-        getattr(result, name)[rows] = values[:, :core][mine]
+        array = getattr(result, name)
+        array[rows] = alike(values[:, :core][mine], array)
     state.spikes = state.spikes & ~faulty[..., None]
     _name_reasons(sight, verdict, state, result, (faulty | suspect) & sight.mine, odd)
     named = on_host(sight.members[alone & sight.mine])
@@ -408,7 +409,7 @@ def _write_values(model: Model, sight: Sight, state: Settled, result: Period, ta
 def _widths(model: Model, like: Array) -> Array:
     from sensormend.arrays import as_like
 
-    return as_like(model.pools.width.astype(np.float32), like)
+    return alike(as_like(model.pools.width, like), like)
 
 
 def _bound(sight: Sight, state: Settled, estimate: Array) -> None:

@@ -12,7 +12,7 @@ from sensormend.auto import judge
 from sensormend.auto.judging import EASE
 from sensormend.auto.memory import FEATURES, Channels, Model
 from sensormend.auto.scales import FARTHEST
-from sensormend.auto.wide.tools import constant, counted, diagonal, ordered, pick, single, where_true
+from sensormend.auto.wide.tools import alike, constant, counted, diagonal, ordered, pick, single, where_true
 
 __all__ = ["Common", "Sight", "backward", "forward", "longest_run", "see"]
 
@@ -48,15 +48,17 @@ class Common:
         ripple = np.clip(part / np.where(whole > 0, whole, 1.0), 0.0, 1.0)
         scales = model.scales
         put = {
-            "usual": usual.astype(np.float32),
-            "width": widths.astype(np.float32),
-            "ripple": ripple.astype(np.float32),
+            "usual": usual,
+            "width": widths,
+            "ripple": ripple,
             "centre": scales.centre,
             "scale": np.where(scales.width > 0, scales.width, 1.0),
             "bend": scales.bend,
         }
         stay = float(model.pools.stay[0] / model.pools.stay.sum())
         arrays = {name: as_like(values, like) for name, values in put.items()}
+        for name in ("usual", "width", "ripple"):
+            arrays[name] = alike(arrays[name], like)
         return cls(**arrays, bent=bool((scales.bend > 0).any()), ease=EASE * stay)
 
 
@@ -87,7 +89,7 @@ def _medians(model: Model, values: Array, counts: Array) -> Any:
 
 
 def forward(readings: Array, common: Common, variable: Array | None) -> Array:
-    """Put readings (..., slot) on their variables' scales, in single precision; what is missing stays so."""
+    """Put readings (..., slot) on their variables' scales, in the model's precision; what is missing stays so."""
     xp = namespace(readings)
     centre, scale, bend = _scales(common, variable)
     if common.bent:
@@ -95,9 +97,7 @@ def forward(readings: Array, common: Common, variable: Array | None) -> Array:
         readings = xp.where(bend > 0, curved, readings)
     # What overflows here is infinitely far, and brought back.
     with np.errstate(over="ignore"):
-        # What overflows here is infinitely far, and brought back.
-    with np.errstate(over="ignore"):
-        scaled = single((readings - centre) / scale)
+        scaled = alike((readings - centre) / scale, common.usual)
     return xp.clip(scaled, -FARTHEST, FARTHEST)
 
 

@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 from sensormend.arrays import Array, as_like, is_tensor, namespace
 
 __all__ = [
+    "alike",
     "constant",
     "counted",
     "diagonal",
@@ -34,14 +35,19 @@ def single(array: Array) -> Array:
     return array.float() if is_tensor(array) else array.astype(np.float32, copy=False)
 
 
+def alike(array: Array, like: Array) -> Array:
+    """Return it in the precision of `like`."""
+    return array.to(like.dtype) if is_tensor(array) else array.astype(like.dtype, copy=False)
+
+
 def pick(array: Array, rows: Array) -> Array:
     """Return the rows of the first axis."""
     return array[rows] if is_tensor(array) else array.take(rows, axis=0)
 
 
 def counted(mask: Array) -> Array:
-    """Return the sums along the last axis in single precision; in NumPy a product is the fastest sum."""
-    weight = single(mask)
+    """Return the sums along the last axis, of what is true in single precision; in NumPy a product is the fastest."""
+    weight = single(mask) if str(mask.dtype).endswith("bool") else mask
     return weight.sum(dim=-1) if is_tensor(weight) else weight @ constant("ones", np.ones(weight.shape[-1]), weight)
 
 
@@ -89,7 +95,7 @@ def inverse(matrices: Array) -> Array:
         diagonal(ridged)[:] += ridge
         found[bad] = _inverse(ridged)
         ridge *= 4
-    return single(found)
+    return alike(found, matrices)
 
 
 def _inverse(matrices: Array) -> Array:
@@ -138,8 +144,8 @@ _constants: dict[tuple[object, ...], Array] = {}
 
 
 def constant(name: str, values: Any, like: Array) -> Array:
-    """Return a small table of numbers in single precision where `like` lives; it is put there once."""
-    key = (name, values.shape, str(like.device) if is_tensor(like) else "host")
+    """Return a small table of numbers where `like` lives, in its precision; it is put there once."""
+    key = (name, values.shape, str(like.dtype), str(like.device) if is_tensor(like) else "host")
     if key not in _constants:
-        _constants[key] = as_like(np.asarray(values, dtype=np.float32), like)
+        _constants[key] = alike(as_like(np.asarray(values, dtype=np.float64), like), like)
     return _constants[key]

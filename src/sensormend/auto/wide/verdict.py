@@ -17,7 +17,7 @@ from sensormend.auto.memory import Model
 from sensormend.auto.wide.company import Company, View, look, meet, set_aside
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import HUGE, Sight, features
-from sensormend.auto.wide.tools import constant, counted, masked_median, ordered, pick, single, where_true
+from sensormend.auto.wide.tools import alike, constant, counted, masked_median, ordered, pick, single, where_true
 
 __all__ = ["Verdict", "judge_parts", "others", "past", "scores", "smoothed"]
 
@@ -306,7 +306,7 @@ def _events_of_all(sight: Sight, company: Company, found: Array, absent: Array) 
     kin = xp.zeros_like(company.precision)
     part, row, _ = xp.nonzero(company.near >= 0)
     kin[part, row, company.near[company.near >= 0]] = 1.0
-    heard = kin @ single(good)
+    heard = kin @ alike(good, kin)
     mean = (kin @ over) / xp.clip(heard, 1.0, None)
     return xp.where(heard >= 2, xp.clip(mean, 0.0, None), 0.0)
 
