@@ -186,8 +186,16 @@ class AutoOLRTR:
         if self._model is None or self.periods == 0 or set(door.labels) - set(self._labels):
             return self.copy().update(minibatch, sensors)
         rows = self._place(door)
+        model = self._model
+        if door.wide and wide_founding.due(model):
+            # The next update would begin with that.
+            twin = self.copy()
+            twin._place(door)
+            model = twin._model
+            assert model is not None
+            wide_founding.refound(model)
         run = wide_engine.run if door.wide else engine.run
-        results = [run(self._model, self._spread(part, rows), learning=False) for part in door.readings]
+        results = [run(model, self._spread(part, rows), learning=False) for part in door.readings]
         return self._leave(results, rows, door)
 
     def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:

@@ -12,7 +12,7 @@ from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import Common, forward
 from sensormend.auto.wide.tools import alike, single
 
-__all__ = ["PRECISE", "drop", "found", "move", "refound"]
+__all__ = ["PRECISE", "drop", "due", "found", "move", "refound"]
 
 PRECISE = 20_000
 """Channels up to which all is computed in double precision: single precision makes a period a third faster and takes
@@ -65,11 +65,18 @@ def found(model: Model, readings: Array) -> None:
     _in_precision(model)
 
 
+def due(model: Model) -> bool:
+    """Say whether the next period begins with cutting the network anew."""
+    return model.pools.period in REFOUND and model.parts is not None
+
+
 def refound(model: Model) -> None:
-    """Cut the network anew when its sensors are better known."""
-    if model.pools.period in REFOUND and model.parts is not None:
-        channels = model.channels
-        model.parts = cutting.recut(model.parts, channels.sketch, channels.days > 0, model.core, model.halo)
+    """Cut the network anew when its sensors are better known; whoever joins just now is placed by `found`."""
+    if due(model):
+        assert model.parts is not None
+        placed, channels = int(namespace(model.parts.core).sum(model.parts.core)), model.channels
+        sketch, known = channels.sketch[:placed], channels.days[:placed] > 0
+        model.parts = cutting.recut(model.parts, sketch, known, model.core, model.halo)
         _in_precision(model)
 
 
