@@ -191,8 +191,8 @@ class AutoOLRTR:
             # The next update would begin with that.
             twin = self.copy()
             twin._place(door)
+            assert twin._model is not None
             model = twin._model
-            assert model is not None
             wide_founding.refound(model)
         run = wide_engine.run if door.wide else engine.run
         results = [run(model, self._spread(part, rows), learning=False) for part in door.readings]
