@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.arrays import Array, namespace, on_host
+from sensormend.arrays import Array, as_like, namespace, on_host
 from sensormend.auto import judge
 from sensormend.auto.judging import COMPANY, WARM
 from sensormend.auto.memory import Model
@@ -17,7 +17,7 @@ from sensormend.auto.wide.company import Company, View, left_open, look, relook
 from sensormend.auto.wide.newcomers import first_look
 from sensormend.auto.wide.sight import HUGE, Sight, backward, features
 from sensormend.auto.wide.timeline import Carried, between, carry, carry_past
-from sensormend.auto.wide.tools import alike, counted, pick, where_true
+from sensormend.auto.wide.tools import alike, counted, largest, pick, where_true
 from sensormend.auto.wide.verdict import Verdict, others, past, smoothed
 
 __all__ = ["Cells", "Settled", "settle"]
@@ -178,7 +178,7 @@ def _accept_levels(model: Model, sight: Sight, company: Company, verdict: Verdic
         given = (array[at] for array in (sight.gone, sight.gone_steps, sight.count, sight.pairs, sight.floor))
         found = features(residual, *given)
         excess = past(found, verdict.event[at], sight.count[at], sight.middle[at], sight.limit[at])
-        excess = xp.max(excess, axis=-1)
+        excess = largest(excess)
         sound = (excess < 1) & (verdict.stuck[at] < 1)
         good = here[sound]
         at, there = (part[good], row[good]), sight.observed[part[good], row[good]]
@@ -407,8 +407,6 @@ def _write_values(model: Model, sight: Sight, state: Settled, result: Period, ta
 
 
 def _widths(model: Model, like: Array) -> Array:
-    from sensormend.arrays import as_like
-
     return alike(as_like(model.pools.width, like), like)
 
 
@@ -422,26 +420,27 @@ def _bound(sight: Sight, state: Settled, estimate: Array) -> None:
         return
     usual, trusted, seen = pick(state.usual, which), pick(state.trusted, which), pick(seen, which)
     values = pick(state.deviation, which) + usual
-    own, margin, limited = usual[:, :core], pick(state.size, which)[:, :core], pick(whole, which)
     variable = None if sight.variable is None else pick(sight.variable, which)
-    here = pick(estimate, which)
+    part, row = xp.nonzero(pick(whole, which))
+    home = which[part]
+    own, margin, found = usual[part, row], state.size[home, row], estimate[home, row]
     for kind in range(1 if variable is None else int(sight.common.centre.shape[0])):
         near = seen if variable is None else seen & (variable == kind)
-        mine = limited if variable is None else limited & (variable[:, :core] == kind)
-        mine = mine & (xp.sum(near, axis=1, keepdims=True, dtype=xp.int64) >= 2 * COMPANY)
-        there, asked = trusted & near[..., None], near[..., None]
-        lowest, highest = _range(values, there)
-        low_way, high_way = _range(usual, asked & xp.ones_like(there))
-        low = lowest - margin - xp.clip(low_way - xp.min(own, axis=-1), 0.0, None)
-        high = highest + margin + xp.clip(xp.max(own, axis=-1) - high_way, 0.0, None)
-        bounded = xp.minimum(xp.maximum(here, low[..., None]), high[..., None])
-        here = xp.where(mine[..., None], bounded, here)
-    estimate[which] = here
+        mine = (counted(near) >= 2 * COMPANY)[part]
+        if variable is not None:
+            mine = mine & (variable[part, row] == kind)
+        lowest, highest = _range(values, trusted & near[..., None])
+        low_way, high_way = _range(usual, near[..., None])
+        low = lowest[part] - margin - xp.clip(low_way[part] - xp.min(own, axis=-1), 0.0, None)
+        high = highest[part] + margin + xp.clip(xp.max(own, axis=-1) - high_way[part], 0.0, None)
+        bounded = xp.minimum(xp.maximum(found, low[:, None]), high[:, None])
+        found = xp.where(mine[:, None], bounded, found)
+    estimate[home, row] = found
 
 
 def _range(values: Array, there: Array) -> tuple[Array, Array]:
-    """Return the least and the largest of a part's values, (part, 1)."""
+    """Return the least and the largest of a part's values, (part,)."""
     xp, parts = namespace(values), values.shape[0]
     low = xp.min(xp.where(there, values, HUGE).reshape(parts, -1), axis=1)
     high = xp.max(xp.where(there, values, -HUGE).reshape(parts, -1), axis=1)
-    return low[:, None], high[:, None]
+    return low, high

@@ -216,7 +216,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
     days = pick(channels.days, members)
     known = (days > 0) & real
     mean = pick(channels.mean, members)
-    level = xp.mean(mean, axis=-1, keepdims=True)
+    level = counted(mean)[..., None] / mean.shape[-1]
     trust = days / (days + 5)
     usual = mean - level
     usual *= trust[..., None]
@@ -277,7 +277,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
         active=(judged > 2) & real,
         doubt=doubt,
         ripple=ripple,
-        fewest=xp.min(xp.sum(observed & known[..., None], axis=1, dtype=xp.float32), axis=-1),
+        fewest=xp.min((single(known)[:, None, :] @ single(observed))[:, 0], axis=-1),
     )
 
 

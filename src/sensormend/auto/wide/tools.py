@@ -16,6 +16,7 @@ __all__ = [
     "counted",
     "diagonal",
     "inverse",
+    "largest",
     "masked_median",
     "ordered",
     "pick",
@@ -25,6 +26,9 @@ __all__ = [
 
 HALVED = 32
 """Members above which matrices are inverted by halves: 36 us instead of 57 for 64 members."""
+
+SHARP = 100.0
+"""One over the share of a member's variance that the others leave open, from which single precision does not do."""
 
 RIDGE = 1e-4
 """What is added to the diagonal of a correlation matrix that rounding has made indefinite."""
@@ -49,6 +53,15 @@ def counted(mask: Array) -> Array:
     """Return the sums along the last axis, of what is true in single precision; in NumPy a product is the fastest."""
     weight = single(mask) if str(mask.dtype).endswith("bool") else mask
     return weight.sum(dim=-1) if is_tensor(weight) else weight @ constant("ones", np.ones(weight.shape[-1]), weight)
+
+
+def largest(values: Array) -> Array:
+    """Return the largest along a last axis that is short: one pass each is faster than going along it."""
+    xp = namespace(values)
+    found = values[..., 0]
+    for place in range(1, values.shape[-1]):
+        found = xp.maximum(found, values[..., place])
+    return found
 
 
 def where_true(mask: Array) -> Array:
@@ -84,18 +97,22 @@ def masked_median(values: Array, mask: Array) -> Array:
 def inverse(matrices: Array) -> Array:
     """Invert correlation matrices, (matrix, row, column), that should be positive definite.
 
-    In double precision: members that nearly equal each other leave nothing of single precision, and results would
-    depend on whose library inverts. A matrix that is not positive definite gets a ridge.
+    Where members nearly equal each other nothing is left of single precision, and double precision is taken. A matrix
+    that is not positive definite gets a ridge.
     """
     xp = namespace(matrices)
-    found = _inverse(xp.asarray(matrices, dtype=xp.float64, copy=True))
+    found = _inverse(xp.asarray(matrices, copy=True))
+    if str(matrices.dtype).endswith("float32"):
+        # Not below: NaN marks those that failed.
+        spoilt = where_true(~(xp.max(diagonal(found), axis=1) < SHARP))
+        found[spoilt] = alike(_inverse(xp.asarray(matrices[spoilt], dtype=xp.float64, copy=True)), found)
     ridge = RIDGE
     while (bad := where_true(~xp.isfinite(xp.max(diagonal(found), axis=1)))).shape[0]:
         ridged = xp.asarray(matrices[bad], dtype=xp.float64)
         diagonal(ridged)[:] += ridge
-        found[bad] = _inverse(ridged)
+        found[bad] = alike(_inverse(ridged), found)
         ridge *= 4
-    return alike(found, matrices)
+    return found
 
 
 def _inverse(matrices: Array) -> Array:
@@ -110,9 +127,11 @@ def _inverse(matrices: Array) -> Array:
         return found
     if matrices.shape[1] > HALVED:
         return _by_halves(matrices)
+    single_ = matrices.dtype == np.float32
+    factorise, invert = (lapack.spotrf, lapack.spotri) if single_ else (lapack.dpotrf, lapack.dpotri)
     for matrix in matrices:
-        factor, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
-        if failed or lapack.dpotri(factor, lower=1, overwrite_c=1)[1]:
+        factor, failed = factorise(matrix.T, lower=1, clean=0, overwrite_a=1)
+        if failed or invert(factor, lower=1, overwrite_c=1)[1]:
             matrix[...] = np.nan
     matrices *= _upper(matrices.shape[1])
     return matrices + matrices.transpose(0, 2, 1)

@@ -17,7 +17,17 @@ from sensormend.auto.memory import Model
 from sensormend.auto.wide.company import Company, View, look, meet, set_aside
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import HUGE, Sight, features
-from sensormend.auto.wide.tools import alike, constant, counted, masked_median, ordered, pick, single, where_true
+from sensormend.auto.wide.tools import (
+    alike,
+    constant,
+    counted,
+    largest,
+    masked_median,
+    ordered,
+    pick,
+    single,
+    where_true,
+)
 
 __all__ = ["Verdict", "judge_parts", "others", "past", "scores", "smoothed"]
 
@@ -86,7 +96,7 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
             _again(sight, company, verdict, stale, still, bar)
     verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
     verdict.excess = scores(sight, verdict.found, verdict.event)
-    verdict.score = xp.maximum(xp.max(verdict.excess, axis=-1), verdict.stuck) * judged
+    verdict.score = xp.maximum(largest(verdict.excess), verdict.stuck) * judged
     return company, verdict
 
 
@@ -215,7 +225,7 @@ def _first(
     found = sight.features(residual)
     stuck = still.scores(view, sight.ripple)
     excess = scores(sight, found, 0.0)
-    score = xp.maximum(xp.max(excess, axis=-1), stuck)
+    score = xp.maximum(largest(excess), stuck)
     verdict = Verdict(flagged, judged, related, score, found, xp.zeros_like(found), excess, stuck, view, 0)
     _excuse(sight, company, verdict, bar, None)
     return verdict
@@ -247,7 +257,7 @@ def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still
         # Of fibers in other parts nothing has changed, and few are asked at all.
         verdict.stuck = still.scores(verdict.view, sight.ripple)
     excess = scores(sight, found, 0.0, which)
-    verdict.score[which] = xp.maximum(xp.max(excess, axis=-1), pick(verdict.stuck, which))
+    verdict.score[which] = xp.maximum(largest(excess), pick(verdict.stuck, which))
     _excuse(sight, company, verdict, bar, which)
 
 
@@ -267,7 +277,7 @@ def _excuse(sight: Sight, company: Company, verdict: Verdict, bar: Array, which:
     event = _events(sight, company, verdict.view, home, row)
     count, middle, limit = (array[home, row] for array in (sight.count, sight.middle, sight.limit))
     excess = past(verdict.found[home, row], event, count, middle, limit)
-    verdict.score[home, row] = xp.maximum(xp.max(excess, axis=-1), verdict.stuck[home, row])
+    verdict.score[home, row] = xp.maximum(largest(excess), verdict.stuck[home, row])
 
 
 def _events(sight: Sight, company: Company, view: View, part: Array, row: Array) -> Array:
