@@ -128,7 +128,7 @@ def as_readings(
 
 def _tensor_readings(readings: Any, fiber_axis: int, min_axes: int, max_axes: int | None) -> Any:
     """Check a torch tensor as `as_readings` checks an array; single and double precision stay as they are."""
-    xp = namespace(readings)
+    xp, readings = namespace(readings), readings.detach()
     if readings.dtype.is_complex or readings.dtype == xp.bool:
         raise ValueRangeError(f"readings must be real numbers, NaN where missing; got {readings.dtype}")
     _check_axes(tuple(readings.shape), fiber_axis, min_axes, max_axes)
@@ -138,7 +138,7 @@ def _tensor_readings(readings: Any, fiber_axis: int, min_axes: int, max_axes: in
         readings = readings.float()
     there = readings.nan_to_num(nan=0.0, posinf=xp.inf, neginf=-xp.inf)
     _check_range(float(there.max()), float(there.min()))
-    return readings.detach()
+    return readings
 
 
 def _check_axes(shape: tuple[int, ...], fiber_axis: int, min_axes: int, max_axes: int | None) -> None:
