@@ -23,7 +23,6 @@ __all__ = [
     "fold",
     "given",
     "longest_run",
-    "nearest_outsiders",
     "olrtr_lambda2",
     "olrtr_minibatch",
     "place_readings",
@@ -327,12 +326,6 @@ def _without_largest(squares: list[float], eighths: int) -> list[float]:
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
-
-
-def nearest_outsiders(profiles: Floats, part: list[int], count: int) -> list[float]:
-    """Distances from a part of the points to the outsiders nearest to any of its members, ascending."""
-    outside = [point for point in range(len(profiles)) if point not in part]
-    return sorted(min(math.dist(profiles[point], profiles[inner]) for inner in part) for point in outside)[:count]
 
 
 def place_readings(

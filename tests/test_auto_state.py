@@ -126,6 +126,51 @@ def test_a_resumed_run_gives_the_same_bits(kind: type[AutoOLRTR], tmp_path: Path
     assert broken.periods == straight.periods == 24
 
 
+def as_earlier_versions_had_it(state: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return a large network's state as version 1 had it: neighbourhoods of any sizes in a row."""
+    arrays = {name: value for name, value in state.items() if not name.startswith("parts.")}
+    members, core, size, moments, dictionary = (
+        state[f"parts.{name}"] for name in ("members", "core", "size", "moments", "dictionary")
+    )
+    each = list(enumerate(size.tolist()))
+    arrays["hoods.members"] = np.concatenate([members[part, :many] for part, many in each])
+    arrays["hoods.moments"] = np.concatenate([moments[part, :many, :many].ravel() for part, many in each])
+    # The strongest pattern came last.
+    arrays["hoods.dictionary"] = np.concatenate([dictionary[part, :many, ::-1].ravel() for part, many in each])
+    for name in arrays:
+        if name.startswith("channels.") and name != "channels.sketch":
+            arrays[name] = arrays[name].astype(float)
+    header = json.loads(str(arrays["header"]))
+    header["version"] = 1
+    settings = header["settings"]
+    settings["labels"] = list(range(settings["labels"]))
+    settings["model"]["hoods"] = [[many, int(core[part]), dictionary.shape[2]] for part, many in each]
+    arrays["header"] = np.array(json.dumps(header))
+    return arrays
+
+
+@pytest.mark.parametrize("sensors", [60, 80])
+def test_a_large_network_of_an_earlier_version_goes_on(sensors: int, tmp_path: Path) -> None:
+    state = written(trained(sensors=sensors, kind=ManyParts), tmp_path)
+    for name in ("moments", "dictionary"):
+        state[f"parts.{name}"] = state[f"parts.{name}"].astype(np.float32)
+    np.savez(tmp_path / "now.npz", **state)
+    np.savez(tmp_path / "earlier.npz", **as_earlier_versions_had_it(state))
+    now, earlier = (AutoOLRTR.load(tmp_path / f"{name}.npz") for name in ("now", "earlier"))
+    earlier.save(tmp_path / "again.npz")
+    again = AutoOLRTR.load(tmp_path / "again.npz")
+    assert now.periods == earlier.periods == again.periods == LEARNED
+    readings = spoilt(TODAY + 4, sensors=sensors)
+    same(earlier.estimate(readings[..., TODAY]), now.estimate(readings[..., TODAY]))
+    for day in range(TODAY, TODAY + 4):
+        wanted = now.update(readings[..., day])
+        same(earlier.update(readings[..., day]), wanted)
+        same(again.update(readings[..., day]), wanted)
+    assert wanted.faulty.any()
+    assert wanted.evaluated.mean() > 0.8
+    unchanged(written(now, tmp_path), written(earlier, tmp_path))
+
+
 def test_settings_come_back(tmp_path: Path) -> None:
     AutoOLRTR(fiber_axis=2, interval=0.8, seed=3).save(tmp_path / "new.npz")
     model = AutoOLRTR.load(tmp_path / "new.npz")

@@ -176,7 +176,7 @@ def events(deviation: Floats, covariance: Floats) -> Floats:
     return judge.events(
         condition(covariance[None], deviation[None], there[None]),
         there,
-        covariance[None],
+        covariance,
         np.broadcast_to(usual, (sensors, 3)),
         np.full(sensors, 1e-3),
         np.ones(sensors, dtype=bool),

@@ -231,8 +231,9 @@ def test_the_covariance_is_that_of_the_small_engine(put: Put, seed: int, rank: i
     days[random.random(15) < new] = 0.0
     days[[0, 1, 9, 10]] = 60.0
     drawn = hoods(seed, days)
-    stack = Stack.of(drawn, np.arange(2))
-    old = days[stack.members] * stack.real
+    stack = Stack.of(drawn)
+    old = np.zeros(stack.real.shape)
+    old[stack.real] = days[np.concatenate([one.members for one in drawn])]
     wanted = Outlook.of(stack, old).covariance(rank, rung)
     parts: Any = of_hoods(drawn)
     for name, array in vars(parts).items():

@@ -11,7 +11,6 @@ from scipy.spatial import cKDTree
 
 from sensormend.arrays import as_like, on_host
 from sensormend.auto.memory import Hood
-from sensormend.auto.neighbourhoods import _halo
 from sensormend.auto.wide.bisection import DISTRICT, borders, districts
 from sensormend.auto.wide.inheritance import homes, positive
 from sensormend.auto.wide.parts import PATTERNS, Parts, cut, joined, kept, of_hoods, recut
@@ -151,7 +150,11 @@ def test_a_district_has_most_of_whom_a_tree_over_all_would_find() -> None:
     tree = cKDTree(profiles)
     shares, farther = [], []
     for own, outside in zip(cores(parts), halos(parts), strict=True):
-        anywhere = _halo(tree, profiles.astype(float), np.array(own), 24)
+        distance, near = tree.query(profiles[own], k=48)
+        apart_from = np.full(len(profiles), np.inf)
+        np.minimum.at(apart_from, near.ravel(), distance.ravel())
+        apart_from[own] = np.inf
+        anywhere = np.sort(np.argsort(apart_from, kind="stable")[:24])
         shares.append(np.isin(outside, anywhere).mean())
         apart = [
             np.linalg.norm(profiles[who][:, None] - profiles[own], axis=2).min(axis=1) for who in (outside, anywhere)

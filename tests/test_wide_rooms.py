@@ -17,7 +17,6 @@ from sensormend import AutoOLRTR
 from sensormend.arrays import namespace, on_host
 from sensormend.auto import judge, judging, newborns, timeline
 from sensormend.auto.memory import Hood
-from sensormend.auto.stack import Stack
 from sensormend.auto.wide import newcomers, sight, verdict
 from sensormend.auto.wide import timeline as wide_timeline
 from sensormend.auto.wide.tools import inverse, masked_median
@@ -313,9 +312,10 @@ def test_the_screen_sets_aside_whom_the_small_engine_does(
     deviation = np.where(observed, deviation, 0.0)
     moments = np.diag(random.uniform(0.5, 2, members)).astype(np.float32)
     hood = Hood(np.arange(members), members, moments, np.zeros((members, 0), dtype=np.float32))
-    today: Any = SimpleNamespace(observed=observed, known=known, deviations=lambda rows: deviation[rows])
+    model: Any = SimpleNamespace(hood=hood)
+    today: Any = SimpleNamespace(judged=observed & known[:, None], deviation=deviation)
     wanted = judging.Verdict.open(members)
-    judging._screen(Stack.of([hood], np.arange(1)), today, wanted)
+    judging._screen(model, today, wanted)
     padding = 2
     padded = [np.concatenate([array, np.repeat(array[:1], padding, axis=0)])[None] for array in (deviation, observed)]
     real = np.arange(members + padding)[None] < members

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sensormend.arrays import on_host
 from sensormend.auto.memory import Channels, Hood, Model, Pools
 from sensormend.auto.scales import Scales
-from sensormend.auto.wide.parts import Parts
+from sensormend.auto.wide.parts import Parts, of_hoods
 from sensormend.errors import StateError
 
 __all__ = ["checked", "pack", "unpack"]
@@ -36,17 +36,21 @@ def pack(model: Model) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
                 numbers[f"{part}.{field.name}"] = value
             else:
                 arrays[f"{part}.{field.name}"] = np.array(on_host(value))
-    numbers["hoods"] = [[hood.members.size, hood.core, hood.dictionary.shape[1]] for hood in model.hoods]
+    hood = model.hood
+    # A list, since files of earlier versions have the neighbourhoods of large networks here.
+    numbers["hoods"] = [[hood.members.size, hood.core, hood.dictionary.shape[1]]] if hood else []
     for name in ("members", "moments", "dictionary"):
-        flat = [getattr(hood, name).ravel() for hood in model.hoods]
-        arrays[f"hoods.{name}"] = np.concatenate(flat) if flat else np.empty(0)
+        arrays[f"hoods.{name}"] = np.array(getattr(hood, name)).ravel() if hood else np.empty(0)
     if model.parts is not None:
         arrays |= {f"parts.{name}": np.array(on_host(array)) for name, array in vars(model.parts).items()}
     return numbers, arrays
 
 
 def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
-    """Make the model again that `pack` took apart; a ValueError where the parts do not fit each other."""
+    """Make the model again that `pack` took apart; a ValueError where the parts do not fit each other.
+
+    Several neighbourhoods, as earlier versions had them, become those of a large network.
+    """
     parts: dict[str, Any] = {}
     for part, kind in PARTS.items():
         values = {}
@@ -74,7 +78,12 @@ def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     many = Parts(**wide) if wide else None
     _check(parts, hoods, many, numbers, {name: arrays[f"hoods.{name}"].size - at[name] for name in at})
     rest = {name: numbers[name] for name in ("variables", "slots", "interval", "seed", "core", "halo")}
-    return Model(**parts, hoods=hoods, parts=many, **rest)
+    hood = None
+    if len(hoods) == 1 and np.array_equal(hoods[0].members, np.arange(parts["channels"].days.size)):
+        hood = hoods[0]
+    elif hoods:
+        many = of_hoods(hoods)
+    return Model(**parts, hood=hood, parts=many, **rest)
 
 
 def _check(

@@ -7,7 +7,7 @@ others are solved for slot by slot. Neighbourhoods come in stacks, (neighbourhoo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -41,8 +41,6 @@ class Conditioned:
         Inverse covariance of the members that were present; zero rows and columns for the others.
     sharpness
         The inverse of the variance of `expected`, (neighbourhood, slot, member), for the members that were present.
-    later
-        What was found later of some of the neighbourhoods; the first four arrays know it already.
     """
 
     expected: FloatArray
@@ -53,27 +51,12 @@ class Conditioned:
     covariance: FloatArray
     gaps: tuple[_Gaps, ...]
     absent: _Absent | None
-    later: list[tuple[NDArray[np.intp], Conditioned]] = field(default_factory=list)
-
-    def put(self, which: NDArray[np.intp], found: Conditioned) -> None:
-        """Let what was found of these neighbourhoods now stand for what was found before."""
-        self.expected[which], self.completed[which] = found.expected, found.completed
-        self.pull[which] = found.pull
-        self.precision[which] = found.precision
-        anew = set(which.tolist())
-        self.later = [part for part in self.later if not anew.issuperset(part[0].tolist())]
-        # The rest is what variance and uncertainty are made of.
-        nothing = np.empty((0, 0, 0))
-        rest = replace(found, expected=nothing, completed=nothing, pull=nothing, precision=nothing)
-        self.later.append((which, rest))
 
     def variance(self) -> FloatArray:
         """Return the variance of `expected`, by the model."""
         found: FloatArray = np.ascontiguousarray(1 / self.sharpness.transpose(0, 2, 1))
         if self.absent:
             self.absent.write(found, self.absent.variance(self.covariance, self.gaps, self.sharpness.shape[1]))
-        for which, part in self.later:
-            found[which] = part.variance()
         return found
 
     def uncertainty(self) -> FloatArray:
@@ -86,8 +69,6 @@ class Conditioned:
         mean = total.reshape(stack, members, members)
         if self.absent:
             self.absent.open(self.covariance, mean)
-        for which, part in self.later:
-            mean[which] = part.uncertainty()
         return mean
 
 

@@ -1,4 +1,4 @@
-"""One period through the model: look, judge, fill, learn."""
+"""One period of a small network through the model: look, judge, fill, learn."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import numpy as np
 from sensormend.arrays import as_like
 from sensormend.auto import network, timeline
 from sensormend.auto.judging import Today, Verdict, judge_period
-from sensormend.auto.learning import OVER_THE_FENCE, Lessons, Taught, learn, sketch_axes
-from sensormend.auto.looks import SAMPLE, Look, looks
+from sensormend.auto.learning import Lessons, Taught, learn, sketch_axes
+from sensormend.auto.look import Look
 from sensormend.auto.memory import Model
 from sensormend.auto.settling import Period, settle
-from sensormend.auto.stack import Stack
 from sensormend.recovery import FloatArray
 
 __all__ = ["bend", "run"]
@@ -38,9 +37,8 @@ def bend(model: Model) -> None:
     channels.last *= stretch[:, None]
     channels.median += np.log(stretch)[:, None]
     channels.high += np.log(stretch)[:, None]
-    for hood in model.hoods:
-        stretched = hood.moments * (stretch[hood.members][:, None] * stretch[hood.members])
-        hood.moments = stretched.astype(np.float32)
+    if model.hood is not None:
+        model.hood.moments = (model.hood.moments * (stretch[:, None] * stretch)).astype(np.float32)
     if model.parts is not None:
         own = as_like(stretch.astype(np.float32), place)[model.parts.members]
         model.parts.moments *= own[:, :, None] * own[:, None, :]
@@ -50,50 +48,30 @@ def bend(model: Model) -> None:
 
 def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
-    today = Today.of(model, readings)
-    through = looks(model)
-    verdict = judge_period(model, today, through)
-    result = Period.blank(readings.shape[0], readings.shape[1], verdict.rounds)
-    pools = model.pools
+    pools, today, look = model.pools, Today.of(model, readings), Look(model)
+    verdict = judge_period(model, today, look)
     tables = np.stack(
         [
             timeline.correlation(pools.products[which], pools.pairs[which], pools.daily[which], model.slots)
             for which in range(model.variables)
         ]
     )
-    if not learning:
-        for look in through:
-            settle(model, look, today, verdict, result, tables, learning=False)
-            look.forget()
-        return result
-    step = _try_rungs(model, today, verdict, through)
-    lessons, axes, after = Lessons.new(model), sketch_axes(model), model.channels.apart(OVER_THE_FENCE)
-    for look in through:
-        state = settle(model, look, today, verdict, result, tables, learning=True)
-        learn(Taught(model, after, today, verdict, look.stack, state, tables, lessons), axes)
-        # What one stack needed is gone before the next one begins.
-        del state
-        look.forget()
-    model.channels = after
-    lessons.apply(model)
-    pools.rank, pools.shrinkage = pools.rank + step[0], pools.shrinkage + step[1]
+    step = _try_rungs(model, today, verdict, look) if learning else (0, 0)
+    result = Period.blank(readings.shape[0], readings.shape[1], verdict.rounds)
+    state = settle(model, look, today, verdict, result, tables, learning=learning)
+    if learning:
+        lessons = Lessons.new(model)
+        learn(Taught(model, today, verdict, state, tables, lessons), sketch_axes(model))
+        lessons.apply(model)
+        pools.rank, pools.shrinkage = pools.rank + step[0], pools.shrinkage + step[1]
     return result
 
 
-def _try_rungs(model: Model, today: Today, verdict: Verdict, through: list[Look]) -> tuple[int, int]:
-    hoods = np.arange(len(model.hoods))
-    if hoods.size > SAMPLE:
-        hoods = np.sort((model.pools.period * SAMPLE + hoods[:SAMPLE]) % hoods.size)
-    stack = Stack.of(model.hoods, hoods)
-    trusted = today.judged_readings(stack) & ~verdict.flagged[stack.members][:, :, None]
-    asked = trusted.any(axis=2).sum(axis=1) > 3
-    if not asked.any():
+def _try_rungs(model: Model, today: Today, verdict: Verdict, look: Look) -> tuple[int, int]:
+    trusted = today.judged & ~verdict.flagged[:, None]
+    if trusted.any(axis=1).sum() <= 3:
         return 0, 0
-    if not asked.all():
-        stack, trusted, hoods = stack.part(np.flatnonzero(asked)), trusted[asked], hoods[asked]
-    whole, view = hoods.size == len(model.hoods), through[0].latest()
-    outlook = through[0].outlook() if whole else network.Outlook.of(stack, model.channels.days[stack.members])
-    # What the present rungs make of it is known where one stack has all neighbourhoods.
-    expected = view.expected[hoods, : stack.members.shape[1]] if view and len(through) == 1 else None
-    sample = network.Sample(stack, outlook, today.deviations(stack.members), trusted, expected)
+    # What the present rungs make of it is known where anybody was judged.
+    expected = look.latest.expected if look.latest else None
+    sample = network.Sample(look.stack, look.outlook, today.deviation[None], trusted[None], expected)
     return network.try_rungs(model.pools, sample)

@@ -158,21 +158,20 @@ def events(
 ) -> FloatArray:
     """Return how unusual the residuals of some members' closest relatives are today, as a log factor >= 0.
 
-    The relatives' residuals are taken without the member itself, so that its own fault is not an event. `view` and
-    `covariance` are of a stack; all else has the members of all its neighbourhoods in one row, and `asked` says for
-    which of them to answer. Only `active` members that were present are asked.
+    The relatives' residuals are taken without the member itself, so that its own fault is not an event. `view` is of
+    a stack of one; `asked` says for which of its members to answer. Only `active` members that were present are asked.
     """
-    _, size, slots = view.expected.shape
+    size, slots = view.expected.shape[1:]
     count = min(RELATIVES, size - 1)
     if count < 2:
         return np.zeros((asked.size, middle.shape[1]))
-    own = view.precision.diagonal(axis1=1, axis2=2).reshape(-1)
+    precision, pull = view.precision[0], view.pull[0]
+    own = precision.diagonal()
     near, valid = _relatives(covariance, active & (own > 0), asked, count)
     own = np.maximum(own, 1e-300)
-    link = view.precision.reshape(-1)[asked[:, None] * size + near % size]
+    link = precision[asked[:, None], near]
     bound = link / own[asked, None]
     sharp = own[near]
-    pull = view.pull.reshape(-1, slots)
     left = pull[near]
     left -= bound[:, :, None] * pull[asked, None, :]
     left /= np.maximum(sharp - link * bound, 1e-9 * sharp)[:, :, None]
@@ -180,7 +179,7 @@ def events(
     residual = left.reshape(-1, slots)
     share = ripple[whose]
     if share.any():
-        values = view.completed.reshape(-1, slots)[whose]
+        values = view.completed[0, whose]
         residual = values - smoothed(values - residual, share[:, None])
     over = features(residual, Seen.of(trusted[whose]), floor[whose])
     over -= middle[whose]
@@ -197,18 +196,13 @@ def _relatives(
     covariance: FloatArray, active: BoolArray, asked: IntArray, count: int
 ) -> tuple[NDArray[np.intp], BoolArray]:
     """Return who are the most correlated active members of each member that is asked for, and which of them are any."""
-    size = covariance.shape[1]
-    hood, row = np.divmod(asked, size)
-    spread = np.sqrt(covariance.diagonal(axis1=1, axis2=2))
-    closeness = np.abs(covariance.reshape(-1, size)[asked])
-    closeness /= spread[hood]
+    closeness = np.abs(covariance[asked])
+    closeness /= np.sqrt(covariance.diagonal())
     place = np.arange(asked.size)
-    np.copyto(closeness, -1.0, where=~active.reshape(-1, size)[hood])
-    closeness[place, row] = -1.0
+    closeness[:, ~active] = -1.0
+    closeness[place, asked] = -1.0
     near = np.argpartition(closeness, -count, axis=1)[:, -count:]
-    valid = closeness[place[:, None], near] > 0
-    near += (asked - row)[:, None]
-    return near, valid
+    return near, closeness[place[:, None], near] > 0
 
 
 def smoothed(expected: FloatArray, share: FloatArray) -> FloatArray:

@@ -181,7 +181,7 @@ class Pools:
 class Hood:
     """A neighbourhood: its members (those it judges first), their second moments and their dictionary.
 
-    These two are most of what a large network costs in memory, and are kept in single precision.
+    That of a small network has all channels in their order, and judges them all.
     """
 
     members: IntArray
@@ -196,8 +196,8 @@ class Model:
 
     Attributes
     ----------
-    channels, pools, hoods, scales
-        What is remembered.
+    channels, pools, hood, scales
+        What is remembered; no neighbourhood before the first period.
     variables, slots
         The shape of a sensor's part of a minibatch.
     interval
@@ -207,12 +207,12 @@ class Model:
     core, halo
         How many channels a neighbourhood judges, and how many more it listens to.
     parts
-        The neighbourhoods of a large network, in the place of `hoods`; its channels are in single precision then.
+        The neighbourhoods of a large network, in the place of `hood`.
     """
 
     channels: Channels
     pools: Pools
-    hoods: list[Hood]
+    hood: Hood | None
     scales: Scales
     variables: int
     slots: int
@@ -226,7 +226,7 @@ class Model:
     def new(cls, variables: int, slots: int, interval: float, seed: int, hood: tuple[int, int]) -> Model:
         """Return a model that has seen nothing."""
         channels, pools = Channels.new(0, slots), Pools.new(variables, slots)
-        return cls(channels, pools, [], Scales.unknown(variables), variables, slots, interval, seed, *hood)
+        return cls(channels, pools, None, Scales.unknown(variables), variables, slots, interval, seed, *hood)
 
     @property
     def variable(self) -> IntArray:

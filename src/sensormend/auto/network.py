@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.auto.conditioning import condition
-from sensormend.auto.memory import Channels, Pools
+from sensormend.auto.memory import Hood, Pools
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
@@ -145,27 +145,22 @@ def _patterns(dictionary: FloatArray, correlation: FloatArray) -> FloatArray:
     return np.asarray(dictionary @ (turn * np.sqrt(np.maximum(strength, 0))[:, None, :]))
 
 
-def refresh(stack: Stack, moments: NDArray[np.float32], taken: BoolArray) -> None:
-    """Turn the dictionaries towards the strongest patterns of the moments: one step of subspace iteration.
+def refresh(hood: Hood, taken: BoolArray) -> None:
+    """Turn the dictionary towards the strongest patterns of the moments: one step of subspace iteration.
 
-    Members that are not `taken`, (neighbourhood, member), have no moments yet.
+    Members that are not `taken` have no moments yet.
     """
-    correlation, _ = _correlation(moments)
-    if not taken.all():
-        correlation *= taken[:, :, None]
-    columns = np.minimum(stack.size, RANKS[-1])
-    shapes = [hood.dictionary.shape for hood in stack.hoods]
-    begun = np.array([shape == (size, width) for shape, size, width in zip(shapes, stack.size, columns, strict=True)])
-    if begun.any():
-        dictionary = stack.dictionary().astype(float)
+    correlation = _correlation(hood.moments[None])[0][0]
+    correlation *= taken[:, None]
+    size = len(correlation)
+    columns = min(size, RANKS[-1])
+    if hood.dictionary.shape == (size, columns):
+        dictionary = hood.dictionary.astype(float)
         turned, _ = np.linalg.qr(correlation @ dictionary + 1e-9 * dictionary)
-        for index in np.flatnonzero(begun).tolist():
-            size, width = stack.hoods[index].dictionary.shape
-            stack.hoods[index].dictionary = turned[index, :size, :width].astype(np.float32)
-    for index in np.flatnonzero(~begun).tolist():
-        size = stack.size[index]
-        _, vectors = np.linalg.eigh(correlation[index, :size, :size])
-        stack.hoods[index].dictionary = vectors[:, -columns[index] :].astype(np.float32)
+        hood.dictionary = turned.astype(np.float32)
+    else:
+        _, vectors = np.linalg.eigh(correlation)
+        hood.dictionary = vectors[:, -columns:].astype(np.float32)
 
 
 def newborn_rows(correlation: FloatArray, spread: FloatArray, known: BoolArray) -> tuple[FloatArray, FloatArray]:
@@ -180,38 +175,28 @@ def newborn_rows(correlation: FloatArray, spread: FloatArray, known: BoolArray) 
 
 
 def learn_moments(
-    stack: Stack,
-    channels: Channels,
-    completed: FloatArray,
-    uncertainty: FloatArray,
-    born: BoolArray,
-    prior: FloatArray,
-) -> NDArray[np.float32]:
-    """Fold one period's completed deviations into the second moments, and return these.
+    hood: Hood, days: FloatArray, completed: FloatArray, uncertainty: FloatArray, born: BoolArray, prior: FloatArray
+) -> None:
+    """Fold one period's completed deviations, (member, slot), into the second moments; `days` are the members'.
 
     Past and present are weighted by outer products, which keeps the moments positive definite although young
     channels learn faster; the price is that their correlations grow from below.
     """
-    days = channels.days[stack.members] * stack.real
     known: BoolArray = np.asarray(days > 0)
-    before = stack.moments()
-    if born.any():
-        joined = born & known.any(axis=1, keepdims=True)
-        np.copyto(before, prior, where=joined[:, :, None] | joined[:, None, :], casting="same_kind")
-    base = np.maximum(1 / (days.max(axis=1) + 1), 1 - MEMORY)[:, None]
-    rate = np.clip(1 / (days + KIN_DAYS), base, np.minimum(HASTE * base, 1.0))
+    before = hood.moments.copy()
+    if born.any() and known.any():
+        np.copyto(before, prior, where=born[:, None] | born, casting="same_kind")
+    base = max(1 / (days.max() + 1), 1 - MEMORY)
+    rate = np.clip(1 / (days + KIN_DAYS), base, min(HASTE * base, 1.0))
     rate *= known | born
     past, present = np.sqrt(1 - rate), np.sqrt(rate)
-    today = completed @ completed.transpose(0, 2, 1)
-    today /= completed.shape[2]
+    today = completed @ completed.T
+    today /= completed.shape[1]
     today += uncertainty
-    moments = before * (past[:, :, None] * past[:, None, :])
-    today *= present[:, :, None] * present[:, None, :]
+    moments = before * (past[:, None] * past)
+    today *= present[:, None] * present
     moments += today
-    learned: NDArray[np.float32] = moments.astype(np.float32)
-    for hood, found in zip(stack.hoods, learned, strict=True):
-        hood.moments[...] = found[: hood.members.size, : hood.members.size]
-    return learned
+    hood.moments = moments.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

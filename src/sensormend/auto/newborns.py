@@ -46,17 +46,10 @@ class Newborns:
     size: FloatArray
 
     @classmethod
-    def none(cls, shape: tuple[int, ...]) -> Newborns:
-        """Return that nobody is new in neighbourhoods of this shape."""
-        nobody, empty = np.zeros(shape, dtype=bool), np.empty((0, 0))
-        return cls(nobody, np.zeros(shape), np.zeros(shape), np.zeros(shape), empty, empty, empty, np.empty(0))
-
-    def put(self, where: tuple[int, slice], found: Newborns, known: tuple[FloatArray, ...]) -> None:
-        """Write down what was found of one neighbourhood; `known` are deviation, usual, expected and size of all."""
-        for name in ("born", "oddness", "streak", "anchor"):
-            getattr(self, name)[where] = getattr(found, name)
-        for array, changed in zip(known, (found.deviation, found.usual, found.expected, found.size), strict=True):
-            array[where] = changed
+    def none(cls, deviation: FloatArray, usual: FloatArray, expected: FloatArray, size: FloatArray) -> Newborns:
+        """Return that nobody is new."""
+        nobody, nothing = np.zeros(size.shape, dtype=bool), np.zeros(size.shape)
+        return cls(nobody, nothing, nothing, nothing, deviation, usual, expected, size)
 
 
 def first_look(

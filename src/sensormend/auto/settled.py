@@ -1,4 +1,4 @@
-"""Neighbourhoods on the way from the verdict to the result: who is trusted, and what is expected then."""
+"""The neighbourhood on its way from the verdict to the result: who is trusted, and what is expected then."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from sensormend.auto import judge, timeline
 from sensormend.auto.conditioning import Conditioned, bridge, condition
 from sensormend.auto.judging import COMPANY, WARM, Today, others
 from sensormend.auto.memory import Model
-from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.newborns import Newborns
-from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["Settled", "judgeable", "recondition"]
@@ -20,7 +18,7 @@ __all__ = ["Settled", "judgeable", "recondition"]
 
 @dataclass(eq=False)
 class Settled:
-    """Neighbourhoods after their period; arrays are (neighbourhood, member, ...), those that are judged first.
+    """The neighbourhood after its period; arrays are (channel, ...), but for those of `view`, a stack of one.
 
     `expected` is what the view says, smoothed, and knows newborns. `carried` has the cells that are not trusted, and
     those trusted ones that are hidden to see how far the estimates would be off.
@@ -46,26 +44,19 @@ class Settled:
     carried: timeline.Carried
 
 
-def recondition(stack: Stack, today: Today, state: Settled, which: IntArray, *, joined: bool) -> None:
-    """Ask these neighbourhoods again, after what is trusted has changed; `joined` if members came or went with it."""
-    known = state.known[which][:, :, None]
-    view = condition(
-        state.prior[which],
-        state.deviation[which],
-        state.trusted[which] & known,
-        stack.real[which],
-        None if joined else state.view.precision[which],
-    )
-    bridge(view.expected, state.trusted[which] & known)
-    state.view.put(which, view)
-    expected = judge.smoothed(view.expected, today.ripple[stack.members[which]][:, :, None])
-    state.expected[which] = np.where(known, expected, state.expected[which])
-    state.residual[which] = (state.deviation[which] - state.expected[which]) * state.observed[which]
+def recondition(today: Today, state: Settled, *, joined: bool) -> None:
+    """Ask the neighbourhood again, after what is trusted has changed; `joined` if members came or went with it."""
+    known = state.known[:, None]
+    trusted = (state.trusted & known)[None]
+    precision = None if joined else state.view.precision
+    state.view = condition(state.prior[None], state.deviation[None], trusted, precision=precision)
+    bridge(state.view.expected, trusted)
+    expected = judge.smoothed(state.view.expected[0], today.ripple[:, None])
+    state.expected = np.where(known, expected, state.expected)
+    state.residual = (state.deviation - state.expected) * state.observed
 
 
-def judgeable(model: Model, stack: Stack, today: Today, state: Settled) -> BoolArray:
+def judgeable(model: Model, today: Today, state: Settled) -> BoolArray:
     """Say whose fibers the others can judge."""
-    present: BoolArray = np.asarray(state.trusted.any(axis=2))
-    company = others(model, stack, present) >= COMPANY
-    seasoned = model.channels.days[stack.members] >= WARM
-    return np.asarray(seasoned & state.related & company & (today.count[stack.members] > 0) & stack.real)
+    company = others(model, np.asarray(state.trusted.any(axis=1))) >= COMPANY
+    return np.asarray((model.channels.days >= WARM) & state.related & company & (today.count > 0))

@@ -9,7 +9,6 @@ from sensormend.auto import timeline
 from sensormend.auto.judging import WARM, Today
 from sensormend.auto.memory import Model
 from sensormend.auto.settled import Settled, judgeable, recondition
-from sensormend.auto.stack import Stack
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["spikes"]
@@ -28,65 +27,55 @@ FEW, RARE = 2, 8
 wider, and at most one in so many of the fiber."""
 
 
-def spikes(model: Model, stack: Stack, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
+def spikes(model: Model, today: Today, state: Settled, tables: FloatArray) -> BoolArray:
     """Find single readings far from the network and from their own neighbours in time; the worst of a slot first.
 
     The hours before and after tell a spike also where no other sensor can, but nothing of a wave or an odd day.
     """
-    wrong = np.zeros(state.observed.shape, dtype=bool)
-    settled = ~state.flagged & stack.real & (model.channels.days[stack.members] >= WARM)
-    judged, count = judgeable(model, stack, today, state), today.count[stack.members][:, :, None]
+    channels, wrong = model.channels, np.zeros(state.observed.shape, dtype=bool)
+    settled = ~state.flagged & (channels.days >= WARM)
+    judged = judgeable(model, today, state)
     unit = np.maximum(state.size * np.exp(state.event), 1e-300)
-    channels = model.channels
     limit = np.where(settled, SPIKE * unit, np.inf)
-    which = np.arange(len(limit))
     for _ in range(SPIKE_ROUNDS):
-        # Where nothing has changed since, there is nothing more to find.
-        large = np.abs(state.residual[which]) > limit[which][:, :, None]
-        large &= state.trusted[which]
+        large = np.abs(state.residual) > limit[:, None]
+        large &= state.trusted
         if not large.any():
             break
-        rare = RARE * large.sum(axis=2, keepdims=True) <= count[which]
-        large &= judged[which][:, :, None] | (rare & (_around(large) <= FEW))
-        hood, row, _ = np.nonzero(large)
-        if hood.size == 0:
+        rare = RARE * large.sum(axis=1) <= today.count
+        large &= judged[:, None] | (rare[:, None] & (_around(large) <= FEW))
+        row = np.flatnonzero(large.any(axis=1))
+        if row.size == 0:
             break
-        fiber = np.unique(hood * large.shape[1] + row)
-        hood, row = np.divmod(fiber, large.shape[1])
-        cells = large[hood, row]
-        hood = which[hood]
-        who = stack.members[hood, row]
-        residual = state.residual[hood, row]
+        cells, residual = large[row], state.residual[row]
         carried = timeline.carry(
             residual,
-            state.trusted[hood, row],
-            channels.last[who],
-            channels.age[who],
+            state.trusted[row],
+            channels.last[row],
+            channels.age[row],
             tables,
-            today.variable[who],
+            today.variable[row],
             cells,
         )
-        home = hood[carried.row]
         over = np.abs(residual[carried.row, carried.slot] - carried.residual)
-        over /= unit[hood, row][carried.row] * np.sqrt(carried.open)
-        worst = np.zeros((len(limit), model.slots))
-        np.maximum.at(worst, (home, carried.slot), over)
-        found = (over > SPIKE) & (over == worst[home, carried.slot]) & (over >= _beside(over, carried, cells.shape))
+        over /= unit[row][carried.row] * np.sqrt(carried.open)
+        worst = np.zeros(model.slots)
+        np.maximum.at(worst, carried.slot, over)
+        found = (over > SPIKE) & (over == worst[carried.slot]) & (over >= _beside(over, carried, cells.shape))
         if not found.any():
             break
-        at = home[found], row[carried.row[found]], carried.slot[found]
+        at = row[carried.row[found]], carried.slot[found]
         wrong[at] = True
         state.trusted[at] = False
-        silenced = not state.trusted[at[:2]].any(axis=1).all()
-        which = np.unique(at[0])
-        recondition(stack, today, state, which, joined=silenced)
+        silenced = not state.trusted[at[0]].any(axis=1).all()
+        recondition(today, state, joined=silenced)
     return wrong
 
 
 def _around(large: BoolArray) -> NDArray[np.intp]:
     """Return how many readings stand out in the slots around each."""
-    padded = np.pad(large.astype(np.intp), ((0, 0), (0, 0), (BESIDE, BESIDE)))
-    return np.asarray(sum(padded[:, :, step : step + large.shape[2]] for step in range(2 * BESIDE + 1)))
+    padded = np.pad(large.astype(np.intp), ((0, 0), (BESIDE, BESIDE)))
+    return np.asarray(sum(padded[:, step : step + large.shape[1]] for step in range(2 * BESIDE + 1)))
 
 
 def _beside(over: FloatArray, carried: timeline.Carried, shape: tuple[int, ...]) -> FloatArray:

@@ -156,23 +156,20 @@ class AutoOLRTR:
         model = self._model
         rows = self._place(door)
         results = []
-        found, run, refound = (
-            (wide_founding.found, wide_engine.run, wide_founding.refound)
-            if door.wide
-            else (founding.found, engine.run, founding.refound)
-        )
+        run = wide_engine.run if door.wide else engine.run
         for readings in door.readings:
-            # Before this period's results are there: it takes much memory.
-            refound(model)
+            if door.wide:
+                # Before this period's results are there: it takes much memory.
+                wide_founding.refound(model)
             full = self._spread(readings, rows)
             if self.periods == 0 and not self._waited and _began_late(full):
                 self._waited = True
-                found(model, full)
+                self._found(full, wide=door.wide)
                 results.append(_untouched(full))
                 continue
             some = _some_sensors(full.reshape(len(self._labels), model.variables, model.slots))
             model.scales.learn(some)
-            found(model, full)
+            self._found(full, wide=door.wide)
             results.append(run(model, full, learning=True))
             model.scales.collect(some, model.pools.period)
             engine.bend(model)
@@ -341,6 +338,14 @@ class AutoOLRTR:
         if sensors.size == len(self._labels) and bool((np.diff(sensors) == 1).all()):
             return None
         return (sensors[:, None] * model.variables + np.arange(model.variables)).ravel()
+
+    def _found(self, readings: Array, *, wide: bool) -> None:
+        """Give every channel its neighbourhood before a period goes through."""
+        assert self._model is not None
+        if wide:
+            wide_founding.found(self._model, readings)
+        else:
+            founding.found(self._model)
 
     def _spread(self, readings: Array, rows: IntArray | None) -> Array:
         """Lay a period's readings out on the model's channels, NaN for sensors that were not there."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.auto import network, timeline
-from sensormend.auto.learning import OVER_THE_FENCE, Lessons, sketch_axes
-from sensormend.auto.looks import SAMPLE
+from sensormend.auto.learning import Lessons, sketch_axes
 from sensormend.auto.memory import Hood, Model
 from sensormend.auto.settling import Period
 from sensormend.auto.stack import Stack
@@ -32,7 +31,13 @@ HEIGHT = 128
 
 HEIGHT_ON_DEVICE = 32_768
 
-FENCE = OVER_THE_FENCE | {"median", "high", "judged", "step", "run"}
+SAMPLE = 4
+"""Parts on which rank and shrinkage are tried in a period."""
+
+FENCE = frozenset(
+    {"days", "mean", "residual", "flagged", "held", "held_level", "last", "age"}
+    | {"median", "high", "judged", "step", "run"}
+)
 """What a part reads of channels that another one judges, and has to read as it was in the morning."""
 
 
@@ -107,8 +112,8 @@ def _try_rungs(model: Model, sight: Sight, verdict: Verdict, which: Array, first
         # The small network's dictionaries have their strongest pattern last.
         columns = dictionary[:size, ::-1] if dictionary.any() else np.zeros((size, 0), dtype=np.float32)
         hoods.append(Hood(members[:size], core, moments[:size, :size], np.ascontiguousarray(columns)))
-    stack = Stack.of(hoods, np.arange(len(hoods)))
-    width = stack.members.shape[1]
+    stack = Stack.of(hoods)
+    width = stack.real.shape[1]
     some = slice(int(which[0]), int(which[-1]) + 1)
     trusted = sight.observed & (sight.known & ~verdict.flagged)[..., None]
     days, deviation, trusted = (on_host(array[some, :width]) for array in (sight.days, sight.deviation, trusted))

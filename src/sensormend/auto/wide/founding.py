@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
-from sensormend.auto.founding import REFOUND
 from sensormend.auto.memory import SKETCH, Model
 from sensormend.auto.wide import parts as cutting
 from sensormend.auto.wide.parts import Parts
@@ -13,6 +12,9 @@ from sensormend.auto.wide.sight import Common, forward
 from sensormend.auto.wide.tools import alike, single
 
 __all__ = ["PRECISE", "drop", "due", "found", "move", "refound"]
+
+REFOUND = (7, 30, 100)
+"""Periods after which a large network is cut anew, when its sensors are better known."""
 
 PRECISE = 20_000
 """Channels up to which all is computed in double precision: single precision makes a period a third faster and takes
@@ -25,8 +27,8 @@ def move(model: Model, readings: Array, channels: int) -> None:
     same_place = is_tensor(mean) == is_tensor(readings) and getattr(mean, "device", None) == getattr(
         readings, "device", None
     )
-    if model.parts is None and model.hoods:
-        model.parts, model.hoods = cutting.of_hoods(model.hoods), []
+    if model.parts is None and model.hood is not None:
+        model.parts, model.hood = cutting.of_hoods([model.hood]), None
         same_place = False
     rough = channels > PRECISE
     if not (same_place and rough == str(mean.dtype).endswith("float32")):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["homes", "inherited", "positive"]
 
 LEAST = 1e-24
-"""Variance below which a channel does not vary; as in `founding`."""
+"""Variance below which a channel does not vary."""
 
 FLOOR = 2e-3
 """What is added to the diagonal of correlations that were made positive. Predictions from them are as good as with

@@ -1,7 +1,6 @@
 """The neighbourhoods of a large network as a few arrays: cut, cut anew, joined and left.
 
-It is `neighbourhoods` and `founding` for any number of channels: nothing here goes through parts one by one, and all
-of it runs where its arrays live, in NumPy or in torch.
+Nothing here goes through parts one by one, and all of it runs where its arrays live, in NumPy or in torch.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ __all__ = ["PATTERNS", "Parts", "cut", "joined", "kept", "of_hoods", "recut"]
 PATTERNS = RANKS[-1]
 
 CROWDED = 1.5
-"""How far a part may outgrow its size before the network is cut anew; as in `founding`."""
+"""How far a part may outgrow its size before the network is cut anew."""
 
 
 @dataclass(eq=False)
