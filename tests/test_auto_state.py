@@ -126,7 +126,7 @@ def test_a_resumed_run_gives_the_same_bits(kind: type[AutoOLRTR], tmp_path: Path
     assert broken.periods == straight.periods == 24
 
 
-def as_earlier_versions_had_it(state: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def as_earlier_versions_had_it(state: dict[str, Any]) -> dict[str, Any]:
     """Return a large network's state as version 1 had it: neighbourhoods of any sizes in a row."""
     arrays = {name: value for name, value in state.items() if not name.startswith("parts.")}
     members, core, size, moments, dictionary = (
@@ -151,7 +151,7 @@ def as_earlier_versions_had_it(state: dict[str, NDArray[Any]]) -> dict[str, NDAr
 
 @pytest.mark.parametrize("sensors", [60, 80])
 def test_a_large_network_of_an_earlier_version_goes_on(sensors: int, tmp_path: Path) -> None:
-    state = written(trained(sensors=sensors, kind=ManyParts), tmp_path)
+    state: dict[str, Any] = {**written(trained(sensors=sensors, kind=ManyParts), tmp_path)}
     for name in ("moments", "dictionary"):
         state[f"parts.{name}"] = state[f"parts.{name}"].astype(np.float32)
     np.savez(tmp_path / "now.npz", **state)

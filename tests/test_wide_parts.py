@@ -109,7 +109,7 @@ def test_towns_far_apart_are_not_put_together() -> None:
 def test_how_the_channels_are_numbered_does_not_matter() -> None:
     profiles = drawn(3, 6000, 16)
     shuffle = np.random.default_rng(0).permutation(6000)
-    plain, turned = cut(profiles), cut(profiles[shuffle])
+    plain, turned = cut(profiles, 40, 24), cut(profiles[shuffle], 40, 24)
     assert {frozenset(own) for own in cores(plain)} == {frozenset(shuffle[own].tolist()) for own in cores(turned)}
     assert {frozenset(out) for out in halos(plain)} == {frozenset(shuffle[out].tolist()) for out in halos(turned)}
 
@@ -145,16 +145,16 @@ def sketches(channels: int, days: int) -> tuple[Floats, Floats]:
 
 def test_a_district_has_most_of_whom_a_tree_over_all_would_find() -> None:
     profiles, _ = sketches(6000, 10)
-    parts = cut(profiles)
+    parts = cut(profiles, 40, 24)
     assert districts(len(parts.core)).size == 5
     tree = cKDTree(profiles)
     shares, farther = [], []
     for own, outside in zip(cores(parts), halos(parts), strict=True):
-        distance, near = tree.query(profiles[own], k=48)
-        apart_from = np.full(len(profiles), np.inf)
-        np.minimum.at(apart_from, near.ravel(), distance.ravel())
-        apart_from[own] = np.inf
-        anywhere = np.sort(np.argsort(apart_from, kind="stable")[:24])
+        distance, near = (np.ravel(found) for found in tree.query(profiles[own], k=48))
+        reach = np.full(len(profiles), np.inf)
+        np.minimum.at(reach, near, distance)
+        reach[own] = np.inf
+        anywhere = np.argsort(reach, kind="stable")[:24]
         shares.append(np.isin(outside, anywhere).mean())
         apart = [
             np.linalg.norm(profiles[who][:, None] - profiles[own], axis=2).min(axis=1) for who in (outside, anywhere)
@@ -265,9 +265,9 @@ def test_newcomers_join_those_who_are_like_them() -> None:
 
 def test_too_many_newcomers_have_the_network_cut_anew() -> None:
     profiles, courses = sketches(2000, 6)
-    old = taught(cut(profiles), courses)
+    old = taught(cut(profiles, 40, 24), courses)
     everyone = np.concatenate([profiles, profiles[[3] * 30] + 0.01])
-    new = joined(old, np.arange(2000, 2030), everyone)
+    new = joined(old, np.arange(2000, 2030), everyone, 40, 24)
     check_form(new, 2030)
     assert len(new.core) == 51
     assert new.core.max() <= 40

@@ -116,8 +116,8 @@ def judge_period(model: Model, today: Today, look: Look) -> Verdict:
     """Flag fibers until nobody else is past the threshold; whoever is no longer past it comes back once."""
     verdict = Verdict.open(today.known.size)
     # Those who turn out to be unrelated are not called faulty, but what is unusual even for them is not learned.
-    judged: BoolArray = today.judged.any(axis=1)
-    judged = judged & (others(model, judged) >= COMPANY)
+    present: BoolArray = np.asarray(today.judged.any(axis=1))
+    judged: BoolArray = np.asarray(present & (others(model, present) >= COMPANY))
     if not judged.any():
         return verdict
     _screen(model, today, verdict)

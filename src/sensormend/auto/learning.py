@@ -180,7 +180,8 @@ def _borrowed(days: FloatArray) -> FloatArray:
 
     What the others say is unusual about today must not go into its usual values.
     """
-    return np.asarray((days.max() > days + 10) * np.clip(1 - days * (1 - LEVEL_MEMORY), 0.0, 1.0))
+    joined: BoolArray = np.asarray(days.max() > days + 10)
+    return np.asarray(np.where(joined, np.clip(1 - days * (1 - LEVEL_MEMORY), 0.0, 1.0), 0.0), dtype=float)
 
 
 def _add_doubt(uncertainty: FloatArray, state: Settled, weight: FloatArray) -> None:

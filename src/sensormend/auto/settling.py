@@ -115,8 +115,8 @@ def _write_verdict(model: Model, today: Today, verdict: Verdict, state: Settled,
     wrong = np.flatnonzero(faulty | suspect)
     if wrong.size:
         spread = np.sqrt(state.prior.diagonal()[wrong])
-        residual, expected, observed = (array[wrong] for array in (state.residual, state.expected, state.observed))
-        found = reasons(residual, expected, observed, verdict.excess[wrong], verdict.stuck[wrong], spread)
+        residual, expected = state.residual[wrong], state.expected[wrong]
+        found = reasons(residual, expected, state.observed[wrong], verdict.excess[wrong], verdict.stuck[wrong], spread)
         still = today.length[wrong] >= np.maximum(0.9 * today.count[wrong], judge.SHORTEST)
         result.reason[wrong] = np.where(odd[wrong], np.where(still, "stuck", "implausible"), found)
     result.faulty[:], result.suspect[:], result.evaluated[:] = faulty, suspect, evaluated
