@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sensormend import AutoOLRTR, Recovery
 from sensormend.simulate import city
 
-__all__ = ["LEARNED", "Floats", "ManyParts", "seen", "sound", "trained", "walk"]
+__all__ = ["LEARNED", "Floats", "Large", "ManyParts", "seen", "sound", "trained", "walk"]
 
 Floats = NDArray[np.float64]
 LEARNED = 30
@@ -22,6 +22,13 @@ class ManyParts(AutoOLRTR):
     """The path of large networks, on a network that is small enough for a test."""
 
     _neighbourhood = (12, 16)
+
+
+class Large(AutoOLRTR):
+    """The engine for large networks, however few sensors there are, in small parts."""
+
+    _neighbourhood = (4, 3)
+    _wide = 1
 
 
 @lru_cache

@@ -13,7 +13,7 @@ from servers import lacking
 
 __all__ = ["KINDS", "Put", "the_torch"]
 
-KINDS = ("numpy", "torch")
+KINDS = ("numpy-float64", "numpy-float32", "torch-float64", "torch-float32")
 
 
 def the_torch() -> Any:
@@ -24,14 +24,16 @@ def the_torch() -> Any:
 
 
 class Put:
-    """Put NumPy arrays where a kind of arrays lives; floats in single precision, as the engine for large networks."""
+    """Put NumPy arrays where a kind of arrays lives, and floats in its precision."""
 
     def __init__(self, kind: str) -> None:
-        self._torch = the_torch() if kind == "torch" else None
+        library, precision = kind.split("-")
+        self._torch = the_torch() if library == "torch" else None
+        self.dtype = np.dtype(precision)
 
     def __call__(self, values: NDArray[Any] | None) -> Any:
         """Return a copy of its own."""
         if values is None:
             return None
-        array = np.array(values, dtype=np.float32 if np.asarray(values).dtype.kind == "f" else None)
+        array = np.array(values, dtype=self.dtype if np.asarray(values).dtype.kind == "f" else None)
         return array if self._torch is None else self._torch.as_tensor(array)
