@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 
 import naive
 from sensormend import OLRTR, ConfigError, ValueRangeError
-from sensormend.methods import _olrtr_history, _olrtr_rows, _olrtr_small
+from sensormend.methods import _olrtr_history, _olrtr_rows
 from sensormend.simulate import paper_tensor, stream
 
 Floats = NDArray[np.float64]
@@ -47,7 +49,7 @@ def both(minibatches: list[Floats], rank: int, alpha: float, tol: float, **setti
 def cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param.startswith("many"):
         monkeypatch.setattr(_olrtr_rows, "BLOCK_BYTES", 3000)
-        monkeypatch.setattr(_olrtr_small, "SMALL_BYTES", 0)
+        monkeypatch.setattr(_olrtr_rows, "ONE_BLOCK_BYTES", 0)
         monkeypatch.setattr(_olrtr_rows, "QUIET_FROM", 2)
     return str(request.param)
 
@@ -153,17 +155,38 @@ def test_another_way_to_compute_is_refused(settings: dict[str, str]) -> None:
         OLRTR(3, 60.0, **settings)  # type: ignore[arg-type]
 
 
-def test_results_that_somebody_still_has_are_not_written_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.methods._workspace.WORTH_KEEPING", 0)
-    fresh, used = OLRTR(3, 60.0, seed=0), OLRTR(3, 60.0, seed=0)
-    expected = [fresh.update(day) for day in DAYS]
-    rows, kept = used.update(DAYS[0]).low_rank[5:9], used.update(DAYS[1])
-    used.update(DAYS[2])
-    np.testing.assert_array_equal(rows, expected[0].low_rank[5:9])
-    np.testing.assert_array_equal(kept.cleaned, expected[1].cleaned)
-    del kept
-    addresses = {used.update(DAYS[2]).low_rank.ctypes.data for _ in range(3)}
-    assert len(addresses) <= 2
-    again = OLRTR(3, 60.0, seed=0)
-    for day, should in zip(DAYS, expected, strict=True):
-        np.testing.assert_array_equal(again.update(day).outliers, should.outliers)
+def test_every_row_may_be_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_olrtr_rows, "QUIET_FROM", 2)
+    left: list[int] = []
+    cut = _olrtr_rows.Rows._cut
+
+    def counted(self: _olrtr_rows.Rows) -> None:
+        left.append(len(self._B))
+        cut(self)
+
+    monkeypatch.setattr(_olrtr_rows.Rows, "_cut", counted)
+    random = np.random.default_rng(0)
+    places = random.random((30, 2)) + 0.5
+    for result, (X, _, iterations) in both([places @ (random.random((2, 12)) + 0.5) for _ in range(4)], 4, 40.0, 1e-8):
+        np.testing.assert_allclose(result.low_rank, X, rtol=0, atol=1e-9)
+        assert result.iterations == iterations
+    assert 0 in left
+
+
+def test_no_two_results_share_memory_nor_do_the_fields_of_one(cut: str) -> None:
+    model = OLRTR(3, 60.0, seed=0)
+    minibatches = [*DAYS, np.zeros(DAYS[0].shape), DAYS[0]]
+    results = [model.update(day) for day in minibatches]
+    arrays = [getattr(result, name) for result in results for name in ("low_rank", "outliers", "cleaned")]
+    for number, array in enumerate(arrays):
+        assert not any(np.shares_memory(array, other) for other in [*arrays[:number], *minibatches])
+
+
+def test_a_copy_leaves_the_memory_to_work_in_behind() -> None:
+    model = OLRTR(3, 60.0, seed=0)
+    model.update(DAYS[0])
+    there, here = pickle.loads(pickle.dumps(model)), copy.deepcopy(model)
+    assert len(pickle.dumps(model)) < len(pickle.dumps(DAYS[0])) + 20_000
+    expected = model.update(DAYS[1]).cleaned
+    for other in (there, here):
+        np.testing.assert_array_equal(other.update(DAYS[1]).cleaned, expected)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sensormend import OLRTR, Recovery, ShapeError, ValueRangeError
+from sensormend import GRASTA, OLRSC, OLRTR, ORLTM, OSTD, RTR, TRPCA, Recovery, ShapeError, StocRPCA, ValueRangeError
 from servers import lacking
 from test_olrtr_solvers import CUBES, DAYS
 
@@ -80,13 +80,22 @@ def test_sensors_of_a_tensor_may_change_their_order(torch: Any) -> None:
     np.testing.assert_array_equal(np.asarray(found.cleaned), np.asarray(expected.cleaned)[order])
 
 
-def test_days_without_readings_stay_with_the_device(torch: Any) -> None:
+def test_days_without_readings_stay_with_the_device(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     model = OLRTR(3, 60.0, seed=0)
-    unknown = model.update(torch.full((5, 4), torch.nan, dtype=torch.float32))
+    fetched: list[int] = []
+    fetch = torch.Tensor.numpy
+
+    def counted(tensor: Any) -> Any:
+        fetched.append(tensor.numel())
+        return fetch(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "numpy", counted)
+    unknown = model.update(torch.full((50, 40), torch.nan, dtype=torch.float32))
     assert unknown.low_rank.dtype == torch.float32
     assert bool(torch.isnan(unknown.low_rank).all())
-    assert bool((model.update(torch.zeros((5, 4))).low_rank == 0).all())
-    assert not model.update(torch.ones((5, 4))).faulty.any()
+    assert bool((model.update(torch.zeros((50, 40))).low_rank == 0).all())
+    assert not model.update(torch.ones((50, 40))).faulty.any()
+    assert 0 < max(fetched) < 1000, "no minibatch is fetched, only small matrices"
 
 
 def test_tensors_that_are_no_readings_are_refused(torch: Any) -> None:
@@ -102,7 +111,30 @@ def test_tensors_that_are_no_readings_are_refused(torch: Any) -> None:
             model.update(wrong)
 
 
-def test_recover_takes_a_tensor_and_works_on_the_host(torch: Any) -> None:
-    days = np.stack(DAYS, axis=-1)
-    found = OLRTR(6, 60.0, seed=0).recover(torch.tensor(days))
-    np.testing.assert_array_equal(found.cleaned, OLRTR(6, 60.0, seed=0).recover(days).cleaned)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "int16"])
+def test_recover_takes_a_tensor_and_works_on_the_host(torch: Any, dtype: str) -> None:
+    days = torch.nan_to_num(torch.tensor(np.stack(DAYS, axis=-1))).to(getattr(torch, dtype))
+    found = OLRTR(6, 60.0, seed=0).recover(days)
+    np.testing.assert_array_equal(found.cleaned, OLRTR(6, 60.0, seed=0).recover(days.double().numpy()).cleaned)
+
+
+@pytest.mark.parametrize("method", [RTR, TRPCA, GRASTA, OLRSC, ORLTM, OSTD, StocRPCA])
+def test_the_other_published_methods_fetch_a_tensor(torch: Any, method: Any) -> None:
+    settings = {} if method in (RTR, TRPCA) else {"rank": 2, "seed": 0}
+    days = np.stack([day[:10] for day in DAYS], axis=-1)
+    found, expected = (method(**settings).recover(given) for given in (torch.tensor(days), days))
+    assert isinstance(found.cleaned, np.ndarray)
+    np.testing.assert_array_equal(found.cleaned, expected.cleaned)
+
+
+def test_memory_that_lies_otherwise_and_other_numbers_make_no_difference(torch: Any) -> None:
+    day = torch.nan_to_num(torch.tensor(DAYS[0])).round()
+    expected: Any = OLRTR(6, 60.0, seed=0).update(day)
+    turned = day.T.contiguous().T
+    assert not turned.is_contiguous()
+    for given in (turned, day.int(), day.clone().requires_grad_()):
+        found: Any = OLRTR(6, 60.0, seed=0).update(given)
+        assert not found.cleaned.requires_grad
+        np.testing.assert_allclose(found.cleaned.numpy(), expected.cleaned.numpy(), rtol=0, atol=1e-9)
+    found = OLRTR(6, 60.0, seed=0).update(day.half())
+    assert found.cleaned.dtype == torch.float32

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sensormend.arrays import is_tensor, namespace
+from sensormend.arrays import is_tensor, namespace, on_host
 from sensormend.errors import ConfigError, ShapeError, ValueRangeError
 from sensormend.recovery import FloatArray
 
@@ -88,7 +88,7 @@ def as_readings(
     min_axes, max_axes
         How many axes the method takes.
     keep_single
-        Leave single precision as it is. A torch tensor keeps its precision, and its place, anyway.
+        Leave single precision as it is, and a torch tensor where it is; else that is fetched.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def as_readings(
     """
     if is_tensor(readings):
         tensor: FloatArray = _tensor_readings(readings, fiber_axis, min_axes, max_axes)
-        return tensor
+        return tensor if keep_single else on_host(tensor).astype(np.float64, copy=False)
     mask = np.ma.getmaskarray(readings) if isinstance(readings, np.ma.MaskedArray) else None
     try:
         array = np.asarray(readings)

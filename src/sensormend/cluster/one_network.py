@@ -18,9 +18,8 @@ from sensormend.cluster.connecting import Client, check_workers, connect, quiet,
 from sensormend.cluster.holding import Parts
 from sensormend.cluster.row_parts import Begun, Drawn, Given, Terms, Written, drawn
 from sensormend.errors import ConfigError, DivergenceError, ShapeError, StateError
-from sensormend.methods._olrtr import Rules, Statistics, first_lesson, learned, solve
+from sensormend.methods._olrtr import Rules, Statistics, Sums, first_lesson, learned, solve
 from sensormend.methods._olrtr_modes import RAN_OFF, Solver, inverse_of
-from sensormend.methods._olrtr_sums import Sums
 from sensormend.methods.olrtr import OLRTR
 from sensormend.methods.settings import check_count
 from sensormend.recovery import FloatArray, Recovery

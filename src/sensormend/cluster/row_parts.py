@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import SensormendError, ShapeError
+from sensormend.methods._olrtr import Beginning, Ending, Lesson, Sums
 from sensormend.methods._olrtr_modes import Solver
-from sensormend.methods._olrtr_small import rows_of
-from sensormend.methods._olrtr_sums import Beginning, Ending, Lesson, Sums
+from sensormend.methods._olrtr_rows import Rows, Workspace
 from sensormend.methods._olrtr_verdict import in_precision, slots_last, told
-from sensormend.methods._workspace import Workspace
 from sensormend.methods.base import published_recovery
 from sensormend.recovery import FloatArray, Recovery
 from sensormend.state import read_state, write_state
@@ -121,12 +120,12 @@ class Part:
     def begin(self, minibatch: Any, solvers: Sequence[Solver], depth: int) -> Begun:
         """Take a minibatch's rows, and the other modes."""
         terms = self._terms
-        readings = as_readings(minibatch, fiber_axis=terms.fiber_axis, keep_single=terms.single)
+        readings = as_readings(minibatch, fiber_axis=terms.fiber_axis, keep_single=True)
         self._readings = in_precision(readings, single=terms.single)
         if self._readings.shape != terms.shape:
             raise ShapeError(f"a part has rows of shape {terms.shape}; got {self._readings.shape}")
         self._ending = None
-        self._rows = rows_of(
+        self._rows = Rows(
             slots_last(self._readings, terms.fiber_axis), self._L, self._D,
             threshold=terms.outlier_norm, spectral=terms.spectral, space=self._space,
         )  # fmt: skip

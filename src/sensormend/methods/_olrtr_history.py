@@ -95,16 +95,15 @@ class History:
             if mixing is not None:
                 Z[self.cells] = self._before
 
-    def after(self, Z: Any, B: Any, active: NDArray[np.intp], slots: int) -> Mixed:
+    def after(self, Z: Any, B: Any, gaps: NDArray[np.intp], active: NDArray[np.intp], slots: int) -> Mixed:
         """Take in one step's Z, with the fibers that are outliers in it."""
         new = active[~self._joined[active]]
         if len(new):
             self._joined[new] = True
             cells = (new[:, None] * slots + np.arange(slots)).reshape(-1)
-            values = B[cells]
-            there = ~np.isnan(values)
-            self.cells = np.concatenate([self.cells, cells[there]])
-            self._before = np.concatenate([self._before, values[there]])
+            cells = cells[np.isin(cells, gaps, assume_unique=True, invert=True)]
+            self.cells = np.concatenate([self.cells, cells])
+            self._before = np.concatenate([self._before, B[cells]])
         self._stepped = True
         return as_mixed(self._changes.take_in(self._before, Z[self.cells]))
 

@@ -67,6 +67,14 @@ class LocalMode:
         seen = self.seen(block)
         return seen @ self.G.T if self.last else self.G @ seen
 
+    def share_of(self, block: Any, out: Any) -> Any:
+        """Write this mode's share of X of a block to `out`, and return that."""
+        left, right = (self.share, self.coefficients(block)) if self.P is None else (self.P, self.seen(block))
+        if self.last:
+            left, right = right, left.T
+        np.matmul(left, right, out=self.seen(out))
+        return out
+
     def contract(self, left: Any, right: Any) -> Any:
         """Sum left x right, seen by this mode, over every axis but its own."""
         if self.last:

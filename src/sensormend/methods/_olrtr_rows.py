@@ -7,26 +7,67 @@ the parts; so are the norms. What comes from outside is small: the other modes, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import get_blas_funcs
 
+from sensormend.methods._olrtr import Beginning, Ending, Lesson, Sums
 from sensormend.methods._olrtr_history import History
 from sensormend.methods._olrtr_modes import LocalMode, Solver
-from sensormend.methods._olrtr_sums import Beginning, Ending, Lesson, Sums
-from sensormend.methods._workspace import Workspace
 from sensormend.recovery import FloatArray
 
-__all__ = ["Rows"]
+__all__ = ["Rows", "Workspace"]
 
 BLOCK_BYTES = 192 * 1024
 """Of one array in a block: with four or five of them a block stays in a second-level cache of 1 MB."""
 
+ONE_BLOCK_BYTES = 2 << 20
+"""Of a minibatch that goes by as one block: 50 x 50 x 50 takes a quarter longer in several."""
+
 QUIET_FROM = 4096
 """Fewer rows than this are not worth the search for quiet ones."""
+
+
+class Workspace:
+    """Large arrays that a model uses again in every minibatch, and never hands out: fresh memory costs time."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, NDArray[Any]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave the memory behind when a model is copied or sent."""
+        return Workspace, ()
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array of any content; what was taken by this name before is gone."""
+        size, kept = math.prod(shape), self._kept.get(name)
+        if kept is None or kept.size < size or kept.dtype != dtype:
+            self._kept.pop(name, None)
+            kept = self._kept[name] = np.empty(size, dtype)
+        return kept[:size].reshape(shape)
+
+    def rows(self, name: str, array: Any, rows: NDArray[np.intp]) -> Any:
+        """Return some rows of an array in memory of this name."""
+        into = self.take(name, (len(rows), *array.shape[1:]), array.dtype)
+        return np.take(array, rows, axis=0, out=into, mode="clip")  # "raise" would go by way of a copy
+
+
+class _Block(NamedTuple):
+    """Rows that go by together: views of the arrays, scratch of their size, and where their gaps and fibers are.
+
+    B has 0 where missing; `gaps` counts from the start of the block.
+    """
+
+    rows: slice
+    fibers: slice
+    gaps: NDArray[np.intp]
+    B: Any
+    Z: Any
+    L: Any
+    C: Any
+    after: Any
 
 
 class Rows:
@@ -46,8 +87,6 @@ class Rows:
         Memory to use again.
     """
 
-    _one_block = False
-
     def __init__(
         self, readings: Any, L: Any, D: Any, *, threshold: float, spectral: bool = False, space: Workspace | None = None
     ) -> None:
@@ -56,33 +95,35 @@ class Rows:
         self._threshold, self._spectral = threshold, spectral
         self._dtype, self._shape = readings.dtype, readings.shape
         self._slots, self._width = readings.shape[-1], math.prod(readings.shape[1:])
-        per_block = max(1, BLOCK_BYTES // (self._width * readings.itemsize))
-        blocks = 1 if self._one_block else -(-len(readings) // per_block)
+        fitting = max(1, BLOCK_BYTES // (self._width * readings.itemsize))
+        blocks = 1 if readings.nbytes <= ONE_BLOCK_BYTES else -(-len(readings) // fitting)
         self._per_block = -(-len(readings) // blocks)
-        self._gemm = get_blas_funcs("gemm", (np.empty((1, 1), self._dtype),))
-        self._scratch = [np.empty((self._per_block, *readings.shape[1:]), self._dtype) for _ in range(2)]
-        # All rows at first. Later only the busy ones; the quiet ones are sound and whole, so that Z = B there.
-        self._B, self._L = readings, L
+        self._scratch = [np.empty((self._per_block, self._width), self._dtype) for _ in range(2)]
         self._rows: NDArray[np.intp] | None = None
         self._quiet: list[tuple[FloatArray, float]] = []
         self._quiet_product: Any = 0.0
-        self._norms: FloatArray | None = None
+        self._reference: FloatArray | None = None
         self._history: History | None = None
 
     def begin(self) -> Beginning:
         """Look at the readings once."""
-        squares, found, marks = 0.0, [], [0]
-        self._Z = self._space.take("Z", self._shape, self._dtype)
-        for block in self._blocks(len(self._readings)):
-            values = self._readings[block]
-            gaps = np.flatnonzero(np.isnan(values.reshape(-1)))
-            filled = self._filled(values, gaps, out=self._Z[block]).reshape(-1)
+        squares, found = 0.0, []
+        # The readings with 0 where missing; in the end the estimates are put there, and it is handed out.
+        B = np.empty((len(self._readings), self._width), self._dtype)
+        Z = self._space.take("Z", B.shape, self._dtype)
+        for first in range(0, len(B), self._per_block):
+            part = slice(first, first + self._per_block)
+            filled = B[part].reshape(-1)
+            filled[:] = self._readings[part].reshape(-1)
+            gaps = np.flatnonzero(np.isnan(filled))
+            filled[gaps] = 0
             squares += float(filled @ filled)
-            found.append(gaps)
-            marks.append(marks[-1] + len(gaps))
-        # Places counted from the start of their block, and where each block's begin.
-        self._gaps, self._marks = np.concatenate(found), np.array(marks)
-        return Beginning(squares, np.asarray(self._dictionary.T @ self._dictionary, dtype=np.float64))
+            np.copyto(Z[part], B[part])
+            found.append(gaps + first * self._width)
+        # All rows at first. Later only the busy ones; the quiet ones are sound and whole, so that Z = B there.
+        self._B, self._Z, self._L, self._gaps = B, Z, self._dictionary, np.concatenate(found)
+        self._cut()
+        return Beginning(squares, np.asarray(self._L.T @ self._L, dtype=np.float64))
 
     def prepare(self, solvers: Sequence[Solver], *, depth: int = 0) -> FloatArray | None:
         """Take the other modes, and start: from E = 0 where `depth` steps are remembered, and then L_0'Z is returned.
@@ -95,144 +136,147 @@ class Rows:
         if self._fresh:
             return None
         product: Any = 0.0
-        for block, gaps in self._blocks_and_gaps():
-            Z = self._Z[block]
-            if len(gaps):
+        for block in self._blocks:
+            if len(block.gaps):
                 # A gap starts at the mean of its fiber, far nearer than 0.
-                fibers = gaps // self._slots
-                present = self._slots - np.bincount(fibers, minlength=Z.size // self._slots)
-                means = Z.reshape(-1, self._slots).sum(axis=1) / np.maximum(present, 1)
-                Z.reshape(-1)[gaps] = means[fibers]
-            product = product + (self._L[block].T @ Z.reshape(len(Z), -1)).astype(np.float64)
-        gaps = self._flat_gaps()
-        self._history = History(gaps, self._Z.reshape(-1)[gaps], self._Z.size // self._slots, depth)
+                fibers, Z = block.gaps // self._slots, block.Z.reshape(-1, self._slots)
+                present = self._slots - np.bincount(fibers, minlength=len(Z))
+                means = Z.sum(axis=1) / np.maximum(present, 1)
+                block.Z.reshape(-1)[block.gaps] = means[fibers]
+            product = product + self._product(block, block.Z)
+        self._history = History(self._gaps, self._Z.reshape(-1)[self._gaps], self._Z.size // self._slots, depth)
         return np.asarray(product)
 
     def step(self, shared: FloatArray | None, mixing: FloatArray | None = None, limit: float = math.inf) -> Sums:
         """Do one iteration; `shared` is R_0' / N of the Z so far, None for the first published one.
 
-        With a change of E beyond `limit` nobody asks for that of R, and what stands for it is any number beyond.
+        Nothing stops before the change of E is below `limit`; until then that of R is not asked for, and is told as
+        infinite.
         """
         if self._history is not None:
             self._history.mix(self._Z.reshape(-1), mixing)
         if shared is not None:
             self._set_quiet_aside(shared)
-        now = None if shared is None else shared.astype(self._dtype)
-        product, change_E = np.zeros((self._L.shape[1], self._width)), 0.0
-        change_R: list[Any] = [0.0 for _ in self._modes]
-        norms_seen, outliers = [], []
-        for block, gaps in self._blocks_and_gaps():
-            B, Z = self._B[block], self._Z[block]
-            C = self._residual(B, Z, gaps, self._L[block], now)
-            flat = C.reshape(-1)
-            estimates = flat[gaps]
+        now = None if shared is None else shared.astype(self._dtype, copy=False)
+        product, change_E = self._quiet_product, 0.0
+        change_R: list[Any] = [0.0] * len(self._modes)
+        self._norms = np.empty(self._Z.size // self._slots, self._dtype)
+        for block in self._blocks:
+            gaps, B, Z, C, after = block.gaps, block.B, block.Z, block.C, block.after
+            self._residual(block, now)
+            flat, fibers = C.reshape(-1), C.reshape(-1, self._slots)
+            estimates = -flat[gaps]
             flat[gaps] = 0
-            fibers = C.reshape(-1, self._slots)
-            norms = np.sqrt(np.einsum("ij,ij->i", fibers, fibers))
-            norms_seen.append(norms)
-            after = self._filled(B, gaps, out=self._scratch[1][: len(B)])
+            norms = np.sqrt(np.einsum("ij,ij->i", fibers, fibers), out=self._norms[block.fibers])
             # This is max(0, 1 - threshold / norm), without a 0 / 0 where a fiber of C is 0.
-            factors = 1 - self._threshold / np.maximum(norms, self._threshold)
-            active = np.flatnonzero(factors)
-            if len(active) * 4 < len(norms):
-                after.reshape(-1, self._slots)[active] -= fibers[active] * factors[active, None]
-            else:
-                fibers *= factors[:, None]
-                after -= C
-            after.reshape(-1)[gaps] = -estimates
+            fibers *= (1 - self._threshold / np.maximum(norms, self._threshold))[:, None]
+            np.subtract(B, C, out=after)
+            after.reshape(-1)[gaps] = estimates
             if self._fresh:
-                change_E += float(np.square(norms * factors).sum())
-                np.copyto(C, after)
+                change_E += float(flat @ flat)
+                change = after
             else:
-                np.subtract(after, Z, out=C)
-            for i, mode in enumerate(self._modes):
-                coefficients = mode.coefficients(C)
-                whole = coefficients.reshape(-1)
-                change_R[i] = change_R[i] + (self._gram(mode, coefficients) if self._spectral else float(whole @ whole))
-            if not self._fresh:
+                change = np.subtract(after, Z, out=C)
+                moved = flat[gaps]
                 flat[gaps] = 0
                 change_E += float(flat @ flat)
+                flat[gaps] = moved
+            change_R = (
+                [known + self._square(mode, change) for known, mode in zip(change_R, self._modes, strict=True)]
+                if change_E < limit
+                else [math.inf] * len(self._modes)
+            )
+            product = product + self._product(block, after)
             np.copyto(Z, after)
-            product += self._L[block].T @ after.reshape(len(after), -1)
-            active += block.start * (self._width // self._slots)
-            outliers.append(active)
-        self._fresh = False
-        self._norms, self._reference, self._active = np.concatenate(norms_seen), shared, np.concatenate(outliers)
-        mixed = None
+        self._fresh, self._reference, mixed = False, shared, None
         if self._history is not None:
-            mixed = self._history.after(self._Z.reshape(-1), self._B.reshape(-1), self._active, self._slots)
-        return Sums(product + self._quiet_product, change_E, change_R, mixed)
+            Z, B = self._Z.reshape(-1), self._B.reshape(-1)
+            mixed = self._history.after(Z, B, self._gaps, self._active(), self._slots)
+        return Sums(product, change_E, change_R, mixed)
 
     def finish(self, lesson: Lesson, modes: int) -> Ending:
         """Write the result, and learn: once over the rows."""
+        active = self._active() if self._rows is None else self._fibers_of(self._rows, self._active())
         self._wake_all()
         shared, R = (lesson.R / modes).astype(self._dtype), lesson.R.astype(self._dtype)
         A_tilde, inverse = (matrix.astype(self._dtype) for matrix in (lesson.A_tilde, lesson.inverse))
-        X, E, cleaned = (self._space.lend(name, self._shape, self._dtype) for name in ("X", "E", "cleaned"))
-        L, D = (self._space.lend(name, self._dictionary.shape, self._dtype) for name in ("L", "D"))
+        X, E = np.empty(self._B.shape, self._dtype), np.zeros(self._B.shape, self._dtype)
+        L, D = np.empty(self._L.shape, self._dtype), np.empty(self._L.shape, self._dtype)
         others: list[list[Any]] = [[0.0, 0.0] for _ in self._modes]
         sound = True
-        for block, gaps in self._blocks_and_gaps():
-            B, Z = self._B[block], self._Z[block]
-            C = self._residual(B, Z, gaps, self._L[block], shared)
+        for block in self._blocks:
+            gaps, B, Z = block.gaps, block.B, block.Z
+            estimate = np.subtract(B, self._residual(block, shared), out=X[block.rows])
             all_R = [mode.coefficients(Z) for mode in self._modes]
             Z.reshape(-1)[gaps] = 0
             for learned, mode, coefficients in zip(others, self._modes, all_R, strict=True):
                 learned[0] = learned[0] + self._gram(mode, coefficients)
                 learned[1] = learned[1] + mode.contract(mode.seen(Z), coefficients).astype(np.float64)
-            np.add(self._D[block], Z.reshape(len(Z), -1) @ R.T, out=D[block])
-            residual = D[block] - self._dictionary[block] @ A_tilde
-            np.add(self._dictionary[block], residual @ inverse, out=L[block])
-            filled = self._filled(B, gaps, out=cleaned[block])
-            estimate = np.subtract(filled, C, out=X[block])
-            filled.reshape(-1)[gaps] = estimate.reshape(-1)[gaps]
-            sound = sound and _is_finite(estimate) and _is_finite(L[block]) and _is_finite(D[block])
-        E.fill(0)
+            new_L, new_D = L[block.rows], D[block.rows]
+            np.add(self._D[block.rows], Z @ R.T, out=new_D)
+            np.add(block.L, (new_D - block.L @ A_tilde) @ inverse, out=new_L)
+            sound = sound and _is_finite(estimate) and _is_finite(new_L) and _is_finite(new_D)
+        # Z is B less E where there is a reading, and was set to 0, as B, where there is none.
+        outliers = self._fibers(self._B)[active] - self._fibers(self._Z)[active]
+        self._fibers(E)[active] = outliers
         largest = np.zeros(self._shape[:-1], self._dtype)
-        # Z is B less E where there is a reading, and was set to 0 where there is none.
-        outliers = self._fibers(self._B)[self._active]
-        outliers[np.isnan(outliers)] = 0
-        outliers -= self._fibers(self._Z)[self._active]
-        self._fibers(E)[self._active] = outliers
-        largest.reshape(-1)[self._active] = np.abs(outliers).max(axis=1, initial=0)
+        largest.reshape(-1)[active] = np.abs(outliers).max(axis=1, initial=0)
+        self._B.reshape(-1)[self._gaps] = X.reshape(-1)[self._gaps]
+        X, E, cleaned = (array.reshape(self._shape) for array in (X, E, self._B))
         return Ending(X, E, cleaned, largest, L, D, [(A, part) for A, part in others], sound and _is_finite(outliers))
 
-    def _residual(self, B: Any, Z: Any, gaps: Any, L: Any, shared: Any) -> Any:
-        """B - X in the first scratch, with -X where missing; X is 0 for `shared` None."""
-        C = self._filled(B, gaps)
+    def _residual(self, block: _Block, shared: Any) -> Any:
+        """B - X in the block's C, with -X where missing; X is 0 for `shared` None."""
+        C = block.C
         if shared is None:
+            np.copyto(C, block.B)
             return C
+        np.matmul(block.L, shared, out=C)
         for mode in self._modes:
-            if mode.last:
-                self._subtract(C.reshape(-1, self._slots), mode.seen(Z), mode)
-            elif mode.P is not None:
-                C -= (mode.P @ mode.seen(Z)).reshape(C.shape)
-            else:
-                C -= (mode.share @ (mode.G @ mode.seen(Z))).reshape(C.shape)
-        flat = C.reshape(len(C), -1)
-        # In BLAS's own order of columns, so that C is added to in place.
-        self._gemm(-1.0, shared.T, L.T, 1.0, flat.T, overwrite_c=True)
-        return C
+            C += mode.share_of(block.Z, out=block.after)
+        return np.subtract(block.B, C, out=C)
 
-    def _subtract(self, C: Any, Z: Any, mode: LocalMode) -> None:
-        if mode.P is not None:
-            self._gemm(-1.0, mode.P, Z.T, 1.0, C.T, overwrite_c=True)
-        else:
-            self._gemm(-1.0, mode.share, (Z @ mode.G.T).T, 1.0, C.T, overwrite_c=True)
+    def _product(self, block: _Block, values: Any) -> FloatArray:
+        product: FloatArray = (block.L.T @ values).astype(np.float64, copy=False)
+        return product
 
-    def _fibers(self, tensor: Any) -> Any:
-        return tensor.reshape(-1, self._slots)
-
-    def _filled(self, values: Any, gaps: Any, out: Any = None) -> Any:
-        """Copy a block with 0 where missing."""
-        out = self._scratch[0][: len(values)] if out is None else out
-        np.copyto(out, values)
-        out.reshape(-1)[gaps] = 0
-        return out
+    def _square(self, mode: LocalMode, change: Any) -> Any:
+        coefficients = mode.coefficients(change)
+        whole = coefficients.reshape(-1)
+        return self._gram(mode, coefficients) if self._spectral else float(whole @ whole)
 
     def _gram(self, mode: LocalMode, coefficients: Any) -> FloatArray:
         gram: FloatArray = mode.contract(coefficients, coefficients).astype(np.float64)
         return gram
+
+    def _fibers(self, tensor: Any) -> Any:
+        return tensor.reshape(-1, self._slots)
+
+    def _active(self) -> NDArray[np.intp]:
+        """Return the fibers that are outliers, counted over the rows that are not left out."""
+        return np.flatnonzero(self._norms > self._threshold)
+
+    def _fibers_of(self, rows: NDArray[np.intp], fibers: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Count fibers of these rows over all rows."""
+        each = self._width // self._slots
+        counted: NDArray[np.intp] = rows[fibers // each] * each + fibers % each
+        return counted
+
+    def _cut(self) -> None:
+        """Cut the rows that are not left out into blocks."""
+        per_block, each, self._blocks = self._per_block, self._width // self._slots, []
+        starts = np.arange(0, len(self._B), per_block)
+        marks = [*np.searchsorted(self._gaps, starts * self._width), len(self._gaps)]
+        for number, first in enumerate(starts.tolist()):
+            rows = slice(first, min(first + per_block, len(self._B)))
+            length = rows.stop - first
+            self._blocks.append(
+                _Block(
+                    rows, slice(first * each, rows.stop * each),
+                    self._gaps[marks[number] : marks[number + 1]] - first * self._width,
+                    self._B[rows], self._Z[rows], self._L[rows], *(scratch[:length] for scratch in self._scratch),
+                )
+            )  # fmt: skip
 
     # Quiet rows.
 
@@ -246,13 +290,13 @@ class Rows:
             self._wake_all()
             return
         again = self._history is not None and self._rows is not None
-        if again or len(self._B) < QUIET_FROM or self._norms is None or self._reference is None:
+        if again or len(self._B) < QUIET_FROM or self._reference is None:
             return
         largest = self._norms.reshape(len(self._B), -1).max(axis=1)
         # Convergence at the rate of one half moves R_0 by what it moved last, all in all.
         least = 3 * float(np.linalg.norm(shared - self._reference))
         quiet = largest < self._threshold * (1 - 1e-6)
-        quiet[(self._flat_gaps() if self._history is None else self._history.cells) // self._width] = False
+        quiet[(self._gaps if self._history is None else self._history.cells) // self._width] = False
         if np.count_nonzero(quiet) * 4 < len(quiet):
             return
         lengths = np.sqrt(np.einsum("ij,ij->i", self._L, self._L))
@@ -265,18 +309,16 @@ class Rows:
 
     def _keep(self, busy: NDArray[np.bool_]) -> None:
         """Go on with the busy rows alone."""
-        total: Any = 0.0
-        for block in self._blocks(len(self._B)):
-            quiet = np.flatnonzero(~busy[block])
-            part = self._B[block].reshape(-1, self._width)[quiet]
-            total = total + (self._L[block][quiet].T @ part).astype(np.float64)
-        self._quiet_product = self._quiet_product + total
+        for block in self._blocks:
+            quiet = np.flatnonzero(~busy[block.rows])
+            part = block.B[quiet]
+            self._quiet_product = self._quiet_product + (block.L[quiet].T @ part).astype(np.float64)
         if self._rows is None:
             # In the rows that are left out Z is B already.
-            self._whole = (self._B, self._L, self._Z, self._gaps, self._marks)
+            self._whole = (self._B, self._L, self._Z, self._gaps)
         else:
             self._whole[2][self._rows] = self._Z
-        rows, gaps, place = np.flatnonzero(busy), self._flat_gaps(), np.cumsum(busy) - 1
+        rows, place = np.flatnonzero(busy), np.cumsum(busy) - 1
         self._rows = rows if self._rows is None else self._rows[rows]
         # Two sets by turns: rows may be left out of those that are left.
         turn = len(self._quiet) % 2
@@ -284,46 +326,29 @@ class Rows:
             self._space.rows(f"{name}{turn}", array, rows)
             for name, array in (("busy B", self._B), ("busy L", self._L), ("busy Z", self._Z))
         )
-        gaps = place[gaps // self._width] * self._width + gaps % self._width
-        edges = np.arange(-(-len(rows) // self._per_block) + 1) * (self._per_block * self._width)
-        self._marks = np.searchsorted(gaps, edges)
-        self._gaps = gaps - np.repeat(edges[:-1], np.diff(self._marks))
+        self._gaps = place[self._gaps // self._width] * self._width + self._gaps % self._width
+        self._cut()
         if self._history is not None:
             self._history.move(place, self._width, lambda flags: flags.reshape(len(busy), -1)[rows].reshape(-1))
-        self._norms = None
 
     def _wake_all(self) -> None:
         if self._rows is None:
             return
-        rows, each = self._rows, self._width // self._slots
-        self._B, self._L, Z, self._gaps, self._marks = self._whole
+        rows = self._rows
+        self._B, self._L, Z, self._gaps = self._whole
         Z[rows] = self._Z
         self._Z = Z
-        self._active = rows[self._active // each] * each + self._active % each
         if self._history is not None:
 
             def spread(flags: NDArray[np.bool_]) -> NDArray[np.bool_]:
+                each = self._width // self._slots
                 whole = np.zeros((len(Z), each), dtype=bool)
                 whole[rows] = flags.reshape(len(rows), each)
                 return whole.reshape(-1)
 
             self._history.move(rows, self._width, spread)
-        self._rows, self._quiet, self._quiet_product, self._norms = None, [], 0.0, None
-
-    # Blocks.
-
-    def _flat_gaps(self) -> NDArray[np.intp]:
-        starts = np.arange(len(self._marks) - 1) * (self._per_block * self._width)
-        flat: NDArray[np.intp] = self._gaps + np.repeat(starts, np.diff(self._marks))
-        return flat
-
-    def _blocks(self, rows: int) -> Iterator[slice]:
-        for first in range(0, rows, self._per_block):
-            yield slice(first, min(first + self._per_block, rows))
-
-    def _blocks_and_gaps(self) -> Iterator[tuple[slice, NDArray[np.intp]]]:
-        for number, block in enumerate(self._blocks(len(self._B))):
-            yield block, self._gaps[self._marks[number] : self._marks[number + 1]]
+        self._rows, self._quiet, self._quiet_product = None, [], 0.0
+        self._cut()
 
 
 def _caster(dtype: Any) -> Any:

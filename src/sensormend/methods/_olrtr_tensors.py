@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sensormend.arrays import Array, as_like, namespace, on_host
+from sensormend.methods._olrtr import Beginning, Ending, Lesson, Sums
 from sensormend.methods._olrtr_history import Changes, as_mixed
 from sensormend.methods._olrtr_modes import LocalMode, Solver
-from sensormend.methods._olrtr_sums import Beginning, Ending, Lesson, Sums
 from sensormend.recovery import FloatArray
 
 __all__ = ["TensorRows"]

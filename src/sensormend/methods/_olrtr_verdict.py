@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any
-
 import numpy as np
 
 from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.errors import ValueRangeError
-from sensormend.methods._olrtr_sums import Ending
+from sensormend.methods._olrtr import Ending
+from sensormend.methods.base import judged_recovery
 from sensormend.recovery import Recovery
 
-__all__ = ["in_precision", "like", "placed", "slots_last", "told"]
+__all__ = ["in_precision", "placed", "slots_last", "told"]
 
 LARGEST_SINGLE = 1e15
 """Single precision ends at 3e38, and readings are squared and summed."""
@@ -60,43 +58,9 @@ def slots_last(readings: Array, fiber_axis: int) -> Array:
 
 def told(readings: Array, ending: Ending, *, fiber_axis: int, threshold: float, iterations: int) -> Recovery:
     """Fill in a `Recovery`. `ending.cleaned` has the estimate where nothing was read; faulty fibers get it here."""
-    xp = namespace(readings)
-    faulty = ending.largest > threshold
-    if is_tensor(readings):
-        cleaned = xp.where(faulty[..., None], ending.X, ending.cleaned)
-    else:
-        cleaned = ending.cleaned
-        cleaned[faulty] = ending.X[faulty]
-    X, E = ending.X, ending.E
+    xp, faulty = namespace(readings), ending.largest > threshold
+    X, E, cleaned = ending.X, ending.E, ending.cleaned
+    cleaned[faulty] = X[faulty]
     if fiber_axis != X.ndim - 1:
         X, E, cleaned = (xp.moveaxis(part, -1, fiber_axis) for part in (X, E, cleaned))
-    return Recovery(
-        low_rank=X,
-        outliers=E,
-        spikes=xp.zeros_like(X, dtype=bool) if not is_tensor(X) else xp.zeros_like(X, dtype=xp.bool),
-        cleaned=cleaned,
-        lower=None,
-        upper=None,
-        faulty=faulty,
-        suspect=xp.zeros_like(faulty),
-        evaluated=xp.ones_like(faulty),
-        score=ending.largest / threshold,
-        reason=np.zeros(tuple(faulty.shape), dtype="<U11"),
-        iterations=iterations,
-    )
-
-
-def like(recovery: Recovery, readings: Array) -> Recovery:
-    """Return a recovery made on the host with its arrays where the readings are; `reason` stays."""
-    if not is_tensor(readings):
-        return recovery
-    values: dict[str, Any] = {field.name: getattr(recovery, field.name) for field in fields(Recovery)}
-    moved = {name: _moved(part, readings) for name, part in values.items()
-             if isinstance(part, np.ndarray) and name != "reason"}  # fmt: skip
-    return Recovery(**(values | moved))
-
-
-def _moved(part: Any, readings: Array) -> Array:
-    """Return an array where the readings are; numbers in their dtype, verdicts as they are."""
-    tensor = as_like(part, readings)
-    return tensor.to(readings.dtype) if part.dtype.kind == "f" else tensor
+    return judged_recovery(X, E, cleaned, ending.largest, threshold=threshold, iterations=iterations)

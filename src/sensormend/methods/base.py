@@ -8,9 +8,10 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sensormend.recovery import FloatArray, Recovery
+from sensormend.arrays import Array, namespace
+from sensormend.recovery import Recovery
 
-__all__ = ["Method", "OnlineMethod", "published_recovery"]
+__all__ = ["Method", "OnlineMethod", "judged_recovery", "published_recovery"]
 
 
 @runtime_checkable
@@ -32,9 +33,9 @@ class OnlineMethod(Method, Protocol):
 
 
 def published_recovery(
-    readings: FloatArray,
-    low_rank: FloatArray,
-    outliers: FloatArray,
+    readings: Array,
+    low_rank: Array,
+    outliers: Array,
     *,
     fiber_axis: int,
     threshold: float,
@@ -44,20 +45,29 @@ def published_recovery(
 
     A fiber is faulty when any |outlier| in it exceeds `threshold`.
     """
-    largest = np.max(np.abs(outliers), axis=fiber_axis)
-    faulty = largest > threshold
-    trusted = ~np.isnan(readings) & ~np.expand_dims(faulty, fiber_axis)
+    xp = namespace(readings)
+    largest = xp.max(xp.abs(outliers), axis=fiber_axis)
+    trusted = ~xp.isnan(readings) & ~xp.expand_dims(largest > threshold, axis=fiber_axis)
+    cleaned = xp.where(trusted, readings, low_rank)
+    return judged_recovery(low_rank, outliers, cleaned, largest, threshold=threshold, iterations=iterations)
+
+
+def judged_recovery(
+    low_rank: Array, outliers: Array, cleaned: Array, largest: Array, *, threshold: float, iterations: int
+) -> Recovery:
+    """Fill in a `Recovery` whose cells are known, from the largest |outlier| of every fiber."""
+    xp, faulty = namespace(low_rank), largest > threshold
     return Recovery(
         low_rank=low_rank,
         outliers=outliers,
-        spikes=np.zeros(readings.shape, dtype=bool),
-        cleaned=np.where(trusted, readings, low_rank),
+        spikes=xp.zeros_like(low_rank, dtype=xp.bool),
+        cleaned=cleaned,
         lower=None,
         upper=None,
         faulty=faulty,
-        suspect=np.zeros(faulty.shape, dtype=bool),
-        evaluated=np.ones(faulty.shape, dtype=bool),
+        suspect=xp.zeros_like(faulty),
+        evaluated=xp.ones_like(faulty),
         score=largest / threshold,
-        reason=np.full(faulty.shape, "", dtype="<U11"),
+        reason=np.full(tuple(faulty.shape), "", dtype="<U11"),
         iterations=iterations,
     )

@@ -12,12 +12,10 @@ from numpy.typing import ArrayLike
 
 from sensormend.arrays import Array, is_tensor, namespace, on_host
 from sensormend.errors import ConfigError
-from sensormend.methods._olrtr import RAN_OFF, Rules, Statistics, solve_rows
-from sensormend.methods._olrtr_small import rows_of
-from sensormend.methods._olrtr_sums import Ending
+from sensormend.methods._olrtr import RAN_OFF, Ending, Rules, Statistics, solve_rows
+from sensormend.methods._olrtr_rows import Rows, Workspace
 from sensormend.methods._olrtr_tensors import TensorRows
-from sensormend.methods._olrtr_verdict import in_precision, like, placed, slots_last, told
-from sensormend.methods._workspace import Workspace
+from sensormend.methods._olrtr_verdict import in_precision, placed, slots_last, told
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
 from sensormend.methods.settings import check_choice, check_count, check_positive
 from sensormend.recovery import FloatArray, Recovery
@@ -83,7 +81,7 @@ class OLRTR(PublishedOnline):
     sensors, 4e-6 within a year of NOAA at rank 3, 1.4e-5 within 60 days at rank 20; no verdict changed.
 
     Rows go by in blocks that stay in the cache. Rows without a gap or an outlier are left out of an iteration as
-    long as a bound proves that it would not change them; that is exact. Large arrays are kept for the next minibatch.
+    long as a bound proves that it would not change them; that is exact. Memory to work in is kept for the next minibatch.
 
     All minibatches have one shape. Labels, where given, must name the same sensors each time; their order is
     free.
@@ -164,9 +162,10 @@ class OLRTR(PublishedOnline):
             How many periods make a minibatch. One gives minibatches without the last axis, (sensor, slot);
             more give (sensor, slot, periods), whose last axis is a mode too. Where the last minibatch is
             shorter, the periods it lacks are missing readings: the mode's dictionary has a row for each.
+
+        A torch tensor is fetched, and recovered on the host.
         """
         periods = check_count("periods", periods)
-        tensor = on_host(tensor) if is_tensor(tensor) else tensor
         return self._repeat(tensor, passes, lambda readings: self._walk_by(readings, periods))
 
     def _walk_by(self, readings: FloatArray, periods: int) -> Recovery:
@@ -202,7 +201,7 @@ class OLRTR(PublishedOnline):
         )
 
     def _taken(self, minibatch: ArrayLike) -> Array:
-        readings = as_readings(minibatch, fiber_axis=self.fiber_axis, keep_single=self.precision == "single")
+        readings = as_readings(minibatch, fiber_axis=self.fiber_axis, keep_single=True)
         return in_precision(readings, single=self.precision == "single")
 
     def _solve(self, readings: Array, known: Arrays) -> Solved:
@@ -212,12 +211,12 @@ class OLRTR(PublishedOnline):
         rows = (
             TensorRows(moved, L, D, threshold=threshold, spectral=rules.jacobi)
             if is_tensor(readings)
-            else rows_of(moved, L, D, threshold=threshold, spectral=rules.jacobi, space=self._space)
+            else Rows(moved, L, D, threshold=threshold, spectral=rules.jacobi, space=self._space)
         )
         answer = solve_rows(rows, modes, moved.shape, rules)
         if answer is None:
-            nothing = namespace(readings).zeros_like(readings)
-            return Solved(nothing, nothing, 0, None)
+            zeros_like = namespace(readings).zeros_like
+            return Solved(zeros_like(readings), zeros_like(readings), 0, None)
         learned = answer.modes
         learned.insert(self.fiber_axis, learned.pop())
         ending = answer.ending
@@ -234,10 +233,7 @@ class OLRTR(PublishedOnline):
         if isinstance(solved, _SolvedRows):
             return told(readings, solved.ending, fiber_axis=self.fiber_axis, threshold=self.threshold,
                         iterations=solved.iterations)  # fmt: skip
-        on_the_host = super()._recovery(
-            on_host(readings), Solved(on_host(solved.X), on_host(solved.E), 0, None), unknown=unknown
-        )
-        return like(on_the_host, readings)
+        return super()._recovery(readings, solved, unknown=unknown)
 
     def _placed(self, known: Arrays, readings: Array) -> list[Statistics]:
         """Return the modes with the slots' last, as the kernel wants them; the first mode's rows go with the readings.

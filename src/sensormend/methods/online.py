@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend.arrays import Array, on_host
+from sensormend.arrays import Array, namespace, on_host
 from sensormend.errors import DivergenceError, ShapeError, StateError
 from sensormend.methods.base import published_recovery
 from sensormend.methods.settings import check_count, check_positive, check_seed
@@ -87,7 +87,7 @@ class PublishedOnline(ABC):
 
     def _recovery(self, readings: Array, solved: Solved, *, unknown: bool) -> Recovery:
         """Tell what was found; where nothing is known at all, nothing is estimated."""
-        X = np.full(solved.X.shape, np.nan) if unknown else solved.X
+        X = namespace(solved.X).full_like(solved.X, np.nan) if unknown else solved.X
         return published_recovery(
             readings, X, solved.E, fiber_axis=self.fiber_axis, threshold=self.threshold, iterations=solved.iterations
         )
@@ -105,8 +105,10 @@ class PublishedOnline(ABC):
         if shape != learned.shape:
             raise ShapeError(f"{name} cannot add sensors or change shape, {learned.shape} so far; got {readings.shape}")
         rows, labels = self._rows(sensors, learned)
+        if rows is not None:
+            readings = readings[np.argsort(rows)]
         with np.errstate(all="ignore"):
-            solved = self._solve(readings if rows is None else readings[np.argsort(rows)], learned.arrays)
+            solved = self._solve(readings, learned.arrays)
         if not self._is_sound(solved):
             raise DivergenceError(self._ran_off)
         # NaN alone differs from itself, in an array and in a tensor.
@@ -114,7 +116,7 @@ class PublishedOnline(ABC):
         if not unknown:
             known = learned.arrays if solved.arrays is None else solved.arrays
             self._learned = _Learned(learned.shape, known, labels)
-        recovery = self._recovery(readings if rows is None else readings[np.argsort(rows)], solved, unknown=unknown)
+        recovery = self._recovery(readings, solved, unknown=unknown)
         return recovery if rows is None else recovery.of_sensors(np.array(rows))
 
     def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
