@@ -15,7 +15,7 @@ from sensormend.auto.memory import Model
 from sensormend.auto.network import KIN_SPREAD_DAYS, KINSHIP, RANKS, SHRINKAGES
 from sensormend.auto.wide.tools import alike, counted, diagonal, inverse, masked_median, pick, where_true
 
-__all__ = ["Company", "View", "left_open", "look", "meet", "relook", "set_aside"]
+__all__ = ["Company", "View", "left_open", "look", "meet", "relook", "set_aside", "strangers"]
 
 STEPS, MORE_STEPS, MANY = 2, 6, 0.05
 """Conjugate gradient steps for gaps: so many in a slot, or fewer, are solved exactly. More steps for parts in which
@@ -84,7 +84,7 @@ def meet(model: Model, parts: Any, which: slice, real: Array, days: Array, absen
     """Mix the parts' moments with their dictionaries at the present rungs, and invert without the absent."""
     moments = parts.moments[which]
     xp = namespace(moments)
-    known = (days > 0) & real
+    known = (days > 0) & real & ~strangers(model, parts, which, days)
     variance = xp.clip(diagonal(moments), FLATTEST, None)
     spread = xp.sqrt(variance)
     _steady(spread, days, real)
@@ -105,6 +105,12 @@ def meet(model: Model, parts: Any, which: slice, real: Array, days: Array, absen
     mixed *= spread[:, :, None]
     mixed *= spread[:, None, :]
     return Company(mixed, spread, absent, _precision(mixed, spread, absent), near)
+
+
+def strangers(model: Model, parts: Any, which: slice, days: Array) -> Array:
+    """Say who is known where it is judged, but was too odd for this part on its first day and is not learned here."""
+    residual = pick(model.channels.residual, parts.members[which])
+    return (days > 0) & (diagonal(parts.moments[which]) <= 0) & (residual > 1e3 * FLATTEST)
 
 
 def _precision(covariance: Array, spread: Array, absent: Array) -> Array:
