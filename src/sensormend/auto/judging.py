@@ -64,7 +64,7 @@ class Today:
         # In single precision, as a large network has them.
         deviation = np.where(observed, scaled, 0.0).astype(np.float32).astype(float)
         length, still = judge.longest_run(readings, observed)
-        spread = np.sqrt(np.maximum(own_variance(model), 0.0))
+        spread = np.sqrt(np.maximum(_own_variance(model), 0.0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
         widths = model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5))
         widths = np.minimum(np.maximum(widths, judge.SPREAD[0]), judge.SPREAD[1])
@@ -151,7 +151,7 @@ def others(model: Model, present: BoolArray) -> NDArray[np.intp]:
     return np.asarray(there.sum() - np.repeat(there, model.variables))
 
 
-def own_variance(model: Model) -> FloatArray:
+def _own_variance(model: Model) -> FloatArray:
     """Return how much every channel varies by itself."""
     assert model.hood is not None
     return model.hood.moments.diagonal().astype(float)
@@ -159,7 +159,7 @@ def own_variance(model: Model) -> FloatArray:
 
 def related(model: Model) -> BoolArray:
     """Say of which channels the others explain enough to judge them; the young have the benefit of the doubt."""
-    skill = 1 - model.channels.residual / np.maximum(own_variance(model), 1e-300)
+    skill = 1 - model.channels.residual / np.maximum(_own_variance(model), 1e-300)
     return np.asarray((skill >= UNRELATED) | (model.channels.days < WARM))
 
 

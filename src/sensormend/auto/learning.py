@@ -159,7 +159,7 @@ def learn(period: Taught, axes: FloatArray) -> None:
 
 def _completed(state: Settled, weight: FloatArray) -> FloatArray:
     """Return the deviations to learn from: doubtful readings lean on what the network says."""
-    full = state.view.completed[0].copy()
+    full: FloatArray = state.view.completed[0].copy()
     row = np.flatnonzero(weight < 1)
     if row.size:
         plain = state.view.expected[0, row]
