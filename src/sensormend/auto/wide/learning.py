@@ -319,6 +319,8 @@ def _learn_habits(
 def _learn_step(sight: Sight, core: _Core, seen: Array) -> None:
     """Learn how fine a channel resolves; that hardly changes, and is looked at now and then."""
     xp = sight.xp
+    if sight.raw.shape[-1] < 2:
+        return
     variable = None if sight.variable is None else core.of(sight.variable)
     values = ordered(forward(core.of(sight.raw), sight.common, variable))
     apart = values[..., 1:] - values[..., :-1]

@@ -54,7 +54,8 @@ def first_look(
         seen = new & (count > 0)
         some, many = xp.any(old, axis=1), xp.sum(old, axis=1, dtype=usual.dtype)
         weight = alike(old, usual) / xp.clip(many, 1.0, None)[:, None]
-        shape = usual - xp.mean(usual, axis=-1, keepdims=True)
+        # A variable that was never read has no usual values yet, and would spoil the sum.
+        shape = xp.where(old[..., None], usual - xp.mean(usual, axis=-1, keepdims=True), 0.0)
         course = (weight[:, None, :] @ shape)[:, 0]
         shared = xp.where(some[:, None], 0.0, _common(deviation, observed & seen[..., None]))
         expected = xp.where((new & ~some[:, None])[..., None], shared[:, None, :], expected)
