@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RANK", "SLOTS", "measure_machine", "pin_to_one_core", "product_seconds"]
+from sensormend.auto.neighbourhoods import CORE, HALO
+
+__all__ = ["MEMBERS", "RANK", "SLOTS", "TALL", "measure_machine", "pin_to_one_core", "product_seconds"]
 
 SLOTS, RANK = 24, 10
 LARGE = 2**26
@@ -23,7 +25,7 @@ LARGE = 2**26
 BLOCK = 2**14
 """Numbers of a block that stays in the nearest cache while it is multiplied and added to."""
 
-TALL, PARTS, MEMBERS = 1_000_000, 8_000, 64
+TALL, PARTS, MEMBERS = 1_000_000, 8_000, CORE + HALO
 TURNS = 7
 
 

@@ -6,6 +6,9 @@ from typing import Any
 
 from rich.table import Table
 
+from speed_machine import MEMBERS, RANK, SLOTS, TALL
+from speed_network import CUT
+
 __all__ = ["machine_table", "network_table", "race_table", "size_table"]
 
 Rows = list[dict[str, Any]]
@@ -29,8 +32,8 @@ def machine_table(machine: dict[str, Any]) -> Table:
     table.add_row("copy, GB read and written per second", "", f"{machine['copy'] / 1e9:.1f}")
     table.add_row("triad a = b + s c, the same", "", f"{machine['triad'] / 1e9:.1f}")
     for name, shape in (
-        ("tall", "product (1,000,000 x 10) (10 x 24), Gflop/s"),
-        ("batched", "products (64 x 64) (64 x 24), Gflop/s"),
+        ("tall", f"product ({TALL:,} x {RANK}) ({RANK} x {SLOTS}), Gflop/s"),
+        ("batched", f"products ({MEMBERS} x {MEMBERS}) ({MEMBERS} x {SLOTS}), Gflop/s"),
     ):
         rates = [machine["products"][f"{name} {dtype}"] / 1e9 for dtype in ("float32", "float64")]
         table.add_row(shape, *(f"{rate:.1f}" for rate in rates))
@@ -42,7 +45,7 @@ def network_table(rows: Rows) -> Table:
     table = Table(
         "method", "s per\nperiod", "million\nreadings/s", "iterations", "copy bandwidth,\nin and out once",
         "and every\niteration", "bare\nproducts", "peak,\nminibatches",
-        title=f"{rows[0]['sensors']:,} sensors x 24 on one core", title_justify="left",
+        title=f"{rows[0]['sensors']:,} sensors x {SLOTS} on one core", title_justify="left",
     )  # fmt: skip
     for row in rows:
         table.add_row(
@@ -51,10 +54,11 @@ def network_table(rows: Rows) -> Table:
             f"{row['bandwidth_iterations']:.0%}" if "bandwidth_iterations" in row else "-", f"{row['products']:.0%}",
             f"[bold]{row['minibatches']:.1f}[/]",
         )  # fmt: skip
-    said = ["Peak memory: what is returned included, the minibatch itself not."]
+    said = ["Shares count every sensor in every iteration, also those that were left out as settled.",
+            "Peak memory: what is returned included, the minibatch itself not."]  # fmt: skip
     said += [
-        f"{row['method']}: median of periods {row['timed'][0]} to {row['timed'][1]}; period 7, after which the network "
-        f"is cut anew: {row['cut_seconds']:.1f} s."
+        f"{row['method']}: median of periods {row['timed'][0]} to {row['timed'][1]}; period {CUT}, after which the "
+        f"network is cut anew: {row['cut_seconds']:.1f} s."
         for row in rows
         if row["cut_seconds"] is not None
     ]

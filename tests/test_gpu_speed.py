@@ -29,9 +29,13 @@ def test_it_times_a_network_and_compares_a_smaller_one_with_numpy(tmp_path: Path
         assert 0 < row["bandwidth"] < row["bandwidth_iterations"]
         assert row["stays"] == "cpu", "a tensor in, a tensor out"
     for row in told["compared"]:
-        assert row["relative"] < 1e-3
-        assert row["verdicts_differ"] < 0.01
-        assert row["faulty"] > 0.01, "there was something to find"
+        before = row["before_the_cut"]
+        assert before["periods"] == 3
+        assert "after_the_cut" not in row
+        assert before["relative"] < 1e-3
+        assert before["near"] > 0.99
+        assert before["verdicts_differ"] < 0.01
+        assert before["faulty"] > 0.01, "there was something to find"
     assert {row["method"] for row in told["runs"]} == {row["method"] for row in told["compared"]}
     assert "million readings/s" in ended.stdout
 

@@ -64,7 +64,8 @@ class OLRTR(PublishedOnline):
     seed
         For the dictionaries that are drawn. None takes a fresh one each time.
     solver
-        "published" does the paper's iterations. "accelerated" goes to the same fixed point in fewer: it starts from
+        "published" does the paper's iterations. "accelerated" goes to the same fixed point, in fewer unless nearly
+        every fiber is an outlier: it starts from
         E = 0 with gaps at the mean of their fiber, and mixes the last few steps (Anderson's acceleration, which
         forgets the past where that misleads). Each of its iterations costs a little more than a published one, and
         it stops by the same rule.
@@ -81,7 +82,8 @@ class OLRTR(PublishedOnline):
     sensors, 4e-6 within a year of NOAA at rank 3, 1.4e-5 within 60 days at rank 20; no verdict changed.
 
     Rows go by in blocks that stay in the cache. Rows without a gap or an outlier are left out of an iteration as
-    long as a bound proves that it would not change them; that is exact. Memory to work in is kept for the next minibatch.
+    long as a bound proves that it would not change them; that is exact. A model keeps its working memory for the
+    next minibatch, never a result.
 
     All minibatches have one shape. Labels, where given, must name the same sensors each time; their order is
     free.
