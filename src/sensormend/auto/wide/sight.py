@@ -14,7 +14,7 @@ from sensormend.auto.memory import FEATURES, Channels, Model
 from sensormend.auto.scales import FARTHEST
 from sensormend.auto.wide.tools import alike, constant, counted, diagonal, ordered, pick, single, where_true
 
-__all__ = ["Common", "Sight", "backward", "forward", "longest_run", "see"]
+__all__ = ["Common", "Sight", "Standstill", "backward", "features", "forward", "longest_run", "see"]
 
 BINS, LOWEST, PER_UNIT = 4096, -48.0, 64.0
 """Bins in which logarithms are counted to find their median: from e^-48 to e^16, 1.6 % each."""
