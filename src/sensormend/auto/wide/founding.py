@@ -7,6 +7,8 @@ import numpy as np
 from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.auto.memory import SKETCH, Model
 from sensormend.auto.wide import parts as cutting
+from sensormend.auto.wide.engine import HEIGHT, HEIGHT_ON_DEVICE
+from sensormend.auto.wide.learning import turn
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import Common, forward
 from sensormend.auto.wide.tools import alike, single
@@ -65,6 +67,7 @@ def found(model: Model, readings: Array) -> None:
         newcomers = as_like(np.arange(placed, count), readings)
         model.parts = cutting.joined(parts, newcomers, _profiles(model, readings), model.core, model.halo)
     _in_precision(model)
+    _find_patterns(model)
 
 
 def due(model: Model) -> bool:
@@ -80,6 +83,20 @@ def refound(model: Model) -> None:
         sketch, known = channels.sketch[:placed], channels.days[:placed] > 0
         model.parts = cutting.recut(model.parts, sketch, known, model.core, model.halo)
         _in_precision(model)
+        _find_patterns(model)
+
+
+def _find_patterns(model: Model) -> None:
+    """Look for the patterns of parts that were cut just now; without any they would not know each other for a day."""
+    parts = model.parts
+    assert parts is not None
+    xp, count = namespace(parts.moments), parts.members.shape[0]
+    if bool(xp.any(xp.any((parts.dictionary != 0).reshape(count, -1), axis=1))):
+        return
+    height = HEIGHT_ON_DEVICE if is_tensor(parts.moments) else HEIGHT
+    for first in range(0, count, height):
+        which = slice(first, min(first + height, count))
+        turn(model, parts, which, parts.moments[which])
 
 
 def drop(model: Model, kept: Array) -> None:

@@ -16,7 +16,7 @@ from sensormend.auto.wide.sight import Sight, forward
 from sensormend.auto.wide.tools import alike, constant, counted, diagonal, ordered, pick, single, where_true
 from sensormend.auto.wide.verdict import Verdict
 
-__all__ = ["learn"]
+__all__ = ["learn", "turn"]
 
 TURNS = 4
 """Periods in which every part's dictionary is turned once, after the first ones, and in which the resolution of its
@@ -65,7 +65,7 @@ def learn(
     weight = xp.where(sight.known, xp.clip((DOUBTFUL / xp.clip(state.score, 1e-9, None)) ** 2, None, 1.0), 1.0)
     full = _completed(sight, company, state, weight)
     moments = _learn_moments(parts, which, sight, company, state, full, weight)
-    _turn(model, parts, which, moments)
+    turn(model, parts, which, moments)
 
     known, flagged, shift = core.of(sight.known), core.of(state.flagged), core.of(state.shift)
     seen = core.of(sight.count) > 0
@@ -144,7 +144,7 @@ def _doubt(sight: Sight, state: Settled, weight: Array) -> Array:
     return xp.where(state.born, (1 - seen) * square, doubted)
 
 
-def _turn(model: Model, parts: Parts, which: slice, moments: Array) -> None:
+def turn(model: Model, parts: Parts, which: slice, moments: Array) -> None:
     """Turn the dictionaries towards the strongest patterns: one step of subspace iteration, some parts at a time."""
     xp, period = namespace(moments), model.pools.period
     first = which.start or 0
