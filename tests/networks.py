@@ -21,7 +21,7 @@ LEARNED = 30
 class ManyParts(AutoOLRTR):
     """The path of large networks, on a network that is small enough for a test."""
 
-    _neighbourhood = (12, 16)
+    _neighbourhood = (20, 20)
 
 
 class Large(AutoOLRTR):

@@ -238,7 +238,7 @@ def test_a_large_network_is_judged_like_a_small_one() -> None:
         errors.append(float(np.sqrt(np.mean((result.cleaned - truth)[hidden] ** 2))))
         assert model._model is not None
         assert (model._model.parts is None) == (kind is AutoOLRTR)
-    assert len(parts_of(model).core) == 5
+    assert len(parts_of(model).core) == 3
     assert errors[1] < 1.15 * errors[0]
 
 
