@@ -239,6 +239,7 @@ def test_the_covariance_is_that_of_the_small_engine(put: Put, seed: int, rank: i
     for name, array in vars(parts).items():
         setattr(parts, name, put(array))
     model = Model.new(1, 24, 0.9, 0, (40, 24))
+    model.channels = model.channels.grown(15).moved(put(days), single=put.dtype == np.float32)
     model.pools.rank, model.pools.shrinkage = rank, rung
     company = meet(model, parts, slice(0, 2), put(stack.real), put(old), put(~stack.real))
     found = on_host(company.covariance)
