@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import naive
 from sensormend import OLRTR, ConfigError, ValueRangeError
 from sensormend.methods import _olrtr_history, _olrtr_rows
+from sensormend.methods._olrtr_modes import gathered
 from sensormend.simulate import paper_tensor, stream
 
 Floats = NDArray[np.float64]
@@ -130,6 +131,13 @@ def test_single_precision_costs_what_the_manual_says(solver: str, cut: str) -> N
         assert near.low_rank.dtype == near.cleaned.dtype == near.score.dtype == np.float32
         assert np.abs(near.low_rank - exact.low_rank).max() < 2e-5 * np.nanmax(np.abs(day))
         np.testing.assert_array_equal(near.faulty, exact.faulty)
+
+
+def test_many_rows_in_single_precision_are_summed_as_exactly_as_few() -> None:
+    random = np.random.default_rng(0)
+    left, right = (1 + random.random((100_001, columns), dtype=np.float32) for columns in (10, 24))
+    exact = left.T.astype(np.float64) @ right.astype(np.float64)
+    assert np.abs(gathered(left, right) / exact - 1).max() < 1e-7
 
 
 def test_single_precision_refuses_what_it_cannot_square() -> None:

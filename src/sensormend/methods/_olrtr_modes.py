@@ -12,9 +12,12 @@ from scipy.linalg import lapack
 from sensormend.errors import DivergenceError
 from sensormend.recovery import FloatArray
 
-__all__ = ["RAN_OFF", "LocalMode", "Solver", "Statistics", "inverse_of", "sweeping", "swept"]
+__all__ = ["RAN_OFF", "LocalMode", "Solver", "Statistics", "gathered", "inverse_of", "sweeping", "swept"]
 
 RAN_OFF = 'the dictionaries ran off to infinity; use dictionary_update="column" or a lower rank'
+
+FEW = 256
+"""Rows that are summed in single precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +81,17 @@ class LocalMode:
     def contract(self, left: Any, right: Any) -> Any:
         """Sum left x right, seen by this mode, over every axis but its own."""
         if self.last:
-            return left.T @ right
+            return gathered(left, right)
         return (left @ right.swapaxes(1, 2)).sum(0)
+
+
+def gathered(left: Any, right: Any) -> Any:
+    """Return left' right. In single precision NumPy sums few rows at a time, and then in double."""
+    if left.dtype != np.float32 or len(left) <= FEW:
+        return left.T @ right
+    whole = len(left) - len(left) % FEW
+    pieces = [array[:whole].reshape(-1, FEW, array.shape[1]) for array in (left, right)]
+    return (pieces[0].swapaxes(1, 2) @ pieces[1]).sum(axis=0, dtype=np.float64) + left[whole:].T @ right[whole:]
 
 
 def inverse_of(gram: FloatArray, lambda1: float) -> FloatArray:

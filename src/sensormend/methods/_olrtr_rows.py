@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from sensormend.methods._olrtr import Beginning, Ending, Lesson, Sums
 from sensormend.methods._olrtr_history import History
-from sensormend.methods._olrtr_modes import LocalMode, Solver
+from sensormend.methods._olrtr_modes import LocalMode, Solver, gathered
 from sensormend.recovery import FloatArray
 
 __all__ = ["Rows", "Workspace"]
@@ -123,7 +123,7 @@ class Rows:
         # All rows at first. Later only the busy ones; the quiet ones are sound and whole, so that Z = B there.
         self._B, self._Z, self._L, self._gaps = B, Z, self._dictionary, np.concatenate(found)
         self._cut()
-        return Beginning(squares, np.asarray(self._L.T @ self._L, dtype=np.float64))
+        return Beginning(squares, np.asarray(gathered(self._L, self._L), dtype=np.float64))
 
     def prepare(self, solvers: Sequence[Solver], *, depth: int = 0) -> FloatArray | None:
         """Take the other modes, and start: from E = 0 where `depth` steps are remembered, and then L_0'Z is returned.
@@ -237,7 +237,7 @@ class Rows:
         return np.subtract(block.B, C, out=C)
 
     def _product(self, block: _Block, values: Any) -> FloatArray:
-        product: FloatArray = (block.L.T @ values).astype(np.float64, copy=False)
+        product: FloatArray = gathered(block.L, values).astype(np.float64, copy=False)
         return product
 
     def _square(self, mode: LocalMode, change: Any) -> Any:
@@ -312,7 +312,7 @@ class Rows:
         for block in self._blocks:
             quiet = np.flatnonzero(~busy[block.rows])
             part = block.B[quiet]
-            self._quiet_product = self._quiet_product + (block.L[quiet].T @ part).astype(np.float64)
+            self._quiet_product = self._quiet_product + gathered(block.L[quiet], part).astype(np.float64, copy=False)
         if self._rows is None:
             # In the rows that are left out Z is B already.
             self._whole = (self._B, self._L, self._Z, self._gaps)

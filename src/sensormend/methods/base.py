@@ -68,6 +68,6 @@ def judged_recovery(
         suspect=xp.zeros_like(faulty),
         evaluated=xp.ones_like(faulty),
         score=largest / threshold,
-        reason=np.full(tuple(faulty.shape), "", dtype="<U11"),
+        reason=np.zeros(tuple(faulty.shape), dtype="<U11"),
         iterations=iterations,
     )
