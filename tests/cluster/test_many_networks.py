@@ -4,6 +4,9 @@ import csv
 import json
 import os
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from key_tables import NAMES, listed, rows_of, same_as_alone, some_networks, wri
 from sensormend.archive import clean_archive
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
-from sensormend.cluster.mending_part import Order, StoppedError, clean_part, fruitless
+from sensormend.cluster.mending_part import Order, StoppedError, attempts_of, clean_part, fruitless
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.splitting import Part
 from sensormend.options import Options
@@ -188,6 +191,7 @@ def test_wrong_calls_are_one_line(table: Path, tmp_path: Path, capfd: pytest.Cap
             "no cluster answers at tcp://127.0.0.1:1",
         ),
         ([f"{out}.csv", "--networks", "network"], 2, "go into a folder"),
+        ([".", "--networks", "network"], 2, "not there yet, not '.'"),
         ([out, "--networks", "sensor", "--sensor", "sensor"], 2, "both name the column 'sensor'"),
     ):
         assert main(["clean", str(table), *words]) == code, said
@@ -221,7 +225,7 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
         with pytest.raises(SensormendError, match=f"1 of 2 workers do not see .*worker {first}") as caught:
             clean_networks(table, tmp_path / "out", "network", client)
     assert "\n" not in str(caught.value)
-    assert not (tmp_path / "out").exists()
+    assert list(tmp_path.iterdir()) == [], "nothing was done, and nothing is left to go on with"
 
 
 def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
@@ -232,6 +236,115 @@ def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
     order.source.touch()
     with pytest.raises(StoppedError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 is here"):
         clean_part(replace(order, version="0.0.1"))
+
+
+def test_files_of_the_same_name_are_kept_apart(table: Path, tmp_path: Path) -> None:
+    for folder, text in (("notes", "sensor,from,to,action\ns02,2020-01-02,,ignore\n"),
+                         ("places", "sensor,latitude,longitude\ns02,53.5,10.1\n")):  # fmt: skip
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "known.csv").write_text(text)
+    known = {"maintenance": tmp_path / "notes" / "known.csv", "coordinates": tmp_path / "places" / "known.csv"}
+    report = clean_networks(table, tmp_path / "out", "network", options=Options.of(one_pass=True, **known))
+    assert not report.failed
+    sensors = pl.read_csv(tmp_path / "out" / "east" / "sensors.csv")
+    assert sensors.filter(pl.col("sensor") == "s02")["latitude"].to_list() == [53.5]
+
+
+@pytest.mark.parametrize("option", ["maintenance", "coordinates"])
+def test_what_people_know_wrongly_is_no_network_s_fault(table: Path, tmp_path: Path, option: str) -> None:
+    file = tmp_path / "known.csv"
+    for text in (None, "sensor,when\na,b\n"):
+        if text:
+            file.write_text(text)
+        with pytest.raises(ConfigError, match=r"known\.csv"):
+            clean_networks(table, tmp_path / "out", "network", options=Options.of(**{option: file}))
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def an_order(tmp_path: Path, networks: dict[str, Readings]) -> Order:
+    """Return an order to mend one network, with all that it needs."""
+    readings = networks["east"]
+    order = Order(tmp_path, Part("east", "east", len(readings), ("",)), Options(), {}, tmp_path / "token")
+    order.token.touch()
+    (tmp_path / "staging" / "attempts").mkdir(parents=True)
+    order.source.parent.mkdir()
+    rows = rows_of(readings)
+    pl.DataFrame(rows, schema=["sensor", "time", "value"], orient="row").with_columns(
+        pl.col("time").str.to_datetime(), pl.col("value").cast(float)
+    ).sort("time", maintain_order=True).write_parquet(order.source)
+    return order
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
+    networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
+) -> None:
+    order = an_order(tmp_path, networks)
+    monkeypatch.setattr("sensormend.cluster.mending_part.LOOK", 100.0 if goes_on else 0.0)
+    begun, claimed = threading.Event(), threading.Event()
+
+    def held(done: float) -> None:
+        begun.set()
+        assert claimed.wait(30)
+
+    with ThreadPoolExecutor(2) as workers:
+        first = workers.submit(clean_part, order, held)
+        assert begun.wait(30)
+        before = (tmp_path / "staging" / "attempts" / "east.claim").read_text()
+        second = workers.submit(clean_part, order)
+        while (tmp_path / "staging" / "attempts" / "east.claim").read_text() == before:
+            time.sleep(0.01)
+        claimed.set()
+        if goes_on:
+            assert first.result() is None
+        else:
+            with pytest.raises(StoppedError, match="nobody waits"):
+                first.result()
+        assert second.result() is None
+    assert len(attempts_of(order)) == (1 if goes_on else 2)
+    same_rows(contents(order.out), contents(alone / "east"))
+    assert not order.partial.exists()
+    order.token.unlink()
+    shutil.rmtree(order.out)
+    with pytest.raises(StoppedError, match="nobody waits"):
+        clean_part(order)
+
+
+def test_a_run_killed_at_its_very_end_goes_on(
+    networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = NAMES[:1]
+    table = write_networks(
+        tmp_path / "in.csv", {name: networks[name] for name in names}, [["", "s", "2020-01-01", "1"]]
+    )
+    for killed in ("write_json", "surroundings"):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"sensormend.cluster.many_networks.{killed}", _ctrl_c)
+            with pytest.raises(KeyboardInterrupt):
+                clean_networks(table, tmp_path / "out", "network", resume=(tmp_path / "out.partial").exists())
+    clean_networks(table, tmp_path / "out", "network", resume=True)
+    same_as_alone(tmp_path / "out", alone, names)
+    assert len((tmp_path / "out" / "rejected.csv").read_text().splitlines()) == 2
+
+
+def _ctrl_c(*given: object, **more: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_run_that_was_moved_goes_on_where_it_is(
+    table: Path, alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stages(name: str, readings: int) -> Any:
+        return lambda done, beside="": _ctrl_c() if name == "mending" and done > 0.4 else None
+
+    monkeypatch.setattr("sensormend.archive.CHECKPOINT", 0.0)
+    with pytest.raises(KeyboardInterrupt):
+        clean_networks(table, tmp_path / "here" / "out", "network", stages=stages)
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert list((tmp_path / "there" / "out.partial").glob("*.partial/state/checkpoint.json"))
+    report = clean_networks(table, tmp_path / "there" / "out", "network", resume=True)
+    assert not report.failed
+    same_as_alone(tmp_path / "there" / "out", alone)
 
 
 def test_only_what_comes_no_further_is_fruitless(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "check_workers",
     "connect",
     "connected",
+    "first_line",
     "is_lost",
     "quiet",
     "workers_of",
@@ -68,7 +69,7 @@ def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
             made: Client = distributed.Client
             return made(cluster, timeout=timeout, set_as_default=False)
         except ERRORS as error:
-            why = "" if isinstance(error, OSError | TimeoutError) else f" ({_first_line(error)})"
+            why = "" if isinstance(error, OSError | TimeoutError) else f" ({first_line(error)})"
             raise SensormendError(
                 f"no cluster answers at {cluster}{why}; start one with: dask scheduler, and on every machine: "
                 f"dask worker {cluster} --nthreads 1"
@@ -171,12 +172,10 @@ def ask_workers(client: Client, function: Any, *given: Any) -> dict[str, Any]:
     try:
         found: dict[str, Any] = client.run(function, *given, on_error="return")
     except Exception as error:
-        raise SensormendError(
-            f"the workers of {client.scheduler.address} do not answer: {_first_line(error)}"
-        ) from None
+        raise SensormendError(f"the workers of {client.scheduler.address} do not answer: {first_line(error)}") from None
     for worker, told in found.items():
         if isinstance(told, BaseException):
-            raise SensormendError(f"worker {worker} does not answer: {_first_line(told)}")
+            raise SensormendError(f"worker {worker} does not answer: {first_line(told)}")
     return found
 
 
@@ -184,5 +183,6 @@ def _counted(some: list[str], found: Mapping[str, Any]) -> str:
     return f"worker {some[0]}" if len(some) == 1 else f"{len(some)} of {len(found)} workers"
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return what an error says, without the pages that distributed may add."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

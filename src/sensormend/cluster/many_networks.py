@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
@@ -16,19 +16,24 @@ from sensormend.checkpoint import Checkpoint
 from sensormend.cluster.connecting import Client, connected
 from sensormend.cluster.mending_part import Order, Outcome, outcome_of
 from sensormend.cluster.naming import folders_of
-from sensormend.cluster.spreading import in_turn, probe, spread
-from sensormend.errors import ConfigError, InputError
-from sensormend.files import now, surroundings
+from sensormend.cluster.spreading import Teller, in_turn, probe, spread
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.files import beside, now, surroundings
 from sensormend.io.metadata import write_csv, write_json
 from sensormend.io.splitting import Part, Parts, split
 from sensormend.io.target import Target
 from sensormend.jobs import Source, identity_of, job_of, told_options
+from sensormend.maintenance import Maintenance
 from sensormend.options import Options
+from sensormend.places import Places
 
 __all__ = ["NETWORKS_HEADER", "NetworksReport", "Told", "clean_networks"]
 
 FILES = 20
 """Files of readings that run.json of each network names."""
+
+KEPT = ("maintenance", "coordinates")
+"""The options that are files of their own, which workers have to see."""
 
 NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
 
@@ -107,11 +112,13 @@ def clean_networks(
     """
     options = options or Options()
     options = replace(options, networks=network or options.networks)
-    target = Target.of(Path(out).absolute())
+    # What has no name of its own, like `.`, is refused as it was typed; workers need the whole path.
+    target = Target.of(Target.of(out).path.absolute())
     if not options.networks:
         raise ConfigError("many networks need the name of the column that keeps them apart: networks")
     if target.ending:
         raise ConfigError(f"many networks go into a folder, each into its own; {Path(out).name} would be one file")
+    _refuse_unreadable(options)
     started = monotonic()
     with nullcontext(None) if cluster is None else connected(cluster) as client:
         identity = identity_of(readings)
@@ -123,9 +130,9 @@ def clean_networks(
                 job = job_of(identity, options, checkpoint.job, target.work)
                 checkpoint.begin(job, replaces=overwrite)
                 run.stage(readings)
-            except (InputError, ConfigError):
-                # The same call would end the same way: there is nothing to go on with.
-                if not resume:
+            except SensormendError as error:
+                # The same call would end the same way, or nothing was done yet: there is nothing to go on with.
+                if not resume and (isinstance(error, InputError | ConfigError) or not run.visible):
                     target.give_up()
                 raise
             report = run.mend(Path(out), started)
@@ -148,12 +155,15 @@ class _Run:
         self.target, self.options, self.identity, self.client, self.stages = target, options, identity, client, stages
         self.staging = target.work / "staging"
         self.parts = Parts((), 0, ())
+        self.visible = client is None
+        """Whether all workers see OUT."""
 
     def stage(self, source: Source) -> None:
         """Sort the readings apart, once."""
         self.staging.mkdir(exist_ok=True)
         if self.client is not None:
-            probe(self.client, self.staging)
+            probe(self.client, self.staging, "OUT")
+            self.visible = True
         self.parts = split(
             self.staging, source, self.options, folders_of, self.stages("reading", 0),
             lambda readings: self.stages("sorting", readings),
@@ -173,11 +183,14 @@ class _Run:
         """Write what stands beside the networks, and clear away what nobody needs any more."""
         work = self.target.work
         write_csv(work / "networks.csv", NETWORKS_HEADER, map(asdict, report.networks))
-        if report.rejected:
-            shutil.move(self.staging / "rejected.csv", work / "rejected.csv")
+        rejected = self.staging / "rejected.csv"
+        if rejected.exists():  # else it was moved by a run that was killed at this very end
+            shutil.move(rejected, work / "rejected.csv")
         write_json(work / "run.json", self._record(report))
         for network in report.failed:
             shutil.rmtree(work / f"{network.folder}.partial", ignore_errors=True)
+        # Without its list of networks, what a kill leaves of the staging is made anew rather than taken for whole.
+        (self.staging / "networks.json").unlink(missing_ok=True)
         for name in ("staging", "state"):
             shutil.rmtree(work / name, ignore_errors=True)
 
@@ -195,27 +208,26 @@ class _Run:
 
     def _order(self, part: Part, token: Path) -> Order:
         options = self.parts.options(self.options, part)
-        kept: dict[str, Any] = {
-            name: self._kept(path) for name in ("maintenance", "coordinates") if (path := getattr(options, name))
-        }
+        kept: dict[str, Any] = {name: self._kept(name, path) for name in KEPT if (path := getattr(options, name))}
         told = {"source": _shortened(self.identity), "options": told_options(self.options), "network": part.network}
         return Order(self.target.work, part, replace(options, **kept), told, token)
 
-    def _kept(self, path: Path) -> Path:
+    def _kept(self, name: str, path: Path) -> Path:
         """Return a copy of what people know where every worker sees it."""
-        copy = self.staging / path.name
-        if path.is_file() and not copy.exists():
-            shutil.copyfile(path, copy)
-        return copy if copy.exists() else path
+        copy = self.staging / f"{name}.csv"
+        if not copy.exists():
+            with beside(copy) as new:
+                shutil.copyfile(path, new)
+        return copy
 
-    def _teller(self) -> Callable[[Sequence[Part], float, int | None], None]:
+    def _teller(self) -> Teller:
         total, readings = len(self.parts.parts), self.parts.readings
         tell = self.stages("mending", readings)
 
-        def told(done: Sequence[Part], more: float, workers: int | None) -> None:
-            beside = f"{len(done):,} of {total:,} networks"
-            beside += "" if workers is None else f", {workers:,} worker{'s' * (workers != 1)}"
-            tell((sum(part.readings for part in done) + more) / max(readings, 1), beside)
+        def told(done: int, read: float, workers: int | None) -> None:
+            words = f"{done:,} of {total:,} networks"
+            words += "" if workers is None else f", {workers:,} worker{'s' * (workers != 1)}"
+            tell(read / max(readings, 1), words)
 
         return told
 
@@ -235,6 +247,14 @@ class _Run:
             "faulty_sensor_days": sum(network.faulty_sensor_days for network in report.networks),
             "surroundings": surroundings(),
         }
+
+
+def _refuse_unreadable(options: Options) -> None:
+    """Refuse what people know where it cannot be read: once, and not as the fault of every network."""
+    if options.maintenance:
+        Maintenance.read(options.maintenance)
+    if options.coordinates:
+        Places.read(options.coordinates)
 
 
 def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:

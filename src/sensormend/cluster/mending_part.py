@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
+from uuid import uuid4
 
 import sensormend
 from sensormend import __version__
 from sensormend.archive import clean_archive
 from sensormend.checkpoint import Checkpoint
 from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError
-from sensormend.files import locked
+from sensormend.files import beside, locked
 from sensormend.io.metadata import read_faults, read_json
 from sensormend.io.splitting import Part
-from sensormend.io.target import LOCK
 from sensormend.options import Options, duration
 
 __all__ = ["Order", "Outcome", "StoppedError", "attempts_of", "clean_part", "fruitless", "outcome_of"]
@@ -30,6 +30,11 @@ minute and a half to see that a holder of a lock is dead."""
 
 LOOK = 1.0
 """Seconds between two looks whether the run that gave the order is still there."""
+
+UNSEEN = 90.0
+"""Seconds until what a worker has renamed on a file system of another machine has to be seen here."""
+
+NOBODY = "nobody waits for this network any more"
 
 UNTOLD = ("spike", "silent")
 """Faults that are not of whole periods."""
@@ -112,7 +117,7 @@ def clean_part(order: Order, tell: Callable[[float], None] = lambda done: None) 
     StoppedError
         Something else is wrong: the disk, this worker.
     """
-    if (order.out / "run.json").exists():
+    if _is_done(order):
         return None
     if not order.source.exists():
         raise StoppedError(
@@ -120,8 +125,13 @@ def clean_part(order: Order, tell: Callable[[float], None] = lambda done: None) 
         )
     if order.version != sensormend.__version__:
         raise StoppedError(f"a worker with sensormend {sensormend.__version__} has joined, and {order.version} is here")
-    wanted = _Wanted(order.token)
-    _wait_for_lock(order, wanted)
+    wanted = _Wanted(order)
+    with _alone(order, wanted):
+        # Whoever had it before may have come to its end.
+        return None if _is_done(order) else _mend(order, wanted, tell)
+
+
+def _mend(order: Order, wanted: _Wanted, tell: Callable[[float], None]) -> str | None:
     _note_attempt(order)
 
     def stages(name: str, readings: int) -> Callable[[float], None]:
@@ -132,18 +142,22 @@ def clean_part(order: Order, tell: Callable[[float], None] = lambda done: None) 
 
         return told
 
-    def mend() -> None:
-        clean_archive(
-            order.source, order.out, order.options, resume=order.partial.exists(), stages=stages, part=order.told
-        )
+    def mend(*, resume: bool) -> None:
+        clean_archive(order.source, order.out, order.options, resume=resume, stages=stages, part=order.told)
 
+    resumed = Checkpoint(order.partial / "state").job is not None
+    if not resumed:
+        # Somebody was killed before it said what it does, or came back after all of it was cleared away.
+        shutil.rmtree(order.partial, ignore_errors=True)
     try:
         try:
-            mend()
-        except StateError:
-            # A state that cannot be read would never be: it is quicker to mend the network again than to ask somebody.
+            mend(resume=resumed)
+        except (StateError, InputError, ConfigError):
+            if not resumed:
+                raise
+            # What cannot be gone on with, since it is broken or OUT has another path now, is begun again.
             shutil.rmtree(order.partial)
-            mend()
+            mend(resume=False)
     except (InputError, ConfigError, DivergenceError) as error:
         return _one_line(error)
     except (SensormendError, OSError, MemoryError) as error:
@@ -158,6 +172,11 @@ def outcome_of(order: Order, failed: str | None = None) -> Outcome:
     part, attempts = order.part, len(attempts_of(order))
     if failed is not None:
         return Outcome(part.network, part.folder, 0, 0, 0, 0, 0.0, attempts, failed)
+    deadline = monotonic() + UNSEEN
+    while not _is_done(order):
+        if monotonic() > deadline:
+            raise SensormendError(f"network {part.network!r} is done, but {order.out} is not to be seen from here")
+        sleep(0.1)
     run = read_json(order.out / "run.json")
     period = duration(run["grid"]["period"])
     wrong = {
@@ -186,6 +205,10 @@ def fruitless(order: Order) -> int:
     return next((count for count, state in enumerate(reversed(begun)) if state != begun[-1]), len(begun))
 
 
+def _is_done(order: Order) -> bool:
+    return (order.out / "run.json").exists()
+
+
 def _attempts(order: Order) -> Path:
     return order.work / "staging" / "attempts" / order.part.folder
 
@@ -197,32 +220,60 @@ def _note_attempt(order: Order) -> None:
         lines.write(f"{place.name if place else 'nothing'}\n")
 
 
-def _wait_for_lock(order: Order, wanted: _Wanted) -> None:
-    """Wait until whoever had the network before has let go of it: who is killed does so at once."""
+@contextmanager
+def _alone(order: Order, wanted: _Wanted) -> Iterator[None]:
+    """Have a network to oneself: who had it before was given up, is told so, and lets go; who is killed does at once.
+
+    The lock is not the one in the network's own work folder, which goes away when the network is done.
+    """
+    wanted.put_down_claim()
     deadline = monotonic() + LOCKED
-    while order.partial.is_dir():
-        try:
-            with locked(order.partial / LOCK, f"another run is writing {order.out}: wait for it"):
-                return
-        except SensormendError:
-            wanted.check()
-            if monotonic() > deadline:
-                raise
-            sleep(0.2)
+    with ExitStack() as stack:
+        while True:
+            try:
+                refusal = f"another worker is still at network {order.part.network!r}"
+                stack.enter_context(locked(wanted.claim.with_suffix(".lock"), refusal))
+                break
+            except SensormendError as error:
+                wanted.check()
+                if monotonic() > deadline:
+                    raise StoppedError(str(error)) from None
+                sleep(0.2)
+        yield
 
 
 class _Wanted:
-    """Whether somebody still waits for the result: a scheduler that is gone cannot tell its workers to stop."""
+    """Whether somebody still waits for the result: a scheduler that is gone cannot tell its workers to stop.
 
-    def __init__(self, token: Path) -> None:
-        self._token, self._looked = token, 0.0
+    Nobody does when the run's token is gone, or when another worker has claimed the network since.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self._token, self._looked = order.token, monotonic()
+        self.claim, self._name = _attempts(order).with_suffix(".claim"), uuid4().hex
+
+    def put_down_claim(self) -> None:
+        """Claim the network; an order that was left over by another run must not take it from this one."""
+        if not os.path.exists(self._token):
+            raise StoppedError(NOBODY)
+        try:
+            with beside(self.claim) as new:
+                new.write_text(self._name, encoding="utf-8")
+        except SensormendError as error:
+            raise StoppedError(str(error)) from None
 
     def check(self) -> None:
         """Stop where nobody does."""
         if monotonic() - self._looked > LOOK:
             self._looked = monotonic()
-            if not os.path.exists(self._token):
-                raise StoppedError("nobody waits for this network any more")
+            if not os.path.exists(self._token) or self._is_claimed():
+                raise StoppedError(NOBODY)
+
+    def _is_claimed(self) -> bool:
+        try:
+            return self.claim.read_text(encoding="utf-8") != self._name
+        except OSError:
+            return False
 
 
 def _one_line(error: BaseException) -> str:

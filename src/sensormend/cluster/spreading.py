@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,10 +11,9 @@ from time import monotonic, sleep
 from typing import Any
 from uuid import uuid4
 
-from sensormend.cluster.connecting import ERRORS, Client, ask_workers, is_lost, workers_of
+from sensormend.cluster.connecting import ERRORS, Client, ask_workers, first_line, is_lost, workers_of
 from sensormend.cluster.mending_part import Order, StoppedError, clean_part, fruitless
 from sensormend.errors import SensormendError
-from sensormend.io.splitting import Part
 
 __all__ = ["Ended", "Teller", "in_turn", "probe", "see", "spread"]
 
@@ -36,22 +35,25 @@ PASSING = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "T
 Ended = Iterator[tuple[str, str | None]]
 """Networks as they end, each with one line why it could not be mended, or None."""
 
-Teller = Callable[[Sequence[Part], float, int | None], None]
-"""Told which networks are done, how many readings of others, and how many workers there are."""
+Teller = Callable[[int, float, int | None], None]
+"""Told how many networks are done, how many readings, and how many workers there are."""
 
 
 def in_turn(orders: Sequence[Order], tell: Teller) -> Ended:
     """Mend networks one after the other, here; give why not where one cannot be."""
-    done: list[Part] = []
-    for order in orders:
-        part = order.part
-        tell(done, 0.0, None)
+    readings = 0
+    for done, order in enumerate(orders):
+
+        def told(share: float, done: int = done, before: int = readings, own: int = order.part.readings) -> None:
+            tell(done, before + share * own, None)
+
+        told(0.0)
         try:
-            yield part.network, clean_part(order, lambda share, part=part: tell(done, share * part.readings, None))  # type: ignore[misc]
+            yield order.part.network, clean_part(order, told)
         except StoppedError as error:
             raise SensormendError(f"{error}; {GO_ON}") from None
-        done.append(part)
-    tell(done, 0.0, None)
+        readings += order.part.readings
+    tell(len(orders), readings, None)
 
 
 def spread(client: Client, orders: Sequence[Order], tell: Teller) -> Ended:
@@ -62,12 +64,13 @@ def spread(client: Client, orders: Sequence[Order], tell: Teller) -> Ended:
     waiting = deque(sorted(orders, key=lambda order: -order.part.readings))
     landed: SimpleQueue[Any] = SimpleQueue()
     flying: dict[Any, Order] = {}
-    done: list[Part] = []
+    done = readings = 0
+    killed: Counter[str] = Counter()
     crew = _Crew(client)
     try:
         while waiting or flying:
             workers = crew.threads()
-            tell(done, 0.0, len(workers))
+            tell(done, readings, len(workers))
             while waiting and len(flying) < AHEAD * sum(workers.values()):
                 order = waiting.popleft()
                 future = client.submit(clean_part, order, key=f"clean-{order.part.folder}-{uuid4().hex}", pure=False)
@@ -84,19 +87,23 @@ def spread(client: Client, orders: Sequence[Order], tell: Teller) -> Ended:
             except StoppedError as error:
                 raise SensormendError(f"{error}; {GO_ON}") from None
             except KilledWorker:
-                if fruitless(order) < FRUITLESS:
+                killed[order.part.network] += 1
+                # Who dies before it has noted that it began leaves nothing else to count.
+                died = fruitless(order) or killed[order.part.network]
+                if died < FRUITLESS:
                     waiting.appendleft(order)
                     continue
-                failed = f"its worker died {fruitless(order)} times in the same place; too little memory?"
+                failed = f"its worker died {died} times in the same place; too little memory?"
             except Exception as error:
                 crew.check()
                 if type(error).__name__ not in PASSING:
-                    raise SensormendError(f"network {order.part.network!r}: {error}; {GO_ON}") from None
+                    raise SensormendError(f"network {order.part.network!r}: {first_line(error)}; {GO_ON}") from None
                 waiting.appendleft(order)
                 continue
-            done.append(order.part)
+            done += 1
+            readings += order.part.readings
             yield order.part.network, failed
-        tell(done, 0.0, len(crew.threads()))
+        tell(done, readings, len(crew.threads()))
     finally:
         with suppress(*ERRORS):
             if flying and not is_lost(client):
@@ -129,8 +136,8 @@ class _Crew:
             raise SensormendError(f"the scheduler at {self._address} is lost; {GO_ON}")
 
 
-def probe(client: Client, folder: Path) -> None:
-    """Refuse workers that do not see OUT, or that see another one."""
+def probe(client: Client, folder: Path, what: str) -> None:
+    """Refuse workers that do not see a folder, or that see another one; `what` is what people call it."""
     token = uuid4().hex
     asked = folder / f"probe-{token}"
     asked.write_text(token)
@@ -146,8 +153,8 @@ def probe(client: Client, folder: Path) -> None:
                 blind.append(worker)
         if blind:
             raise SensormendError(
-                f"{len(blind)} of {len(answers)} workers do not see {folder.parent} (worker {blind[0]}): OUT has to "
-                "lie on a file system that all of them share, at the same path"
+                f"{len(blind)} of {len(answers)} workers do not see {folder} (worker {blind[0]}): {what} has to lie "
+                "on a file system that all of them share, at the same path"
             )
     finally:
         for file in folder.glob(f"probe-{token}*"):

@@ -109,8 +109,8 @@ def split(
             staging.write_rejected(folder / "rejected.csv")
         options.refuse_unknown(staging.variables)
         found = _split(staging, folder / "parts", named, sorting(staging.readings))
-    staging.path.unlink()
     write_json(done, asdict(found))
+    staging.path.unlink()
     return found
 
 
