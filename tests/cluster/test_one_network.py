@@ -144,7 +144,9 @@ def test_a_checkpoint_goes_on_as_if_it_had_never_stopped(cluster: Cluster, tmp_p
     folder = tmp_path / "kept"
     with ClusterOLRTR(cluster.address, 6, 60.0, seed=5, parts=3, checkpoint=folder, every=2) as model:
         straight = [model.update(day) for day in DAYS]
-    assert sorted(file.name for file in folder.iterdir()) == ["model.npz", *(f"rows-4-{part}.npz" for part in range(3))]
+    assert (folder / "model.npz").exists()
+    assert len(list(folder.glob("rows-4-????????-[012].npz"))) == 3
+    assert len(list(folder.iterdir())) == 4
     with ClusterOLRTR(cluster.address, 6, 60.0, seed=5, parts=3, checkpoint=folder, every=3) as model:
         for day in DAYS[:3]:
             model.update(day)
@@ -154,6 +156,67 @@ def test_a_checkpoint_goes_on_as_if_it_had_never_stopped(cluster: Cluster, tmp_p
         assert model.periods == 4
     with pytest.raises(StateError, match="no state file"):
         ClusterOLRTR.load(cluster.address, tmp_path)
+
+
+def test_a_checkpoint_takes_the_place_of_another_run_s_as_a_whole(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows-of-mine.npz").write_text("not ours")
+    with ClusterOLRTR(cluster.address, 6, 60.0, seed=5, checkpoint=tmp_path) as model:
+        model.update(DAYS[0])
+        expected = model.update(DAYS[1])
+    with ClusterOLRTR(cluster.address, 6, 60.0, seed=8, checkpoint=tmp_path, every=2) as model:
+        model.update(DAYS[2])
+
+        def full(*given: Any, **more: Any) -> None:
+            raise SensormendError("no space left")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("sensormend.cluster.one_network.write_state", full)
+            with pytest.raises(SensormendError, match="no space left"):
+                model.update(DAYS[3])
+    with ClusterOLRTR.load(cluster.address, tmp_path, checkpoint=tmp_path) as model:
+        model.save(tmp_path / "kept.npz")
+        model.update(DAYS[2])
+    alone = OLRTR(6, 60.0, seed=5)
+    alone.update(DAYS[0])
+    near(expected, alone.update(DAYS[1]))
+    alone.save(tmp_path / "alone.npz")
+    with np.load(tmp_path / "kept.npz") as one, np.load(tmp_path / "alone.npz") as other:
+        np.testing.assert_allclose(one["L0"], other["L0"], rtol=1e-9, atol=1e-9)
+    assert (tmp_path / "rows-of-mine.npz").read_text() == "not ours"
+    assert len(list(tmp_path.glob("rows-3-*.npz"))) == len(list(tmp_path.glob("rows-[0-9]*.npz"))) == 2
+
+
+def test_a_closed_model_does_not_begin_anew(cluster: Cluster) -> None:
+    import distributed
+
+    made: Any = distributed.Client
+    with made(cluster.address, set_as_default=False) as client:
+        model = ClusterOLRTR(client, 6, 60.0, seed=5)
+        model.update(DAYS[0])
+        model.close()
+        with pytest.raises(ConfigError, match="was closed"):
+            model.update(DAYS[1])
+
+
+def test_what_comes_too_late_for_its_minibatch_is_refused() -> None:
+    from sensormend.cluster.row_parts import Drawn, LostPartError, Terms, call, drop, hold
+    from sensormend.methods._olrtr_modes import Solver
+
+    shape = DAYS[0].shape
+    hold("token", 0, Terms(1, 0.01, 1.0, False, False, shape), Drawn(5, 0, shape[0], 3))
+    solvers = [Solver.of(np.random.default_rng(0).random((24, 3)), 0.01, 2)]
+    try:
+        call("token", 0, "first", "begin", DAYS[0], solvers, 0)
+        call("token", 0, "second", "begin", DAYS[1], solvers, 0)
+        for late in ("step", "finish", "tell"):
+            with pytest.raises(LostPartError, match="not at this minibatch"):
+                call("token", 0, "first", late, 0)
+        L, _ = call("token", 0, None, "rows")
+        assert L.shape == (shape[0], 3)
+    finally:
+        drop("token")
 
 
 def killed_at(made: Cluster, call: str, after: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
@@ -182,7 +245,7 @@ def test_a_worker_killed_in_the_middle_of_a_day_changes_no_bit(
 ) -> None:
     settings: dict[str, Any] = {"rank": 6, "alpha": 60.0, "seed": 5, "parts": 3}
     with ClusterOLRTR(cluster.address, **settings) as model:
-        expected = [model.update(day) for day in DAYS]
+        expected = [model.update(day) for day in (*DAYS, DAYS[0])]
     hold = tmp_path / "hold"
     with running_cluster(3, SLOW, SENSORMEND_HOLD=str(hold)) as made:
         with ClusterOLRTR(made.address, checkpoint=tmp_path / "kept", every=2, **settings) as model:
@@ -205,22 +268,41 @@ def test_a_worker_killed_in_the_middle_of_a_day_changes_no_bit(
             assert model.restored >= 1
             assert home not in {model._parts.home(part) for part in range(3)}
 
+            # When it has been sent its readings and not yet begun.
+            made.start_worker(SLOW)
+            made.wait_for_workers(3)
+            before, sent = model.restored, Parts._sent
+
+            def deadly(self: Parts, number: int, data: Any) -> Any:
+                found = sent(self, number, data)
+                if number == 1 and self.restored == before:
+                    kill_home(made, self.home(1))
+                return found
+
+            with monkeypatch.context() as patched:
+                patched.setattr(Parts, "_sent", deadly)
+                same(model.update(DAYS[2]), expected[2])
+            assert model.restored > before
+            made.start_worker(SLOW)
+            made.wait_for_workers(3)
+
             # Between two iterations, and where the result is told; the last checkpoint is one day old then.
             before = model.restored
             undo = killed_at(made, "step", 3, monkeypatch)
-            same(model.update(DAYS[2]), expected[2])
+            same(model.update(DAYS[3]), expected[3])
             undo()
             assert model.restored > before
             made.start_worker(SLOW)
             made.wait_for_workers(2)
             before = model.restored
             undo = killed_at(made, "tell", 0, monkeypatch)
-            same(model.update(DAYS[3]), expected[3])
+            same(model.update(DAYS[0]), expected[4])
             undo()
             assert model.restored > before
             model.save(tmp_path / "killed.npz")
         with ClusterOLRTR.load(made.address, tmp_path / "kept") as model:
             assert model.periods == 4
+            same(model.update(DAYS[0]), expected[4])
             model.save(tmp_path / "loaded.npz")
     with np.load(tmp_path / "killed.npz") as one, np.load(tmp_path / "loaded.npz") as other:
         for name in one.files:
@@ -241,6 +323,31 @@ def test_what_is_lost_is_said_in_one_line(fresh_cluster: Cluster) -> None:
         with pytest.raises(SensormendError, match="scheduler") as told:
             model.update(DAYS[1])
         assert "\n" not in str(told.value)
+        # As it is a few seconds later; the end of the block must not hide what was said.
+        model.client.scheduler = None
+
+
+def test_readings_that_are_lost_with_a_worker_are_said_in_one_line(fresh_cluster: Cluster, tmp_path: Path) -> None:
+    from dask import array
+
+    whole: Any = array
+    with ClusterOLRTR(fresh_cluster.address, 6, 60.0, seed=5, checkpoint=tmp_path) as model:
+        model.update(DAYS[0])
+        assert model._parts is not None
+        home = model._parts.home(0)
+        sent = model.client.scatter([DAYS[1][:45], DAYS[1][45:]], workers=[home], hash=False)
+        day = whole.concatenate([whole.from_delayed(future, (45, 24), float) for future in sent])
+        kill_home(fresh_cluster, home)
+        with pytest.raises(SensormendError, match="cannot be computed again") as told:
+            model.update(day)
+        assert "\n" not in str(told.value)
+        near(model.update(DAYS[1]), _second_day())
+
+
+def _second_day() -> Recovery:
+    alone = OLRTR(6, 60.0, seed=5)
+    alone.update(DAYS[0])
+    return alone.update(DAYS[1])
 
 
 def test_wrong_calls_are_refused_and_leave_the_model_as_it_was(cluster: Cluster, tmp_path: Path) -> None:

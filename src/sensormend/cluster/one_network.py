@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sensormend.cluster.connecting import Client, check_workers, connect, quiet, workers_of
 from sensormend.cluster.holding import Parts
+from sensormend.cluster.joining import joined, lazily_joined, summed
 from sensormend.cluster.row_parts import Begun, Drawn, Given, Terms, Written, drawn
+from sensormend.cluster.spreading import probe
 from sensormend.errors import ConfigError, DivergenceError, ShapeError, StateError
 from sensormend.methods._olrtr import Rules, Statistics, Sums, first_lesson, learned, solve
 from sensormend.methods._olrtr_modes import RAN_OFF, Solver, inverse_of
@@ -29,7 +33,8 @@ __all__ = ["ClusterOLRTR"]
 
 STATE_VERSION = 1
 HEAD = "model.npz"
-FIELDS = ("low_rank", "outliers", "spikes", "cleaned", "faulty", "suspect", "evaluated", "score", "reason")
+ROWS = re.compile(r"rows-\d+-[0-9a-f]{8}-\d+\.npz")
+"""Files of ours beside it: the period, a name of the checkpoint's own, the part."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +76,8 @@ class ClusterOLRTR:
     two workers on one machine. A period has three round trips more. `solver="accelerated"` needs fewer.
 
     The arrays of a result are as the minibatch was: NumPy for NumPy, and Dask arrays that lie with the workers for a
-    Dask array. Those of a worker that dies after `update` has returned are lost, though not what was learned.
+    Dask array. Those of a worker that dies after `update` has returned are lost, though not what was learned; who asks
+    for them waits in vain, so do so with a `timeout`.
     """
 
     def __init__(
@@ -102,6 +108,7 @@ class ClusterOLRTR:
         self._others: list[Statistics] = []
         self._periods = 0
         self._learned = False
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -126,6 +133,8 @@ class ClusterOLRTR:
 
     def update(self, minibatch: Any) -> Recovery:
         """Recover one minibatch, a NumPy array or a Dask array chunked along the sensors, and learn from it."""
+        if self._closed:
+            raise ConfigError("this model was closed, and its workers have forgotten it; load its last checkpoint")
         with quiet():
             return self._update(minibatch)
 
@@ -137,18 +146,22 @@ class ClusterOLRTR:
         where = self._folder if folder is None else Path(folder).resolve()
         if where is None or self._parts is None:
             raise ConfigError("there is nothing to write yet" if where else "name a folder for the checkpoint")
-        names = [f"rows-{self._periods}-{number}.npz" for number in range(len(self._rows))]
+        # Never those that the last model.npz there names, whoever wrote it: it is to be whole until the new one is.
+        own = uuid4().hex[:8]
+        names = [f"rows-{self._periods}-{own}-{number}.npz" for number in range(len(self._rows))]
         where.mkdir(parents=True, exist_ok=True)
-        self._parts.call_each("write", [(str(where / name),) for name in names])
+        with quiet():
+            self._parts.call_each("write", [(str(where / name),) for name in names])
         settings = {"settings": self._model._saved_settings(), "shape": self._shape, "rows": self._rows,
                     "periods": self._periods, "learned": self._learned, "names": names}  # fmt: skip
         arrays = {"A0": self._A} | {
             f"{part}{i}": getattr(mode, part) for i, mode in enumerate(self._others, 1) for part in "LAD"
         }
         write_state(where / HEAD, method="ClusterOLRTR", version=STATE_VERSION, settings=settings, arrays=arrays)
-        for old in set(where.glob("rows-*.npz")) - {where / name for name in names}:
-            with suppress(OSError):
-                old.unlink()
+        for old in where.glob("rows-*.npz"):
+            if ROWS.fullmatch(old.name) and old.name not in names:
+                with suppress(OSError):
+                    old.unlink()
         if where == self._folder:
             self._parts.checkpointed([str(where / name) for name in names])
 
@@ -157,7 +170,8 @@ class ClusterOLRTR:
         state: dict[str, Any] = {"settings": self._model._saved_settings()}
         arrays: dict[str, Any] = {}
         if self._parts is not None and self._learned:
-            rows = self._parts.call("rows")
+            with quiet():
+                rows = self._parts.call("rows")
             L, D = (np.concatenate([part[which] for part in rows]).astype(np.float64) for which in (0, 1))
             modes = [Statistics(L, self._A, D), *self._others]
             modes.insert(self._model.fiber_axis, modes.pop())
@@ -202,6 +216,7 @@ class ClusterOLRTR:
 
     def close(self) -> None:
         """Have the workers let go of the parts, and leave the cluster."""
+        self._closed = True
         with quiet():
             if self._parts is not None:
                 self._parts.close()
@@ -217,9 +232,15 @@ class ClusterOLRTR:
         try:
             solved = self._solve(chunks)
             if spread:
-                recovery = self._as_dask(self._parts.futures(*solved.told), solved.iterations)
+                futures = self._parts.futures(*solved.told)
+                homes = [self._parts.home(part) for part in range(len(futures))]
+                shapes = [(rows, *self._shape[1:]) for rows in self._rows]
+                recovery = lazily_joined(
+                    self._client, futures, homes, shapes, fiber_axis=self._model.fiber_axis,
+                    single=self._model.precision == "single", iterations=solved.iterations,
+                )  # fmt: skip
             else:
-                recovery = _joined(self._parts.call(*solved.told))
+                recovery = joined(self._parts.call(*solved.told))
         except BaseException:
             self._parts.forget()
             raise
@@ -236,16 +257,16 @@ class ClusterOLRTR:
         assert parts is not None
         solvers = [Solver.of(mode.L, rules.lambda1, count) for mode in self._others]
         begun: list[Begun] = parts.begin(chunks, solvers, rules.depth(self._shape))
-        beginning = _summed([one.beginning for one in begun])
+        beginning = summed([one.beginning for one in begun])
         if beginning.squares == 0:
             unknown = not self._learned and not any(one.seen for one in begun)
             told = ("tell_nothing", np.nan if unknown else 0.0)
             return _Solved(told, 0, self._A, self._others, self._learned or not unknown)
         starts = [one.start for one in begun]
-        start = None if starts[0] is None else _summed(starts)
+        start = None if starts[0] is None else summed(starts)
 
         def step(shared: FloatArray | None, mixing: FloatArray | None, limit: float) -> Sums:
-            sums: Sums = _summed(parts.call("step", shared, mixing, limit))
+            sums: Sums = summed(parts.call("step", shared, mixing, limit))
             return sums
 
         with np.errstate(all="ignore"):
@@ -254,7 +275,7 @@ class ClusterOLRTR:
             A, lesson = first_lesson(self._A, found, rules)
             ends = parts.call("finish", lesson, count)
             others = [
-                learned(mode, _summed([end[0][i][0] for end in ends]), _summed([end[0][i][1] for end in ends]), rules)
+                learned(mode, summed([end[0][i][0] for end in ends]), summed([end[0][i][1] for end in ends]), rules)
                 for i, mode in enumerate(self._others)
             ]
         small = [A, *(part for mode in others for part in (mode.L, mode.A, mode.D))]
@@ -295,25 +316,6 @@ class ClusterOLRTR:
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         if shape != self._shape:
             raise ShapeError(f"ClusterOLRTR cannot add sensors or change shape, {self._shape} so far; got {shape}")
-
-    def _as_dask(self, futures: Sequence[Any], iterations: int) -> Recovery:
-        from dask import array
-
-        whole_arrays: Any = array  # which has no types
-        assert self._parts is not None
-        per_fiber = tuple(length for axis, length in enumerate(self._shape) if axis != self._model.fiber_axis)
-        number = np.float32 if self._model.precision == "single" else np.float64
-        kinds = {"spikes": bool, "faulty": bool, "suspect": bool, "evaluated": bool, "reason": "<U11"}
-        values: dict[str, Any] = {"lower": None, "upper": None, "iterations": iterations}
-        for name in FIELDS:
-            whole = self._shape if name in ("low_rank", "outliers", "spikes", "cleaned") else per_fiber
-            blocks = []
-            for part, (rows, future) in enumerate(zip(self._rows, futures, strict=True)):
-                one = self._client.submit(getattr, future, name, workers=[self._parts.home(part)], pure=False)
-                shape = (rows, *whole[1:])
-                blocks.append(whole_arrays.from_delayed(one, shape, dtype=kinds.get(name, number)))
-            values[name] = whole_arrays.concatenate(blocks)
-        return Recovery(**values)
 
     # The start.
 
@@ -371,20 +373,8 @@ class ClusterOLRTR:
             )
             for rows in self._rows
         ]  # fmt: skip
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            probe(self._client, self._folder, "the folder of checkpoints")
         self._parts = Parts(self._client, terms, origin)
         self._parts.restorable = self._folder is not None
-
-
-def _summed(parts: Sequence[Any]) -> Any:
-    """Add up in the order of the parts, so that the sum does not depend on who was first."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _joined(parts: Sequence[Recovery]) -> Recovery:
-    values: dict[str, Any] = {"lower": None, "upper": None, "iterations": parts[0].iterations}
-    for name in FIELDS:
-        values[name] = np.concatenate([getattr(part, name) for part in parts])
-    return Recovery(**values)

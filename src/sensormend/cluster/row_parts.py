@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,6 +117,10 @@ class Part:
         self._L, self._D = (np.ascontiguousarray(part, dtype=dtype) for part in rows.rows_of_part())
         self._space = Workspace()
         self._ending: Ending | None = None
+        self.lock = threading.Lock()
+        """One call at a time: who was interrupted and calls again may find its last call still at work."""
+        self.turn = ""
+        """The minibatch that it is at; none when its result was told."""
 
     def begin(self, minibatch: Any, solvers: Sequence[Solver], depth: int) -> Begun:
         """Take a minibatch's rows, and the other modes."""
@@ -150,6 +155,7 @@ class Part:
         assert self._ending is not None
         ending, terms, readings = self._ending, self._terms, self._readings
         self._L, self._D, self._ending = ending.L, ending.D, None
+        self.turn = ""
         del self._rows, self._readings
         return told(
             readings, ending, fiber_axis=terms.fiber_axis, threshold=terms.threshold, iterations=iterations
@@ -184,29 +190,34 @@ def hold(token: str, number: int, terms: Terms, rows: Drawn | Given | Written) -
     return os.getpid()
 
 
-def call(token: str, number: int, name: str, *given: Any) -> Any:
-    """Call a part that is here."""
+def call(token: str, number: int, turn: str | None, name: str, *given: Any) -> Any:
+    """Call a part that is here; with a turn only for the minibatch that it is at, or begins."""
     part = _HELD.get((token, number))
     if part is None:
         raise LostPartError(f"part {number} is not here")
-    method: Callable[..., Any] = getattr(part, name)
-    return method(*given)
+    with part.lock:
+        if name == "begin":
+            part.turn = turn or ""
+        elif turn is not None and part.turn != turn:
+            raise LostPartError(f"part {number} is not at this minibatch any more")
+        method: Callable[..., Any] = getattr(part, name)
+        return method(*given)
 
 
-async def call_all(token: str, name: str, given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+async def call_all(token: str, turn: str | None, name: str, given: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
     """Call those of these parts that are here, at the same time; what they raise is returned.
 
     Not as tasks of the scheduler: what is awaited here comes back in a quarter of the time.
     """
     here = [number for number in given if (token, number) in _HELD]
-    calls = (asyncio.to_thread(call, token, number, name, *given[number]) for number in here)
+    calls = (asyncio.to_thread(call, token, number, turn, name, *given[number]) for number in here)
     return dict(zip(here, await asyncio.gather(*calls, return_exceptions=True), strict=True))
 
 
-def replay(token: str, number: int, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+def replay(token: str, number: int, turn: str, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
     """Repeat calls, for what they leave behind."""
     for name, given in calls:
-        call(token, number, name, *given)
+        call(token, number, turn, name, *given)
 
 
 def drop(token: str) -> None:
