@@ -330,7 +330,9 @@ def _host(values: Any) -> Any:
 
 
 def _bytes_of(result: Any) -> int:
-    return sum(int(getattr(getattr(result, field.name), "nbytes", 0)) for field in fields(result))
+    """Return the bytes of what lies on the device; the reasons, empty as a rule, are the host's."""
+    values = (getattr(result, field.name) for field in fields(result))
+    return sum(int(value.nbytes) for value in values if hasattr(value, "detach"))
 
 
 def _wait(device: Any) -> None:
