@@ -82,7 +82,7 @@ def test_the_longest_run_is_that_of_the_small_engine(put: Put, seed: int, slots:
     np.testing.assert_array_equal(inside, cells)
 
 
-@given(SEEDS, st.sampled_from([0.3, 0.9, 1.0]), st.integers(4, 24))
+@given(SEEDS, st.sampled_from([0.3, 0.5, 0.9, 1.0]), st.integers(4, 24))
 def test_who_stands_still_is_seen_through_gaps(put: Put, seed: int, share: float, still: int) -> None:
     """Few fibers are looked at slot by slot; whoever stands still for long has to be among them."""
     random = np.random.default_rng(seed)
@@ -92,7 +92,8 @@ def test_who_stands_still_is_seen_through_gaps(put: Put, seed: int, share: float
     observed = random.random(raw.shape) < share
     raw = np.where(observed, raw, np.nan)
     count = observed.sum(axis=-1).astype(float)
-    length, long = sight._lengths(put(raw), put(observed), put(count))
+    pairs = (observed[..., 1:] & observed[..., :-1]).sum(axis=-1).astype(float)
+    length, long = sight._lengths(put(raw), put(observed), put(count), put(pairs))
     wanted, cells = judge.longest_run(raw.reshape(8, 24), observed.reshape(8, 24))
     for fiber in (1, 6):
         if wanted[fiber] < (judge.SHORTEST if share == 1 else 8):
@@ -108,7 +109,7 @@ def test_a_stuck_sensor_that_reports_every_other_hour_stands_still(put: Put) -> 
     raw = np.full((1, 1, 24), np.nan)
     raw[..., ::2] = 5.0
     observed = np.isfinite(raw)
-    length, long = sight._lengths(put(raw), put(observed), put(np.full((1, 1), 12.0)))
+    length, long = sight._lengths(put(raw), put(observed), put(np.full((1, 1), 12.0)), put(np.zeros((1, 1))))
     assert length[0, 0] == 12
     assert (int(long.first[0]), int(long.last[0])) == (0, 22)
 

@@ -329,6 +329,10 @@ def relook(company: Company, view: View, deviation: Array, trusted: Array, part:
     expected = xp.where(absent[..., None], across, completed - pull / sharpness)
     for name, values in (("completed", completed), ("pull", pull), ("sharpness", sharpness), ("expected", expected)):
         getattr(view, name)[home, :, column] = values[..., 0]
+    which = xp.unique_values(home)
+    course = view.expected[which]
+    _bridge(course, trusted[which])
+    view.expected[which] = course
 
 
 def set_aside(company: Company, view: View, which: Array, member: Array) -> None:

@@ -248,7 +248,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
     doubt = pick(channels.flagged, members)
     limit = width_of + (judge.OWN * (judged / (judged + 10)))[..., None] * (own - width_of)
     limit = limit * constant("limits", judge.LIMITS, median) * (1 - common.ease * doubt)[..., None]
-    length, still = _lengths(raw, observed, count)
+    length, still = _lengths(raw, observed, count, pairs)
     ripple = common.ripple[0] if variable is None else common.ripple[variable][..., None]
     return Sight(
         xp=xp,
@@ -281,7 +281,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
     )
 
 
-def _lengths(raw: Array, observed: Array, count: Array) -> tuple[Array, Standstill]:
+def _lengths(raw: Array, observed: Array, count: Array, pairs: Array) -> tuple[Array, Standstill]:
     """Return the longest stretch of equal readings of each fiber, gaps passed over, and those that are long."""
     slots = raw.shape[-1]
     length = single(count > 0)
@@ -294,7 +294,7 @@ def _lengths(raw: Array, observed: Array, count: Array) -> tuple[Array, Standsti
             if same.shape[-1] == 0:
                 break
     # A stretch may go on behind a gap.
-    behind = (count < slots) & ((length >= judge.SHORTEST - 1) | (2 * count <= slots))
+    behind = (count < slots) & ((length >= judge.SHORTEST - 1) | (length * (count - pairs) >= 2 * judge.SHORTEST))
     fiber = where_true(((length >= judge.SHORTEST) | behind).reshape(-1))
     exact, first, last = longest_run(raw.reshape(-1, slots)[fiber], observed.reshape(-1, slots)[fiber])
     length.reshape(-1)[fiber] = single(exact)

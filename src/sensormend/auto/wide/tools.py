@@ -31,7 +31,11 @@ SHARP = 100.0
 """One over the share of a member's variance that the others leave open, from which single precision does not do."""
 
 RIDGE = 1e-4
-"""What is added to the diagonal of a correlation matrix that rounding has made indefinite."""
+"""What is added to the diagonal of a correlation matrix that rounding has made indefinite, and four times as much until
+it is positive definite."""
+
+TRIES = 12
+"""How often: the last ridge outweighs all correlations."""
 
 
 def single(array: Array) -> Array:
@@ -106,12 +110,13 @@ def inverse(matrices: Array) -> Array:
         # Not below: NaN marks those that failed.
         spoilt = where_true(~(xp.max(diagonal(found), axis=1) < SHARP))
         found[spoilt] = alike(_inverse(xp.asarray(matrices[spoilt], dtype=xp.float64, copy=True)), found)
-    ridge = RIDGE
-    while (bad := where_true(~xp.isfinite(xp.max(diagonal(found), axis=1)))).shape[0]:
+    for power in range(TRIES):
+        bad = where_true(~xp.isfinite(xp.max(diagonal(found), axis=1)))
+        if bad.shape[0] == 0:
+            break
         ridged = xp.asarray(matrices[bad], dtype=xp.float64)
-        diagonal(ridged)[:] += ridge
+        diagonal(ridged)[:] += RIDGE * 4.0**power
         found[bad] = alike(_inverse(ridged), found)
-        ridge *= 4
     return found
 
 
