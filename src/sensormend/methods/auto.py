@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.auto import archive, engine, founding
+from sensormend.auto.door import Door, began_late, some_sensors, untouched
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
 from sensormend.auto.network import RANKS
@@ -20,7 +20,7 @@ from sensormend.auto.settling import Period
 from sensormend.auto.wide import engine as wide_engine
 from sensormend.auto.wide import founding as wide_founding
 from sensormend.errors import ConfigError, ShapeError, ValueRangeError
-from sensormend.recovery import BoolArray, FloatArray, Recovery
+from sensormend.recovery import Recovery
 from sensormend.state import read_state, write_state
 from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
@@ -29,32 +29,12 @@ __all__ = ["AutoOLRTR"]
 STATE_VERSION = 2
 """1 knows no large networks; it is still what a small one is written as."""
 
-LOOKED_AT = 20_000
-"""Sensors of a large network that tell the scale of a variable, and whether it is a direction."""
-
 WATCHED = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
 
 FORGET = 180
 """Periods after which a sensor that is no longer heard of is forgotten; by then the memory of the others has been
 renewed more than three times."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Door:
-    """A minibatch as it came in, made ready for the model: (period, channel, slot) and whose rows these are.
-
-    `channels` is how many the model has with them, and `like` the torch tensor that came, if one did.
-    """
-
-    readings: Array
-    labels: Sequence[str | int]
-    labelled: bool
-    shape: tuple[int, ...]
-    periods: int | None
-    channels: int
-    wide: bool
-    like: Array | None
 
 
 class AutoOLRTR:
@@ -162,12 +142,12 @@ class AutoOLRTR:
                 # Before this period's results are there: it takes much memory.
                 wide_founding.refound(model)
             full = self._spread(readings, rows)
-            if self.periods == 0 and not self._waited and _began_late(full):
+            if self.periods == 0 and not self._waited and began_late(full):
                 self._waited = True
                 self._found(full, wide=door.wide)
-                results.append(_untouched(full))
+                results.append(untouched(full))
                 continue
-            some = _some_sensors(full.reshape(len(self._labels), model.variables, model.slots))
+            some = some_sensors(full.reshape(len(self._labels), model.variables, model.slots))
             model.scales.learn(some)
             self._found(full, wide=door.wide)
             results.append(run(model, full, learning=True))
@@ -262,7 +242,7 @@ class AutoOLRTR:
                 model._model = archive.unpack(settings["model"], arrays)
         return model
 
-    def _enter(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> _Door:
+    def _enter(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> Door:
         """Check a minibatch against what the model knows; nothing is changed."""
         axis = self.fiber_axis
         readings: Array = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
@@ -296,7 +276,7 @@ class AutoOLRTR:
         parts = xp.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
         if self.periods <= WATCHED:
             self._refuse_directions(parts, shape)
-        return _Door(parts, labels, sensors is not None, shape, periods, channels, wide, like)
+        return Door(parts, labels, sensors is not None, shape, periods, channels, wide, like)
 
     def _is_wide(self, channels: int) -> bool:
         """Say whether so many channels make the network more than one neighbourhood; once it is, it stays so."""
@@ -307,14 +287,14 @@ class AutoOLRTR:
     def _refuse_directions(self, parts: Array, shape: tuple[int, ...]) -> None:
         variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
         for variable in range(variables):
-            some = [_some_sensors(part.reshape(shape[0], variables, -1)[:, variable]) for part in parts]
+            some = [some_sensors(part.reshape(shape[0], variables, -1)[:, variable]) for part in parts]
             if looks_circular(np.concatenate(some)):
                 name = f"variable {variable} looks" if variables > 1 else "these readings look"
                 raise ValueRangeError(
                     f"{name} like directions in degrees, which have no mean; mend their sine and cosine instead"
                 )
 
-    def _place(self, door: _Door) -> IntArray | None:
+    def _place(self, door: Door) -> IntArray | None:
         """Return the rows of the model that belong to the minibatch's sensors, None for all of them in order.
 
         New rows are made for new sensors.
@@ -358,7 +338,7 @@ class AutoOLRTR:
         full[as_like(rows, readings)] = readings
         return full
 
-    def _leave(self, results: list[Period], rows: IntArray | None, door: _Door) -> Recovery:
+    def _leave(self, results: list[Period], rows: IntArray | None, door: Door) -> Recovery:
         """Give the periods back in the shape in which they came, and to where they came from."""
         whole = door.shape[: self.fiber_axis + 1]
         pick: Any = slice(None) if rows is None else rows
@@ -407,28 +387,3 @@ class AutoOLRTR:
             drop = founding.drop if self._model.parts is None else wide_founding.drop
             drop(self._model, np.repeat(kept, self._model.variables))
             self._labels = [label for label, stays in zip(self._labels, kept, strict=True) if stays]
-
-
-def _some_sensors(readings: Array) -> FloatArray:
-    """Return readings on the host, (sensor, ...): all of them, or of a large network those of some sensors."""
-    return on_host(readings[:: max(1, len(readings) // LOOKED_AT)]).astype(np.float64, copy=False)
-
-
-def _untouched(readings: Array) -> Period:
-    """Return a period of which nothing is made, where the readings are."""
-    period = Period.untouched(on_host(readings))
-    if not is_tensor(readings):
-        return period
-    moved = {name: as_like(value, readings) for name, value in vars(period).items() if name not in ("reason", "rounds")}
-    return replace(period, **moved)
-
-
-def _began_late(readings: Array) -> bool:
-    """Say whether a period's readings, (channel, slot), begin in its second half.
-
-    A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
-    would be wrong about everything the next morning. A network that never has more is met again in the next period.
-    """
-    xp = namespace(readings)
-    seen: BoolArray = on_host(xp.any(xp.isfinite(readings), axis=0))
-    return seen.size >= 4 and bool(seen.any()) and not seen[: seen.size // 2].any()

@@ -11,7 +11,7 @@ from sensormend.auto.memory import Channels, Model
 from sensormend.auto.network import HASTE, KIN_DAYS, MEMORY
 from sensormend.auto.wide.company import FLATTEST, Company
 from sensormend.auto.wide.parts import PATTERNS, Parts
-from sensormend.auto.wide.settling import Settled
+from sensormend.auto.wide.settled import Settled
 from sensormend.auto.wide.sight import Sight, forward
 from sensormend.auto.wide.tools import alike, constant, counted, diagonal, ordered, pick, single, where_true
 from sensormend.auto.wide.verdict import Verdict

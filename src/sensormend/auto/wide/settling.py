@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sensormend.arrays import Array, as_like, namespace, on_host
@@ -12,61 +10,19 @@ from sensormend.auto.judging import COMPANY, WARM
 from sensormend.auto.memory import Model
 from sensormend.auto.reasons import reasons
 from sensormend.auto.settling import ACCEPT, SUSPECT, YOUTH, Period
-from sensormend.auto.spikes import FEW, RARE, SPIKE
-from sensormend.auto.wide.company import Company, View, left_open, look, relook
+from sensormend.auto.wide.company import Company, left_open, look
 from sensormend.auto.wide.newcomers import first_look
+from sensormend.auto.wide.settled import Cells, Settled, judgeable
 from sensormend.auto.wide.sight import HUGE, Sight, backward, features
+from sensormend.auto.wide.spikes import find_spikes
 from sensormend.auto.wide.timeline import Carried, between, carry, carry_past
 from sensormend.auto.wide.tools import alike, counted, largest, pick, where_true
-from sensormend.auto.wide.verdict import Verdict, others, past, smoothed
+from sensormend.auto.wide.verdict import Verdict, past, smoothed
 
-__all__ = ["Cells", "Settled", "settle"]
-
-SPIKE_ROUNDS = 2
-"""How often spikes are looked for; one goes at a time per slot of a part."""
+__all__ = ["settle"]
 
 HIDDEN = 80
 """One trusted reading in so many is hidden to see how far the estimates are off."""
-
-
-@dataclass(eq=False)
-class Cells:
-    """Cells of fibers that a part judges which are estimated: those not trusted, and the hidden ones."""
-
-    part: Array
-    row: Array
-    slot: Array
-    hidden: Array
-    carried: Carried
-    past: Carried
-
-
-@dataclass(eq=False)
-class Settled:
-    """Parts after their period, (part, member, ...); see `settled.Settled`.
-
-    `open` is the variance that those who are there leave of those who are not.
-    """
-
-    known: Array
-    flagged: Array
-    deviation: Array
-    usual: Array
-    trusted: Array
-    view: View
-    expected: Array
-    residual: Array
-    size: Array
-    event: Array
-    shift: Array
-    score: Array
-    born: Array
-    oddness: Array
-    streak: Array
-    anchor: Array
-    spikes: Array
-    open: Array
-    cells: Cells
 
 
 def settle(
@@ -75,7 +31,7 @@ def settle(
     """Fill in the result for the channels that these parts judge."""
     state = _open(model, sight, verdict)
     _accept_levels(model, sight, company, verdict, state)
-    _find_spikes(model, sight, company, state, tables)
+    find_spikes(model, sight, company, state, tables)
     state.open = left_open(company, state.view)
     state.cells = _carry(model, sight, state, tables, learning=learning)
     faulty = _write_verdict(model, sight, verdict, state, result)
@@ -196,100 +152,6 @@ def _accept_levels(model: Model, sight: Sight, company: Company, verdict: Verdic
         _recondition(sight, company, state, which)
 
 
-def _find_spikes(model: Model, sight: Sight, company: Company, state: Settled, tables: Array) -> None:
-    """Find single readings far from the network and from their own neighbours in time; the worst of a slot first."""
-    xp, channels, (parts, width, slots) = sight.xp, model.channels, sight.observed.shape
-    settled = ~state.flagged & sight.real & (sight.days >= WARM)
-    unit = xp.clip(state.size * xp.exp(state.event), 1e-30, None)
-    limit = xp.where(settled, SPIKE * unit, xp.inf)
-    judged = _judgeable(model, sight, state)
-    for _ in range(SPIKE_ROUNDS):
-        large = (xp.abs(state.residual) > limit[..., None]) & state.trusted
-        if not bool(xp.any(large)):
-            return
-        many = counted(large)
-        fiber = where_true((many > 0).reshape(-1))
-        part, row = fiber // width, fiber % width
-        cells = large[part, row]
-        rare = (RARE * many[part, row] <= sight.count[part, row])[:, None] & (_around(cells) <= FEW)
-        cells &= judged[part, row][:, None] | rare
-        line, slot = xp.nonzero(cells)
-        if line.shape[0] == 0:
-            return
-        home, who = part[line], row[line]
-        channel = sight.members[home, who]
-        residual = state.residual[home, who]
-        carried = carry(
-            slot,
-            residual,
-            state.trusted[home, who],
-            channels.last[channel],
-            channels.age[channel],
-            tables,
-            None if sight.variable is None else sight.variable[home, who],
-        )
-        own = xp.take_along_axis(residual, slot[:, None], axis=1)[:, 0]
-        over = xp.abs(own - carried.residual) / (unit[home, who] * xp.sqrt(carried.open))
-        dense = _dense(over, line, slot, cells)
-        beside = _beside(dense)[line, slot]
-        worst = _worst_of_slot(over, home * slots + slot, parts * slots)
-        found = (over > SPIKE) & (over >= worst[home * slots + slot]) & (over >= beside)
-        if not bool(xp.any(found)):
-            return
-        home, who, slot = home[found], who[found], slot[found]
-        state.spikes[home, who, slot] = True
-        state.trusted[home, who, slot] = False
-        relook(company, state.view, state.deviation, state.trusted & sight.known[..., None], home, slot)
-        which = xp.unique_values(home)
-        share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
-        known = pick(sight.known, which)[..., None]
-        expected = xp.where(known, smoothed(pick(state.view.expected, which), share), pick(state.expected, which))
-        state.expected[which] = expected
-        state.residual[which] = (pick(state.deviation, which) - expected) * pick(sight.observed, which)
-
-
-def _around(large: Array) -> Array:
-    """Return how many readings stand out in the slots around each."""
-    xp, slots = namespace(large), large.shape[1]
-    padded = xp.zeros((large.shape[0], slots + 4), dtype=xp.int64, device=large.device)
-    padded[:, 2:-2] = xp.asarray(large, dtype=xp.int64)
-    return padded[:, :-4] + padded[:, 1:-3] + padded[:, 2:-2] + padded[:, 3:-1] + padded[:, 4:]
-
-
-def _dense(over: Array, line: Array, slot: Array, cells: Array) -> Array:
-    values = namespace(over).zeros(cells.shape, dtype=over.dtype, device=over.device)
-    values[line, slot] = over
-    return values
-
-
-def _beside(dense: Array) -> Array:
-    """Return the largest of the numbers that a fiber has in the two slots on either side of each."""
-    xp, slots = namespace(dense), dense.shape[1]
-    padded = xp.zeros((dense.shape[0], slots + 4), dtype=dense.dtype, device=dense.device)
-    padded[:, 2:-2] = dense
-    near = xp.maximum(padded[:, 1:-3], padded[:, 3:-1])
-    return xp.maximum(near, xp.maximum(padded[:, :-4], padded[:, 4:]))
-
-
-def _worst_of_slot(over: Array, place: Array, size: int) -> Array:
-    xp = namespace(over)
-    if xp is np:
-        worst = np.zeros(size, dtype=over.dtype)
-        np.maximum.at(worst, place, over)
-        return worst
-    return xp.zeros(size, dtype=over.dtype, device=over.device).scatter_reduce(0, place, over, "amax")
-
-
-def _judgeable(model: Model, sight: Sight, state: Settled) -> Array:
-    """Say whose fibers the others can judge; see `settled.judgeable`."""
-    xp = sight.xp
-    present = xp.any(state.trusted, axis=-1)
-    company = others(model, sight, present) >= COMPANY
-    residual = sight.of("residual", model.channels)
-    related = (1 - residual / xp.clip(sight.variance, 1e-30, None) >= 0.2) | (sight.days < WARM)
-    return (sight.days >= WARM) & related & company & (sight.count > 0) & sight.real
-
-
 def _carry(model: Model, sight: Sight, state: Settled, tables: Array, *, learning: bool) -> Cells:
     xp, channels, core = sight.xp, model.channels, sight.core
     trusted, mine = state.trusted[:, :core], sight.mine[:, :core, None]
@@ -329,7 +191,7 @@ def _write_verdict(model: Model, sight: Sight, verdict: Verdict, state: Settled,
     seasoned = (sight.days >= WARM) & sight.real & verdict.related
     mature = xp.sum(seasoned, axis=1, keepdims=True, dtype=xp.int64) >= 2 * COMPANY
     odd = (state.oddness > 1) & mature
-    evaluated = _judgeable(model, sight, state) | odd
+    evaluated = judgeable(model, sight, state) | odd
     faulty = (state.flagged | odd) & evaluated
     suspect = evaluated & ~faulty & (state.score > SUSPECT)
     alone = ~evaluated & (sight.count > 0) & (sight.days >= WARM)
