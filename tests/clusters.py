@@ -166,9 +166,9 @@ def running_cluster(workers: int = 2, *preload: str, **settings: str) -> Iterato
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Have one cluster of two workers for all tests; none of them may kill anything of it."""
+    """Have one cluster of two workers for the tests of a file; none of them may kill anything of it."""
     with running_cluster() as made:
         yield made
 

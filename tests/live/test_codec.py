@@ -140,7 +140,7 @@ def test_other_bytes_are_a_state_error(noise: bytes, cut: int) -> None:
             unpack(content)
 
 
-def test_five_thousand_readings_take_well_under_a_millisecond() -> None:
+def test_five_thousand_readings_take_no_loop_in_python() -> None:
     count = 5000
     names = tuple(f"sensor-{k:05d}" for k in range(20_000))
     codes = np.random.default_rng(0).permutation(len(names))[:count].astype(np.int32)
@@ -151,5 +151,5 @@ def test_five_thousand_readings_take_well_under_a_millisecond() -> None:
         content = arrived_to_bytes(arrived)
         took.append(time.perf_counter() - start)
     assert len(content) < 40 * count
-    # About 0.3 ms here; a machine that runs other tests meanwhile gets its best of fifteen.
-    assert min(took) < 1e-3
+    # About 0.3 ms here, and 1.1 on a machine that is busy with others; one by one they would take ten.
+    assert min(took) < 4e-3
