@@ -167,7 +167,7 @@ def timed(
         "seconds": seconds, "readings_per_second": sensors * SLOTS / seconds, "periods": len(times),
         "all_seconds": times, "bytes_once": taken + given, "bandwidth": (taken + given) / seconds / copy,
         "peak": peak, "minibatches": peak / taken, "faulty": float(result.faulty.sum()) / sensors,
-        "cut_seconds": times[CUT - 1] if len(times) >= CUT and "Auto" in type(model).__name__ else None,
+        "cut_seconds": times[CUT] if len(times) > CUT and "Auto" in type(model).__name__ else None,
         "stays": str(getattr(result.cleaned, "device", "host")),
     }  # fmt: skip
     if "Auto" not in type(model).__name__:

@@ -23,7 +23,7 @@ __all__ = ["CUT", "PERIODS", "Contender", "Network", "contenders", "made"]
 
 PERIODS = 12
 CUT = 7
-"""The period after which AutoOLRTR cuts its network anew, for the first time; again after 30 and 100."""
+"""The period after which AutoOLRTR cuts its network anew, as the next one begins; again after 30 and 100."""
 
 WARM = 4
 """Periods after which OLRTR's dictionaries have settled, and AutoOLRTR judges."""
@@ -74,7 +74,7 @@ class Network:
         typical = contender.typical(len(walked.seconds))
         seconds, readings = median(walked.seconds[typical]), self.sensors * SLOTS
         taken = walked.peak - self.held[dtype]
-        cut = walked.seconds[CUT - 1] if len(walked.seconds) >= CUT and contender.task.method == "AutoOLRTR" else None
+        cut = walked.seconds[CUT] if len(walked.seconds) > CUT and contender.task.method == "AutoOLRTR" else None
         return {
             "sensors": self.sensors,
             "method": contender.name,

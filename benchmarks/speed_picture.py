@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sensormend.bench.labels import LineEnd, label_ends
+from sensormend.bench.labels import LineEnd, finish_panel
 from sensormend.bench.styles import style_of
-from sensormend.canvas import GREYS, INK, bare, blank, heading, save
+from sensormend.canvas import GREYS, blank, heading, save
 
 __all__ = ["draw_sizes"]
 
@@ -55,12 +55,4 @@ def _draw(
             ends.append(
                 LineEnd(own[-1]["sensors"], own[-1][column], method, style.colour, bold=style.kind == "ours")
             )  # fmt: skip
-    axes.set_ylabel(label, color=INK, fontsize=10)
-    axes.set_xlabel("sensors", color=INK, fontsize=10)
-    axes.xaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
-    axes.yaxis.set_major_formatter(lambda value, place: f"{value:,g}")
-    axes.grid(axis="y", color=GREYS[3], lw=0.7, zorder=0)
-    axes.set_axisbelow(True)
-    bare(axes, sides=("left", "bottom"))
-    axes.tick_params(which="minor", length=0, labelbottom=False, labelleft=False)
-    label_ends(axes, ends)
+    finish_panel(axes, ends, across="sensors", up=label)

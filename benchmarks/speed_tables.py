@@ -57,8 +57,8 @@ def network_table(rows: Rows) -> Table:
     said = ["Shares count every sensor in every iteration, also those that were left out as settled.",
             "Peak memory: what is returned included, the minibatch itself not."]  # fmt: skip
     said += [
-        f"{row['method']}: median of periods {row['timed'][0]} to {row['timed'][1]}; period {CUT}, after which the "
-        f"network is cut anew: {row['cut_seconds']:.1f} s."
+        f"{row['method']}: median of periods {row['timed'][0]} to {row['timed'][1]}; period {CUT + 1}, which begins "
+        f"with cutting the network anew: {row['cut_seconds']:.1f} s."
         for row in rows
         if row["cut_seconds"] is not None
     ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from networks import LEARNED, Floats, ManyParts, seen, sound, walk
 from sensormend import AutoOLRTR, Recovery
-from sensormend.auto.wide import engine
+from sensormend.auto.wide import parts as cutting
 from sensormend.auto.wide.parts import Parts
 from sensormend.simulate import city
 
@@ -248,8 +248,8 @@ def test_it_does_not_matter_how_many_parts_are_visited_together(monkeypatch: pyt
     readings[:25, 12:20, 9] = np.nan
     readings[60:, :, :8] = np.nan
     wanted = walk(ManyParts(), readings)
-    assert engine.HEIGHT > 6
-    monkeypatch.setattr(engine, "HEIGHT", 4)
+    assert cutting.HEIGHT > 6
+    monkeypatch.setattr(cutting, "HEIGHT", 4)
     found = walk(ManyParts(), readings)
     for name in ("faulty", "suspect", "evaluated", "reason", "spikes"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.bench.labels import LineEnd, label_ends
+from sensormend.bench.labels import LineEnd, finish_panel
 from sensormend.bench.runs import Rows, diverged_note, gather, number
 from sensormend.bench.styles import in_order, style_of
-from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
+from sensormend.canvas import GREYS, blank, heading, save_both
 
 __all__ = ["growth_chart"]
 
@@ -66,15 +66,7 @@ def _draw(axes: Any, rows: Rows, column: str) -> None:
             ends.append(
                 LineEnd(line.x[last[-1]], drawn[last[-1]], method, style.colour, bold=style.kind == "ours")
             )  # fmt: skip
-    axes.set_ylabel(PANELS[column], color=INK, fontsize=10)
-    axes.set_xlabel("length of the tensor (days)", color=INK, fontsize=10)
     places = sorted({number(row, "x") for row in rows})
     if places[-1] < FEW_DECADES * places[0]:
         axes.set_xticks(places)
-    axes.xaxis.set_major_formatter(lambda days, place: f"{days:,.0f}")
-    axes.yaxis.set_major_formatter(lambda value, place: f"{value:,g}")
-    axes.grid(axis="y", color=GREYS[3], lw=0.7, zorder=0)
-    axes.set_axisbelow(True)
-    bare(axes, sides=("left", "bottom"))
-    axes.tick_params(which="minor", length=0, labelbottom=False, labelleft=False)
-    label_ends(axes, ends)
+    finish_panel(axes, ends, across="length of the tensor (days)", up=PANELS[column])

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LineEnd", "apart", "label_ends"]
+from sensormend.canvas import GREYS, INK, bare
+
+__all__ = ["LineEnd", "apart", "finish_panel", "label_ends"]
 
 BESIDE = 1.02
 """Where the names begin, as a share of the panel's width."""
@@ -23,6 +25,19 @@ class LineEnd:
     name: str
     colour: str
     bold: bool = False
+
+
+def finish_panel(axes: Any, ends: Sequence[LineEnd], *, across: str, up: str) -> None:
+    """Say what a panel's axes are, whole numbers written out, and name its lines at their ends."""
+    axes.set_ylabel(up, color=INK, fontsize=10)
+    axes.set_xlabel(across, color=INK, fontsize=10)
+    axes.xaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
+    axes.yaxis.set_major_formatter(lambda value, place: f"{value:,g}")
+    axes.grid(axis="y", color=GREYS[3], lw=0.7, zorder=0)
+    axes.set_axisbelow(True)
+    bare(axes, sides=("left", "bottom"))
+    axes.tick_params(which="minor", length=0, labelbottom=False, labelleft=False)
+    label_ends(axes, ends)
 
 
 def label_ends(axes: Any, ends: Sequence[LineEnd], *, gap: float = 0.065) -> None:

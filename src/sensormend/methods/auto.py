@@ -160,7 +160,8 @@ class AutoOLRTR:
     def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
         """Answer like `update`, for a period that is not over yet, and learn nothing."""
         door = self._enter(minibatch, sensors)
-        if self._model is None or self.periods == 0 or set(door.labels) - set(self._labels):
+        unknown = door.labelled and set(door.labels) - set(self._labels)
+        if self._model is None or self.periods == 0 or unknown:
             return self.copy().update(minibatch, sensors)
         rows = self._place(door)
         model = self._model

@@ -1,7 +1,7 @@
 """One period of a large network through the model: each part is visited once, and is done then.
 
 What `sensormend.auto.engine` does for a small network, here for any number of parts at once, on NumPy arrays or torch
-tensors, in single precision. Parts know nothing of each other but what they shared this morning, so that the
+tensors. Parts know nothing of each other but what they shared this morning, so that the
 period's cost is that of one visit each, and what is in use at a time fits the processor's cache.
 """
 
@@ -12,24 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
+from sensormend.arrays import Array, as_like, namespace, on_host
 from sensormend.auto import network, timeline
 from sensormend.auto.learning import Lessons, sketch_axes
 from sensormend.auto.memory import Hood, Model
 from sensormend.auto.settling import Period
 from sensormend.auto.stack import Stack
 from sensormend.auto.wide.learning import learn
+from sensormend.auto.wide.parts import visits
 from sensormend.auto.wide.settling import settle
 from sensormend.auto.wide.sight import Common, Sight, see
 from sensormend.auto.wide.tools import alike
 from sensormend.auto.wide.verdict import Verdict, judge_parts
 
 __all__ = ["run"]
-
-HEIGHT = 128
-"""Parts that are visited together: enough that calling numpy costs little, and few enough for the cache."""
-
-HEIGHT_ON_DEVICE = 32_768
 
 SAMPLE = 4
 """Parts on which rank and shrinkage are tried in a period."""
@@ -54,21 +50,19 @@ def run(model: Model, readings: Array, *, learning: bool) -> Period:
     tables = alike(as_like(np.stack(found), readings), like)
     common = Common.of(model)
     result = _blank(readings)
-    height = HEIGHT_ON_DEVICE if is_tensor(readings) else HEIGHT
     rounds = 0
     if learning:
         lessons, after = Lessons.new(model), model.channels.apart(FENCE)
         axes = alike(as_like(sketch_axes(model), readings), like)
         step, sample = (0, 0), pools.period * SAMPLE % (-(-count // SAMPLE) * SAMPLE)
-    for first in range(0, count, height):
-        which = slice(first, min(first + height, count))
+    for which in visits(parts):
         sight = see(model, parts, which, readings, common)
         company, verdict = judge_parts(model, parts, which, sight)
         state = settle(model, sight, company, verdict, result, tables, learning=learning)
         if learning:
             if which.start <= sample < which.stop:
-                tried = np.arange(sample, min(sample + SAMPLE, which.stop)) - first
-                step = _try_rungs(model, sight, verdict, tried, first)
+                tried = np.arange(sample, min(sample + SAMPLE, which.stop)) - which.start
+                step = _try_rungs(model, sight, verdict, tried, which.start)
             learn(model, parts, which, after, sight, company, verdict, state, lessons, axes)
         rounds = max(rounds, verdict.rounds)
     if learning:

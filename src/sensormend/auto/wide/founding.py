@@ -7,9 +7,8 @@ import numpy as np
 from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.auto.memory import SKETCH, Model
 from sensormend.auto.wide import parts as cutting
-from sensormend.auto.wide.engine import HEIGHT, HEIGHT_ON_DEVICE
 from sensormend.auto.wide.learning import turn
-from sensormend.auto.wide.parts import Parts
+from sensormend.auto.wide.parts import Parts, visits
 from sensormend.auto.wide.sight import Common, forward
 from sensormend.auto.wide.tools import alike, single
 
@@ -93,9 +92,7 @@ def _find_patterns(model: Model) -> None:
     xp, count = namespace(parts.moments), parts.members.shape[0]
     if bool(xp.any(xp.any((parts.dictionary != 0).reshape(count, -1), axis=1))):
         return
-    height = HEIGHT_ON_DEVICE if is_tensor(parts.moments) else HEIGHT
-    for first in range(0, count, height):
-        which = slice(first, min(first + height, count))
+    for which in visits(parts):
         turn(model, parts, which, parts.moments[which])
 
 

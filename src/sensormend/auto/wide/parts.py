@@ -5,12 +5,12 @@ Nothing here goes through parts one by one, and all of it runs where its arrays 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.arrays import Array, as_like, namespace
+from sensormend.arrays import Array, as_like, is_tensor, namespace
 from sensormend.auto.memory import Hood
 from sensormend.auto.neighbourhoods import CORE, HALO
 from sensormend.auto.network import RANKS
@@ -18,9 +18,15 @@ from sensormend.auto.wide.bisection import bisected, block_numbers, borders
 from sensormend.auto.wide.fences import outsiders
 from sensormend.auto.wide.inheritance import inherited
 
-__all__ = ["PATTERNS", "Parts", "cut", "joined", "kept", "of_hoods", "recut"]
+__all__ = ["PATTERNS", "Parts", "cut", "joined", "kept", "of_hoods", "recut", "visits"]
 
 PATTERNS = RANKS[-1]
+
+HEIGHT = 128
+"""Parts that are visited together: enough that calling numpy costs little, and few enough for the cache."""
+
+HEIGHT_ON_DEVICE = 32_768
+"""The same on a device: enough that starting its kernels costs little, and few enough for its memory."""
 
 CROWDED = 1.5
 """How far a part may outgrow its size before the network is cut anew."""
@@ -146,6 +152,13 @@ def of_hoods(hoods: Sequence[Hood]) -> Parts:
         # A hood has its strongest pattern last.
         parts.dictionary[index, :size, :columns] = hood.dictionary[:, ::-1]
     return parts
+
+
+def visits(parts: Parts) -> Iterator[slice]:
+    """Yield the parts that are visited together, one stretch after the other."""
+    height, count = HEIGHT_ON_DEVICE if is_tensor(parts.moments) else HEIGHT, parts.members.shape[0]
+    for first in range(0, count, height):
+        yield slice(first, min(first + height, count))
 
 
 def _sound(profiles: Array) -> Array:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sensormend.arrays import Array
-from sensormend.auto.judging import COMPANY, UNRELATED, WARM
+from sensormend.auto.judging import COMPANY, WARM
 from sensormend.auto.memory import Model
 from sensormend.auto.wide.company import View
 from sensormend.auto.wide.sight import Sight
 from sensormend.auto.wide.timeline import Carried
-from sensormend.auto.wide.verdict import others
+from sensormend.auto.wide.tools import pick
+from sensormend.auto.wide.verdict import others, smoothed
 
-__all__ = ["Cells", "Settled", "judgeable"]
+__all__ = ["Cells", "Settled", "follow", "judgeable"]
 
 
 @dataclass(eq=False)
@@ -35,6 +36,7 @@ class Settled:
     """
 
     known: Array
+    related: Array
     flagged: Array
     deviation: Array
     usual: Array
@@ -60,6 +62,14 @@ def judgeable(model: Model, sight: Sight, state: Settled) -> Array:
     xp = sight.xp
     present = xp.any(state.trusted, axis=-1)
     company = others(model, sight, present) >= COMPANY
-    residual = sight.of("residual", model.channels)
-    related = (1 - residual / xp.clip(sight.variance, 1e-30, None) >= UNRELATED) | (sight.days < WARM)
-    return (sight.days >= WARM) & related & company & (sight.count > 0) & sight.real
+    return (sight.days >= WARM) & state.related & company & (sight.count > 0) & sight.real
+
+
+def follow(sight: Sight, state: Settled, which: Array) -> None:
+    """Let what is expected in these parts be what their view says now."""
+    share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
+    known = pick(sight.known, which)[..., None]
+    said = smoothed(pick(state.view.expected, which), share)
+    expected = sight.xp.where(known, said, pick(state.expected, which))
+    state.expected[which] = expected
+    state.residual[which] = (pick(state.deviation, which) - expected) * pick(sight.observed, which)

@@ -12,7 +12,7 @@ from sensormend.auto.reasons import reasons
 from sensormend.auto.settling import ACCEPT, SUSPECT, YOUTH, Period
 from sensormend.auto.wide.company import Company, left_open, look
 from sensormend.auto.wide.newcomers import first_look
-from sensormend.auto.wide.settled import Cells, Settled, judgeable
+from sensormend.auto.wide.settled import Cells, Settled, follow, judgeable
 from sensormend.auto.wide.sight import HUGE, Sight, backward, features
 from sensormend.auto.wide.spikes import find_spikes
 from sensormend.auto.wide.timeline import Carried, between, carry, carry_past
@@ -46,6 +46,7 @@ def _open(model: Model, sight: Sight, verdict: Verdict) -> Settled:
     nothing = xp.zeros_like(size)
     state = Settled(
         known=sight.known,
+        related=verdict.related,
         flagged=verdict.flagged,
         deviation=sight.deviation,
         usual=sight.usual,
@@ -102,14 +103,9 @@ def _place_newcomers(model: Model, sight: Sight, state: Settled, which: Array) -
 
 def _recondition(sight: Sight, company: Company, state: Settled, which: Array) -> None:
     """Ask these parts again, after what is trusted has changed."""
-    known = pick(sight.known, which)[..., None]
-    deviation, observed = pick(state.deviation, which), pick(sight.observed, which)
-    view = look(company, which, deviation, pick(state.trusted, which) & known)
-    state.view.put(which, view)
-    share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
-    expected = sight.xp.where(known, smoothed(view.expected, share), pick(state.expected, which))
-    state.expected[which] = expected
-    state.residual[which] = (deviation - expected) * observed
+    trusted = pick(state.trusted & sight.known[..., None], which)
+    state.view.put(which, look(company, which, pick(state.deviation, which), trusted))
+    follow(sight, state, which)
 
 
 def _accept_levels(model: Model, sight: Sight, company: Company, verdict: Verdict, state: Settled) -> None:

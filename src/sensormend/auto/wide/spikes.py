@@ -9,11 +9,10 @@ from sensormend.auto.judging import WARM
 from sensormend.auto.memory import Model
 from sensormend.auto.spikes import FEW, RARE, SPIKE
 from sensormend.auto.wide.company import Company, relook
-from sensormend.auto.wide.settled import Settled, judgeable
+from sensormend.auto.wide.settled import Settled, follow, judgeable
 from sensormend.auto.wide.sight import Sight
 from sensormend.auto.wide.timeline import carry
-from sensormend.auto.wide.tools import counted, pick, where_true
-from sensormend.auto.wide.verdict import smoothed
+from sensormend.auto.wide.tools import counted, where_true
 
 __all__ = ["find_spikes"]
 
@@ -65,12 +64,7 @@ def find_spikes(model: Model, sight: Sight, company: Company, state: Settled, ta
         state.spikes[home, who, slot] = True
         state.trusted[home, who, slot] = False
         relook(company, state.view, state.deviation, state.trusted & sight.known[..., None], home, slot)
-        which = xp.unique_values(home)
-        share = sight.ripple if sight.variable is None else pick(sight.ripple, which)
-        known = pick(sight.known, which)[..., None]
-        expected = xp.where(known, smoothed(pick(state.view.expected, which), share), pick(state.expected, which))
-        state.expected[which] = expected
-        state.residual[which] = (pick(state.deviation, which) - expected) * pick(sight.observed, which)
+        follow(sight, state, xp.unique_values(home))
 
 
 def _around(large: Array) -> Array:
