@@ -1,6 +1,8 @@
 """What the tests of clusters share: clusters, a table of several networks, and what each of these is alone."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,15 @@ from sensormend.archive import clean_archive
 from sensormend.readings import Readings
 
 __all__ = ["cluster", "fresh_cluster"]
+
+
+@pytest.fixture(autouse=True)
+def _no_client_is_left() -> Iterator[None]:
+    """Fail where a test leaves a client: it looks for its scheduler long after, and complains in another test."""
+    yield
+    client: Any = pytest.importorskip("distributed").Client
+    left = [str(one) for one in client._instances if one.status not in ("closed", "newly-created")]
+    assert not left, f"a client was not closed: {left}"
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -98,9 +98,6 @@ class ClusterOLRTR:
         self._every = check_count("every", every)
         self._cut = None if parts is None else check_count("parts", parts)
         self._own = isinstance(cluster, str)
-        with quiet():
-            self._client = connect(cluster)
-            check_workers(self._client)
         self._parts: Parts | None = None
         self._rows: tuple[int, ...] = ()
         self._shape: tuple[int, ...] = ()
@@ -109,6 +106,13 @@ class ClusterOLRTR:
         self._periods = 0
         self._learned = False
         self._closed = False
+        with quiet():
+            self._client = connect(cluster)
+            try:
+                check_workers(self._client)
+            except BaseException:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -199,19 +203,14 @@ class ClusterOLRTR:
             one = OLRTR.load(where)
             given = one._saved_settings()
         model = cls(cluster, checkpoint=checkpoint, every=every, parts=parts, **given)
-        if not folder:
-            if one._learned is not None:
-                model._take_over(one)
-            return model
         try:
-            model._shape, model._rows = tuple(state["shape"]), tuple(state["rows"])
-            model._periods, model._learned = int(state["periods"]), bool(state["learned"])
-            model._A = arrays["A0"]
-            model._others = [Statistics(*(arrays[f"{part}{i}"] for part in "LAD")) for i in range(1, len(model._shape))]
-            written = [Written(str(where / name)) for name in state["names"]]
-        except (KeyError, TypeError, ValueError):
-            raise StateError(f"{where.name} is not a whole checkpoint of ClusterOLRTR") from None
-        model._spread(written)
+            if folder:
+                model._go_on(where, state, arrays)
+            elif one._learned is not None:
+                model._take_over(one)
+        except BaseException:
+            model.close()
+            raise
         return model
 
     def close(self) -> None:
@@ -224,6 +223,17 @@ class ClusterOLRTR:
             if self._own:
                 with suppress(Exception):
                     self._client.close(timeout=2)
+
+    def _go_on(self, where: Path, state: Mapping[str, Any], arrays: Mapping[str, FloatArray]) -> None:
+        try:
+            self._shape, self._rows = tuple(state["shape"]), tuple(state["rows"])
+            self._periods, self._learned = int(state["periods"]), bool(state["learned"])
+            self._A = arrays["A0"]
+            self._others = [Statistics(*(arrays[f"{part}{i}"] for part in "LAD")) for i in range(1, len(self._shape))]
+            written = [Written(str(where / name)) for name in state["names"]]
+        except (KeyError, TypeError, ValueError):
+            raise StateError(f"{where.name} is not a whole checkpoint of ClusterOLRTR") from None
+        self._spread(written)
 
     def _update(self, minibatch: Any) -> Recovery:
         spread = hasattr(minibatch, "dask") and hasattr(minibatch, "chunks")
