@@ -23,7 +23,7 @@ __all__ = ["CUT", "PERIODS", "Contender", "Network", "contenders", "made"]
 
 PERIODS = 12
 CUT = 7
-"""The period after which AutoOLRTR cuts its network anew, as the next one begins; again after 30 and 100."""
+"""The period after which AutoOLRTR cuts its network anew, as the next one begins."""
 
 WARM = 4
 """Periods after which OLRTR's dictionaries have settled, and AutoOLRTR judges."""

@@ -7,11 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
 from sensormend import AutoOLRTR, Recovery
 from sensormend.simulate import city
 
-__all__ = ["LEARNED", "Floats", "Large", "ManyParts", "seen", "sound", "trained", "walk"]
+__all__ = ["LEARNED", "Floats", "Large", "ManyParts", "regions", "seen", "sound", "trained", "walk"]
 
 Floats = NDArray[np.float64]
 LEARNED = 30
@@ -37,6 +38,17 @@ def sound(sensors: int = 16, days: int = 90, seed: int = 1, climate: str = "city
     readings = city(sensors, days, seed=seed, climate=climate, faults=False).readings
     readings.flags.writeable = False
     return readings
+
+
+def regions(sizes: Sequence[int], days: int, seed: int = 0) -> Floats:
+    """Return sensors of regions that have the same day and night, and each its own weather that lasts for days."""
+    random = np.random.default_rng(seed)
+    hours = 24 * days
+    weather = lfilter([1.0], [1.0, -0.97], random.normal(0, 1.0, (len(sizes), hours)))
+    own = lfilter([1.0], [1.0, -0.8], random.normal(0, 0.2, (sum(sizes), hours)))
+    day = 5 * np.sin(2 * np.pi * np.arange(hours) / 24)
+    readings = 15 + day + np.repeat(weather, sizes, axis=0) + own + random.normal(0, 0.2, own.shape)
+    return np.asarray(readings).reshape(-1, days, 24).transpose(0, 2, 1)
 
 
 @lru_cache

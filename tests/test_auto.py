@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from networks import LEARNED, Floats, ManyParts, seen, sound, trained, walk
+from networks import LEARNED, Floats, ManyParts, regions, seen, sound, trained, walk
 from sensormend import AutoOLRTR, Recovery
 from sensormend.auto.network import SHRINKAGES
 from sensormend.faults import Case, degrade
@@ -243,6 +243,31 @@ def test_a_front_is_weather() -> None:
     assert result.faulty.sum() <= 1
     day_after = model.update(sound()[..., LEARNED + 1] - 11)
     assert day_after.faulty.sum() <= 1
+
+
+@pytest.mark.parametrize("sizes", [(40, 5), (12, 4), (30, 10, 10), (60, 30, 30, 10, 10, 10)])
+def test_a_region_with_weather_of_its_own_is_sound(sizes: tuple[int, ...]) -> None:
+    """Few sensors are far from all others for days, the first ones among them; one of them that is wrong is found."""
+    flagged = fibers = 0
+    for seed in range(3):
+        readings = regions(sizes, 25, seed)
+        model = AutoOLRTR()
+        result = walk(model, readings[..., :24])
+        flagged, fibers = flagged + int(result.faulty.sum()), fibers + result.faulty.size
+        assert result.evaluated[:, 10:].all()
+        wrong = readings[..., 24].copy()
+        wrong[-2] += 5
+        assert np.flatnonzero(model.update(wrong).faulty).tolist() == [len(wrong) - 2]
+    assert flagged <= 0.001 * fibers
+
+
+@pytest.mark.parametrize("kind", [AutoOLRTR, ManyParts])
+def test_sensors_that_stand_still_vouch_for_nobody(kind: type[AutoOLRTR]) -> None:
+    readings = regions((50,), 12)
+    readings[:4] = 60.0
+    result = walk(kind(), readings)
+    assert result.faulty[:4, 8:].all()
+    assert not result.faulty[4:].any()
 
 
 def test_a_gusty_day_is_weather() -> None:

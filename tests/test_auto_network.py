@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from networks import LEARNED, Floats, ManyParts, seen, sound, walk
+from networks import LEARNED, Floats, ManyParts, regions, seen, sound, walk
 from sensormend import AutoOLRTR, Recovery
 from sensormend.auto.wide import parts as cutting
 from sensormend.auto.wide.parts import Parts
@@ -240,6 +240,16 @@ def test_a_large_network_is_judged_like_a_small_one() -> None:
         assert (model._model.parts is None) == (kind is AutoOLRTR)
     assert len(parts_of(model).core) == 3
     assert errors[1] < 1.15 * errors[0]
+
+
+def test_a_first_day_of_one_reading_each_does_not_blow_up_a_large_network() -> None:
+    """Who was seen once has not moved yet; nobody is predicted from that a million times too large."""
+    readings = regions((150, 100), 9, seed=4)
+    first = readings[..., 0]
+    first[np.random.default_rng(0).random(first.shape) < 0.95] = np.nan
+    result = walk(AutoOLRTR(), readings)
+    assert np.abs(result.low_rank - readings)[..., 1:].max() < 20
+    assert result.faulty.sum() <= 2
 
 
 def test_it_does_not_matter_how_many_parts_are_visited_together(monkeypatch: pytest.MonkeyPatch) -> None:

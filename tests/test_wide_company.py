@@ -17,7 +17,7 @@ from sensormend.auto.conditioning import Conditioned, bridge, condition
 from sensormend.auto.memory import Hood, Model
 from sensormend.auto.network import Outlook
 from sensormend.auto.stack import Stack
-from sensormend.auto.wide.company import Company, View, _precision, left_open, look, meet, relook, set_aside
+from sensormend.auto.wide.company import Company, View, _precision, left_open, look, meet, relate, relook, set_aside
 from sensormend.auto.wide.parts import of_hoods
 from tensors import KINDS, Put
 
@@ -69,7 +69,7 @@ class Drawn:
         spread = np.sqrt(self.covariance.diagonal(axis1=1, axis2=2))
         left_out = put(~self.real if absent is None else absent)
         covariance, spread = put(self.covariance), put(spread)
-        return Company(covariance, spread, left_out, _precision(covariance, spread, left_out), left_out)
+        return Company(covariance, spread, left_out, left_out, _precision(covariance, spread, left_out))
 
     def exact(self, trusted: Bools) -> Conditioned:
         return condition(self.covariance, self.deviation, trusted, self.real)
@@ -241,7 +241,7 @@ def test_the_covariance_is_that_of_the_small_engine(put: Put, seed: int, rank: i
     model = Model.new(1, 24, 0.9, 0, (40, 24))
     model.channels = model.channels.grown(15).moved(put(days), single=put.dtype == np.float32)
     model.pools.rank, model.pools.shrinkage = rank, rung
-    company = meet(model, parts, slice(0, 2), put(stack.real), put(old), put(~stack.real))
+    company = meet(relate(model, parts, slice(0, 2), put(stack.real), put(old)), put(~stack.real))
     found = on_host(company.covariance)
     for index, hood in enumerate(drawn):
         size = hood.members.size

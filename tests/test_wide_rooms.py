@@ -19,6 +19,7 @@ from sensormend.auto import judge, judging, newborns, timeline
 from sensormend.auto.memory import Hood
 from sensormend.auto.wide import newcomers, sight, verdict
 from sensormend.auto.wide import timeline as wide_timeline
+from sensormend.auto.wide.company import Kin
 from sensormend.auto.wide.tools import inverse, masked_median
 from tensors import KINDS, Put
 
@@ -306,9 +307,14 @@ def test_what_all_share_is_what_the_small_engine_would_say() -> None:
     np.testing.assert_allclose(sight.backward(scaled.astype(float), common, None), readings, rtol=0, atol=1e-5)
 
 
-@given(SEEDS, st.integers(2, 14), st.sampled_from([0.4, 0.9, 1.0]), st.integers(0, 6))
+def related(put: Put, covariance: Floats) -> Kin:
+    spread = np.sqrt(np.maximum(covariance.diagonal(), 1e-12))[None]
+    return Kin(put(covariance[None]), put(spread), put(np.zeros((1, len(covariance), 0), dtype=np.int64)))
+
+
+@given(SEEDS, st.integers(2, 14), st.sampled_from([0.4, 0.9, 1.0]), st.integers(0, 6), st.integers(1, 2))
 def test_the_screen_sets_aside_whom_the_small_engine_does(
-    put: Put, seed: int, members: int, share: float, far: int
+    put: Put, seed: int, members: int, share: float, far: int, variables: int
 ) -> None:
     random = np.random.default_rng(seed)
     deviation = single(random.normal(size=(members, 24)) * random.uniform(0.3, 2, (members, 1)))
@@ -319,10 +325,12 @@ def test_the_screen_sets_aside_whom_the_small_engine_does(
     deviation = np.where(observed, deviation, 0.0)
     moments = np.diag(random.uniform(0.5, 2, members)).astype(np.float32)
     hood = Hood(np.arange(members), members, moments, np.zeros((members, 0), dtype=np.float32))
-    model: Any = SimpleNamespace(hood=hood)
+    model: Any = SimpleNamespace(hood=hood, variables=variables)
     today: Any = SimpleNamespace(judged=observed & known[:, None], deviation=deviation)
     wanted = judging.Verdict.open(members)
-    judging._screen(model, today, wanted)
+    factors = random.normal(size=(members, 3))
+    prior = factors @ factors.T + np.eye(members)
+    judging._screen(model, prior, today, wanted)
     padding = 2
     padded = [np.concatenate([array, np.repeat(array[:1], padding, axis=0)])[None] for array in (deviation, observed)]
     real = np.arange(members + padding)[None] < members
@@ -334,8 +342,10 @@ def test_the_screen_sets_aside_whom_the_small_engine_does(
         observed=put(padded[1] & real[..., None]),
         deviation=put(padded[0]),
         variable=None,
+        members=put(np.minimum(np.arange(members + padding), members - 1)[None]),
     )
-    found = on_host(verdict._screen(seeing, put(seen)))[0]
+    kin = related(put, np.pad(prior, (0, padding)))
+    found = on_host(verdict._screen(model, seeing, kin, put(seen)))[0]
     np.testing.assert_array_equal(found[:members], wanted.flagged)
     assert not found[members:].any()
 
@@ -352,7 +362,8 @@ def test_the_few_who_measure_another_variable_are_not_far_from_everyone(put: Put
         observed=put(np.ones(deviation.shape, dtype=bool)),
         deviation=put(deviation),
         variable=put(variable),
-        common=SimpleNamespace(centre=np.zeros(2)),
+        members=put(2 * np.arange(20)[None] + variable),
     )
-    found = on_host(verdict._screen(seeing, put(np.ones((1, 20), dtype=bool))))
+    model: Any = SimpleNamespace(variables=2)
+    found = on_host(verdict._screen(model, seeing, related(put, np.eye(20)), put(np.ones((1, 20), dtype=bool))))
     assert np.flatnonzero(found[0]).tolist() == [3, 12]

@@ -27,6 +27,7 @@ __all__ = [
     "learn_usual",
     "limits",
     "longest_run",
+    "relatives",
     "scores",
     "smoothed",
     "stuck_scores",
@@ -167,7 +168,7 @@ def events(
         return np.zeros((asked.size, middle.shape[1]))
     precision, pull = view.precision[0], view.pull[0]
     own = precision.diagonal()
-    near, valid = _relatives(covariance, active & (own > 0), asked, count)
+    near, valid = relatives(covariance, active & (own > 0), asked, count)
     own = np.maximum(own, 1e-300)
     link = precision[asked[:, None], near]
     bound = link / own[asked, None]
@@ -192,14 +193,17 @@ def events(
     return np.where(heard >= 2, np.maximum(mean, 0.0), 0.0)
 
 
-def _relatives(
+def relatives(
     covariance: FloatArray, active: BoolArray, asked: IntArray, count: int
 ) -> tuple[NDArray[np.intp], BoolArray]:
-    """Return who are the most correlated active members of each member that is asked for, and which of them are any."""
+    """Return who are the most correlated active members of each member that is asked for, and which of them are any.
+
+    `active` are members, or (asked, member) where not everyone is asked of everyone.
+    """
     closeness = np.abs(covariance[asked])
     closeness /= np.sqrt(covariance.diagonal())
     place = np.arange(asked.size)
-    closeness[:, ~active] = -1.0
+    closeness[~np.broadcast_to(active, closeness.shape)] = -1.0
     closeness[place, asked] = -1.0
     near = np.argpartition(closeness, -count, axis=1)[:, -count:]
     return near, closeness[place[:, None], near] > 0

@@ -12,6 +12,7 @@ from sensormend.auto.conditioning import Conditioned
 from sensormend.auto.look import Look
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import IntArray
+from sensormend.auto.vouching import BESIDE, VOUCHERS
 from sensormend.recovery import BoolArray, FloatArray
 
 __all__ = ["COMPANY", "WARM", "Today", "Verdict", "judge_period", "others", "related"]
@@ -120,7 +121,7 @@ def judge_period(model: Model, today: Today, look: Look) -> Verdict:
     judged: BoolArray = np.asarray(present & (others(model, present) >= COMPANY))
     if not judged.any():
         return verdict
-    _screen(model, today, verdict)
+    _screen(model, look.prior, today, verdict)
     bar = np.where(model.channels.days < WARM, 2.0, 1.0)
     bar[~judged] = np.inf
     returned = np.zeros(judged.size, dtype=bool)
@@ -163,7 +164,7 @@ def related(model: Model) -> BoolArray:
     return np.asarray((skill >= UNRELATED) | (model.channels.days < WARM))
 
 
-def _screen(model: Model, today: Today, verdict: Verdict) -> None:
+def _screen(model: Model, prior: FloatArray, today: Today, verdict: Verdict) -> None:
     """Set aside what is far from everyone before anyone is predicted from it; it may come back later."""
     assert model.hood is not None
     there = today.judged
@@ -171,16 +172,23 @@ def _screen(model: Model, today: Today, verdict: Verdict) -> None:
     spread = np.sqrt(np.maximum(model.hood.moments.diagonal(), 1e-24))
     scaled = np.where(there, today.deviation / spread[:, None], np.nan)
     middle = _quantile(np.sort(scaled.T, axis=1), there.sum(axis=0), 0.5)
-    scaled -= middle
-    np.abs(scaled, out=scaled)
-    scaled.sort(axis=1)
-    typical = _quantile(scaled, there.sum(axis=1), 0.5)
+    typical = _typical(scaled - middle)
     count = rows.sum()
     # Not the median: on a bad day half of the fibers may be wrong.
     low = _quantile(np.sort(np.where(rows, typical, np.nan)), count, 0.3)
-    far = rows & (typical > 6 * low) & (typical > 1.5)
-    if count >= 4 and far.sum() <= 0.6 * count:
-        verdict.flagged |= far
+    far = np.flatnonzero(rows & (typical > 6 * low) & (typical > 1.5))
+    if far.size and count >= 4 and far.size <= 0.6 * count:
+        stranger = np.arange(rows.size) // model.variables != far[:, None] // model.variables
+        near, valid = judge.relatives(prior, rows & stranger, far, min(judge.RELATIVES, rows.size - 1))
+        side = np.sign(prior[far[:, None], near])[..., None]
+        beside = valid & (_typical(scaled[far, None] - side * scaled[near]) < BESIDE * typical[far, None])
+        verdict.flagged[far[beside.sum(axis=1) < VOUCHERS]] = True
+
+
+def _typical(apart: FloatArray) -> FloatArray:
+    """Return the median distance along the last axis, NaN passed over; infinite where there is nothing else."""
+    count = np.isfinite(apart).sum(axis=-1)
+    return np.where(count > 0, _quantile(np.sort(np.abs(apart), axis=-1), count, 0.5), np.inf)
 
 
 def _quantile(ordered: FloatArray, count: NDArray[np.intp], share: float) -> FloatArray:

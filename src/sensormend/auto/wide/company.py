@@ -15,7 +15,7 @@ from sensormend.auto.memory import Model
 from sensormend.auto.network import KIN_SPREAD_DAYS, KINSHIP, RANKS, SHRINKAGES
 from sensormend.auto.wide.tools import alike, counted, diagonal, inverse, masked_median, pick, where_true
 
-__all__ = ["Company", "View", "left_open", "look", "meet", "relook", "set_aside", "strangers"]
+__all__ = ["Company", "Kin", "View", "left_open", "look", "meet", "relate", "relook", "set_aside", "strangers"]
 
 STEPS, MORE_STEPS, MANY = 2, 6, 0.05
 """Conjugate gradient steps for gaps: so many in a slot, or fewer, are solved exactly. More steps for parts in which
@@ -24,23 +24,40 @@ more than this share of the cells is missing."""
 FLATTEST = 1e-12
 """Variance on a variable's scale under which nothing is told apart: its inverse squared must fit single precision."""
 
+LIVELY = 0.1
+"""Share of the others' spread that a channel has at least on its first day; the half after ten days, and so on."""
+
 FEW = (2, 8)
 """Members that are set aside up to which parts are handled together."""
 
 
 @dataclass(eq=False)
-class Company:
-    """What the members of parts have to do with each other, (part, member, member).
+class Kin:
+    """What the members of parts have to do with each other, (part, member, member), whoever reads today.
 
-    `precision` is the inverse of the covariance of those who are not `absent`, with zero rows and columns for these.
     `near` are everyone's closest relatives, (part, member, relative), -1 where there is none.
     """
 
     covariance: Array
     spread: Array
+    near: Array
+
+    def closest(self, part: Array, row: Array, asked: Array) -> Array:
+        """Return the closest relatives of some members among those who are asked, (member, relative); -1 is none."""
+        closeness = namespace(asked).abs(self.covariance[part, row]) / self.spread[part]
+        closeness *= asked
+        return _closest(closeness)
+
+
+@dataclass(eq=False)
+class Company(Kin):
+    """Members of parts who are together today.
+
+    `precision` is the inverse of the covariance of those who are not `absent`, with zero rows and columns for these.
+    """
+
     absent: Array
     precision: Array
-    near: Array
 
     def readmit(self, absent: Array, which: Array) -> None:
         """Invert again for parts in which someone who was absent comes back."""
@@ -80,13 +97,19 @@ class View:
             getattr(self, name)[which] = getattr(found, name)
 
 
-def meet(model: Model, parts: Any, which: slice, real: Array, days: Array, absent: Array) -> Company:
-    """Mix the parts' moments with their dictionaries at the present rungs, and invert without the absent."""
+def meet(kin: Kin, absent: Array) -> Company:
+    """Invert the covariance without the absent."""
+    return Company(kin.covariance, kin.spread, kin.near, absent, _precision(kin.covariance, kin.spread, absent))
+
+
+def relate(model: Model, parts: Any, which: slice, real: Array, days: Array) -> Kin:
+    """Mix the parts' moments with their dictionaries at the present rungs."""
     moments = parts.moments[which]
     xp = namespace(moments)
     known = (days > 0) & real & ~strangers(model, parts, which, days)
     variance = xp.clip(diagonal(moments), FLATTEST, None)
     spread = xp.sqrt(variance)
+    _lively(spread, days, real)
     _steady(spread, days, real)
     unit = 1 / xp.sqrt(variance)
     correlation = moments * unit[:, :, None]
@@ -104,7 +127,7 @@ def meet(model: Model, parts: Any, which: slice, real: Array, days: Array, absen
     near = _relatives(mixed, known)
     mixed *= spread[:, :, None]
     mixed *= spread[:, None, :]
-    return Company(mixed, spread, absent, _precision(mixed, spread, absent), near)
+    return Kin(mixed, spread, near)
 
 
 def strangers(model: Model, parts: Any, which: slice, days: Array) -> Array:
@@ -134,6 +157,14 @@ def _patterned(dictionary: Array, correlation: Array, rank: int) -> Array:
     unit = xp.sqrt((1 - 1e-6) / xp.clip(explained, 1 - 1e-6, None))
     strongest = strongest * unit[:, :, None]
     return (strongest @ inner) @ strongest.mT
+
+
+def _lively(spread: Array, days: Array, real: Array) -> None:
+    """Believe of nobody that it hardly moves before that was seen for long: others would be blown up from it."""
+    xp = namespace(spread)
+    usual = masked_median(spread, real & (spread > FLATTEST**0.5))[:, None]
+    least = LIVELY * xp.where(xp.isfinite(usual), usual, 0.0) / (1 + days / KIN_SPREAD_DAYS)
+    spread[:] = xp.maximum(spread, least)
 
 
 def _steady(spread: Array, days: Array, real: Array) -> None:
@@ -179,17 +210,23 @@ def _relatives(correlation: Array, known: Array) -> Array:
     closeness = xp.abs(correlation)
     closeness *= known[:, None, :]
     diagonal(closeness)[:] = 0.0
-    count = min(judge.RELATIVES, closeness.shape[1] - 1)
-    if is_tensor(correlation):
+    return _closest(closeness)
+
+
+def _closest(closeness: Array) -> Array:
+    """Return the places of the largest along the last axis, -1 where nothing is above 0; the input is overwritten."""
+    xp, width = namespace(closeness), closeness.shape[-1]
+    count = min(judge.RELATIVES, width - 1)
+    if is_tensor(closeness):
         best, near = xp.topk(closeness, count, dim=-1)
         return xp.where(best > 0, near, -1)
-    near = xp.empty((*closeness.shape[:2], count), dtype=xp.int64)
-    flat, every = closeness.reshape(-1, closeness.shape[-1]), xp.arange(known.size)
+    flat = closeness.reshape(-1, width)
+    near, every = xp.empty((flat.shape[0], count), dtype=xp.int64), xp.arange(flat.shape[0])
     for place in range(count):
         nearest = flat.argmax(axis=1)
-        near[..., place] = xp.where(flat[every, nearest] > 0, nearest, -1).reshape(known.shape)
+        near[:, place] = xp.where(flat[every, nearest] > 0, nearest, -1)
         flat[every, nearest] = 0.0
-    return near
+    return near.reshape(*closeness.shape[:-1], count)
 
 
 def look(company: Company, which: Array | None, deviation: Array, trusted: Array) -> View:

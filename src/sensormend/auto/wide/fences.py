@@ -1,4 +1,7 @@
-"""Whom the parts of a large network listen to: the channels of their district that are nearest to any of their own."""
+"""Whom the parts of a large network listen to: the channels of their district that are nearest to any of their own.
+
+Near is measured by how far a channel's closest relatives are from it, wherever these are.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.arrays import Array, as_like, is_tensor, namespace
+from sensormend.auto.judge import RELATIVES
 from sensormend.auto.wide.bisection import block_numbers, borders, districts
 
 __all__ = ["outsiders"]
 
 Ints = NDArray[np.int64]
+
+LEAST = 1e-6
+"""Share of the mean distance below which channels are not told apart."""
 
 
 def outsiders(profiles: Array, order: Array, own: Array, halo: int) -> Array:
@@ -43,6 +50,7 @@ def outsiders(profiles: Array, order: Array, own: Array, halo: int) -> Array:
         middle = xp.mean(profiles[crowd], axis=1, keepdims=True)
         there = profiles[crowd] - middle
         far = xp.sum(there * there, axis=2)
+        least = (LEAST * xp.mean(far, axis=1) + 1e-30)[:, None, None, None]
         # One product gives |x|^2 - 2 x y.
         there = xp.matrix_transpose(xp.concat([-2 * there, xp.ones_like(there[:, :, :1])], axis=2))
         lives = home[crowd]
@@ -52,8 +60,12 @@ def outsiders(profiles: Array, order: Array, own: Array, halo: int) -> Array:
             parts = as_like(np.minimum(wanted, marks[1:][chosen, None] - 1), order)
             here = profiles[own[parts]].reshape(parts.shape[0], -1, features) - middle
             here = xp.concat([here, xp.sum(here * here, axis=2, keepdims=True)], axis=2)
-            apart = xp.min((here @ there).reshape(*parts.shape, widest, width), axis=2) + far[:, None, :]
-            apart[(lives[:, None, :] == parts[:, :, None]) | ~real[:, None, :]] = xp.inf
+            apart = (here @ there).reshape(*parts.shape, widest, width) + xp.where(real, far, xp.inf)[:, None, None, :]
+            apart = xp.clip(apart, 0.0, None)
+            # A channel far from the others of its part asks for its like as loudly as those who have theirs in it.
+            reach = _smallest(apart.reshape(-1, width), min(RELATIVES + 1, width)).reshape(*parts.shape, widest, 1)
+            apart = xp.min(apart / (xp.where(xp.isfinite(reach), reach, 1.0) + least), axis=2)
+            apart[lives[:, None, :] == parts[:, :, None]] = xp.inf
             which = parts.reshape(-1)
             found[which] = _nearest(apart.reshape(which.shape[0], width), crowd, own[which, 0], halo)
     return found

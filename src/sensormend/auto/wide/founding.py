@@ -14,8 +14,9 @@ from sensormend.auto.wide.tools import alike, single
 
 __all__ = ["PRECISE", "drop", "due", "found", "move", "refound"]
 
-REFOUND = (7, 30, 100)
-"""Periods after which a large network is cut anew, when its sensors are better known."""
+REFOUND = 7
+"""Periods after which a large network is cut anew, once: its sensors are better known then, and a first day may have
+been short. A later cut loses more than it gains, as pairs that never met are known by their likeness alone."""
 
 PRECISE = 20_000
 """Channels up to which all is computed in double precision: single precision makes a period a third faster and takes
@@ -71,7 +72,7 @@ def found(model: Model, readings: Array) -> None:
 
 def due(model: Model) -> bool:
     """Say whether the next period begins with cutting the network anew."""
-    return model.pools.period in REFOUND and model.parts is not None
+    return model.pools.period == REFOUND and model.parts is not None
 
 
 def refound(model: Model) -> None:

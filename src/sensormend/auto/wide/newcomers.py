@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sensormend.arrays import Array, namespace
 from sensormend.auto.newborns import ENOUGH, FAR, FOLLOWS
+from sensormend.auto.vouching import first_vouched
 from sensormend.auto.wide.tools import alike, masked_median, single
 
 __all__ = ["Newcomers", "first_look"]
@@ -76,7 +77,8 @@ def first_look(
         typical = xp.clip(typical, 1e-12, None)[:, None]
         usual_off = usual_off[:, None]
         company = (xp.sum(there, axis=1, dtype=xp.int64) >= 4)[:, None] & seen
-        far = xp.maximum(rms / (FAR * typical), off / (12 * usual_off + FAR * typical))
+        by_course, by_level = first_vouched(deviation, observed & seen[..., None], level, rms, off)
+        far = xp.maximum(rms / (FAR * typical) * ~by_course, off / (12 * usual_off + FAR * typical) * ~by_level)
         moves = _spread(expected + course[:, None, :], observed, count)
         follows = (rms < 0.6 * moves) & (moves > 1.5 * typical) & (2 * count > slots)
         near = (streak == 0) | (xp.abs(level - anchor) < 2 * typical)
@@ -84,7 +86,7 @@ def first_look(
         anchor = xp.where(company, level, anchor)
         highest = xp.max(xp.where(observed, deviation, -xp.inf), axis=-1)
         lowest = xp.min(xp.where(observed, deviation, xp.inf), axis=-1)
-        stubborn = (highest == lowest) | ((moves > 1.5 * typical) & (rms > 0.8 * moves))
+        stubborn = (highest == lowest) | ((moves > 1.5 * typical) & (rms > 0.8 * moves) & ~by_course)
         far = xp.where(doubted, xp.maximum(2 * far, 1.1 * stubborn), far)
         odd = xp.where(company, xp.where(streak >= FOLLOWS, 0.0, far), 0.0)
         oddness = xp.where(seen, odd, oddness)

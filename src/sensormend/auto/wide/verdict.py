@@ -14,7 +14,8 @@ from sensormend.arrays import Array, namespace
 from sensormend.auto import judge
 from sensormend.auto.judging import COMPANY, ROUNDS, UNRELATED, WARM
 from sensormend.auto.memory import Model
-from sensormend.auto.wide.company import Company, View, look, meet, set_aside
+from sensormend.auto.vouching import BESIDE, VOUCHERS
+from sensormend.auto.wide.company import Company, Kin, View, look, meet, relate, set_aside
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import HUGE, Sight, features
 from sensormend.auto.wide.tools import (
@@ -64,8 +65,9 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
     skill = 1 - residual / xp.clip(sight.variance, 1e-30, None)
     related = (skill >= UNRELATED) | (sight.days < WARM)
     bar = xp.where(judged, xp.where(sight.days < WARM, 2.0, 1.0), xp.inf)
-    flagged = _screen(sight, seen)
-    company = meet(model, parts, which, sight.real, sight.days, ~seen | flagged)
+    kin = relate(model, parts, which, sight.real, sight.days)
+    flagged = _screen(model, sight, kin, seen)
+    company = meet(kin, ~seen | flagged)
     returned = xp.zeros_like(flagged)
     still = _Still(model, sight)
     verdict = _first(sight, company, flagged, judged, related, still, bar)
@@ -144,30 +146,40 @@ def past(found: Array, event: Array | float, count: Array, middle: Array, limit:
     return xp.exp(xp.where(xp.isfinite(over), xp.clip(over, None, 20.0), -20.0))
 
 
-def _screen(sight: Sight, seen: Array) -> Array:
+def _screen(model: Model, sight: Sight, kin: Kin, seen: Array) -> Array:
     """Set aside what is far from everyone before anyone is predicted from it; it may come back later.
 
     Each variable has its own weather, and those who measure one may be few in a part.
     """
-    if sight.variable is None:
-        return _far(sight, seen)
-    kinds = range(int(sight.common.centre.shape[0]))
-    return sum((_far(sight, seen & (sight.variable == kind)) for kind in kinds), start=sight.xp.zeros_like(seen))
-
-
-def _far(sight: Sight, seen: Array) -> Array:
     xp = sight.xp
     spread = xp.sqrt(xp.clip(sight.variance, 1e-24, None))
-    there = sight.observed & seen[..., None]
     scaled = sight.deviation / spread[..., None]
+    kinds = (
+        [seen] if sight.variable is None else [seen & (sight.variable == kind) for kind in range(model.variables)]
+    )  # fmt: skip
+    distance = sum((_far(sight, scaled, some) for some in kinds), start=xp.zeros_like(spread))
+    flagged = distance > 0
+    part, row = xp.nonzero(flagged)
+    if part.shape[0]:
+        sensor = sight.members // model.variables
+        asked = seen[part] & (sensor[part] != sensor[part, row][:, None])
+        near = kin.closest(part, row, asked)
+        here, place = part[:, None], xp.clip(near, 0, None)
+        side = xp.sign(kin.covariance[here, row[:, None], place])[..., None]
+        apart = xp.abs(scaled[part, row][:, None] - side * scaled[here, place])
+        both = sight.observed[part, row][:, None] & sight.observed[here, place]
+        beside = (near >= 0) & (masked_median(apart, both) < BESIDE * distance[part, row][:, None])
+        flagged[part, row] = counted(beside) < VOUCHERS
+    return flagged
+
+
+def _far(sight: Sight, scaled: Array, seen: Array) -> Array:
+    """Return how far from all others those are who are far from them; 0 for the others."""
+    xp = sight.xp
+    there = sight.observed & seen[..., None]
     across = masked_median(scaled.mT, there.mT)
-    apart = xp.abs(scaled - xp.where(xp.isfinite(across), across, 0.0)[:, None, :])
-    # The two numbers in the middle of a fiber's distances, which come first where there are gaps.
-    apart = ordered(xp.where(there, apart, xp.inf))
-    count = xp.sum(there, axis=-1, dtype=xp.int64)[..., None]
-    last = xp.clip(count - 1, 0, None)
-    typical = (xp.take_along_axis(apart, last // 2, axis=-1) + xp.take_along_axis(apart, (last + 1) // 2, axis=-1)) / 2
-    typical = xp.where(seen, typical[..., 0], 0.0)
+    typical = masked_median(xp.abs(scaled - xp.where(xp.isfinite(across), across, 0.0)[:, None, :]), there)
+    typical = xp.where(seen, typical, 0.0)
     many = xp.sum(seen, axis=1, dtype=xp.int64)
     lying = ordered(xp.where(seen, typical, HUGE))
     place = 0.3 * single(xp.clip(many - 1, 0, None))
@@ -177,7 +189,7 @@ def _far(sight: Sight, seen: Array) -> Array:
     usual = xp.where((many > 0)[:, None], below + (place[:, None] - single(low)) * (above - below), 0.0)
     far = seen & (typical > 6 * usual) & (typical > 1.5)
     allowed = (many >= 4) & (single(xp.sum(far, axis=1, dtype=xp.int64)) <= 0.6 * single(many))
-    return far & allowed[:, None]
+    return xp.where(far & allowed[:, None], typical, 0.0)
 
 
 class _Still:
