@@ -105,7 +105,8 @@ def first_look(
         if levels.size >= 4:
             typical = max(typical, 1e-12)
             by_course, by_level = first_vouched(deviation[seen], observed[seen], level[seen], rms, off)
-            far = np.maximum(rms / (FAR * typical) * ~by_course, off / (12 * usual_off + FAR * typical) * ~by_level)
+            wild, away = rms / (FAR * typical), off / (12 * usual_off + FAR * typical)
+            far, excused = np.maximum(wild, away), np.maximum(wild * ~by_course, away * ~by_level)
             # Far away but moving with the rest is a place of its own; far away and still is no place at all.
             moves = np.nanstd(np.where(observed[seen], expected[seen] + course, np.nan), axis=1)
             follows = (rms < 0.6 * moves) & (moves > 1.5 * typical) & (2 * count[seen] > slots)
@@ -115,8 +116,8 @@ def first_look(
             # Once doubted, it takes more than a day on which the others are far apart or do not move.
             values = np.where(observed[seen], deviation[seen], np.nan)
             still = np.nanmax(values, axis=1) == np.nanmin(values, axis=1)
-            stubborn = still | ((moves > 1.5 * typical) & (rms > 0.8 * moves) & ~by_course)
-            far = np.where(doubted[seen], np.maximum(2 * far, 1.1 * stubborn), far)
+            stubborn = still | ((moves > 1.5 * typical) & (rms > 0.8 * moves))
+            far = np.where(doubted[seen], np.maximum(2 * far, 1.1 * stubborn), excused)
             oddness[seen] = np.where(streak[seen] >= FOLLOWS, 0.0, far)
         size[seen] = np.where(count[seen] >= ENOUGH, np.maximum(rms, 1e-12), np.maximum(rms, typical))
         size[new & ~seen] = np.sqrt(typical**2 + (1.5 * usual_off) ** 2)

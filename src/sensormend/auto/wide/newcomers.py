@@ -80,7 +80,8 @@ def first_look(
         usual_off = usual_off[:, None]
         company = (xp.sum(there, axis=1, dtype=xp.int64) >= 4)[:, None] & seen
         by_course, by_level = first_vouched(deviation, observed & seen[..., None], level, rms, off)
-        far = xp.maximum(rms / (FAR * typical) * ~by_course, off / (12 * usual_off + FAR * typical) * ~by_level)
+        wild, away = rms / (FAR * typical), off / (12 * usual_off + FAR * typical)
+        far, excused = xp.maximum(wild, away), xp.maximum(wild * ~by_course, away * ~by_level)
         moves = _spread(expected + course[:, None, :], observed, count)
         follows = (rms < 0.6 * moves) & (moves > 1.5 * typical) & (2 * count > slots)
         near = (streak == 0) | (xp.abs(level - anchor) < 2 * typical)
@@ -88,8 +89,8 @@ def first_look(
         anchor = xp.where(company, level, anchor)
         highest = xp.max(xp.where(observed, deviation, -xp.inf), axis=-1)
         lowest = xp.min(xp.where(observed, deviation, xp.inf), axis=-1)
-        stubborn = (highest == lowest) | ((moves > 1.5 * typical) & (rms > 0.8 * moves) & ~by_course)
-        far = xp.where(doubted, xp.maximum(2 * far, 1.1 * stubborn), far)
+        stubborn = (highest == lowest) | ((moves > 1.5 * typical) & (rms > 0.8 * moves))
+        far = xp.where(doubted, xp.maximum(2 * far, 1.1 * stubborn), excused)
         odd = xp.where(company, xp.where(streak >= FOLLOWS, 0.0, far), 0.0)
         oddness = xp.where(seen, odd, oddness)
         typical_size = xp.where(count >= ENOUGH, xp.clip(rms, 1e-6, None), xp.maximum(rms, typical))
