@@ -294,7 +294,7 @@ def aot_and_reference(data: Path) -> tuple[FloatArray, FloatArray]:
 
 
 def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None:
-    parts = ["--only", "large,size,days", "--large", "2000", "--sizes", "100,1000", "--days", "40"]
+    parts = ["--only", "large,size,days", "--large", "2000", "--sizes", "1000", "--days", "20"]
     ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *parts, "--out", str(tmp_path)],
                            capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
     assert ended.returncode == 0, ended.stderr
@@ -313,8 +313,8 @@ def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None
     assert large["AutoOLRTR"]["timed"] == [9, 12]
     assert large["AutoOLRTR"]["cut_seconds"] > 0
     auto = [row for row in told["size"] if row["method"] == "AutoOLRTR"]
-    assert [row["sensors"] for row in auto] == [100, 1000, 2000]
-    assert auto[1]["ratio"] == 1.0
+    assert [row["sensors"] for row in auto] == [1000, 2000]
+    assert auto[0]["ratio"] == 1.0
     assert told["days"]["ratio"] > 0
     assert (tmp_path / "sensors.png").stat().st_size > 10_000
     assert "One BLAS thread" in ended.stdout
