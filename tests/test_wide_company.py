@@ -17,7 +17,8 @@ from sensormend.auto.conditioning import Conditioned, bridge, condition
 from sensormend.auto.memory import Hood, Model
 from sensormend.auto.network import Outlook
 from sensormend.auto.stack import Stack
-from sensormend.auto.wide.company import Company, View, _precision, left_open, look, meet, relate, relook, set_aside
+from sensormend.auto.wide.company import Company, View, _precision, left_open, look, meet, relook, set_aside
+from sensormend.auto.wide.kin import relate
 from sensormend.auto.wide.parts import of_hoods
 from tensors import KINDS, Put
 

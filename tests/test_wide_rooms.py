@@ -19,7 +19,7 @@ from sensormend.auto import judge, judging, newborns, timeline
 from sensormend.auto.memory import Hood
 from sensormend.auto.wide import newcomers, sight, verdict
 from sensormend.auto.wide import timeline as wide_timeline
-from sensormend.auto.wide.company import Kin
+from sensormend.auto.wide.kin import Kin
 from sensormend.auto.wide.tools import inverse, masked_median
 from tensors import KINDS, Put
 

@@ -44,5 +44,5 @@ def first_vouched(values: Array, there: Array, level: Array, rms: Array, off: Ar
     agree = (apart < BESIDE**2 * own) & (own > STILL**2 * common) & (common >= TOGETHER) & ~themselves
     course = agree & (apart < BESIDE**2 * common * (rms * rms)[..., None])
     place = agree & (xp.abs(level[..., None] - level[..., None, :]) < BESIDE * off[..., None])
-    enough = [xp.sum(mask_, axis=-1, dtype=xp.int64) >= VOUCHERS for mask_ in (course, place)]
-    return enough[0], enough[1]
+    moves, stays = (xp.sum(beside, axis=-1, dtype=xp.int64) >= VOUCHERS for beside in (course, place))
+    return moves, stays

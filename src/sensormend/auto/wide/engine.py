@@ -1,8 +1,8 @@
 """One period of a large network through the model: each part is visited once, and is done then.
 
 What `sensormend.auto.engine` does for a small network, here for any number of parts at once, on NumPy arrays or torch
-tensors. Parts know nothing of each other but what they shared this morning, so that the
-period's cost is that of one visit each, and what is in use at a time fits the processor's cache.
+tensors. Parts know nothing of each other but what they shared this morning, so that the period's cost is that of one
+visit each, and what is in use at a time fits the processor's cache.
 """
 
 from __future__ import annotations

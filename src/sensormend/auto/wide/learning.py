@@ -9,7 +9,8 @@ from sensormend.auto import judge, timeline
 from sensormend.auto.learning import DOUBTFUL, FARTHEST, HINT, LEVEL_MEMORY, Lessons
 from sensormend.auto.memory import Channels, Model
 from sensormend.auto.network import HASTE, KIN_DAYS, MEMORY
-from sensormend.auto.wide.company import FLATTEST, Company
+from sensormend.auto.wide.company import Company
+from sensormend.auto.wide.kin import FLATTEST
 from sensormend.auto.wide.parts import PATTERNS, Parts
 from sensormend.auto.wide.settled import Settled
 from sensormend.auto.wide.sight import Sight, forward

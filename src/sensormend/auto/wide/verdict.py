@@ -15,7 +15,8 @@ from sensormend.auto import judge
 from sensormend.auto.judging import COMPANY, ROUNDS, UNRELATED, WARM
 from sensormend.auto.memory import Model
 from sensormend.auto.vouching import BESIDE, VOUCHERS
-from sensormend.auto.wide.company import Company, Kin, View, look, meet, relate, set_aside
+from sensormend.auto.wide.company import Company, View, look, meet, set_aside
+from sensormend.auto.wide.kin import Kin, relate
 from sensormend.auto.wide.parts import Parts
 from sensormend.auto.wide.sight import HUGE, Sight, features
 from sensormend.auto.wide.tools import (
@@ -154,9 +155,9 @@ def _screen(model: Model, sight: Sight, kin: Kin, seen: Array) -> Array:
     xp = sight.xp
     spread = xp.sqrt(xp.clip(sight.variance, 1e-24, None))
     scaled = sight.deviation / spread[..., None]
-    kinds = (
-        [seen] if sight.variable is None else [seen & (sight.variable == kind) for kind in range(model.variables)]
-    )  # fmt: skip
+    kinds = [seen]
+    if sight.variable is not None:
+        kinds = [seen & (sight.variable == kind) for kind in range(model.variables)]
     distance = sum((_far(sight, scaled, some) for some in kinds), start=xp.zeros_like(spread))
     flagged = distance > 0
     part, row = xp.nonzero(flagged)
