@@ -9,17 +9,55 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BoolArray", "FloatArray", "Recovery"]
+__all__ = ["BoolArray", "Fault", "FloatArray", "Recovery"]
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One episode in which a channel reports wrong values.
+
+    Attributes
+    ----------
+    id
+        A number that stays the same while the fault goes on, also when its start is dated back.
+    sensor
+        The sensor's label, or its row where there are no labels.
+    variable
+        The variable's number, 0 where there is one only.
+    kind
+        `stuck`, `noisy`, `drifting`, `offset`, `gain`, `implausible` or `spike`.
+    start, end
+        Its first and last wrong reading, in slots since the first slot the model was given; `end` is None while it is
+        open.
+    size
+        What it does to the readings, in the variable's unit: the offset; for a drift the offset at its last reading;
+        for a gain the factor; for noise its standard deviation; the value at which a sensor is stuck.
+    rate
+        By how much the size grows in a period; 0 for all kinds but `drifting`.
+    confidence
+        The probability that the episode is a fault; 0.95 and more is high.
+    """
+
+    id: int
+    sensor: str | int
+    variable: int
+    kind: str
+    start: int
+    end: int | None
+    size: float
+    rate: float
+    confidence: float
 
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
     """One minibatch, split into what the network agrees on and what it does not.
 
-    Arrays with the shape of the input: `low_rank`, `outliers`, `spikes`, `cleaned`, `lower`, `upper`.
+    Arrays with the shape of the input: `low_rank`, `outliers`, `wrong`, `doubtful`, `spikes`, `cleaned`, `lower`,
+    `upper`.
     With the shape of the input less its slot axis: `faulty`, `suspect`, `evaluated`, `score`, `reason`.
 
     Attributes
@@ -28,26 +66,35 @@ class Recovery:
         The model's estimate of every cell.
     outliers
         The method's E; for AutoOLRTR reading minus estimate where a reading was judged wrong, else 0.
+    wrong
+        The reading is judged wrong. For a method that judges fibers: the readings of the faulty ones.
+    doubtful
+        The reading is suspect, and not wrong: it is kept, and its interval reaches to the estimate.
     spikes
-        Single wrong readings in a sound fiber.
+        Wrong readings of faults that are one or two readings long; a subset of `wrong`.
     cleaned
-        The reading where it is trusted, the estimate elsewhere; NaN only where nothing is known yet at all.
+        The reading where it is trusted; where it is wrong the estimate, or the reading with its fault taken out; the
+        estimate where nothing came; NaN only where nothing is known yet at all.
     lower, upper
         The interval of `cleaned`; both equal the reading where it is trusted. None for methods without one.
     faulty, suspect
-        The verdict on each fiber.
+        The verdict on each fiber: a third or more of its readings are wrong; it has doubtful ones and is not faulty.
     evaluated
-        False while the model cannot judge.
+        Whether anything in the fiber could be judged.
     score
-        How far past the threshold; 1 is at it.
+        The strongest evidence in the fiber over its threshold; 1 is at it.
     reason
-        Why, in one of the words of the design; empty where there is nothing to say.
+        The kind of fault that most of its wrong readings have; empty where there is nothing to say.
+    faults
+        The episodes that touch these periods, in the order of their starts; empty for a method that has none.
     iterations
         How many inner iterations the minibatch took.
     """
 
     low_rank: FloatArray
     outliers: FloatArray
+    wrong: BoolArray
+    doubtful: BoolArray
     spikes: BoolArray
     cleaned: FloatArray
     lower: FloatArray | None
@@ -57,6 +104,7 @@ class Recovery:
     evaluated: BoolArray
     score: FloatArray
     reason: NDArray[np.str_]
+    faults: tuple[Fault, ...]
     iterations: int
 
     def of_sensors(self, rows: NDArray[np.intp]) -> Recovery:
@@ -79,9 +127,12 @@ class Recovery:
 
 
 def _join(parts: Sequence[Recovery], join: Callable[[list[Any]], Any]) -> Recovery:
-    values: dict[str, Any] = {"iterations": sum(part.iterations for part in parts)}
+    # An episode that goes on is reported again, as it is known by then.
+    latest = {fault.id: fault for part in parts for fault in part.faults}
+    faults = tuple(sorted(latest.values(), key=lambda fault: (fault.start, fault.id)))
+    values: dict[str, Any] = {"iterations": sum(part.iterations for part in parts), "faults": faults}
     for field in fields(Recovery):
-        if field.name != "iterations":
+        if field.name not in values:
             arrays = [getattr(part, field.name) for part in parts]
             values[field.name] = None if arrays[0] is None else join(arrays)
     return Recovery(**values)
