@@ -1,0 +1,1 @@
+"""AutoOLRTR's engine: one for networks of any size."""
