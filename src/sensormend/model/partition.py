@@ -12,6 +12,7 @@ it is what `first_profiles` returns, later a `sketch`.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -164,7 +165,7 @@ def partition(
     home = np.zeros(channels, np.int64)
     parts, outside = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     count = 0
-    for start, stop in zip(starts, [*starts[1:], channels], strict=True):
+    for start, stop in itertools.pairwise([*starts, channels]):
         numbers = order[start:stop]
         if stop - start <= whole:
             home[numbers] = count
@@ -369,10 +370,8 @@ def first_profiles(deviation: NDArray[Any], group: Ints | None = None) -> Single
 
     Examples
     --------
-    >>> first_profiles(np.array([[1.0, 2.0], [3.0, 0.0], [2.0, np.nan]]))[:, -2:].round(3)
-    array([[ 0.   ,  1.414],
-           [ 0.   , -1.414],
-           [ 0.   ,  0.   ]], dtype=float32)
+    >>> first_profiles(np.array([[1.0, 2.0], [5.0, -1.0], [3.0, np.nan]]))[:, -1]
+    array([-2.5,  2.5,  0. ], dtype=float32)
     """
     channels, slots = deviation.shape
     variables, variable = np.unique(np.zeros(channels, np.int32) if group is None else group, return_inverse=True)
@@ -621,8 +620,7 @@ def _smallest(values: Singles, count: int) -> float:
                 least[place] = least[place - 1]
                 place -= 1
             least[place] = value
-    value = least[count - 1]
-    return value
+    return float(least[count - 1])
 
 
 def _nearest(partitioning: Partitioning, pieces: Longs, old: Longs, profiles: Singles, new: Longs) -> Longs:
