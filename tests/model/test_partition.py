@@ -176,6 +176,15 @@ def test_halos_are_the_nearest_channels_outside(seed: int, channels: int, owned:
             check_halo(profiles, inner, outer, list(range(channels)), halo)
 
 
+@given(SEEDS, st.integers(1, 300), st.floats(0, 1))
+def test_selection_finds_what_sorting_finds(seed: int, count: int, share: float) -> None:
+    values = np.random.default_rng(seed).normal(size=count + 5).round(seed % 3)
+    values[:count][seed % 7 :: 7] = np.inf
+    place = int(share * (count - 1))
+    expected = np.sort(values[:count])[place]
+    assert module._selected(values, count, place) == expected
+
+
 def test_ties_go_to_the_lower_number() -> None:
     profiles = np.zeros((12, 3), np.float32)
     made = partition(profiles, np.zeros(12, np.int32), whole=4, owned=4, halo=3)
@@ -313,7 +322,7 @@ def test_channels_that_go_leave_the_others_where_they_were(seed: int, channels: 
 # ----------------------------------------------------------------------------------------------------------- transfer
 
 
-def taught(partitioning: Partitioning, courses: Floats) -> Floats:
+def second_moments(partitioning: Partitioning, courses: Floats) -> Floats:
     """The second moments of these courses, (channel, time), in each partition."""
     real = partitioning.members >= 0
     seen = courses[partitioning.members] * real[:, :, None]
@@ -341,20 +350,20 @@ def plain_transfer(
 ) -> dict[tuple[int, int], float]:
     """The moments of those pairs of a new partition that met, all channels having the same variance everywhere."""
     homes = [int(old.home[known[channel]]) for channel in members[:owned] if known[channel] >= 0]
-    host = min(homes, key=lambda home: (-homes.count(home), home)) if homes else -1
-    found = {}
+    source = min(homes, key=lambda home: (-homes.count(home), home)) if homes else -1
+    result = {}
     for one in members:
         for other in members:
             pair = known[one], known[other]
             if min(pair) < 0:
                 continue
-            places = [host] if set(pair) <= set(old.members[host].tolist()) else old.home[list(pair)].tolist()
+            places = [source] if set(pair) <= set(old.members[source].tolist()) else old.home[list(pair)].tolist()
             places = [place for place in places if set(pair) <= set(old.members[place].tolist())]
             where = [[old.members[place].tolist().index(channel) for channel in pair] for place in places]
             met = [moments[place][tuple(index)] for place, index in zip(places, where, strict=True)]
             if met:
-                found[one, other] = float(np.mean(met))
-    return found
+                result[one, other] = float(np.mean(met))
+    return result
 
 
 @settings(max_examples=40, deadline=None)
@@ -402,7 +411,7 @@ def test_moments_are_positive_definite_and_variances_stay(seed: int, channels: i
     known = np.where(random.random(channels) < 0.9, np.arange(channels), -1)
     old = partition(random.normal(size=profiles.shape).astype(np.float32), group, whole=30, owned=12, halo=8)
     new = partition(profiles, group, whole=30, owned=12, halo=8)
-    moments = taught(old, courses)
+    moments = second_moments(old, courses)
     spread = np.full(channels, 2.0)
     result = transfer(old, moments.astype(np.float32), new, spread, profiles, known)
     assert result.dtype == np.float32
@@ -418,7 +427,7 @@ def test_partitions_that_stay_keep_their_moments_bit_by_bit(seed: int, channels:
     # Fewer times than members: not positive definite, and left as it is.
     courses = courses[:, :5]
     old = partition(profiles, np.zeros(channels, np.int32), whole=30, owned=12, halo=8)
-    moments = taught(old, courses)
+    moments = second_moments(old, courses)
     everyone, spread = np.arange(channels), np.ones(channels)
     assert np.array_equal(transfer(old, moments, old, spread, profiles, everyone), moments)
     kept = np.random.default_rng(seed).random(channels) < 0.8
@@ -449,7 +458,7 @@ def test_pairs_that_never_met_are_predicted_from_by_their_likeness() -> None:
     group = np.zeros(160, np.int32)
     old = partition(first_profiles(courses[:, :24] / courses.std(axis=1, keepdims=True)), group, owned=20, halo=10)
     new = partition(profiles, group, owned=20, halo=10)
-    moments = transfer(old, taught(old, courses), new, courses.std(axis=1), profiles, np.arange(160))
+    moments = transfer(old, second_moments(old, courses), new, courses.std(axis=1), profiles, np.arange(160))
 
     def left_open(matrices: Floats) -> float:
         total = 0.0
@@ -459,7 +468,7 @@ def test_pairs_that_never_met_are_predicted_from_by_their_likeness() -> None:
             total += float(np.mean(residual**2 / np.var(courses[members[:size]], axis=1, keepdims=True)))
         return total / new.size.size
 
-    best = left_open(taught(new, courses))
+    best = left_open(second_moments(new, courses))
     assert best < left_open(moments) < 4 * best < 0.4
 
 

@@ -323,7 +323,7 @@ def transfer(
     out = np.zeros((pieces, width, width), moments.dtype)
     likeness = _finite(likeness)
     likeness = likeness / np.maximum(np.sqrt(np.sum(likeness**2, axis=1, keepdims=True)), 1e-30)
-    seats = np.full(old.home.size, -1, np.int32)
+    position = np.full(old.home.size, -1, np.int32)
     layout = _Layout(old.members, old.owned, old.size, old.home, old.place)
     high = max(1, BLOCK // max(1, width * width))
     for begin in range(0, pieces, high):
@@ -331,7 +331,7 @@ def transfer(
         members = new.members[block]
         real = members >= 0
         numbers = np.where(real, channel_map[members], -1)
-        value, known, same = _met(layout, moments, numbers, new.owned[block], new.size[block], seats)
+        value, known, same = _met(layout, moments, numbers, new.owned[block], new.size[block], position)
         variance = np.diagonal(value, axis1=1, axis2=2)
         given = np.where(real, np.asarray(spread, np.float64)[members], 0.0)
         variance = np.where(variance > 0, variance, given**2)
@@ -346,10 +346,10 @@ def transfer(
         _diagonal(correlation)[:] = 1.0
         wrong = ~_definite(correlation)
         correlation, mixed = correlation[wrong], mixed[wrong]
-        sound = _positive(correlation)
+        positive = _positive(correlation)
         for _ in range(1, ROUNDS):
-            sound = _positive(np.where(known[mixed], correlation, sound))
-        value[mixed] = sound * bound[mixed]
+            positive = _positive(np.where(known[mixed], correlation, positive))
+        value[mixed] = positive * bound[mixed]
         _diagonal(value)[:] = variance
         out[block] = value
     return out
@@ -465,7 +465,7 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
     The channels between two edges, cut in halves again and again. Within a half the numbers stay ascending.
     """
     channels, features = profiles.shape
-    along = np.empty(channels)
+    along, work = np.empty(channels), np.empty(channels)
     upper = np.empty(channels, np.int64)
     mean, centred = np.empty(features), np.empty(features)
     # Depth first: as many are open as the tree is deep.
@@ -483,7 +483,8 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
         for index in range(start, stop):
             for feature in range(features):
                 mean[feature] += profiles[order[index], feature]
-        mean /= stop - start
+        for feature in range(features):
+            mean[feature] /= stop - start
         products = np.zeros((features, features))
         for index in range(start, stop):
             for feature in range(features):
@@ -497,7 +498,9 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
             for feature in range(features):
                 total += (profiles[order[index], feature] - mean[feature]) * direction[feature]
             along[index] = total
-        edge = np.partition(along[start:stop], cut - 1)[cut - 1]
+        for index in range(start, stop):
+            work[index - start] = along[index]
+        edge = _selected(work, stop - start, cut - 1)
         level = cut
         for index in range(start, stop):
             level -= along[index] < edge
@@ -513,10 +516,42 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
             else:
                 upper[above] = order[index]
                 above += 1
-        order[below:stop] = upper[:above]
+        for index in range(above):
+            order[below + index] = upper[index]
         first[waiting], last[waiting] = middle, end
         first[waiting + 1], last[waiting + 1] = begin, middle
         waiting += 2
+
+
+@numba.njit(cache=True, nogil=True)
+def _selected(values: Floats, count: int, place: int) -> float:
+    """Return which of the first `count` values is at this place when they are sorted; they are reordered.
+
+    Quickselect: np.partition takes six seconds longer to compile. Pivots are pseudorandom, so that no pattern in the
+    values makes it slow; the answer does not depend on them.
+    """
+    low, high = 0, count - 1
+    chance = 1
+    while low < high:
+        chance = (chance * 1103515245 + 12345) % 2**31
+        pivot = values[low + chance % (high - low + 1)]
+        left, right = low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while values[right] > pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if place <= right:
+            high = right
+        elif place >= left:
+            low = left
+        else:
+            break
+    return float(values[place])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -527,7 +562,10 @@ def _principal(products: Floats) -> Floats:
     """
     features = products.shape[0]
     for _ in range(SQUARINGS):
-        products = products / max(np.trace(products), 1e-30)
+        trace = 0.0
+        for row in range(features):
+            trace += products[row, row]
+        products = products / max(trace, 1e-30)
         square = np.zeros_like(products)
         for row in range(features):
             for inner in range(features):
@@ -546,18 +584,29 @@ def _principal(products: Floats) -> Floats:
 def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: int) -> Longs:
     """Return the channels of its district nearest to each partition, (partition, halo), -1 where there are no more.
 
+    `order` has the channels partition after partition, between `edges`, and `marks` the partitions of each district.
+
     A channel is as near as it is to the owned channel that it is nearest to, in units of that one's distance to its
     closest relatives, wherever these are. So an owned channel far from the others of its partition has its closest
     relatives in the halo as soon as those that have most of theirs in the partition.
     """
-    features = profiles.shape[1]
+    channels, features = profiles.shape
+    home = np.empty(channels, np.int64)
+    for piece in range(edges.size - 1):
+        home[order[edges[piece] : edges[piece + 1]]] = piece
+    # The channels of every district in the order of their numbers, which decide between equals.
+    inside = np.empty(channels, np.int64)
+    filled = edges[marks[:-1]].copy()
+    for channel in range(channels):
+        district = np.searchsorted(marks, home[channel], side="right") - 1
+        inside[filled[district]] = channel
+        filled[district] += 1
     nearest = np.full((edges.size - 1, halo), -1, np.int64)
     for district in range(marks.size - 1):
         low, high = marks[district], marks[district + 1]
         start, stop = edges[low], edges[high]
         width = stop - start
-        turn = np.argsort(order[start:stop])
-        numbers = order[start:stop][turn]
+        numbers, pieces = inside[start:stop], home[inside[start:stop]]
         columns = np.empty((features, width), np.float32)
         spread = 0.0
         for feature in range(features):
@@ -570,7 +619,7 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
                 spread += (columns[feature, place] - total) ** 2
         least = LEAST * spread / width + 1e-30
         apart = np.empty(width, np.float32)
-        relative = np.empty(width, np.float32)
+        relative, work = np.empty(width, np.float32), np.empty(width)
         for piece in range(low, high):
             relative[:] = np.inf
             for index in range(edges[piece], edges[piece + 1]):
@@ -581,12 +630,13 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
                     value = apart[place] * scale
                     relative[place] = value if value < relative[place] else relative[place]
             for place in range(width):
-                if edges[piece] - start <= turn[place] < edges[piece + 1] - start:
+                if pieces[place] == piece:
                     relative[place] = np.inf
+                work[place] = relative[place]
             wanted = min(halo, width - (edges[piece + 1] - edges[piece]))
             if wanted == 0:
                 continue
-            edge = np.partition(relative, wanted - 1)[wanted - 1]
+            edge = _selected(work, width, wanted - 1)
             level = wanted
             for place in range(width):
                 level -= relative[place] < edge
@@ -656,10 +706,16 @@ def _placed(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs
                 value = 0.0
                 for feature in range(features):
                     value += (profiles[members[piece, place], feature] - profiles[new[index], feature]) ** 2
-                if value < least[count - 1]:
-                    least[count - 1] = value
-                    least[:count].sort()
-            mean = np.sqrt(least[:count]).mean()
+                rank = count
+                while rank > 0 and least[rank - 1] > value:
+                    if rank < count:
+                        least[rank] = least[rank - 1]
+                    rank -= 1
+                if rank < count:
+                    least[rank] = value
+            mean = 0.0
+            for rank in range(count):
+                mean += np.sqrt(least[rank]) / count
             if mean < best:
                 best, chosen[index] = mean, piece
     return chosen
@@ -677,7 +733,7 @@ class _Layout(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def _met(
-    old: _Layout, moments: NDArray[Any], numbers: Longs, owned: Ints, size: Ints, seats: Ints
+    old: _Layout, moments: NDArray[Any], numbers: Longs, owned: Ints, size: Ints, position: Ints
 ) -> tuple[Floats, Bools, Bools]:
     """Return the moments that old partitions have for new ones, which these are, and which all come from one.
 
@@ -687,45 +743,45 @@ def _met(
         The old channel numbers of some new partitions' members, (partition, member), -1 where there are none.
     owned, size
         Of the new partitions.
-    seats
+    position
         -1 for every old channel; so again afterwards.
     """
     count, width = numbers.shape
     value = np.zeros((count, width, width))
     known = np.zeros((count, width, width), np.bool_)
     same = np.zeros(count, np.bool_)
-    votes = np.zeros(old.owned.size, np.int32)
+    tally = np.zeros(old.owned.size, np.int32)
     inside = np.empty(width, np.bool_)
     variance = np.empty(width)
     for index in range(count):
         # The old partition that owned most of those owned now; of equals the first.
-        host, most = -1, 0
+        source, most = -1, 0
         for place in range(owned[index]):
             number = numbers[index, place]
             if number >= 0:
-                votes[old.home[number]] += 1
+                tally[old.home[number]] += 1
         for place in range(owned[index]):
             number = numbers[index, place]
             if number >= 0:
                 home = old.home[number]
-                if votes[home] > most or (votes[home] == most and home < host):
-                    host, most = home, votes[home]
+                if tally[home] > most or (tally[home] == most and home < source):
+                    source, most = home, tally[home]
         for place in range(owned[index]):
             if numbers[index, place] >= 0:
-                votes[old.home[numbers[index, place]]] = 0
+                tally[old.home[numbers[index, place]]] = 0
         inside[:] = False
         variance[:] = 0.0
         for place in range(size[index]):
             number = numbers[index, place]
             if number >= 0:
-                seats[number] = place
+                position[number] = place
                 variance[place] = moments[old.home[number], old.place[number], old.place[number]]
-        if host >= 0:
-            for member in range(old.size[host]):
-                place = seats[old.members[host, member]]
+        if source >= 0:
+            for member in range(old.size[source]):
+                place = position[old.members[source, member]]
                 if place >= 0:
                     inside[place] = True
-                    variance[place] = moments[host, member, member]
+                    variance[place] = moments[source, member, member]
         # Where each member was owned: its row there is the mean's one half, its column the other.
         for place in range(size[index]):
             number = numbers[index, place]
@@ -733,7 +789,7 @@ def _met(
                 continue
             home, own = old.home[number], old.place[number]
             for member in range(old.size[home]):
-                other = seats[old.members[home, member]]
+                other = position[old.members[home, member]]
                 if other < 0 or not variance[other] > 0 or (inside[place] and inside[other]):
                     continue
                 scale = moments[home, own, own] * moments[home, member, member]
@@ -748,21 +804,21 @@ def _met(
         for place in range(size[index]):
             whole = whole and inside[place]
         same[index] = whole
-        if host >= 0:
-            for member in range(old.size[host]):
-                place = seats[old.members[host, member]]
+        if source >= 0:
+            for member in range(old.size[source]):
+                place = position[old.members[source, member]]
                 if place < 0 or not variance[place] > 0:
                     continue
-                for beside in range(old.size[host]):
-                    other = seats[old.members[host, beside]]
+                for beside in range(old.size[source]):
+                    other = position[old.members[source, beside]]
                     if other >= 0 and variance[other] > 0:
-                        value[index, place, other] = moments[host, member, beside]
+                        value[index, place, other] = moments[source, member, beside]
                         known[index, place, other] = True
         for place in range(size[index]):
             value[index, place, place] = variance[place]
             known[index, place, place] = True
             if numbers[index, place] >= 0:
-                seats[numbers[index, place]] = -1
+                position[numbers[index, place]] = -1
     return value, known, same
 
 
@@ -798,8 +854,8 @@ def _positive(correlation: Floats) -> Floats:
     taken = np.mean(_diagonal(half) - 1.0, axis=1, keepdims=True)
     _diagonal(half)[:] += FLOOR + np.maximum(taken, 0.0)
     share = 1 / np.sqrt(_diagonal(half))
-    sound: Floats = half * share[:, :, None] * share[:, None, :]
-    return sound
+    positive: Floats = half * share[:, :, None] * share[:, None, :]
+    return positive
 
 
 def _diagonal(matrices: Floats) -> Floats:
