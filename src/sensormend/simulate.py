@@ -84,7 +84,8 @@ class Network:
 
     def degraded(self) -> Degraded:
         """Return the part of this network that the scores need."""
-        return Degraded(self.readings, self.truth, self.kind != "", self.kind)
+        wrong, faulty = self.wrong | self.spikes, self.kind != ""
+        return Degraded(self.readings, self.truth, wrong, faulty, self.kind, self.faults)
 
 
 def city(
@@ -189,7 +190,7 @@ def paper_tensor(
         faulty = random.random((size, length)) < share
         readings = np.where(faulty[:, None, :], random.uniform(-magnitude, magnitude, truth.shape), truth)
         readings[random.random(truth.shape) >= observed] = np.nan
-        yield Degraded(readings, truth, faulty, np.where(faulty, "uniform", ""))
+        yield Degraded.by_day(readings, truth, np.where(faulty, "uniform", ""))
 
 
 def _climate(climate: str | Climate) -> Climate:

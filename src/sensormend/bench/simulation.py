@@ -51,8 +51,9 @@ def drawn(job: Job) -> list[Degraded]:
 
 def joined(parts: Iterable[Degraded]) -> Degraded:
     """Return consecutive minibatches as one."""
-    arrays = [(part.readings, part.truth, part.faulty, part.kind) for part in parts]
-    return Degraded(*(np.concatenate(of, axis=-1) for of in zip(*arrays, strict=True)))
+    arrays = [(part.readings, part.truth, part.kind) for part in parts]
+    readings, truth, kind = (np.concatenate(of, axis=-1) for of in zip(*arrays, strict=True))
+    return Degraded.by_day(readings, truth, kind)
 
 
 class Sweep(Experiment):
