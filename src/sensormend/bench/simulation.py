@@ -146,5 +146,4 @@ class Sweep(Experiment):
         """Return the bars by (method, x); they were set for the sizes of a full run."""
         if quick:
             return {}
-        methods = ("AutoOLRTR", "AutoOLRTR large path")
-        return {(method, x): bar for method in methods for x, bar in self.bars.get(column, {}).items()}
+        return {("AutoOLRTR", x): bar for x, bar in self.bars.get(column, {}).items()}
