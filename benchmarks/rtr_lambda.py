@@ -60,7 +60,7 @@ def _tensor(shape: tuple[int, ...], seed: int) -> Degraded:
     faulty = random.random((shape[0], *shape[2:])) < 0.05
     readings = np.where(faulty[:, None], random.uniform(-2, 2, shape), truth)
     readings[random.random(shape) < 0.1] = np.nan
-    return Degraded(readings, truth, faulty, np.where(faulty, "uniform", ""))
+    return Degraded.by_day(readings, truth, np.where(faulty, "uniform", ""))
 
 
 def figures(name: str, result: Recovery, case: Degraded) -> str:

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from checks import network, same, with_gaps
-from sensormend import OLRSC, OLRTR, AutoOLRTR, ConfigError, DivergenceError, Recovery
-from sensormend.bench.contestants import LARGE, Contestant, auto, chosen, line_up, mend
+from sensormend import OLRSC, OLRTR, ConfigError, DivergenceError, Recovery
+from sensormend.bench.contestants import Contestant, chosen, line_up, mend
 from sensormend.bench.paper import AOT, NOAA
 from sensormend.methods.base import Method, OnlineMethod
 from sensormend.simulate import paper_tensor
@@ -165,14 +165,6 @@ def test_gaps_as_zero() -> None:
     assert np.isnan(MINIBATCHES[0]).any(), "what was handed in stays as it is"
 
 
-def test_the_large_path_has_several_neighbourhoods() -> None:
-    assert type(auto()) is AutoOLRTR
-    assert type(auto(large=True)) is not AutoOLRTR
-    assert isinstance(auto(large=True), AutoOLRTR)
-    assert auto(7).seed == 7
-    assert auto(7, large=True).seed == 7
-
-
 def test_chosen_names_and_groups() -> None:
     assert chosen("AutoOLRTR", "noaa") == ["AutoOLRTR"]
     assert chosen("OLRTR", "faults") == ["OLRTR r20", "OLRTR r3"]
@@ -181,14 +173,13 @@ def test_chosen_names_and_groups() -> None:
     assert chosen("RTR", "noaa") == ["RTR", "RTR 0.75"]
     assert chosen(" RTR , AutoOLRTR,RTR", "aot") == ["RTR", "AutoOLRTR"]
     assert chosen("rolling median,buddy check", "aot") == ["rolling median", "buddy check"]
-    assert chosen(LARGE, "faults") == [LARGE], "by its whole name only"
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_all_is_everybody_but_the_large_path(where: str) -> None:
-    assert chosen("all", where) == [name for name in line_up(where) if name != LARGE]
+def test_all_is_everybody(where: str) -> None:
+    assert chosen("all", where) == list(line_up(where))
     assert chosen("TRPCA,all", where)[0] == "TRPCA"
-    assert len(chosen("TRPCA,all", where)) == len(line_up(where)) - 1
+    assert len(chosen("TRPCA,all", where)) == len(line_up(where))
 
 
 @pytest.mark.parametrize("names", ["", "nobody", "AutoOLRTR,", "olrtr", "RTR,nobody", "roll", "OLRT"])

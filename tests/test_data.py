@@ -13,10 +13,28 @@ import pytest
 from scipy.io import savemat
 
 from sensormend.bench import data as module
-from sensormend.bench.data import PUBLIC, Public, load_network, load_reference, real_data
+from sensormend.bench.data import NETWORKS, PUBLIC, Public, load_network, load_reference, real_data
 from sensormend.errors import SensormendError
 
 FILE = "noaa_TEM.mat"
+
+
+def test_a_network_with_copies_has_sensors_that_nearly_always_equal_others() -> None:
+    truth = load_network("copies", days=20, seed=4)
+    assert truth.shape == (12, 24, 20)
+    equal = truth[:5] == truth[7:]
+    assert 0.93 < equal.mean() < 0.97
+    np.testing.assert_allclose(np.abs(truth[:5] - truth[7:])[~equal], 0.1)
+    np.testing.assert_array_equal(truth, load_network("copies", days=20, seed=4))
+    assert load_network("copies", days=3, sensors=24).shape == (24, 24, 3)
+    assert "copies" in NETWORKS
+
+
+@pytest.mark.parametrize("name", ["city", "dense", "copies", "skewed", "zeros", "pressure", "sparse"])
+def test_every_simulated_network_can_be_loaded(name: str) -> None:
+    truth = load_network(name, days=4)
+    assert truth.shape[1:] == (24, 4)
+    assert np.isfinite(truth).all()
 
 
 class Mirror:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sensormend.faults import KINDS, LONGEST_RUN, UNIT, Case, degrade
 
@@ -80,3 +82,85 @@ def test_each_kind_does_what_its_name_says() -> None:
 def test_an_unknown_fault_is_refused() -> None:
     with pytest.raises(ValueError, match="gremlin"):
         Case("gremlin")
+
+
+@given(st.integers(0, 10**6), st.sampled_from([24, 48]), st.sampled_from(["mix", *KINDS]))
+def test_hourly_faults_are_as_described(seed: int, slots: int, fault: str) -> None:
+    sound = np.random.default_rng(seed).normal(10, 5, (6, slots, 70))
+    case = degrade(sound, Case(fault, observed=1.0, hourly=True), seed=seed)
+    assert 0.05 <= case.wrong.mean() < 0.05 + 7 * slots / (6 * slots * 70)
+    line = np.zeros((6, 70 * slots), dtype=bool)
+    for one in case.faults:
+        assert 3 <= one.length <= 7 * slots
+        assert 0 <= one.start < one.stop <= 70 * slots
+        assert not line[one.sensor, max(0, one.start - slots) : one.stop + slots].any(), "a day apart"
+        line[one.sensor, one.start : one.stop] = True
+    np.testing.assert_array_equal(np.moveaxis(case.wrong, 1, 2).reshape(6, -1), line)
+    np.testing.assert_array_equal(case.readings[~case.wrong], sound[~case.wrong])
+    np.testing.assert_array_equal(case.wrong.any(axis=1), case.kind != "")
+    np.testing.assert_array_equal(case.faulty, case.wrong.mean(axis=1) >= 1 / 3)
+    assert list(case.faults) == sorted(case.faults, key=lambda one: (one.sensor, one.start))
+
+
+def test_hourly_faults_begin_at_any_slot_and_are_log_uniform() -> None:
+    case = degrade(truth(60, 364), Case("mix", hourly=True), seed=1)
+    lengths = np.log([fault.length for fault in case.faults])
+    # A long fault finds room less often than a short one, by a few per cent.
+    quantiles = np.quantile(lengths, [0.25, 0.5, 0.75])
+    np.testing.assert_allclose(quantiles, np.log(3) + np.array([0.25, 0.5, 0.75]) * np.log(56), atol=0.15)
+    assert len({fault.start % 24 for fault in case.faults}) == 24
+    assert {fault.kind for fault in case.faults} == set(KINDS)
+    assert np.isnan(case.readings).mean() == pytest.approx(0.1, abs=0.01)
+
+
+def test_an_hourly_fault_does_to_its_readings_what_its_kind_says() -> None:
+    sound = truth(20, 120)
+    line = np.moveaxis(sound, 1, 2).reshape(20, -1)
+    unit, overall = sound.std() / UNIT, sound.mean()
+    case = degrade(sound, Case("mix", observed=1.0, hourly=True), seed=2)
+    readings = np.moveaxis(case.readings, 1, 2).reshape(20, -1)
+    for fault in case.faults:
+        span = fault.sensor, slice(fault.start, fault.stop)
+        before, after = line[span], readings[span]
+        moved = after - before
+        if fault.kind == "stuck":
+            assert (after == before[0]).all()
+        elif fault.kind == "bias":
+            assert np.ptp(moved) == pytest.approx(0, abs=1e-9)
+            assert 5 * unit <= abs(moved[0]) <= 10 * unit
+        elif fault.kind == "drift":
+            np.testing.assert_allclose(np.abs(moved), np.linspace(2, 15, moved.size) * unit)
+        elif fault.kind == "scale":
+            gain = (after - overall) / (before - overall)
+            assert np.ptp(gain) == pytest.approx(0, abs=1e-9)
+            assert -1 <= gain[0] <= 0.3
+
+
+@pytest.mark.parametrize("fault", ["uniform", "mix", *KINDS])
+def test_faults_of_whole_days_are_wrong_in_all_their_slots(fault: str) -> None:
+    case = degrade(truth(), Case(fault), seed=5)
+    np.testing.assert_array_equal(case.wrong, np.repeat(case.faulty[:, None, :], 24, axis=1))
+    listed = np.zeros(case.faulty.shape, dtype=bool)
+    for one in case.faults:
+        assert one.start % 24 == one.stop % 24 == 0
+        assert (case.kind[one.sensor, one.start // 24 : one.stop // 24] == one.kind).all()
+        listed[one.sensor, one.start // 24 : one.stop // 24] = True
+    np.testing.assert_array_equal(listed, case.faulty)
+
+
+def test_some_sensors_keep_their_faults_under_their_new_numbers() -> None:
+    case = degrade(truth(), Case("mix", hourly=True), seed=5)
+    rows = np.array([7, 2, 3])
+    part = case.of_sensors(rows)
+    np.testing.assert_array_equal(part.readings, case.readings[rows])
+    np.testing.assert_array_equal(part.wrong, case.wrong[rows])
+    wrong = np.zeros((3, 60 * 24), dtype=bool)
+    for fault in part.faults:
+        wrong[fault.sensor, fault.start : fault.stop] = True
+    np.testing.assert_array_equal(wrong, np.moveaxis(part.wrong, 1, 2).reshape(3, -1))
+
+
+@pytest.mark.parametrize("fault", ["none", "uniform"])
+def test_what_is_of_whole_days_cannot_be_hourly(fault: str) -> None:
+    with pytest.raises(ValueError, match="hourly"):
+        Case(fault, hourly=True)

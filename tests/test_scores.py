@@ -36,6 +36,8 @@ def example() -> tuple[Recovery, Degraded]:
     recovery = Recovery(
         low_rank=cleaned,
         outliers=np.zeros(truth.shape),
+        wrong=np.isfinite(readings) & flagged[:, None, :],
+        doubtful=np.zeros(truth.shape, dtype=bool),
         spikes=np.zeros(truth.shape, dtype=bool),
         cleaned=cleaned,
         lower=cleaned - 1.5,
@@ -45,10 +47,11 @@ def example() -> tuple[Recovery, Degraded]:
         evaluated=np.ones((2, 3), dtype=bool),
         score=np.ones((2, 3)),
         reason=np.full((2, 3), ""),
+        faults=(),
         iterations=1,
     )
     kind = np.where(faulty, "bias", "")
-    return recovery, Degraded(readings, truth, faulty, kind)
+    return recovery, Degraded.by_day(readings, truth, kind)
 
 
 def test_scores_by_hand() -> None:
@@ -124,7 +127,8 @@ def test_the_papers_scores_drop_the_first_days_too() -> None:
 
 def test_without_faults_there_is_nothing_to_find() -> None:
     recovery, case = example()
-    result = paper_scores(recovery, Degraded(case.readings, case.truth, case.faulty & False, case.kind), dropped=0)
+    sound = Degraded.by_day(case.readings, case.truth, np.full(case.kind.shape, ""))
+    result = paper_scores(recovery, sound, dropped=0)
     assert np.isnan(result["f1_best"])
     assert np.isnan(result["threshold_best"])
     assert np.isnan(result["faulty"])
@@ -142,7 +146,7 @@ def test_where_the_truth_is_not_known_nothing_counts() -> None:
     whole = paper_scores(recovery, case, dropped=0)
     truth = case.truth.copy()
     truth[1, 1, 0] = np.nan
-    result = paper_scores(recovery, Degraded(case.readings, truth, case.faulty, case.kind), dropped=0)
+    result = paper_scores(recovery, Degraded.by_day(case.readings, truth, case.kind), dropped=0)
     assert result["re"] == pytest.approx(math.sqrt(5 / 700))
     assert result["re_text"] == pytest.approx(math.sqrt((7200 + 400 + 4) / 700))
     assert np.isfinite(result["re_code"])
@@ -162,6 +166,8 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
     recovery = Recovery(
         low_rank=estimate,
         outliers=np.zeros(shape),
+        wrong=np.isfinite(readings) & (points > 1)[:, None, :],
+        doubtful=np.zeros(shape, dtype=bool),
         spikes=np.zeros(shape, dtype=bool),
         cleaned=estimate + 0.5,
         lower=None,
@@ -171,9 +177,10 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
         evaluated=np.ones((4, 6), dtype=bool),
         score=points,
         reason=np.full((4, 6), ""),
+        faults=(),
         iterations=3,
     )
-    result = paper_scores(recovery, Degraded(readings, truth, faulty, np.where(faulty, "bias", "")), dropped=dropped)
+    result = paper_scores(recovery, Degraded.by_day(readings, truth, np.where(faulty, "bias", "")), dropped=dropped)
     lost = {"re": 0.0, "re_text": 0.0}
     norm, inside = 0.0, []
     error, sound = np.zeros((4, 3, 6)), np.zeros((4, 3, 6))

@@ -1,82 +1,185 @@
-"""Known faults for known truth: what broken sensors do, put into sound readings.
+"""`degrade` puts known faults into sound readings, so that what a method makes of them can be scored.
 
 The kinds and sizes are those of `docs/faults.md`: sizes are in units of the data's standard deviation over
 11.5, so that on temperature they read as degrees and on anything else they are as large in proportion.
+A fault that a method reports is a `sensormend.Fault`; one that was put in is an `InjectedFault`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["KINDS", "Case", "Degraded", "degrade"]
+__all__ = ["KINDS", "Case", "Degraded", "InjectedFault", "degrade"]
 
 KINDS = ("stuck", "bias", "drift", "noise", "scale")
 LONGEST_RUN = 7
+"""Days that a fault lasts at most."""
+SHORTEST_FAULT = 3
+"""Slots that a fault of an `hourly` case lasts at least."""
 UNIT = 11.5
 """The standard deviation of the temperatures on which the sizes of the faults were set, in deg C."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How sound readings are spoilt: a kind of fault, its share, and what is missing."""
+    """How sound readings are spoilt.
+
+    Attributes
+    ----------
+    fault
+        `none`, `uniform`, one of `KINDS`, or `mix`: one of them for each fault.
+    share
+        Of the sensor-days that are faulty; where `hourly`, of the readings that are wrong.
+    observed, outages
+        The share of the readings that came in; whether the others are missing for whole days.
+    hourly
+        Faults begin at any slot and last from 3 slots to 7 days, log-uniform, a day or more apart, instead of 1 to 7
+        whole days.
+    """
 
     fault: str = "mix"
     share: float = 0.05
     observed: float = 0.9
     outages: bool = False
+    hourly: bool = False
 
     def __post_init__(self) -> None:
         if self.fault not in ("none", "uniform", "mix", *KINDS):
             raise ValueError(f"unknown fault {self.fault!r}; known: none, uniform, mix, {', '.join(KINDS)}")
+        if self.hourly and self.fault in ("none", "uniform"):
+            raise ValueError(f"fault {self.fault!r} cannot be hourly; mix, {', '.join(KINDS)} can")
+
+
+@dataclass(frozen=True)
+class InjectedFault:
+    """One fault that was put in, from slot `start` to before slot `stop`, counted from the very first."""
+
+    sensor: int
+    kind: str
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """Return how many slots it lasts."""
+        return self.stop - self.start
 
 
 @dataclass(frozen=True, eq=False)
 class Degraded:
-    """Spoilt readings (NaN is missing) with the truth beside them; axes (sensor, slot, day)."""
+    """Spoilt readings (NaN is missing) with the truth beside them; axes (sensor, slot, day).
+
+    Attributes
+    ----------
+    readings, truth
+        What came in, and what should have come.
+    wrong
+        The slots inside a fault, whether a reading came or not.
+    faulty, kind
+        Of each (sensor, day): whether a third or more of its slots are wrong, and the kind of the fault that has most
+        of them, empty where none is.
+    faults
+        The faults one by one, by sensor and start, where they are listed.
+    """
 
     readings: FloatArray
     truth: FloatArray
+    wrong: BoolArray
     faulty: BoolArray
-    kind: np.ndarray[tuple[int, ...], np.dtype[np.str_]]
+    kind: NDArray[np.str_]
+    faults: tuple[InjectedFault, ...]
+
+    @classmethod
+    def by_day(cls, readings: FloatArray, truth: FloatArray, kind: NDArray[np.str_]) -> Degraded:
+        """Return readings that are wrong for whole days, those that have a kind; the faults are not listed."""
+        faulty = kind != ""
+        wrong = np.repeat(np.expand_dims(faulty, axis=1), readings.shape[1], axis=1)
+        return cls(readings, truth, wrong, faulty, kind, ())
+
+    def of_sensors(self, rows: NDArray[np.intp]) -> Degraded:
+        """Return the part of these sensors, rows of axis 0, numbered anew."""
+        faults = tuple(
+            replace(fault, sensor=number)
+            for number, row in enumerate(rows)
+            for fault in self.faults
+            if fault.sensor == row
+        )
+        return Degraded(
+            readings=self.readings[rows],
+            truth=self.truth[rows],
+            wrong=self.wrong[rows],
+            faulty=self.faulty[rows],
+            kind=self.kind[rows],
+            faults=faults,
+        )
 
 
 def degrade(truth: FloatArray, case: Case, seed: int) -> Degraded:
     """Spoil `truth` (sensor, slot, day) as `case` says; the same seed gives the same readings."""
     random = np.random.default_rng(seed)
-    readings = np.array(truth, dtype=float)
-    sensors, _, days = readings.shape
-    kind = np.full((sensors, days), "", dtype="<U8")
+    truth = np.asarray(truth, dtype=float)
+    sensors, slots, days = truth.shape
     if case.fault == "uniform":
-        _uniform(readings, kind, case.share, random)
-    elif case.fault != "none":
-        kinds = KINDS if case.fault == "mix" else (case.fault,)
-        unit = float(np.nanstd(truth)) / UNIT
-        overall = float(np.nanmean(truth))
-        for sensor, first, last in _runs(sensors, days, case.share, random):
-            chosen = str(random.choice(kinds))
-            span = readings[sensor, :, first:last]
-            readings[sensor, :, first:last] = _broken(span, chosen, unit, overall, random)
-            kind[sensor, first:last] = chosen
+        readings, faults = _uniform(truth, case.share, random)
+    else:
+        spans: list[tuple[int, int, int]] = []
+        if case.hourly:
+            spans = _hourly_spans(sensors, days, slots, case.share, random)
+        elif case.fault != "none":
+            runs = _runs(sensors, days, case.share, random)
+            spans = [(sensor, first * slots, last * slots) for sensor, first, last in runs]
+        readings, faults = _faults_in(truth, spans, KINDS if case.fault == "mix" else (case.fault,), random)
     _hide(readings, case, random)
-    return Degraded(readings, np.asarray(truth, dtype=float), kind != "", kind)
+    faults = sorted(faults, key=lambda fault: (fault.sensor, fault.start))
+    line = np.zeros((sensors, days * slots), dtype=np.int8)
+    for fault in faults:
+        line[fault.sensor, fault.start : fault.stop] = 1 + _KIND_NAMES.index(fault.kind)
+    code = _by_day(line, truth.shape)
+    counts = np.stack([(code == number).sum(axis=1) for number in range(1, 1 + len(_KIND_NAMES))])
+    kind = np.where(counts.any(axis=0), np.array(_KIND_NAMES)[counts.argmax(axis=0)], "")
+    return Degraded(readings, truth, code > 0, 3 * counts.sum(axis=0) >= slots, kind, tuple(faults))
 
 
-def _uniform(
-    readings: FloatArray,
-    kind: np.ndarray[tuple[int, ...], np.dtype[np.str_]],
-    share: float,
-    random: np.random.Generator,
-) -> None:
+_KIND_NAMES = (*KINDS, "uniform")
+
+
+def _uniform(truth: FloatArray, share: float, random: np.random.Generator) -> tuple[FloatArray, list[InjectedFault]]:
     """Spoil as the paper does: every reading of the fiber is drawn anew, far and wide."""
-    low, high = float(np.nanmin(readings)), float(np.nanmax(readings))
-    chosen = random.random(kind.shape) < share
-    drawn = random.uniform(low - 0.4 * abs(low), high + 0.4 * abs(high), readings.shape)
-    np.copyto(readings, drawn, where=chosen[:, None, :])
-    kind[chosen] = "uniform"
+    sensors, slots, days = truth.shape
+    low, high = float(np.nanmin(truth)), float(np.nanmax(truth))
+    chosen = random.random((sensors, days)) < share
+    drawn = random.uniform(low - 0.4 * abs(low), high + 0.4 * abs(high), truth.shape)
+    faults = [
+        InjectedFault(int(sensor), "uniform", int(day) * slots, int(day + 1) * slots)
+        for sensor, day in np.argwhere(chosen)
+    ]
+    return np.where(chosen[:, None, :], drawn, truth), faults
+
+
+def _faults_in(
+    truth: FloatArray, spans: list[tuple[int, int, int]], kinds: tuple[str, ...], random: np.random.Generator
+) -> tuple[FloatArray, list[InjectedFault]]:
+    """Put a fault of one of the kinds into each span (sensor, start, stop) of slots."""
+    sensors, slots, days = truth.shape
+    line = np.moveaxis(truth, 1, 2).reshape(sensors, days * slots).copy()
+    unit, overall, faults = float(np.nanstd(truth)) / UNIT, float(np.nanmean(truth)), []
+    for sensor, start, stop in spans:
+        kind = str(random.choice(kinds))
+        line[sensor, start:stop] = _broken(line[sensor, start:stop], kind, unit, overall, random)
+        faults.append(InjectedFault(sensor, kind, start, stop))
+    return _by_day(line, truth.shape), faults
+
+
+def _by_day(line: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return a (sensor, slot of all days) array as one of shape (sensor, slot, day)."""
+    sensors, slots, days = shape
+    return np.ascontiguousarray(np.moveaxis(line.reshape(sensors, days, slots), 1, 2))
 
 
 def _runs(sensors: int, days: int, share: float, random: np.random.Generator) -> list[tuple[int, int, int]]:
@@ -95,21 +198,38 @@ def _runs(sensors: int, days: int, share: float, random: np.random.Generator) ->
     return runs
 
 
-def _broken(span: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator) -> FloatArray:
-    """Return what a sensor with this fault reports in place of `span` (slot, day)."""
-    line = span.T.reshape(-1)
+def _hourly_spans(
+    sensors: int, days: int, slots: int, share: float, random: np.random.Generator
+) -> list[tuple[int, int, int]]:
+    """Draw spans of 3 slots to 7 days, log-uniform, at any slot, until `share` of the readings are in one."""
+    taken = np.zeros((sensors, days * slots), dtype=bool)
+    shortest, longest = np.log(SHORTEST_FAULT), np.log(LONGEST_RUN * slots)
+    spans = []
+    while taken.sum() < share * taken.size:
+        sensor, length = int(random.integers(sensors)), round(float(np.exp(random.uniform(shortest, longest))))
+        if length > days * slots:
+            continue
+        start = int(random.integers(days * slots - length + 1))
+        stop = start + length
+        if taken[sensor, max(0, start - slots) : stop + slots].any():
+            continue
+        taken[sensor, start:stop] = True
+        spans.append((sensor, start, stop))
+    return spans
+
+
+def _broken(line: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator) -> FloatArray:
+    """Return what a sensor with this fault reports in place of `line`, one slot after the other."""
     sign = random.choice((-1.0, 1.0))
     if kind == "stuck":
-        broken = np.full_like(line, line[0])
-    elif kind == "bias":
-        broken = line + sign * random.uniform(5, 10) * unit
-    elif kind == "drift":
-        broken = line + sign * np.linspace(2, 15, line.size) * unit
-    elif kind == "noise":
-        broken = line + random.normal(0, 6 * unit, line.size)
-    else:
-        broken = overall + random.uniform(-1, 0.3) * (line - overall)
-    return broken.reshape(span.T.shape).T
+        return np.full_like(line, line[0])
+    if kind == "bias":
+        return np.asarray(line + sign * random.uniform(5, 10) * unit)
+    if kind == "drift":
+        return np.asarray(line + sign * np.linspace(2, 15, line.size) * unit)
+    if kind == "noise":
+        return np.asarray(line + random.normal(0, 6 * unit, line.size))
+    return np.asarray(overall + random.uniform(-1, 0.3) * (line - overall))
 
 
 def _hide(readings: FloatArray, case: Case, random: np.random.Generator) -> None:

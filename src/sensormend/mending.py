@@ -244,8 +244,8 @@ class Mender:
         """Ask the model, and let it learn or not; None does not even ask."""
         if not labels or learning is None:
             cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
-            return Recovery(minibatch, 0.0 * cells, cells, minibatch, minibatch, minibatch, fibers, fibers, fibers,
-                            np.zeros(fibers.shape), np.full(fibers.shape, ""), 0)  # fmt: skip
+            return Recovery(minibatch, 0.0 * cells, cells, cells, cells, minibatch, minibatch, minibatch, fibers,
+                            fibers, fibers, np.zeros(fibers.shape), np.full(fibers.shape, ""), (), 0)  # fmt: skip
         try:
             return (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)
         except ValueRangeError as error:

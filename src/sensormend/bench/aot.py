@@ -8,7 +8,7 @@ import numpy as np
 
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network, load_reference
-from sensormend.bench.experiment import Experiment, Job, Plan, Row, labelled, on_large_path
+from sensormend.bench.experiment import Experiment, Job, Plan, Row, labelled
 from sensormend.bench.gather import COST, about, by_method, runs_only
 from sensormend.bench.measure import measured
 from sensormend.bench.paper import AOT
@@ -53,7 +53,7 @@ class Aot(Experiment):
             Job(self.name, "raw", setting, 0, 0, plan.seed, (("days", days), ("kind", "raw")))
             for setting in RAW.values()
         ]
-        for name in on_large_path(plan, chosen(plan.methods, "aot")):
+        for name in chosen(plan.methods, "aot"):
             contestant = contestants[name]
             # Where nothing is drawn, every trial would be the same: the readings are as they came.
             seeds = plan.seeds[:1] if contestant.kind in ("batch", "plain") else plan.seeds

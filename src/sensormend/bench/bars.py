@@ -76,6 +76,8 @@ def faults_chart(
 ) -> list[Path]:  # fmt: skip
     """Draw methods against cases (the column `setting`) as tables in colours: F1 and the two errors.
 
+    Of a case whose faults begin at any hour these are by reading, of the others by fiber.
+
     The best of every column is in bold; dark is good.
     """
     methods = in_order(row["method"] for row in rows)

@@ -122,15 +122,9 @@ def noaa(*, common: Common | None = None) -> None:
 
 
 @bench.command
-def aot(*, common: Common | None = None, large: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Mend the Array of Things and compare it with a reference station.
-
-    Parameters
-    ----------
-    large
-        Run AutoOLRTR on the path that it takes in large networks.
-    """
-    _run(["aot"], common, large=large)
+def aot(*, common: Common | None = None) -> None:
+    """Mend the Array of Things and compare it with a reference station."""
+    _run(["aot"], common)
 
 
 @bench.command
@@ -139,7 +133,6 @@ def faults(
     common: Common | None = None,
     data: str = "noaa",
     cases: str = "all",
-    large: Annotated[bool, Parameter(negative="")] = False,
     sensors: int | None = None,
     days: int | None = None,
     slots: int = 24,
@@ -150,12 +143,10 @@ def faults(
     Parameters
     ----------
     data
-        noaa, aot, a simulated network (city, dense, skewed, zeros, pressure, sparse) or a file.
+        noaa, aot, a simulated network (city, dense, copies, skewed, zeros, pressure, sparse) or a file.
     cases
-        Comma-separated: all (the five), kinds (each kind of fault alone), outages (each kind alone, with outages),
-        everything, or their names.
-    large
-        Run AutoOLRTR on the path that it takes in large networks.
+        Comma-separated: all (the five of whole days, hours-90 and latency), kinds (each kind of fault alone), outages
+        (each kind alone, with outages), everything, or their names.
     sensors, days, slots
         The size of a simulated network; of any other the first days, 364 if not told.
     unscored
@@ -169,7 +160,6 @@ def faults(
     told: dict[str, Any] = {
         "data": data,
         "cases": cases,
-        "large": large,
         "sensors": sensors,
         "days": days,
         "slots": slots,

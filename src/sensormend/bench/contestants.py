@@ -22,9 +22,8 @@ from sensormend.methods.stoc_rpca import StocRPCA
 from sensormend.methods.trpca import TRPCA
 from sensormend.recovery import FloatArray, Recovery
 
-__all__ = ["Contestant", "auto", "chosen", "line_up", "mend"]
+__all__ = ["Contestant", "chosen", "line_up", "mend"]
 
-LARGE = "AutoOLRTR large path"
 NOAA_COLUMNS, AOT_COLUMNS = 8736, 8760
 MINIBATCHES = 20
 """STOC-RPCA's weights follow from how many columns there will be: in the simulations so many times size squared."""
@@ -65,18 +64,6 @@ class Contestant:
         return self.kind in ("ours", "online")
 
 
-def auto(seed: int = 0, *, large: bool = False) -> AutoOLRTR:
-    """Make an AutoOLRTR; `large` forces the path that it takes by itself in large networks only."""
-    if not large:
-        return AutoOLRTR(seed=seed)
-
-    class LargePath(AutoOLRTR):
-        # Small enough that 37 sensors make several neighbourhoods, each of which sees no more than 28 of them.
-        _neighbourhood = (12, 16)
-
-    return LargePath(seed=seed)
-
-
 def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
     """Return the contestants of `noaa`, `aot`, `faults` or `simulated` (of this rank and size), by name."""
     if where == "simulated":
@@ -93,15 +80,12 @@ def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
 def chosen(names: str, where: str) -> list[str]:
     """Return the contestants that a comma-separated list names.
 
-    A name stands for all its settings (`OLRTR` for each rank), `all` for everybody but the large path of AutoOLRTR.
+    A name stands for all its settings (`OLRTR` for each rank), `all` for everybody.
     """
     known = list(line_up(where))
     found: list[str] = []
     for name in (part.strip() for part in names.split(",")):
-        if name == "all":
-            matches = [each for each in known if each != LARGE]
-        else:
-            matches = [each for each in known if each == name or (each.startswith(f"{name} ") and each != LARGE)]
+        matches = [each for each in known if name in ("all", each) or each.startswith(f"{name} ")]
         if not matches:
             raise ConfigError(f"no method {name!r}; known: all, {', '.join(known)}")
         found += [each for each in matches if each not in found]
@@ -135,10 +119,7 @@ def mend(
 
 
 def _ours() -> list[Contestant]:
-    return [
-        Contestant("AutoOLRTR", auto, "ours", 14),
-        Contestant(LARGE, lambda seed: auto(seed, large=True), "ours", 30),
-    ]
+    return [Contestant("AutoOLRTR", lambda seed: AutoOLRTR(seed=seed), "ours", 14)]
 
 
 def _plain() -> list[Contestant]:

@@ -57,9 +57,14 @@ PUBLIC: dict[str, Public] = {
     ),
 }
 REAL = {"noaa": "noaa_TEM.mat", "aot": "aot_12M.mat"}
-NETWORKS = (*REAL, *CLIMATES)
-SIZES = {"sparse": 8}
+COPIES = "copies"
+"""A dense city in which five sensors of twelve are copies of others."""
+NETWORKS = (*REAL, *CLIMATES, COPIES)
+SIZES = {"sparse": 8, COPIES: 12}
 HOURS = 24
+COPIED = 5 / 12
+UNEQUAL = 0.05
+"""The share of its readings in which a copy is a step of the resolution away from its original."""
 
 
 def load_network(
@@ -70,8 +75,10 @@ def load_network(
     A file holds (sensor, slot, day), or (sensor, hour) with whole days one after the other; in a `.mat` the
     variable is `Obs2`. The size and the seed apply to simulated networks.
     """
-    if name in CLIMATES:
+    if name in CLIMATES or name == COPIES:
         count = SIZES.get(name, 50) if sensors is None else sensors
+        if name == COPIES:
+            return _with_copies(count, days, slots, seed)
         return city(count, days, slots=slots, seed=seed, climate=name, faults=False).truth
     if name in REAL:
         return _by_day(_mat(real_data(REAL[name]), "Obs2"))
@@ -79,6 +86,20 @@ def load_network(
     if not path.is_file():
         raise SensormendError(f"no data {name!r}: give a file or one of {', '.join(NETWORKS)}")
     return _by_day(_from_file(path))
+
+
+def _with_copies(sensors: int, days: int, slots: int, seed: int) -> FloatArray:
+    """Return a dense city whose last sensors report what the first ones do, but for a step of the resolution at times.
+
+    Such sensors are everywhere in real archives: one station under two names, or two probes in one box.
+    """
+    copies = round(COPIED * sensors)
+    truth = city(sensors - copies, days, slots=slots, seed=seed, climate="dense", faults=False).truth
+    random = np.random.default_rng((seed, sensors))
+    step = min(CLIMATES["dense"].resolutions)
+    originals = truth[:copies]
+    moved = random.choice((-step, step), originals.shape) * (random.random(originals.shape) < UNEQUAL)
+    return np.concatenate([truth, originals + moved])
 
 
 def load_reference() -> FloatArray:

@@ -13,7 +13,7 @@ from sensormend.bench.scores import DROPPED
 from sensormend.bench.tables import Figures
 from sensormend.errors import ConfigError
 
-__all__ = ["TRIALS", "Experiment", "Job", "Plan", "Row", "labelled", "on_large_path"]
+__all__ = ["TRIALS", "Experiment", "Job", "Plan", "Row", "labelled"]
 
 Row = dict[str, Any]
 """One measured run, flat: text, whole numbers, and numbers that are NaN where there is nothing to say."""
@@ -153,11 +153,6 @@ def _without_folders(options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def on_large_path(plan: Plan, methods: Sequence[str]) -> list[str]:
-    """Return the methods, AutoOLRTR on the path that it takes in large networks where the plan has `large`."""
-    return [f"{name} large path" if plan.option("large") and name == "AutoOLRTR" else name for name in methods]
 
 
 class Experiment(ABC):

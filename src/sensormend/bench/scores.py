@@ -1,17 +1,17 @@
-"""How well a recovery did, against a truth that was known all along."""
+"""The scores compare a recovery with the known truth: `score` by fiber, `reading_scores` by reading."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from sensormend.faults import Degraded
+from sensormend.faults import Degraded, InjectedFault
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.tensor import unfold
 
-__all__ = ["DROPPED", "Scores", "paper_scores", "score"]
+__all__ = ["DROPPED", "ReadingScores", "Scores", "paper_scores", "reading_scores", "score", "which_detected"]
 
 DROPPED = 10
 """Online methods start cold; the paper leaves out the first ten minibatches, and so does every table here."""
@@ -57,12 +57,6 @@ def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscore
     norm = np.sqrt(np.nansum(truth[sound_cells] ** 2))
     lost = np.sqrt(np.nansum((cleaned - truth)[sound_cells] ** 2))
 
-    def coverage(cells: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
-        if recovery.lower is None or recovery.upper is None or not cells.any():
-            return float("nan")
-        inside = (recovery.lower[..., days] <= truth) & (truth <= recovery.upper[..., days])
-        return float(inside[cells].mean())
-
     return Scores(
         f1=_ratio(2 * hits, 2 * hits + false + missed),
         precision=_ratio(hits, hits + false),
@@ -72,9 +66,96 @@ def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscore
         repaired=_rms((cleaned - truth)[found]),
         trusted=_rms((cleaned - truth)[sound]),
         re=float(lost / norm) if norm else float("nan"),
-        coverage_missing=coverage(missing),
-        coverage_repaired=coverage(found),
+        coverage_missing=_coverage(recovery, truth, missing),
+        coverage_repaired=_coverage(recovery, truth, found),
     )
+
+
+@dataclass(frozen=True)
+class ReadingScores:
+    """One run's figures by reading. Errors are root mean squares in the unit of the data; shares are of 1.
+
+    Attributes
+    ----------
+    f1, precision, recall
+        Of the readings judged wrong.
+    sound_flagged
+        The share of the sound readings that were judged wrong.
+    error_wrong, error_sound, error_missing
+        Errors of `cleaned` at the wrong readings, judged so or not, at the sound ones, and where nothing came.
+    detected_short, detected_middle, detected_long
+        The share of the faults under 12 h, of 12 to 48 h, and longer ones, of which any reading was judged wrong.
+    coverage_missing, coverage_wrong
+        The share of the truth inside the interval: where nothing came outside faults, and at the wrong readings that
+        were judged so.
+    """
+
+    f1: float
+    precision: float
+    recall: float
+    sound_flagged: float
+    error_wrong: float
+    error_sound: float
+    error_missing: float
+    detected_short: float
+    detected_middle: float
+    detected_long: float
+    coverage_missing: float
+    coverage_wrong: float
+
+
+SHORT, LONG = 12.0, 48.0
+"""Hours: faults shorter than the first are short, longer than the second long."""
+
+
+def reading_scores(
+    recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()
+) -> ReadingScores:
+    """Score a recovery of (sensor, slot, day) readings by reading, `Recovery.wrong` against `Degraded.wrong`.
+
+    The first `dropped` days are left out, and so are the sensors `unscored`.
+    """
+    recovery, case = _scored(recovery, case, unscored)
+    days = slice(dropped, None)
+    readings, truth, wrong = case.readings[..., days], case.truth[..., days], case.wrong[..., days]
+    observed, flagged = np.isfinite(readings), recovery.wrong[..., days]
+    hits = int(np.sum(observed & wrong & flagged))
+    false = int(np.sum(observed & ~wrong & flagged))
+    missed = int(np.sum(observed & wrong & ~flagged))
+    known, error = np.isfinite(truth), recovery.cleaned[..., days] - truth
+    hours = 24 / readings.shape[1]
+    outcomes = [(hours * fault.length, hit) for fault, hit in which_detected(recovery, case, dropped=dropped)]
+
+    def detected(least: float, most: float) -> float:
+        judged = [hit for length, hit in outcomes if least <= length <= most]
+        return _ratio(sum(judged), len(judged))
+
+    return ReadingScores(
+        f1=_ratio(2 * hits, 2 * hits + false + missed),
+        precision=_ratio(hits, hits + false),
+        recall=_ratio(hits, hits + missed),
+        sound_flagged=_ratio(false, int(np.sum(observed & ~wrong))),
+        error_wrong=_rms(error[observed & wrong & known]),
+        error_sound=_rms(error[observed & ~wrong & known]),
+        error_missing=_rms(error[~observed & known]),
+        detected_short=detected(0, np.nextafter(SHORT, 0)),
+        detected_middle=detected(SHORT, LONG),
+        detected_long=detected(np.nextafter(LONG, np.inf), np.inf),
+        coverage_missing=_coverage(recovery, truth, ~observed & ~wrong & known),
+        coverage_wrong=_coverage(recovery, truth, observed & wrong & flagged & known),
+    )
+
+
+def which_detected(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED) -> list[tuple[InjectedFault, bool]]:
+    """Return the faults that have a reading after the first `dropped` days, each with whether one was judged wrong."""
+    sensors, slots, days = case.readings.shape
+    later = np.arange(days) >= dropped
+    observed, flagged = (
+        np.moveaxis(cells & later, 1, 2).reshape(sensors, days * slots)
+        for cells in (np.isfinite(case.readings), recovery.wrong)
+    )
+    spans = [(fault, (fault.sensor, slice(fault.start, fault.stop))) for fault in case.faults]
+    return [(fault, bool((observed & flagged)[span].any())) for fault, span in spans if observed[span].any()]
 
 
 def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: Sequence[int] = ()) -> dict[str, float]:
@@ -119,8 +200,7 @@ def _scored(recovery: Recovery, case: Degraded, unscored: Sequence[int]) -> tupl
     if not unscored:
         return recovery, case
     rows = np.setdiff1d(np.arange(case.truth.shape[0]), unscored)
-    kept = Degraded(*(getattr(case, field.name)[rows] for field in fields(Degraded)))
-    return recovery.of_sensors(rows), kept
+    return recovery.of_sensors(rows), case.of_sensors(rows)
 
 
 def _relative(estimate: FloatArray, truth: FloatArray, order: int | None = None) -> float:
@@ -143,6 +223,15 @@ def _best(scores: FloatArray, faulty: BoolArray) -> tuple[float, float]:
     last = np.append(ranked[1:] != ranked[:-1], True)
     at = int(np.argmax(np.where(last, f1, -1.0)))
     return float(f1[at]), float(ranked[at])
+
+
+def _coverage(recovery: Recovery, truth: FloatArray, cells: BoolArray) -> float:
+    """Return the share of the truth inside the interval at some cells of the last days, as many as `truth` has."""
+    if recovery.lower is None or recovery.upper is None or not cells.any():
+        return float("nan")
+    days = slice(recovery.lower.shape[-1] - truth.shape[-1], None)
+    inside = (recovery.lower[..., days] <= truth) & (truth <= recovery.upper[..., days])
+    return float(inside[cells].mean())
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -51,8 +51,9 @@ def drawn(job: Job) -> list[Degraded]:
 
 def joined(parts: Iterable[Degraded]) -> Degraded:
     """Return consecutive minibatches as one."""
-    arrays = [(part.readings, part.truth, part.faulty, part.kind) for part in parts]
-    return Degraded(*(np.concatenate(of, axis=-1) for of in zip(*arrays, strict=True)))
+    arrays = [(part.readings, part.truth, part.kind) for part in parts]
+    readings, truth, kind = (np.concatenate(of, axis=-1) for of in zip(*arrays, strict=True))
+    return Degraded.by_day(readings, truth, kind)
 
 
 class Sweep(Experiment):
@@ -145,5 +146,4 @@ class Sweep(Experiment):
         """Return the bars by (method, x); they were set for the sizes of a full run."""
         if quick:
             return {}
-        methods = ("AutoOLRTR", "AutoOLRTR large path")
-        return {(method, x): bar for method in methods for x, bar in self.bars.get(column, {}).items()}
+        return {("AutoOLRTR", x): bar for x, bar in self.bars.get(column, {}).items()}

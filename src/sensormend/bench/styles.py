@@ -51,7 +51,6 @@ _GREEN, _OLIVE = "#009e73", "#8f8a1f"
 
 STYLES: dict[str, Style] = {
     "AutoOLRTR": Style(BLUE, "o", "ours"),
-    "AutoOLRTR large path": Style(BLUE, "d", "ours", hollow=True),
     "OLRTR": Style(_GREEN, "s"),
     "OLRTR r3": Style(_GREEN, "D"),
     "OLRTR r20": Style(_GREEN, "P"),
