@@ -45,7 +45,7 @@ def write_state(
 
 
 def read_state(
-    path: str | os.PathLike[str], *, method: str, version: int
+    path: str | os.PathLike[str], *, method: str, version: int, oldest: int = 1
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read back the settings and the arrays of a state file.
 
@@ -71,4 +71,6 @@ def read_state(
         raise StateError(f"{name} holds the state of {found}, not of {method}")
     if written > version:
         raise StateError(f"{name} was written by a later sensormend (state version {written}); update first")
+    if written < oldest:
+        raise StateError(f"{name} was written by an earlier sensormend (state version {written}); start a new model")
     return settings, arrays

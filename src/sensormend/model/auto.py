@@ -1,0 +1,449 @@
+"""AutoOLRTR: online robust recovery that needs no tuning, the default of sensormend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sensormend.arrays import Array, as_like, is_tensor, on_host
+from sensormend.errors import ConfigError, ShapeError, StateError, ValueRangeError
+from sensormend.model.scales import looks_circular
+from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
+from sensormend.state import read_state, write_state
+from sensormend.tensor import as_labels, as_readings, check_fiber_axis
+
+if TYPE_CHECKING:
+    from sensormend.model.state import Result, State
+
+__all__ = ["AutoOLRTR"]
+
+STATE_VERSION = 3
+"""1 and 2 are of the engines that judged whole periods."""
+
+WATCHED = 30
+"""Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
+
+FORGET = 180
+"""Periods after which a sensor that is no longer heard of is forgotten; by then the memory of the others has been
+renewed more than three times."""
+
+LEARNING = 5
+"""Periods in which a channel must have been heard before it counts as evaluated."""
+
+FAULT_KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck", "implausible", "spike")
+"""As the engine numbers them."""
+
+DOUBTFUL, WRONG, SPIKE = 2, 3, 4
+"""What the engine says of a cell."""
+
+SOME = 20_000
+"""Sensors of a large network by which directions are recognised."""
+
+
+@dataclass(frozen=True, eq=False)
+class Minibatch:
+    """A validated minibatch: readings (period, channel, slot) in double or single precision, and whose they are."""
+
+    readings: NDArray[Any]
+    labels: Sequence[str | int]
+    labelled: bool
+    shape: tuple[int, ...]
+    periods: int | None
+    tensor: Array | None
+
+
+class AutoOLRTR:
+    """Clean the readings of a sensor network period by period, with nothing to tune.
+
+    The model keeps, for every partition of the network, the second moments of its channels under forgetting. Every
+    reading is predicted from the other channels; what remains, the residual, is explained by the most likely story of
+    sound spans and faults (offset, drift, gain, noise, stuck), followed reading by reading. Readings inside a fault
+    are wrong; they are left out, and the rest is predicted again.
+
+    Parameters
+    ----------
+    fiber_axis
+        The axis of the slots. Axis 0 is the sensors, axes between them are variables, an axis after it is
+        consecutive periods: k periods in one call are the same as k calls.
+    interval
+        Nominal coverage of `lower` ... `upper`.
+    seed
+        For the random axes by which the channels of a large network are compared.
+
+    Notes
+    -----
+    Trusted readings are returned untouched. A fiber is not `evaluated` in its channel's first five periods or without
+    readings. Variables are judged apart. With labels, sensors may join, leave and come back; one not heard of for 180
+    periods is forgotten.
+
+    Threads over the partitions of a large network: the environment variable `SENSORMEND_THREADS`, one by default; the
+    results are the same with any number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> hours = np.arange(24)
+    >>> model = AutoOLRTR()
+    >>> for day in range(30):
+    ...     weather = 10 + 3 * random.normal() + 5 * np.sin((hours - 9) / 24 * 2 * np.pi)
+    ...     readings = weather + np.arange(8)[:, None] + 0.3 * random.normal(size=(8, 24))
+    ...     if day == 29:
+    ...         readings[2, 12:] += 6
+    ...         readings[5, 10:14] = np.nan
+    ...     result = model.update(readings)
+    >>> result.faulty
+    array([False, False,  True, False, False, False, False, False])
+    >>> [(fault.kind, fault.start - 29 * 24, fault.end) for fault in result.faults]
+    [('offset', 12, None)]
+    >>> bool(np.abs(result.cleaned[5, 10:14] - (weather[10:14] + 5)).max() < 1)
+    True
+    """
+
+    def __init__(self, *, fiber_axis: int = 1, interval: float = 0.9, seed: int = 0) -> None:
+        self.fiber_axis = check_fiber_axis(fiber_axis)
+        if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 < interval < 1:
+            raise ConfigError(f"interval is a share between 0 and 1; got {interval!r}")
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise ConfigError(f"seed is a whole number, 0 or more; got {seed!r}")
+        self.interval, self.seed = float(interval), int(seed)
+        self._state: State | None = None
+        self._shape: tuple[int, ...] = ()
+        self._labels: Sequence[str | int] = []
+        self._labelled = False
+        self._waited = False
+        self._open: dict[int, tuple[Fault, int]] = {}
+        # By channel: the fault that is open, and its last wrong slot so far.
+        self._next_id = 0
+
+    @property
+    def sensors(self) -> tuple[str | int, ...]:
+        """The sensors that the model knows, in the order in which it met them."""
+        return tuple(self._labels)
+
+    @property
+    def periods(self) -> int:
+        """How many periods the model has learned from."""
+        return self._state.periods if self._state else 0
+
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        """Clean one or several periods and learn from them.
+
+        Parameters
+        ----------
+        minibatch
+            Readings, NaN where there is none.
+        sensors
+            Labels of axis 0, text or whole numbers. Without them the sensors must be the same in every call.
+        """
+        given = self._validated(minibatch, sensors)
+        if self._state is None:
+            from sensormend.model.state import State
+
+            variables = int(np.prod(given.shape[1 : self.fiber_axis], dtype=int))
+            self._state = State(variables, given.shape[self.fiber_axis], self.interval, self.seed)
+            self._shape, self._labelled = given.shape[1 : self.fiber_axis + 1], given.labelled
+        state = self._state
+        rows = self._rows(given)
+        parts = []
+        for readings in given.readings:
+            full = self._laid_out(readings, rows)
+            if state.periods == 0 and not self._waited and _began_late(full):
+                self._waited = True
+                state.clock += 1
+                parts.append(self._untouched(full, given, rows))
+                continue
+            state.repartition()
+            state.prepare(full)
+            age = state.heard_periods()
+            result = state.run(full, learning=True)
+            faults, self._open, self._next_id = self._episodes(result)
+            parts.append(self._recovery(full, result, age, faults, given, rows))
+            state.clock += 1
+        recovery = self._joined(parts, given)
+        self._forget()
+        return recovery
+
+    def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        """Answer like `update`, for a period that is not over yet, and learn nothing."""
+        given = self._validated(minibatch, sensors)
+        state = self._state
+        unknown = given.labelled and bool(set(given.labels) - set(self._labels))
+        if state is None or state.periods == 0 or unknown or state.repartition_due():
+            return self.copy().update(minibatch, sensors)
+        rows = self._rows(given)
+        parts = []
+        for readings in given.readings:
+            full = self._laid_out(readings, rows)
+            result = state.run(full, learning=False)
+            faults, _, _ = self._episodes(result)
+            parts.append(self._recovery(full, result, state.heard_periods(), faults, given, rows))
+        return self._joined(parts, given)
+
+    def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
+        """Walk the last axis of a whole tensor, period by period, and return the last pass.
+
+        A tensor without an axis of periods is one period.
+        """
+        if isinstance(passes, bool) or not isinstance(passes, int | np.integer) or passes < 1:
+            raise ConfigError(f"passes is a whole number, 1 or more; got {passes!r}")
+        for _ in range(passes):
+            recovery = self.update(tensor)
+        return recovery
+
+    def rewind(self) -> None:
+        """Prepare for readings from earlier times: what is known stays, what was going on just now is over."""
+        if self._state is not None:
+            self._state.rewind()
+        self._open = {}
+
+    def copy(self) -> AutoOLRTR:
+        """Return a model that knows the same and goes its own way."""
+        twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed)
+        if self._state is not None:
+            twin._state = type(self._state).unpack(*self._state.pack())
+        twin._shape, twin._labels, twin._labelled = self._shape, self._labels, self._labelled
+        twin._waited, twin._open, twin._next_id = self._waited, dict(self._open), self._next_id
+        return twin
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that the model knows to one `.npz` file, beside and then renamed."""
+        settings: dict[str, object] = {
+            "fiber_axis": self.fiber_axis,
+            "interval": self.interval,
+            "seed": self.seed,
+            "shape": list(self._shape),
+            "labels": list(self._labels) if self._labelled else len(self._labels),
+            "labelled": self._labelled,
+            "waited": self._waited,
+            "open": [[channel, vars(fault), last] for channel, (fault, last) in self._open.items()],
+            "next_id": self._next_id,
+        }
+        arrays: dict[str, NDArray[Any]] = {}
+        if self._state is not None:
+            settings["state"], arrays = self._state.pack()
+        write_state(path, method="AutoOLRTR", version=STATE_VERSION, settings=settings, arrays=arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> AutoOLRTR:
+        """Read a model back; it goes on as if it had never stopped."""
+        settings, arrays = read_state(path, method="AutoOLRTR", version=STATE_VERSION, oldest=STATE_VERSION)
+        try:
+            model = cls(fiber_axis=settings["fiber_axis"], interval=settings["interval"], seed=settings["seed"])
+            model._shape = tuple(settings["shape"])
+            labels = settings["labels"]
+            model._labels = range(labels) if isinstance(labels, int) else list(labels)
+            model._labelled, model._waited = settings["labelled"], settings["waited"]
+            model._open = {int(channel): (Fault(**fault), int(last)) for channel, fault, last in settings["open"]}
+            model._next_id = int(settings["next_id"])
+            if "state" in settings:
+                from sensormend.model.state import State
+
+                model._state = State.unpack(settings["state"], arrays)
+                model._state.check(len(model._labels))
+        except (KeyError, TypeError, ValueError, IndexError):
+            raise StateError(f"{os.fspath(path)} is not a whole AutoOLRTR state") from None
+        return model
+
+    def _validated(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> Minibatch:
+        """Check a minibatch against what the model knows; nothing is changed."""
+        axis = self.fiber_axis
+        readings: Array = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
+        shape = tuple(readings.shape)
+        if self._state is not None and shape[1 : axis + 1] != self._shape:
+            raise ShapeError(
+                f"a sensor's part of a minibatch was {self._shape} (variables and slots); got {shape[1 : axis + 1]}"
+            )
+        labels: Sequence[str | int]
+        if sensors is not None:
+            labels = as_labels(sensors, shape[0])
+            if self._state is not None and not self._labelled:
+                raise ShapeError("the first minibatch had no labels; give labels from the first call on, or never")
+        else:
+            labels = range(shape[0])
+            if self._state is not None and self._labelled:
+                raise ShapeError("the first minibatch had labels; sensors= is needed in every call then")
+            if self._state is not None and shape[0] != len(self._labels):
+                raise ShapeError(
+                    f"{len(self._labels)} sensors before, {shape[0]} now; give sensors= labels when they change"
+                )
+        tensor = readings if is_tensor(readings) else None
+        values = on_host(readings)
+        periods = shape[axis + 1] if values.ndim == axis + 2 else None
+        parts = values[..., None] if periods is None else values
+        parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
+        if self.periods <= WATCHED:
+            self._refuse_directions(parts, shape)
+        return Minibatch(parts, labels, sensors is not None, shape, periods, tensor)
+
+    def _refuse_directions(self, parts: NDArray[Any], shape: tuple[int, ...]) -> None:
+        variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
+        step = max(1, shape[0] // SOME)
+        for variable in range(variables):
+            some = [part.reshape(shape[0], variables, -1)[::step, variable] for part in parts]
+            if looks_circular(np.concatenate(some)):
+                name = f"variable {variable} looks" if variables > 1 else "these readings look"
+                raise ValueRangeError(
+                    f"{name} like directions in degrees, which have no mean; clean their sine and cosine instead"
+                )
+
+    def _rows(self, given: Minibatch) -> NDArray[np.intp] | None:
+        """Return the model's channels that belong to the minibatch's sensors, None for all of them in order.
+
+        New channels are made for new sensors.
+        """
+        state = self._state
+        assert state is not None
+        if not given.labelled:
+            if not self._labels:
+                self._labels = given.labels
+                state.grow(len(given.labels))
+            return None
+        known = {label: index for index, label in enumerate(self._labels)}
+        new = [label for label in given.labels if label not in known]
+        if new:
+            known.update({label: len(self._labels) + index for index, label in enumerate(new)})
+            self._labels = [*self._labels, *new]
+            state.grow(len(new))
+        sensors = np.array([known[label] for label in given.labels], dtype=np.intp)
+        if sensors.size == len(self._labels) and bool((np.diff(sensors) == 1).all()):
+            return None
+        return (sensors[:, None] * state.variables + np.arange(state.variables)).ravel()
+
+    def _laid_out(self, readings: NDArray[Any], rows: NDArray[np.intp] | None) -> FloatArray:
+        """Lay a period's readings out on the model's channels, NaN for sensors that were not there."""
+        assert self._state is not None
+        if rows is None:
+            return np.ascontiguousarray(readings, dtype=np.float64)
+        full = np.full((self._state.channels, readings.shape[1]), np.nan)
+        full[rows] = readings
+        return full
+
+    def _episodes(self, result: Result) -> tuple[list[Fault], dict[int, tuple[Fault, int]], int]:
+        """Return the episodes of a period, those that are open after it by channel, and the next free number.
+
+        An episode that touches one that was open before is the same, even if its start was dated back.
+        """
+        assert self._state is not None
+        variables, start = self._state.variables, self._state.clock * self._state.slots
+        faults, still_open, number = [], {}, self._next_id
+        ongoing = dict(self._open)
+        for row in result.found.tolist():
+            channel, first, last = int(row[0]), int(row[1]), int(row[2])
+            before = ongoing.pop(channel, None) if first < start else None
+            fault = Fault(
+                id=number if before is None else before[0].id,
+                sensor=self._labels[channel // variables],
+                variable=channel % variables,
+                kind=FAULT_KINDS[int(row[3])],
+                start=first,
+                end=None if row[7] else last,
+                size=row[4],
+                rate=row[5],
+                confidence=row[6],
+            )
+            number += before is None
+            faults.append(fault)
+            if row[7]:
+                still_open[channel] = fault, last
+        # What was open, and is not any more, ended before this period.
+        faults += [replace(fault, end=last) for fault, last in ongoing.values()]
+        faults.sort(key=lambda fault: (fault.start, fault.id))
+        return faults, still_open, number
+
+    def _recovery(
+        self, readings: FloatArray, result: Result, age: FloatArray, faults: list[Fault], given: Minibatch,
+        rows: NDArray[np.intp] | None,
+    ) -> Recovery:  # fmt: skip
+        """Return what is said of one period, in the minibatch's order and the shape of one period."""
+        code, observed = result.code, np.isfinite(readings)
+        wrong: BoolArray = code >= WRONG
+        doubtful: BoolArray = code == DOUBTFUL
+        heard, bad = observed.sum(axis=1), wrong.sum(axis=1)
+        faulty = (bad > 0) & (3 * bad >= heard)
+        evaluated = (age >= LEARNING) & (heard > 0)
+        reason = np.zeros(len(code), dtype="<U11")
+        most = np.zeros(len(code))
+        for row in result.found[np.argsort(result.found[:, 8], kind="stable")].tolist():
+            if row[8] > 0 and row[8] >= most[int(row[0])]:
+                reason[int(row[0])], most[int(row[0])] = FAULT_KINDS[int(row[3])], row[8]
+        cleaned = np.where(observed & ~wrong, readings, result.low_rank)
+        outliers = np.where(wrong, readings - result.low_rank, 0.0)
+        lower = np.where(doubtful, np.minimum(readings, result.low_rank), result.lower)
+        upper = np.where(doubtful, np.maximum(readings, result.low_rank), result.upper)
+        whole, pick = given.shape[: self.fiber_axis + 1], slice(None) if rows is None else rows
+
+        def cells(array: NDArray[Any]) -> NDArray[Any]:
+            return array[pick].reshape(whole)
+
+        def fibers(array: NDArray[Any]) -> NDArray[Any]:
+            return array[pick].reshape(whole[:-1])
+
+        return Recovery(
+            low_rank=cells(result.low_rank),
+            outliers=cells(outliers),
+            wrong=cells(wrong),
+            doubtful=cells(doubtful),
+            spikes=cells(code == SPIKE),
+            cleaned=cells(cleaned),
+            lower=cells(lower),
+            upper=cells(upper),
+            faulty=fibers(faulty),
+            suspect=fibers(doubtful.any(axis=1) & ~faulty),
+            evaluated=fibers(evaluated),
+            score=fibers(result.score),
+            reason=fibers(reason),
+            faults=tuple(faults),
+            iterations=result.rounds,
+        )
+
+    def _untouched(self, readings: FloatArray, given: Minibatch, rows: NDArray[np.intp] | None) -> Recovery:
+        """Return a period of which nothing is made."""
+        from sensormend.model.state import Result
+
+        shape, channels = readings.shape, len(readings)
+        code = np.isfinite(readings).astype(np.uint8)
+        result = Result(readings, readings, readings, code, np.zeros(channels), np.zeros((0, 9)), 0)
+        return self._recovery(readings, result, np.zeros(channels), [], given, rows)
+
+    def _joined(self, parts: list[Recovery], given: Minibatch) -> Recovery:
+        """Give the periods back in the shape in which they came, and to where they came from."""
+        recovery = parts[0] if given.periods is None else Recovery.stack(parts)
+        tensor = given.tensor
+        if tensor is None:
+            return recovery
+        moved: dict[str, Any] = {}
+        for name, value in vars(recovery).items():
+            if isinstance(value, np.ndarray) and name != "reason":
+                there = as_like(value, tensor)
+                moved[name] = there.to(tensor.dtype) if there.is_floating_point() else there
+        return replace(recovery, **moved)
+
+    def _forget(self) -> None:
+        """Drop sensors that have not been heard of for long."""
+        state = self._state
+        if not self._labelled or state is None:
+            return
+        kept = state.away.reshape(len(self._labels), -1).min(axis=1) <= FORGET
+        if kept.all():
+            return
+        channels = np.cumsum(np.repeat(kept, state.variables)) - 1
+        stays = np.repeat(kept, state.variables)
+        self._open = {int(channels[c]): fault for c, fault in self._open.items() if stays[c]}
+        state.drop(kept)
+        self._labels = [label for label, here in zip(self._labels, kept, strict=True) if here]
+
+
+def _began_late(readings: FloatArray) -> bool:
+    """Return whether a period's readings, (channel, slot), begin in its second half.
+
+    A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
+    would be wrong about everything the next morning. A network that never has more is met again in the next period.
+    """
+    seen = np.isfinite(readings).any(axis=0)
+    return seen.size >= 4 and bool(seen.any()) and not bool(seen[: seen.size // 2].any())

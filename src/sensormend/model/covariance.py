@@ -1,0 +1,185 @@
+"""Leave-one-out prediction of every cell of a partition from the other channels, under a shrunk covariance."""
+
+from __future__ import annotations
+
+import math
+
+from sensormend.model.compiling import compiled
+
+__all__ = ["add_conditional_covariance", "invert", "leave_one_out", "prediction_covariance"]
+
+
+@compiled
+def prediction_covariance(moments, n, shrinkage, out):
+    """Write the covariance that predicts into `out`: second moments, correlations shrunk towards 0 by `shrinkage`."""
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = (1.0 - shrinkage) * moments[i, j]
+        out[i, i] = moments[i, i] * (1.0 + 1e-6)
+
+
+@compiled
+def cholesky(a, n):
+    """Factor the leading n x n of `a` in place (lower triangle); return whether it was positive definite."""
+    for j in range(n):
+        total = a[j, j]
+        for k in range(j):
+            total -= a[j, k] * a[j, k]
+        if not total > 0.0:
+            return False
+        pivot = math.sqrt(total)
+        a[j, j] = pivot
+        scale = 1.0 / pivot
+        for i in range(j + 1, n):
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            a[i, j] = total * scale
+    return True
+
+
+@compiled
+def invert(a, n, work):
+    """Replace the leading n x n of the positive definite `a` by its inverse; return whether that was possible."""
+    if not cholesky(a, n):
+        return False
+    # work = L^-1, row by row; then a = work' work.
+    for i in range(n):
+        scale = 1.0 / a[i, i]
+        for k in range(i):
+            work[i, k] = 0.0
+        work[i, i] = 1.0
+        for k in range(i):
+            factor = a[i, k]
+            for j in range(k + 1):
+                work[i, j] -= factor * work[k, j]
+        for j in range(i + 1):
+            work[i, j] *= scale
+    for i in range(n):
+        for j in range(n):
+            a[i, j] = 0.0
+    for k in range(n):
+        for i in range(k + 1):
+            factor = work[k, i]
+            for j in range(i + 1):
+                a[i, j] += factor * work[k, j]
+    for i in range(n):
+        for j in range(i + 1, n):
+            a[i, j] = a[j, i]
+    return True
+
+
+@compiled
+def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, work, block, column, index):
+    """Predict all n channels of one slot from the trusted readings of the others.
+
+    With W the precision, U the channels that are not trusted and P = W_TT - W_TU W_UU^-1 W_UT, a trusted reading is
+    predicted by d_j - (P d)_j / P_jj with variance 1 / P_jj, and one of U by -W_UU^-1 W_UT d_T with variance
+    (W_UU^-1)_jj.
+    """
+    count = 0
+    for j in range(n):
+        column[j] = 0.0
+        if not trusted[j, slot]:
+            index[count] = j
+            count += 1
+    for i in range(n):
+        if trusted[i, slot]:
+            d = deviation[i, slot]
+            for j in range(n):
+                column[j] += precision[i, j] * d
+    if count == 0:
+        for j in range(n):
+            expected[j, slot] = deviation[j, slot] - column[j] / precision[j, j]
+            variance[j, slot] = 1.0 / precision[j, j]
+        return
+    for a in range(count):
+        for b in range(a + 1):
+            block[a, b] = precision[index[a], index[b]]
+    if not cholesky(block, count):
+        for j in range(n):
+            expected[j, slot] = 0.0
+            variance[j, slot] = 1.0 / precision[j, j]
+        return
+    # work = L^-1 W_U: (count, n).
+    for a in range(count):
+        row = index[a]
+        for j in range(n):
+            work[a, j] = precision[row, j]
+        for b in range(a):
+            factor = block[a, b]
+            for j in range(n):
+                work[a, j] -= factor * work[b, j]
+        scale = 1.0 / block[a, a]
+        for j in range(n):
+            work[a, j] *= scale
+    # L^-1 z_U, kept in the unused upper part: column `count` of `block` is not needed any more.
+    for a in range(count):
+        total = column[index[a]]
+        for b in range(a):
+            total -= block[a, b] * block[b, count]
+        block[a, count] = total / block[a, a]
+    for a in range(count):
+        factor = block[a, count]
+        for j in range(n):
+            column[j] -= factor * work[a, j]
+    for j in range(n):
+        variance[j, slot] = precision[j, j]
+    for a in range(count):
+        for j in range(n):
+            variance[j, slot] -= work[a, j] * work[a, j]
+    for j in range(n):
+        if trusted[j, slot]:
+            own = max(variance[j, slot], 1e-12 * precision[j, j])
+            expected[j, slot] = deviation[j, slot] - column[j] / own
+            variance[j, slot] = 1.0 / own
+    # x_U = -L'^-1 (L^-1 z_U), and the diagonal of W_UU^-1 = L'^-1 L^-1.
+    for a in range(count - 1, -1, -1):
+        total = block[a, count]
+        for b in range(a + 1, count):
+            total -= block[b, a] * block[b, count]
+        block[a, count] = total / block[a, a]
+        expected[index[a], slot] = -block[a, count]
+    for a in range(count):
+        # Column a of L^-1 by forward substitution; the sum of its squares is the variance.
+        total = 0.0
+        for b in range(a, count):
+            value = 1.0 if b == a else 0.0
+            for c in range(a, b):
+                value -= block[b, c] * column[c]
+            value /= block[b, b]
+            column[b] = value
+            total += value * value
+        variance[index[a], slot] = total
+
+
+@compiled
+def add_conditional_covariance(precision, n, trusted, slot, weight, out, block, index):
+    """Add `weight` times the covariance W_UU^-1 of the channels that are not trusted in a slot to `out`."""
+    count = 0
+    for j in range(n):
+        if not trusted[j, slot]:
+            index[count] = j
+            count += 1
+    if count == 0:
+        return
+    for a in range(count):
+        for b in range(a + 1):
+            block[a, b] = precision[index[a], index[b]]
+    if not cholesky(block, count):
+        return
+    # Column by column of L^-1, kept above the diagonal of `block`, one column to the right.
+    for a in range(count):
+        for b in range(a, count):
+            value = 1.0 if b == a else 0.0
+            for c in range(a, b):
+                value -= block[b, c] * block[a, c + 1]
+            block[a, b + 1] = value / block[b, b]
+    for a in range(count):
+        for b in range(a + 1):
+            total = 0.0
+            for c in range(a, count):
+                total += block[a, c + 1] * block[b, c + 1]
+            out[index[a], index[b]] += weight * total
+            if a != b:
+                out[index[b], index[a]] += weight * total

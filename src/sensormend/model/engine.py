@@ -1,0 +1,1028 @@
+"""One period of a partition: predict every cell from the others, judge, predict again without what is wrong, learn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sensormend.model.compiling import compiled, entry
+from sensormend.model.covariance import (
+    add_conditional_covariance,
+    invert,
+    leave_one_out,
+    prediction_covariance,
+)
+from sensormend.model.faults import (
+    BEAM, BEGIN, DF, DF_CONSTANT, ENDED, EPISODE, EPISODES, FIELDS, FOLLOW, GAIN, KEEP, KIND, LAST_R, LAST_T, LAST_WRONG, LEVEL,
+    LOGL, LOST, NONE, PARAMETERS, PHI, REPEAT, SLOPE, SLOTS, SOUND, START, STUCK, TAU, WANDER, best_hypothesis, fault_size,
+    follow, log_t, sound_only, wrong_probability,
+)  # fmt: skip
+
+MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
+"""What becomes of a cell."""
+
+(
+    AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME, SLOW,
+    LAST_EXPECTED, USUAL, WIDTH_GAP, WIDTH_FAR,
+) = range(16)  # fmt: skip
+"""What is known of a channel, a number each: the periods in which it was heard; the residual's variance about its slow
+level, its covariance with the slot before, the scale of its innovations, the mean square of a period's mean residual; how
+many readings repeated the one before, of how many; the smallest step in the unit of the readings; the last reading, its
+residual and slot; the slow level of the residual; the last prediction; the usual evidence for a fault; and the widths of
+the interval in a gap and far from any trusted reading."""
+KNOWN = 16
+
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE) = range(7)
+"""What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of predictions
+is taken away, and the shrinkage of correlations."""
+KNOWN_OF_VARIABLE = 7
+
+(CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
+REPORT = 9
+"""An episode as it is reported."""
+
+FIRST_SHRINKAGE = 0.01
+FIRST_WIDTH = 1.65
+RELATIVES = 8
+ROUNDS = 12
+MEMORY = 0.98
+"""Weight of the past per period: about 50 periods."""
+GROSS = 12.0
+"""Standard deviations from the usual value beyond which a reading predicts nobody until it is judged."""
+PENALTY = 18.0
+"""Log odds against a fault of one kind that begins at one reading."""
+PENALTY_MOST = 24.0
+RESTLESS = 1.6
+KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
+
+LIKELY, POSSIBLE = 0.5, 0.2
+"""Probabilities from which a reading is wrong, and doubtful."""
+SETTLED = 10.0
+"""A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
+
+
+class Network(NamedTuple):
+    """What is known: of channels, variables and partitions, and the hypotheses that are followed."""
+
+    mean: Any           # (channel, slot)
+    known: Any          # (channel, KNOWN)
+    variable: Any       # (channel,)
+    variables: Any      # (variable, KNOWN_OF_VARIABLE)
+    members: Any        # (partition, member) channels, owned ones first
+    owned: Any          # (partition,)
+    size: Any           # (partition,)
+    moments: Any        # (partition, member, member)
+    hypotheses: Any     # (row, FIELDS)
+    first: Any          # (channel,) first row of a channel's hypotheses
+    count: Any          # (channel,) how many
+
+
+class Period(NamedTuple):
+    """A period's readings and what is made of them, (channel, slot); `learned` is the next `known`."""
+
+    start: int
+    interval: float
+    readings: Any
+    low_rank: Any
+    lower: Any
+    upper: Any
+    code: Any
+    score: Any
+    learned: Any
+    count: Any
+    ripple: Any         # (partition, 2): sums for the regression of residuals on the ripple of predictions
+
+
+(
+    RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, OPEN_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY,
+) = range(11)  # fmt: skip
+"""Cells of a partition, (member, slot): readings as they came and on their variable's scale; the member's mean; deviation from
+it; what the others say of the deviation, as it is and smoothed, and the variance that this leaves open; deviation minus
+prediction; the scale of a sound innovation; the residual that was judged last; the probability of being wrong."""
+
+OBSERVED, TRUSTING, FAULTY, ASIDE, REPEATED = range(5)
+"""Cells that have a reading; that predict others; that are judged wrong; that are set aside; that repeat the reading before."""
+
+RANK, EVIDENCE = range(2)
+
+
+class Work(NamedTuple):
+    """Memory for one partition at a time."""
+
+    cells: Any          # (11, member, slot)
+    flags: Any          # (5, member, slot)
+    figures: Any        # (2, member)
+    known: Any          # (member, KNOWN)
+    q: Any              # (member, PARAMETERS)
+    precision: Any      # (member, member)
+    covariance: Any
+    square: Any
+    block: Any
+    column: Any
+    vector: Any
+    vector2: Any
+    index: Any
+    relatives: Any
+    beams: Any          # (member, BEAM, FIELDS)
+    fresh: Any
+    judged: Any         # (member,)
+    dirty: Any          # (slot,) predictions are out of date
+
+
+@compiled
+def workspace(m, s):
+    """Allocate memory for partitions of up to m members and s slots."""
+    return Work(
+        np.empty((11, m, s)), np.empty((5, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
+        np.empty((m, PARAMETERS)), np.empty((m, m)), np.empty((m, m)), np.empty((m + 1, m)), np.empty((m + 1, m + 2)),
+        np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
+        np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
+        np.empty(m, np.bool_), np.empty(s, np.bool_),
+    )  # fmt: skip
+
+
+@compiled
+def forward(x, variable):
+    """Put a reading on its variable's scale."""
+    if variable[BEND] > 0.0:
+        x = math.asinh(x / variable[BEND])
+    return max(-1e6, min(1e6, (x - variable[CENTRE]) / (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0)))
+
+
+@compiled
+def backward(y, variable):
+    """Undo `forward`; a quantity that is never negative does not become so."""
+    x = y * (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0) + variable[CENTRE]
+    if variable[BEND] > 0.0:
+        return variable[BEND] * math.sinh(max(0.0, min(700.0, x)))
+    return x
+
+
+@compiled
+def slope(y, variable):
+    """Return by how much a reading changes per unit of its scale."""
+    if variable[BEND] > 0.0:
+        return variable[BEND] * variable[WIDTH] * math.cosh(max(0.0, min(700.0, y * variable[WIDTH] + variable[CENTRE])))
+    return variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0
+
+
+@compiled
+def median(values, n):
+    """Return the median of the first n values, which are sorted by it."""
+    step = n // 2
+    while step > 0:
+        for i in range(step, n):
+            value, j = values[i], i
+            while j >= step and values[j - step] > value:
+                values[j] = values[j - step]
+                j -= step
+            values[j] = value
+        step //= 2
+    if n % 2:
+        return values[n // 2]
+    return 0.5 * (values[n // 2 - 1] + values[n // 2])
+
+
+@compiled
+def load(w, network, period, p):
+    """Fetch the readings of a partition and what is known of its members; return how many have never been heard."""
+    m, s = network.size[p], period.readings.shape[1]
+    new = 0
+    for i in range(m):
+        c = network.members[p, i]
+        v = network.variables[network.variable[c]]
+        for f in range(KNOWN):
+            w.known[i, f] = network.known[c, f]
+        last = w.known[i, LAST_VALUE]
+        for t in range(s):
+            x = period.readings[c, t]
+            w.cells[RAW, i, t] = x
+            w.cells[MEAN, i, t] = network.mean[c, t]
+            w.flags[OBSERVED, i, t] = math.isfinite(x)
+            w.flags[REPEATED, i, t] = False
+            w.cells[SCALED, i, t] = 0.0
+            if w.flags[OBSERVED, i, t]:
+                w.cells[SCALED, i, t] = forward(x, v)
+                w.flags[REPEATED, i, t] = np.float32(x) == np.float32(last)
+                last = x
+        if w.known[i, AGE] == 0.0:
+            new += 1
+    return new
+
+
+@compiled
+def cold_start(w, network, p, m, s):
+    """Place members that have never been heard: their level, the course of the others, and how they may be related."""
+    moments = network.moments[p]
+    old = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            old += 1
+    if old == 0:
+        return cold_network(w, moments, m, s)
+    # The usual course of those that are known, and how unusual this period is for them.
+    for t in range(s):
+        n = k = 0
+        for i in range(m):
+            if w.known[i, AGE] > 0.0:
+                total = 0.0
+                for u in range(s):
+                    total += w.cells[MEAN, i, u]
+                w.vector[n] = w.cells[MEAN, i, t] - total / s
+                n += 1
+                if w.flags[OBSERVED, i, t]:
+                    w.vector2[k] = w.cells[SCALED, i, t] - w.cells[MEAN, i, t]
+                    k += 1
+        w.cells[SCALE, 0, t] = median(w.vector, n)
+        w.cells[SCALE, 1, t] = median(w.vector2, k) if k else 0.0
+    n = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            total = 0.0
+            for t in range(s):
+                total += w.cells[MEAN, i, t]
+            w.vector[n] = total / s
+            n += 1
+    middle = median(w.vector, n)
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            continue
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
+                n += 1
+        level = median(w.vector, n) if n else middle
+        for t in range(s):
+            w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
+    # An average member's variance and correlations, a bit weaker.
+    for f in (VARIANCE, COVARIANCE, SIGMA, WANDERS, WIDTH_GAP, WIDTH_FAR):
+        n = 0
+        for i in range(m):
+            if w.known[i, AGE] > 0.0:
+                w.vector[n] = w.known[i, f]
+                n += 1
+        typical = median(w.vector, n)
+        for i in range(m):
+            if w.known[i, AGE] == 0.0:
+                w.known[i, f] = typical
+    n = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            w.vector[n] = moments[i, i]
+            n += 1
+    variance = median(w.vector, n)
+    for i in range(m):
+        total, n = 0.0, 0
+        for j in range(m):
+            if j != i and w.known[j, AGE] > 0.0 and w.known[i, AGE] > 0.0:
+                total += moments[i, j] / math.sqrt(moments[i, i] * moments[j, j] + 1e-30)
+                n += 1
+        w.vector2[i] = max(0.0, min(1.0, 0.9 * total / n)) if n else 0.5
+    n, total = 0, 0.0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            total += w.vector2[i]
+            n += 1
+    common = total / n
+    for i in range(m):
+        for j in range(m):
+            if w.known[i, AGE] > 0.0 and w.known[j, AGE] > 0.0:
+                continue
+            if i == j:
+                moments[i, i] = variance
+                continue
+            a = math.sqrt(moments[i, i]) if w.known[i, AGE] > 0.0 else math.sqrt(variance)
+            b = math.sqrt(moments[j, j]) if w.known[j, AGE] > 0.0 else math.sqrt(variance)
+            share = w.vector2[i] if w.known[i, AGE] > 0.0 else w.vector2[j] if w.known[j, AGE] > 0.0 else common
+            moments[i, j] = 0.9 * share * a * b
+
+
+@compiled
+def cold_network(w, moments, m, s):
+    """Start a partition of which nobody is known."""
+    for i in range(m):
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.vector[n] = w.cells[SCALED, i, t]
+                n += 1
+        w.figures[RANK, i] = median(w.vector, n) if n else np.nan
+    for t in range(s):
+        n = 0
+        for i in range(m):
+            if w.flags[OBSERVED, i, t]:
+                w.vector[n] = w.cells[SCALED, i, t] - w.figures[RANK, i]
+                n += 1
+        w.cells[SCALE, 0, t] = median(w.vector, n) if n else 0.0
+    n = 0
+    for i in range(m):
+        if math.isfinite(w.figures[RANK, i]):
+            w.vector[n] = w.figures[RANK, i]
+            n += 1
+    middle = median(w.vector, n) if n else 0.0
+    total, cells = 0.0, 0
+    for i in range(m):
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.vector2[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t]
+                n += 1
+        level = median(w.vector2, n) if n else middle
+        for t in range(s):
+            w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.vector2[n] = abs(w.cells[SCALED, i, t] - w.cells[MEAN, i, t])
+                n += 1
+        w.figures[RANK, i] = median(w.vector2, n) if n else np.nan
+    n = 0
+    for i in range(m):
+        if math.isfinite(w.figures[RANK, i]):
+            w.vector[n] = w.figures[RANK, i]
+            n += 1
+    spread = 1.4826 * median(w.vector, n) if n else 1.0
+    variance = max(4.0 * spread * spread, 1e-4)
+    for i in range(m):
+        for j in range(m):
+            moments[i, j] = 0.8 * variance
+        moments[i, i] = variance
+        w.known[i, VARIANCE] = 0.2 * variance
+        w.known[i, COVARIANCE] = 0.14 * variance
+        w.known[i, SIGMA] = math.sqrt(0.2 * variance)
+        w.known[i, WANDERS] = 0.2 * variance
+
+
+@compiled
+def predict(w, network, p, m, s):
+    """Predict the cells of all slots that are marked dirty, and smooth the predictions in time."""
+    for t in range(s):
+        if w.dirty[t]:
+            leave_one_out(
+                w.precision, m, w.cells[DEVIATION], w.flags[TRUSTING], t, w.cells[EXPECTED], w.cells[OPEN_VARIANCE], w.square, w.block, w.column, w.index
+            )
+            w.dirty[t] = False
+    share = network.variables[network.variable[network.members[p, 0]], RIPPLE]
+    for i in range(m):
+        for t in range(s):
+            smooth = w.cells[EXPECTED, i, t]
+            if 0 < t < s - 1:
+                smooth -= share * (smooth - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1]))
+            w.cells[SMOOTH, i, t] = smooth
+            w.cells[RESIDUAL, i, t] = w.cells[DEVIATION, i, t] - smooth
+
+
+@compiled
+def find_relatives(w, m, i):
+    """Return how many relatives channel i has: those with the largest correlations, written to `relatives`."""
+    count = min(RELATIVES, m - 1)
+    for j in range(m):
+        w.column[j] = abs(w.covariance[i, j]) / math.sqrt(w.covariance[j, j] + 1e-30)
+    w.column[i] = -1.0
+    for k in range(count):
+        best = 0
+        for j in range(m):
+            if w.column[j] > w.column[best]:
+                best = j
+        w.relatives[i, k] = best
+        w.column[best] = -1.0
+    return count
+
+
+@compiled
+def residual_without(w, i, t, j):
+    """Return the residual of channel i in slot t when channel j does not predict it."""
+    if not w.flags[TRUSTING, j, t]:
+        return w.cells[RESIDUAL, i, t]
+    own, other, both = 1.0 / w.cells[OPEN_VARIANCE, i, t], 1.0 / w.cells[OPEN_VARIANCE, j, t], w.precision[i, j]
+    left = max(own - both * both / other, 0.05 * own)
+    return (own * w.cells[RESIDUAL, i, t] - both * w.cells[RESIDUAL, j, t]) / left
+
+
+@compiled
+def common_mode(w, start, m, s, j, out):
+    """Write how restless the relatives of channel j are in each slot: the root mean square of their innovations."""
+    count = find_relatives(w, m, j)
+    for t in range(s):
+        total, n = 0.0, 0
+        for k in range(count):
+            i = w.relatives[j, k]
+            if not w.flags[TRUSTING, i, t]:
+                continue
+            level, sigma = w.known[i, SLOW], w.known[i, SIGMA]
+            phi = w.q[i, PHI]
+            now = residual_without(w, i, t, j) - level
+            if t > 0 and w.flags[TRUSTING, i, t - 1]:
+                z = (now - phi * (residual_without(w, i, t - 1, j) - level)) / sigma
+            elif t == 0 and w.known[i, LAST_TIME] == start - 1:
+                z = (now - phi * (w.known[i, LAST_RESIDUAL] - level)) / sigma
+            else:
+                z = now / math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
+            total += min(z * z, 16.0)
+            n += 1
+        w.vector[t] = total / n if n else 1.0
+    for t in range(s):
+        total, n = w.vector[t], 1.0
+        if t > 0:
+            total += w.vector[t - 1]
+            n += 1.0
+        if t < s - 1:
+            total += w.vector[t + 1]
+            n += 1.0
+        out[t] = max(1.0, min(3.0, math.sqrt(total / n)))
+
+
+@compiled
+def sound_path(w, start, s, i):
+    """Follow channel i as if it were sound; return the log-likelihood, the largest |z|, and the evidence of repeats.
+
+    `column` has room for the result's last residual, its slot and the level: entries 0 to 2.
+    """
+    q = w.q[i]
+    phi = q[PHI]
+    last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW]
+    total = largest = repeats = run = 0.0
+    for t in range(s):
+        if not w.flags[OBSERVED, i, t]:
+            continue
+        decay = phi ** (start + t - time) if time >= 0.0 else 0.0
+        scale = w.cells[SCALE, i, t]
+        spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+        miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
+        fit = log_t(miss / spread, DF)
+        total += fit + DF_CONSTANT - math.log(spread)
+        largest = max(largest, abs(miss) / spread)
+        largest = max(largest, abs(w.cells[RESIDUAL, i, t] - level) / math.sqrt(w.known[i, VARIANCE] + scale * scale))
+        if w.flags[REPEATED, i, t]:
+            run -= min(q[REPEAT] + fit, 0.0)
+            repeats = max(repeats, run)
+        else:
+            run = 0.0
+        last, time = w.cells[RESIDUAL, i, t], float(start + t)
+        level += FOLLOW * max(-3.0 * scale, min(3.0 * scale, miss)) / (1.0 - phi)
+    w.column[0], w.column[1], w.column[2] = last, time, level
+    return total, largest, repeats
+
+
+@compiled
+def parameters(w, network, p, m, s):
+    """Set what the judge needs to know of every member."""
+    for i in range(m):
+        known, q = w.known[i], w.q[i]
+        q[PHI] = max(0.0, min(0.97, known[COVARIANCE] / max(known[VARIANCE], 1e-30)))
+        spread = math.sqrt(network.moments[p, i, i])
+        q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(known[VARIANCE]))
+        q[SLOPE] = 2.0 * q[TAU]
+        q[REPEAT] = math.log((known[REPEATS] + 0.5) / (known[READINGS] + 10.0))
+        q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, RESTLESS * known[USUAL]))
+        q[WANDER] = 3.0 * math.sqrt(known[WANDERS])
+        q[SLOTS] = s
+
+
+@compiled
+def judge(w, network, period, p, m, s, i):
+    """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
+    c = network.members[p, i]
+    v = network.variables[network.variable[c]]
+    known = w.known[i]
+    common_mode(w, period.start, m, s, i, w.cells[SCALE, i])
+    young = 1.0 + 3.0 / (1.0 + known[AGE])
+    floor = 0.01 * math.sqrt(network.moments[p, i, i])
+    for t in range(s):
+        step = 0.4 * known[RESOLUTION] / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v) if known[RESOLUTION] < 1e29 else 0.0
+        wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+        w.cells[SCALE, i, t] *= young * max(max(known[SIGMA], floor), step) * wide
+        w.cells[PROBABILITY, i, t] = 0.0
+        w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
+    w.figures[EVIDENCE, i] = 0.0
+    pure, largest, repeats = sound_path(w, period.start, s, i)
+    rows = network.count[c]
+    if rows == 0 and largest < 3.0 and repeats < 6.0:
+        sound_only(w.beams[i], w.column[0], w.column[1], w.column[2])
+        return
+    beam = w.beams[i]
+    if rows == 0:
+        # Before its first residual, a sound channel's is at its level and long ago.
+        time = known[LAST_TIME] if known[LAST_TIME] >= 0.0 else period.start - 1000.0
+        sound_only(beam, known[LAST_RESIDUAL], time, known[SLOW])
+    else:
+        for b in range(BEAM):
+            beam[b, LOGL] = NONE
+        for r in range(rows):
+            row = network.hypotheses[network.first[c] + r]
+            base = int(row[KIND]) * KEEP
+            while beam[base, LOGL] > NONE:
+                base += 1
+            for f in range(FIELDS):
+                beam[base, f] = row[f]
+    # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
+    total = 0.0
+    for t in range(s):
+        total += w.cells[MEAN, i, t]
+    for t in range(s):
+        first, last = max(0, t - 3), min(s - 1, t + 3)
+        value = 0.0
+        for u in range(first, last + 1):
+            value += w.cells[MEAN, i, u] + w.cells[SMOOTH, i, u]
+        w.vector[t] = value / (last - first + 1) - total / s
+    sound_before = NONE
+    for b in range(KEEP):
+        sound_before = max(sound_before, beam[b, LOGL])
+    best = follow(
+        beam, w.fresh, period.start, w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.vector[:s], w.flags[REPEATED, i], w.cells[SCALE, i], w.q[i]
+    )
+    wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
+    # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
+    fault = NONE
+    for b in range(BEAM):
+        if beam[b, LOGL] > fault and (
+            int(beam[b, KIND]) != SOUND or beam[b, ENDED + 1] >= period.start
+        ):
+            fault = beam[b, LOGL]
+    if fault > NONE:
+        sound = pure + sound_before if sound_before > NONE and rows == 0 else NONE
+        if rows > 0:
+            # Followed for longer than this period: the best hypothesis that is sound throughout it.
+            for b in range(KEEP):
+                if beam[b, LOGL] > NONE and beam[b, ENDED + 1] < period.start:
+                    sound = max(sound, beam[b, LOGL] + best)
+            sound = max(sound, best - LOST)
+        w.figures[EVIDENCE, i] = max(0.0, best + fault - sound - w.q[i, BEGIN])
+
+
+@compiled
+def find_wrong(w, network, period, p, m, s):
+    """Judge all members in rounds, the worst set aside first and the rest predicted again without them."""
+    for i in range(m):
+        w.judged[i] = False
+        for t in range(s):
+            w.flags[ASIDE, i, t] = False
+            w.flags[FAULTY, i, t] = False
+    for t in range(s):
+        w.dirty[t] = True
+    for turn in range(ROUNDS):
+        predict(w, network, p, m, s)
+        for i in range(m):
+            stale = not w.judged[i]
+            if not stale:
+                limit = 0.2 * w.known[i, SIGMA]
+                for t in range(s):
+                    if w.flags[OBSERVED, i, t] and abs(w.cells[RESIDUAL, i, t] - w.cells[JUDGED, i, t]) > limit:
+                        stale = True
+                        break
+            if stale:
+                w.judged[i] = True
+                judge(w, network, period, p, m, s, i)
+                decide(w, network, p, s, i)
+        changed = False
+        for i in range(m):
+            # Only what is not set aside yet, by how far it lies from what is expected.
+            w.figures[RANK, i] = 0.0
+            total, n, fewer = 0.0, 0, False
+            for t in range(s):
+                if w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]:
+                    total += w.cells[RESIDUAL, i, t] * w.cells[RESIDUAL, i, t] / w.cells[OPEN_VARIANCE, i, t]
+                    n += 1
+                elif w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t] and turn < ROUNDS // 2:
+                    fewer = True
+            if n:
+                w.figures[RANK, i] = max(total / n, 1e-12)
+            if fewer:
+                for t in range(s):
+                    if w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t]:
+                        w.flags[ASIDE, i, t] = False
+                        w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t]
+                        w.dirty[t] = True
+                        changed = True
+        for i in range(m):
+            if w.figures[RANK, i] == 0.0 or outranked(w, m, s, i):
+                continue
+            for t in range(s):
+                if w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]:
+                    w.flags[ASIDE, i, t] = True
+                    if w.flags[TRUSTING, i, t]:
+                        w.flags[TRUSTING, i, t] = False
+                        w.dirty[t] = True
+                    changed = True
+        # Readings that were too far off to predict anybody, and are not wrong, do so from now on.
+        if turn == 0:
+            for i in range(m):
+                for t in range(s):
+                    if w.flags[OBSERVED, i, t] and not w.flags[TRUSTING, i, t] and not w.flags[FAULTY, i, t]:
+                        w.flags[TRUSTING, i, t] = True
+                        w.dirty[t] = True
+                        changed = True
+        if not changed:
+            return turn + 1
+    predict(w, network, p, m, s)
+    return ROUNDS
+
+
+@compiled
+def outranked(w, m, s, i):
+    """Say whether a related member that is wrong in a common slot is farther off than member i."""
+    for j in range(m):
+        if w.figures[RANK, j] <= w.figures[RANK, i] or j == i:
+            continue
+        if w.precision[i, j] ** 2 < 0.01 * w.precision[i, i] * w.precision[j, j]:
+            continue
+        for t in range(s):
+            if w.flags[FAULTY, i, t] and w.flags[FAULTY, j, t]:
+                return True
+    return False
+
+
+@compiled
+def decide(w, network, p, s, i):
+    """Mark the wrong readings of member i: those of the best hypothesis' episodes, unless all are within the resolution."""
+    for t in range(s):
+        w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t] and w.cells[PROBABILITY, i, t] > LIKELY
+    known = w.known[i]
+    if known[RESOLUTION] > 1e29:
+        return
+    v = network.variables[network.variable[network.members[p, i]]]
+    t = 0
+    while t < s:
+        if not w.flags[FAULTY, i, t]:
+            t += 1
+            continue
+        last, beyond = t, False
+        while last < s and (w.flags[FAULTY, i, last] or not w.flags[OBSERVED, i, last]):
+            if w.flags[FAULTY, i, last]:
+                step = known[RESOLUTION] / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
+                beyond = beyond or abs(w.cells[RESIDUAL, i, last]) > step
+            last += 1
+        if not beyond:
+            for u in range(t, last):
+                w.flags[FAULTY, i, u] = False
+        t = last
+
+
+@compiled
+def bridge(w, start, s, i, t, trusted, out):
+    """Predict the residual of member i in slot t from its trusted ones before and after: value and share of variance."""
+    known, phi = w.known[i], w.q[i, PHI]
+    level = known[SLOW]
+    before = after = 0.0
+    near = far = 0.0
+    u = t - 1
+    while u >= 0 and not trusted[u]:
+        u -= 1
+    if u >= 0:
+        near, before = phi ** (t - u), w.cells[RESIDUAL, i, u] - level
+    elif known[LAST_TIME] >= 0.0:
+        near, before = phi ** (start + t - known[LAST_TIME]), known[LAST_RESIDUAL] - level
+    u = t + 1
+    while u < s and not trusted[u]:
+        u += 1
+    if u < s:
+        far, after = phi ** (u - t), w.cells[RESIDUAL, i, u] - level
+    left = 1.0 - near * near * far * far
+    out[0] = level + (near * (1.0 - far * far) * before + far * (1.0 - near * near) * after) / left
+    out[1] = (1.0 - near * near) * (1.0 - far * far) / left
+
+
+@compiled
+def settle(w, network, period, p, m, s, learning):
+    """Write what every owned cell is taken to be, and what its channel is known to be like from now on."""
+    for i in range(network.owned[p]):
+        c = network.members[p, i]
+        v = network.variables[network.variable[c]]
+        known = w.known[i]
+        spread = math.sqrt(network.moments[p, i, i])
+        low, high = v[LOW], v[HIGH]
+        for t in range(s):
+            if w.flags[TRUSTING, i, t]:
+                low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])
+        margin = 0.05 * (high - low) if high > low else 0.0
+        least = low - margin if low < 0.0 else max(low - margin, 0.0)
+        for t in range(s):
+            trusted = w.flags[TRUSTING, i, t]
+            bridge(w, period.start, s, i, t, w.flags[TRUSTING, i], w.column)
+            center, share = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], w.column[1]
+            y = center if trusted else center + w.column[0]
+            value = max(least, min(high + margin, backward(y, v))) if high >= low else np.nan
+            period.low_rank[c, t] = value
+            if trusted:
+                period.code[c, t] = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE else TRUSTED
+                period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
+                continue
+            period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
+            wide = interval_width(w, network, p, i, t, share)
+            period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
+            period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
+        period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]
+        if learning:
+            learn_channel(w, network, period, p, s, i)
+
+
+@compiled
+def interval_width(w, network, p, i, t, share):
+    """Return half the width of the interval of a cell whose residual is open to this share."""
+    known = w.known[i]
+    factor = known[WIDTH_GAP] + (known[WIDTH_FAR] - known[WIDTH_GAP]) * min(1.0, max(0.0, share))
+    wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+    restless = w.cells[SCALE, i, t] / max(known[SIGMA] * wide, 1e-30)
+    return factor * math.sqrt(share * known[VARIANCE]) * min(wide, 4.0) * max(1.0, min(3.0, restless))
+
+
+@compiled
+def learn_channel(w, network, period, p, s, i):
+    """Write what member i is known to be like after this period."""
+    c = network.members[p, i]
+    known, new = w.known[i], period.learned[c]
+    for f in range(KNOWN):
+        new[f] = known[f]
+    heard = pairs = steps = 0
+    first = second = innovation = mean = 0.0
+    limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.q[i, PHI], known[SLOW]
+    last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
+    last_x = known[LAST_VALUE]
+    repeats = 0
+    smallest = known[RESOLUTION]
+    gap_out = far_out = 0.0
+    count = 0
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            heard += 1
+        if not w.flags[TRUSTING, i, t]:
+            continue
+        count += 1
+        r = max(-limit, min(limit, w.cells[RESIDUAL, i, t] - level))
+        mean += r
+        if last_t == period.start + t - 1:
+            before = max(-limit, min(limit, last_r - level))
+            first += r * r
+            second += r * before
+            step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / max(
+                1.0, w.cells[SCALE, i, t] / max(known[SIGMA] * math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i]), 1e-30)
+            )
+            innovation += min(abs(step), 4.0 * known[SIGMA])
+            pairs += 1
+        if w.flags[REPEATED, i, t]:
+            repeats += 1
+        elif math.isfinite(last_x):
+            step = abs(w.cells[RAW, i, t] - last_x)
+            if step > 0.0:
+                smallest = min(smallest, step)
+        bridge(w, period.start, s, i, t, w.flags[TRUSTING, i], w.column)
+        if abs(w.cells[RESIDUAL, i, t] - w.column[0]) > interval_width(w, network, p, i, t, w.column[1]):
+            gap_out += 1.0
+        if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, network, p, i, t, 1.0):
+            far_out += 1.0
+        last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
+    if heard == 0:
+        return
+    rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
+    new[AGE] = known[AGE] + 1.0
+    if pairs >= 3 or pairs == s - 1 or (pairs > 0 and pairs == count):
+        new[VARIANCE] += rate * (first / pairs - known[VARIANCE])
+        new[COVARIANCE] += rate * (second / pairs - known[COVARIANCE])
+        new[SIGMA] += rate * (1.15 * innovation / pairs - known[SIGMA])
+    if count:
+        mean /= count
+        new[WANDERS] += rate * (min(mean * mean, 9.0 * known[WANDERS]) - known[WANDERS])
+        new[REPEATS] = MEMORY * known[REPEATS] + repeats
+        new[READINGS] = MEMORY * known[READINGS] + count
+        new[RESOLUTION] = smallest
+        # One step towards the width that the nominal share of hidden readings is inside of.
+        outside = 1.0 - period.interval
+        pace = max(0.05, 0.5 / (1.0 + known[AGE]))
+        new[WIDTH_GAP] *= math.exp(pace * (gap_out / count - outside) * 2.0)
+        new[WIDTH_FAR] *= math.exp(pace * (far_out / count - outside) * 2.0)
+    best = w.beams[i, best_hypothesis(w.beams[i])]
+    new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW] = best[LAST_R], best[LAST_T], best[LEVEL]
+    if int(best[KIND]) != SOUND:
+        new[LAST_RESIDUAL], new[LAST_TIME] = last_r, last_t
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            new[LAST_VALUE] = w.cells[RAW, i, t]
+    pace = 0.1 * max(known[USUAL], 4.0) * max(rate * 5.0, 0.2)
+    new[USUAL] += pace * (0.9 if w.figures[EVIDENCE, i] > known[USUAL] else -0.1)
+    new[USUAL] = max(new[USUAL], 0.0)
+
+
+@compiled
+def learn_ripple(w, network, period, p, s):
+    """Sum up what the regression of trusted deviations' residuals on the ripple of their predictions needs."""
+    product = square = 0.0
+    for i in range(network.owned[p]):
+        limit = 3.0 * math.sqrt(w.known[i, VARIANCE])
+        weight = 1.0 / (w.known[i, VARIANCE] + 1e-12)
+        for t in range(1, s - 1):
+            if w.flags[TRUSTING, i, t]:
+                ripple = w.cells[EXPECTED, i, t] - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1])
+                r = max(-limit, min(limit, w.cells[DEVIATION, i, t] - w.cells[EXPECTED, i, t]))
+                ripple = max(-limit, min(limit, ripple))
+                product -= weight * r * ripple
+                square += weight * ripple * ripple
+    period.ripple[p, 0], period.ripple[p, 1] = product, square
+
+
+@compiled
+def learn_moments(w, network, p, m, s):
+    """Fold the period's deviations, completed where nothing is trusted, into the second moments."""
+    moments = network.moments[p]
+    for i in range(m):
+        limit = 6.0 * math.sqrt(moments[i, i])
+        for t in range(s):
+            d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
+            w.cells[SCALED, i, t] = max(-limit, min(limit, d))
+    for i in range(m):
+        for j in range(i + 1):
+            total = 0.0
+            for t in range(s):
+                total += w.cells[SCALED, i, t] * w.cells[SCALED, j, t]
+            w.covariance[i, j] = w.covariance[j, i] = total / s
+    for t in range(s):
+        add_conditional_covariance(w.precision, m, w.flags[TRUSTING], t, 1.0 / s, w.covariance, w.block, w.index)
+    for i in range(m):
+        w.vector[i] = max(1.0 / (w.known[i, AGE] + 2.0), 1.0 - MEMORY)
+    for i in range(m):
+        for j in range(m):
+            past = math.sqrt((1.0 - w.vector[i]) * (1.0 - w.vector[j]))
+            present = math.sqrt(w.vector[i] * w.vector[j])
+            moments[i, j] = past * moments[i, j] + present * w.covariance[i, j]
+        moments[i, i] = max(moments[i, i], 1e-12)
+
+
+@compiled
+def run_partition(w, network, period, p, learning):
+    """Take one partition through a period; return how many rounds it took."""
+    m, s = network.size[p], period.readings.shape[1]
+    v = network.variables[network.variable[network.members[p, 0]]]
+    if load(w, network, period, p):
+        cold_start(w, network, p, m, s)
+        if learning:
+            for i in range(network.owned[p]):
+                if w.known[i, AGE] == 0.0:
+                    for t in range(s):
+                        network.mean[network.members[p, i], t] = w.cells[MEAN, i, t]
+    for i in range(m):
+        limit = GROSS * math.sqrt(network.moments[p, i, i])
+        for t in range(s):
+            w.cells[DEVIATION, i, t] = w.cells[SCALED, i, t] - w.cells[MEAN, i, t] if w.flags[OBSERVED, i, t] else 0.0
+            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and abs(w.cells[DEVIATION, i, t]) < limit
+    shrinkage = v[SHRINKAGE]
+    prediction_covariance(network.moments[p], m, shrinkage, w.precision)
+    while not invert(w.precision, m, w.square):
+        shrinkage = min(1.0, 4.0 * shrinkage + 0.02)
+        prediction_covariance(network.moments[p], m, shrinkage, w.precision)
+    for i in range(m):
+        for j in range(m):
+            w.covariance[i, j] = network.moments[p, i, j]
+    parameters(w, network, p, m, s)
+    rounds = find_wrong(w, network, period, p, m, s)
+    for i in range(m):
+        for t in range(s):
+            trusted = w.flags[OBSERVED, i, t] and not w.flags[FAULTY, i, t]
+            if trusted != w.flags[TRUSTING, i, t]:
+                w.flags[TRUSTING, i, t] = trusted
+                w.dirty[t] = True
+    predict(w, network, p, m, s)
+    settle(w, network, period, p, m, s, learning)
+    if learning:
+        learn_ripple(w, network, period, p, s)
+        learn_moments(w, network, p, m, s)
+    return rounds
+
+
+@compiled
+def enlarged(rows):
+    """Return a copy of `rows` with twice the room."""
+    larger = np.empty((2 * rows.shape[0], rows.shape[1]))
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            larger[i, j] = rows[i, j]
+    return larger
+
+
+@compiled
+def keep_hypotheses(w, network, period, p, i, rows, used):
+    """Append the hypotheses of owned member i to `rows`; return the rows, perhaps moved, and how many are used."""
+    c = network.members[p, i]
+    beam = w.beams[i]
+    doubt = False
+    for b in range(KEEP, BEAM):
+        doubt = doubt or beam[b, LOGL] > -SETTLED
+    period.count[c] = 0
+    if not doubt:
+        return rows, used
+    for b in range(BEAM):
+        if beam[b, LOGL] == NONE:
+            continue
+        if used == rows.shape[0]:
+            rows = enlarged(rows)
+        for f in range(FIELDS):
+            rows[used, f] = beam[b, f]
+        used += 1
+        period.count[c] += 1
+    return rows, used
+
+
+@compiled
+def report(w, network, period, p, i, found, used, s):
+    """Append the episodes of owned member i that touch this period to `found`."""
+    c = network.members[p, i]
+    beam = w.beams[i]
+    best = best_hypothesis(beam)
+    for e in range(EPISODES + 1):
+        if e == 0:
+            if int(beam[best, KIND]) == SOUND:
+                continue
+            first, last, kind, is_open = beam[best, START], beam[best, LAST_WRONG], beam[best, KIND], 1.0
+            size, rate = fault_size(beam, best)
+        else:
+            at = ENDED + EPISODE * (e - 1)
+            first, last, kind, is_open = beam[best, at], beam[best, at + 1], beam[best, at + 2], 0.0
+            size, rate = beam[best, at + 3], beam[best, at + 4]
+            if last < period.start:
+                continue
+        # From its first to its last reading that is wrong, in this period; earlier ones are as they were reported.
+        begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
+        confidence, n, head, tail = 0.0, 0, -1, -1
+        value = 0.0
+        for t in range(begin, end + 1):
+            if w.flags[FAULTY, i, t]:
+                confidence = max(confidence, w.cells[PROBABILITY, i, t])
+                n += 1
+                head = t if head < 0 else head
+                tail = t
+                value = w.cells[RAW, i, t]
+        if n == 0 and (is_open == 0.0 or first >= period.start):
+            continue
+        v = network.variables[network.variable[c]]
+        unit = slope(w.cells[MEAN, i, s // 2] + w.cells[SMOOTH, i, s // 2], v)
+        spread = math.sqrt(network.moments[p, i, i])
+        if is_open == 0.0 and n <= 2 and last - first <= 1.0:
+            kind = KIND_SPIKE
+            for t in range(begin, end + 1):
+                if w.flags[FAULTY, i, t]:
+                    period.code[c, t] = SPIKE
+        elif int(kind) != STUCK and int(kind) != GAIN and abs(size) > 8.0 * spread:
+            kind = KIND_IMPLAUSIBLE
+        if int(kind) == STUCK:
+            size, rate = value, 0.0
+        elif int(kind) != GAIN:
+            size, rate = size * unit, rate * unit
+        if used == found.shape[0]:
+            found = enlarged(found)
+        row = found[used]
+        row[CHANNEL], row[KIND_OF], row[SIZE], row[RATE], row[OPEN] = c, kind, size, rate, is_open
+        row[FIRST] = first if first < period.start else period.start + head
+        row[LAST] = period.start + tail if n else last
+        row[READINGS_IN] = n
+        row[CONFIDENCE] = confidence if n else 1.0
+        used += 1
+    return found, used
+
+
+@entry
+def run_block(network, period, begin, end, learning):
+    """Take partitions `begin` to `end` through a period.
+
+    Return the hypotheses to be followed from here on, channel by channel, the episodes that were found, and the rounds.
+    """
+    s = period.readings.shape[1]
+    w = workspace(network.members.shape[1], s)
+    rows, used = np.empty((16, FIELDS)), 0
+    found, faults = np.empty((16, REPORT)), 0
+    rounds = 0
+    for p in range(begin, end):
+        rounds = max(rounds, run_partition(w, network, period, p, learning))
+        for i in range(network.owned[p]):
+            rows, used = keep_hypotheses(w, network, period, p, i, rows, used)
+            found, faults = report(w, network, period, p, i, found, faults, s)
+    return rows[:used], found[:faults], rounds
+
+
+@entry
+def learn_means(network, period):
+    """Move the mean of every channel towards what its cells are taken to be: its readings where they are trusted."""
+    n, s = period.readings.shape
+    for c in range(n):
+        known = network.known[c]
+        if period.learned[c, AGE] == 0.0:
+            continue
+        v = network.variables[network.variable[c]]
+        rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
+        for t in range(s):
+            code = period.code[c, t]
+            value = period.readings[c, t] if code == TRUSTED or code == DOUBTFUL else period.low_rank[c, t]
+            if math.isfinite(value):
+                network.mean[c, t] += rate * (forward(value, v) - network.mean[c, t])
+
+
+@entry
+def learn_shown(network, period):
+    """Widen what each variable has shown by this period's trusted readings."""
+    n, s = period.readings.shape
+    for c in range(n):
+        v = network.variables[network.variable[c]]
+        for t in range(s):
+            if period.code[c, t] == TRUSTED:
+                v[LOW] = min(v[LOW], period.readings[c, t])
+                v[HIGH] = max(v[HIGH], period.readings[c, t])

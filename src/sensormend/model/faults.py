@@ -1,0 +1,403 @@
+"""Explaining a channel's residuals: hypotheses about its sound spans and faults, followed reading by reading.
+
+A hypothesis is a story of the channel up to now: sound, or in a fault of one kind since some reading, with up to three
+episodes that ended lately. All of them see every reading, and each is weighted by how well it predicted them. With r the
+residual, b its slow level and phi its memory from slot to slot, a sound channel has
+
+    r_t = b + phi (r_{t-1} - b) + innovation,        innovation ~ sigma_t * Student's t
+
+and a fault adds theta1 h1_t + theta2 h2_t to r: an offset h = (1, 0), a drift (1, periods since its start), a gain
+(1, what the network expects). Their parameters follow by recursive least squares on the innovations. A noisy channel's
+residuals are independent with an unknown variance; one that is stuck repeats its reading, which a sound one does with
+a probability that is learned. A fault begins with a prior probability, and ends with one that falls as 1 / its length:
+durations are log-uniform. From every kind the three most likely hypotheses are kept.
+"""
+
+from __future__ import annotations
+
+import math
+
+from sensormend.model.compiling import compiled
+
+__all__ = [
+    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "best_hypothesis", "fault_size", "follow", "sound_only",
+    "wrong_probability",
+]  # fmt: skip
+
+SOUND, OFFSET, DRIFT, GAIN, NOISE, STUCK = range(6)
+KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck")
+KEEP = 3
+BEAM = len(KINDS) * KEEP
+EPISODES = 3
+EPISODE = 5
+"""Numbers of an episode that ended: first and last wrong slot, kind, size, rate."""
+
+(
+    LOGL, KIND, START, LAST_R, LAST_T, LEVEL, THETA1, THETA2, P11, P12, P22, H1, H2, COUNT, SQUARES, SOUND_R, SOUND_T,
+    LAST_WRONG, ENDED,
+) = range(19)  # fmt: skip
+"""Fields of a hypothesis. P is the covariance of theta, SOUND_R and SOUND_T the last residual before the fault and its
+slot, ENDED the first number of the episodes that ended."""
+FIELDS = ENDED + EPISODE * EPISODES
+
+(PHI, TAU, SLOPE, REPEAT, BEGIN, WANDER, SLOTS) = range(7)
+"""Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the log
+probability of a reading that repeats, the log probability that a fault of one kind begins, the size below which an
+offset is the channel's own wander, and the slots of a period."""
+PARAMETERS = 7
+
+NONE = -1.0e30
+LOST = 36.0
+"""A hypothesis that is less likely than the best by this much, in log, is dropped."""
+
+DF = 5.0
+"""Degrees of freedom of the innovations. NOAA's lie between 3 and 5 before the common-mode factor."""
+DF_CONSTANT = math.lgamma(0.5 * (DF + 1)) - math.lgamma(0.5 * DF) - 0.5 * math.log(DF * math.pi)
+CAUCHY = -math.log(math.pi)
+END = 0.25
+"""Durations between three readings and a week, log-uniform, have the hazard 1 / (4 length)."""
+FOLLOW = 0.01
+"""How fast a sound channel's level follows its residual: a time constant of 100 readings."""
+GAIN_MEAN, GAIN_SD = -1.0, 0.5
+"""What a wrong gain adds to 1: most have lost their sensitivity."""
+SMALL_GAIN = 0.4
+"""A gain nearer to 1 than this is no fault: the network's own prediction may be so far off."""
+
+
+@compiled
+def log_t(z, df):
+    """Log density of Student's t, without its constant."""
+    return -0.5 * (df + 1.0) * math.log1p(z * z / df)
+
+
+@compiled
+def t_constant(df):
+    """Return the constant of the log density of Student's t."""
+    return math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(df * math.pi)
+
+
+@compiled
+def sound_only(beam, residual, time, level):
+    """Start with one hypothesis: sound, with this last residual."""
+    for b in range(BEAM):
+        beam[b, LOGL] = NONE
+    for f in range(FIELDS):
+        beam[0, f] = 0.0
+    beam[0, START] = time
+    beam[0, LAST_R] = residual
+    beam[0, LAST_T] = time
+    beam[0, LEVEL] = level
+    for e in range(EPISODES):
+        beam[0, ENDED + EPISODE * e] = NONE
+
+
+@compiled
+def _row_for(beam, kind, logl):
+    """Return the row for a hypothesis of this kind: a free one, or that of the least likely; -1 if it is less likely."""
+    worst, row = logl, -1
+    for b in range(kind * KEEP, kind * KEEP + KEEP):
+        if beam[b, LOGL] == NONE:
+            return b
+        if beam[b, LOGL] < worst:
+            worst, row = beam[b, LOGL], b
+    return row
+
+
+@compiled
+def _copy(beam, b, fresh, row, logl, residual, time):
+    for f in range(FIELDS):
+        fresh[row, f] = beam[b, f]
+    fresh[row, LOGL] = logl
+    fresh[row, LAST_R] = residual
+    fresh[row, LAST_T] = time
+
+
+@compiled
+def _continue_sound(beam, fresh, b, time, residual, scale, q):
+    phi = q[PHI]
+    decay = phi ** (time - beam[b, LAST_T])
+    spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+    level = beam[b, LEVEL]
+    miss = residual - level - decay * (beam[b, LAST_R] - level)
+    logl = beam[b, LOGL] + log_t(miss / spread, DF) + DF_CONSTANT - math.log(spread)
+    row = _row_for(fresh, SOUND, logl)
+    if row >= 0:
+        _copy(beam, b, fresh, row, logl, residual, time)
+        step = max(-3.0 * scale, min(3.0 * scale, miss))
+        fresh[row, LEVEL] = level + FOLLOW * step / (1.0 - phi)
+
+
+@compiled
+def _end_fault(beam, fresh, b, time, residual, scale, q, hazard):
+    """The fault ended with the reading before; this one is sound."""
+    phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
+    decay = phi ** (time - beam[b, LAST_T])
+    if kind == NOISE or kind == STUCK:
+        faded = phi ** (time - beam[b, SOUND_T])
+        centre = level + faded * (beam[b, SOUND_R] - level)
+        width = scale * math.sqrt((1.0 - faded * faded) / (1.0 - phi * phi))
+    else:
+        h1, h2 = beam[b, H1], beam[b, H2]
+        under = beam[b, LAST_R] - level - h1 * beam[b, THETA1] - h2 * beam[b, THETA2]
+        centre = level + decay * under
+        own = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
+        spread = scale * scale * (1.0 - decay * decay) / (1.0 - phi * phi)
+        width = math.sqrt(spread + decay * decay * own)
+    logl = beam[b, LOGL] + math.log(hazard) + log_t((residual - centre) / width, DF) + DF_CONSTANT - math.log(width)
+    row = _row_for(fresh, SOUND, logl)
+    if row < 0:
+        return
+    _copy(beam, b, fresh, row, logl, residual, time)
+    for k in range(ENDED + EPISODE * EPISODES - 1, ENDED + EPISODE - 1, -1):
+        fresh[row, k] = fresh[row, k - EPISODE]
+    fresh[row, ENDED] = beam[b, START]
+    fresh[row, ENDED + 1] = beam[b, LAST_WRONG]
+    fresh[row, ENDED + 2] = kind
+    fresh[row, ENDED + 3], fresh[row, ENDED + 4] = fault_size(beam, b)
+    fresh[row, KIND] = SOUND
+    fresh[row, START] = time
+
+
+@compiled
+def fault_size(beam, b):
+    """Return the size of a fault that goes on, and its rate per period."""
+    kind = int(beam[b, KIND])
+    if kind == NOISE:
+        return math.sqrt(beam[b, SQUARES] / max(beam[b, COUNT], 1.0)), 0.0
+    if kind == GAIN:
+        return 1.0 + beam[b, THETA2], 0.0
+    if kind == DRIFT:
+        return beam[b, THETA1] + beam[b, H2] * beam[b, THETA2], beam[b, THETA2]
+    return beam[b, THETA1], 0.0
+
+
+@compiled
+def _repeat_ratio(beam, b, residual, decay, spread, q):
+    """Log probability ratio of a repeated reading: stuck, where it is 1, over sound.
+
+    A sound channel repeats its reading with a probability that falls as its residual becomes unlikely. The sound
+    model counts densities, so its density is what the ratio is taken to.
+    """
+    z = (residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])) / spread
+    fit = log_t(z, DF)
+    return fit + DF_CONSTANT - math.log(spread) - min(q[REPEAT] + fit, 0.0)
+
+
+@compiled
+def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q, stay):
+    phi, kind, level, count = q[PHI], int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
+    decay = phi ** (time - beam[b, LAST_T])
+    spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+    logl = beam[b, LOGL] + stay
+    if kind == STUCK:
+        if not repeated:
+            return
+        logl += _repeat_ratio(beam, b, residual, decay, spread, q)
+        row = _row_for(fresh, kind, logl)
+        if row < 0:
+            return
+        _copy(beam, b, fresh, row, logl, residual, time)
+    elif kind == NOISE:
+        free = 1.0 + count
+        width = math.sqrt((q[TAU] * q[TAU] + beam[b, SQUARES]) / free)
+        logl += log_t(residual / width, free) + t_constant(free) - math.log(width)
+        row = _row_for(fresh, kind, logl)
+        if row < 0:
+            return
+        _copy(beam, b, fresh, row, logl, residual, time)
+        fresh[row, SQUARES] += residual * residual
+    else:
+        h2 = 0.0
+        if kind == DRIFT:
+            h2 = (time - beam[b, START]) / q[SLOTS]
+        elif kind == GAIN:
+            h2 = expected
+        g1, g2 = 1.0 - decay * beam[b, H1], h2 - decay * beam[b, H2]
+        p1 = beam[b, P11] * g1 + beam[b, P12] * g2
+        p2 = beam[b, P12] * g1 + beam[b, P22] * g2
+        total = spread * spread + g1 * p1 + g2 * p2
+        miss = residual - level - decay * (beam[b, LAST_R] - level) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
+        z2 = miss * miss / total
+        logl += -0.5 * (DF + 1.0) * math.log1p(z2 / DF) + DF_CONSTANT - 0.5 * math.log(total)
+        row = _row_for(fresh, kind, logl)
+        if row < 0:
+            return
+        _copy(beam, b, fresh, row, logl, residual, time)
+        weight = min(1.0, (DF + 1.0) / (DF + z2)) / total
+        fresh[row, THETA1] += weight * p1 * miss
+        fresh[row, THETA2] += weight * p2 * miss
+        fresh[row, P11] -= weight * p1 * p1
+        fresh[row, P12] -= weight * p1 * p2
+        fresh[row, P22] -= weight * p2 * p2
+        fresh[row, H2] = h2
+    fresh[row, LAST_WRONG] = time
+    fresh[row, COUNT] = count + 1.0
+
+
+@compiled
+def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, scale, q):
+    """A fault of this kind begins with this reading, which may be anywhere: its density is Cauchy's, as wide as TAU."""
+    phi, level, tau = q[PHI], beam[b, LEVEL], q[TAU]
+    decay = phi ** (time - beam[b, LAST_T])
+    spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+    logl = beam[b, LOGL] + q[BEGIN]
+    g2 = mean2 = p22 = 0.0
+    miss = residual - level - decay * (beam[b, LAST_R] - level)
+    if kind == STUCK:
+        if not repeated:
+            return
+        logl += _repeat_ratio(beam, b, residual, decay, spread, q)
+    elif kind == NOISE:
+        logl += CAUCHY - math.log1p(residual * residual / (tau * tau)) - math.log(tau)
+    else:
+        if kind == GAIN:
+            g2, mean2, p22 = expected, GAIN_MEAN, GAIN_SD * GAIN_SD
+        elif kind == DRIFT:
+            p22 = q[SLOPE] * q[SLOPE]
+        miss -= mean2 * g2
+        total = spread * spread + tau * tau + g2 * g2 * p22
+        logl += CAUCHY - math.log1p(miss * miss / total) - 0.5 * math.log(total)
+    row = _row_for(fresh, kind, logl)
+    if row < 0:
+        return
+    _copy(beam, b, fresh, row, logl, residual, time)
+    fresh[row, KIND] = kind
+    fresh[row, START] = time
+    fresh[row, SOUND_R] = beam[b, LAST_R]
+    fresh[row, SOUND_T] = beam[b, LAST_T]
+    fresh[row, LAST_WRONG] = time
+    fresh[row, COUNT] = 1.0
+    fresh[row, SQUARES] = residual * residual
+    fresh[row, H1], fresh[row, H2] = 1.0, g2
+    if kind == NOISE or kind == STUCK:
+        fresh[row, THETA1] = fresh[row, THETA2] = 0.0
+        fresh[row, P11] = fresh[row, P12] = fresh[row, P22] = 0.0
+        return
+    # A reading farther off than TAU has a size of its own order.
+    p11 = max(tau * tau, miss * miss)
+    total = spread * spread + p11 + g2 * g2 * p22
+    k1, k2 = p11 / total, g2 * p22 / total
+    fresh[row, THETA1], fresh[row, THETA2] = k1 * miss, mean2 + k2 * miss
+    fresh[row, P11] = p11 - k1 * p11
+    fresh[row, P12] = -k1 * g2 * p22
+    fresh[row, P22] = p22 - k2 * g2 * p22
+
+
+@compiled
+def _within_wander(beam, q):
+    """Turn faults whose size turns out to be within the channel's own wander back into sound spans."""
+    for b in range(OFFSET * KEEP, (GAIN + 1) * KEEP):
+        if beam[b, LOGL] == NONE or beam[b, COUNT] < 6.0:
+            continue
+        kind = int(beam[b, KIND])
+        if kind == GAIN:
+            size = 0.0
+            small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
+        else:
+            size, _ = fault_size(beam, b)
+            small = abs(size) < q[WANDER] and abs(beam[b, THETA1]) < q[WANDER]
+        if small:
+            logl = beam[b, LOGL]
+            beam[b, LOGL] = NONE
+            row = _row_for(beam, SOUND, logl)
+            if row >= 0:
+                _copy(beam, b, beam, row, logl, beam[b, LAST_R], beam[b, LAST_T])
+                beam[row, KIND] = SOUND
+                beam[row, START] = beam[b, LAST_T]
+                beam[row, LEVEL] += size
+
+
+@compiled
+def _step(beam, fresh, time, residual, expected, repeated, scale, q):
+    """Advance all hypotheses by one reading, from `beam` into `fresh`."""
+    best, sound = NONE, -1
+    for b in range(BEAM):
+        fresh[b, LOGL] = NONE
+        if beam[b, LOGL] > best:
+            best = beam[b, LOGL]
+        if b < KEEP and beam[b, LOGL] > NONE and (sound < 0 or beam[b, LOGL] > beam[sound, LOGL]):
+            sound = b
+    lost = best - LOST
+    for b in range(KEEP):
+        if beam[b, LOGL] > lost:
+            _continue_sound(beam, fresh, b, time, residual, scale, q)
+    for b in range(KEEP, BEAM):
+        if beam[b, LOGL] > lost:
+            hazard = END / max(beam[b, COUNT], 2.0)
+            _end_fault(beam, fresh, b, time, residual, scale, q, hazard)
+            _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q, math.log1p(-hazard))
+    if sound >= 0 and beam[sound, LOGL] > lost:
+        for kind in range(OFFSET, STUCK + 1):
+            _begin_fault(beam, fresh, sound, kind, time, residual, expected, repeated, scale, q)
+
+
+@compiled
+def follow(beam, fresh, start, observed, residual, expected, repeated, scale, q):
+    """Follow the hypotheses in `beam` through a period that begins at slot `start`; `fresh` is as large.
+
+    Return the log-likelihood of the best one, those of `beam` having been relative to its best.
+    """
+    swapped = False
+    for t in range(observed.shape[0]):
+        if not observed[t]:
+            continue
+        if swapped:
+            _step(fresh, beam, start + t, residual[t], expected[t], repeated[t], scale[t], q)
+            _within_wander(beam, q)
+        else:
+            _step(beam, fresh, start + t, residual[t], expected[t], repeated[t], scale[t], q)
+            _within_wander(fresh, q)
+        swapped = not swapped
+    if swapped:
+        for b in range(BEAM):
+            for f in range(FIELDS):
+                beam[b, f] = fresh[b, f]
+    best = NONE
+    for b in range(BEAM):
+        best = max(best, beam[b, LOGL])
+    for b in range(BEAM):
+        if beam[b, LOGL] < best - LOST:
+            beam[b, LOGL] = NONE
+        else:
+            beam[b, LOGL] -= best
+    return best
+
+
+@compiled
+def best_hypothesis(beam):
+    """Return the row of the most likely hypothesis."""
+    best, row = NONE, 0
+    for b in range(BEAM):
+        if beam[b, LOGL] > best:
+            best, row = beam[b, LOGL], b
+    return row
+
+
+@compiled
+def _add_span(share, weight, first, last, start):
+    for t in range(max(0, int(first) - start), min(share.shape[0], int(last) - start + 1)):
+        share[t] += weight
+
+
+@compiled
+def wrong_probability(beam, start, share):
+    """Write the probability that each slot from `start` on is in a fault into `share`; return that of being sound."""
+    total = sound = 0.0
+    for t in range(share.shape[0]):
+        share[t] = 0.0
+    for b in range(BEAM):
+        if beam[b, LOGL] == NONE:
+            continue
+        weight = math.exp(beam[b, LOGL])
+        total += weight
+        if int(beam[b, KIND]) == SOUND:
+            sound += weight
+        else:
+            _add_span(share, weight, beam[b, START], beam[b, LAST_WRONG], start)
+        for e in range(EPISODES):
+            first = beam[b, ENDED + EPISODE * e]
+            if first > NONE:
+                _add_span(share, weight, first, beam[b, ENDED + EPISODE * e + 1], start)
+    for t in range(share.shape[0]):
+        share[t] /= total
+    return sound / total

@@ -1,0 +1,87 @@
+"""The scale of each variable: centred and divided by its spread, and bent by asinh where it has a long upper tail.
+
+A quantity that is never negative, reaches down to zero and has a long upper tail (PM2.5, rain, light) is taken as
+asinh(x / c), on which doubling means the same everywhere above c and zero is nothing special. All of it follows a
+change of unit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sensormend.recovery import FloatArray
+
+__all__ = ["DECIDE", "find_bend", "find_scale", "looks_circular", "neighbouring_pairs"]
+
+ENOUGH = 48
+"""Readings of a variable needed before anything is said of its shape."""
+
+SKEWED = 1.5
+"""Upper over lower half-width (90 % and 10 % quantiles from the median) from which a tail counts as long: about 1 for
+temperature over a week, 1.5 to 4 for PM2.5, 2.7 for an exponential quantity."""
+
+GROWING = (0.4, 2.5)
+"""Slope of log step size over log level between which steps grow with the level: 1 for a log-normal quantity, 0 for
+one that is as lively at any level."""
+
+DECIDE = (7, 30)
+"""Periods after which a variable's shape is decided: one day of temperature can look like anything."""
+
+SAMPLE = 4096
+"""Pairs of neighbouring readings by which a shape is decided."""
+
+
+def find_scale(values: FloatArray, bend: float = 0.0) -> tuple[float, float]:
+    """Return centre and width of finite values that are not all equal: median, and (q90 - q10) / 2.56."""
+    scaled = np.arcsinh(values / bend) if bend else values
+    low, middle, high = np.quantile(scaled, [0.1, 0.5, 0.9])
+    return float(middle), float((high - low) / 2.56 or scaled.max() - scaled.min())
+
+
+def neighbouring_pairs(readings: FloatArray) -> FloatArray:
+    """Return some pairs of neighbouring readings, (pair, 2), of (sensor, slot), padded with NaN: one period's share."""
+    share = SAMPLE // (DECIDE[-1] + 1)
+    pairs = np.full((share, 2), np.nan)
+    some = readings[:: max(1, len(readings) // share)]
+    both = np.stack([some[:, :-1], some[:, 1:]], axis=-1).reshape(-1, 2)
+    both = both[np.isfinite(both).all(axis=1)]
+    both = both[:: max(1, -(-len(both) // share))][:share]
+    pairs[: len(both)] = both
+    return pairs
+
+
+def find_bend(pairs: FloatArray) -> float:
+    """Return the c of asinh(x / c) for a quantity with a long tail upwards from zero, else 0."""
+    pairs = pairs[np.isfinite(pairs).all(axis=1)]
+    sound = pairs[(pairs >= 0).all(axis=1)]
+    # A broken sensor or two may report what cannot be.
+    if len(sound) < max(ENOUGH, 0.95 * len(pairs)):
+        return 0.0
+    pairs = sound
+    low, middle, high = np.quantile(pairs, [0.1, 0.5, 0.9])
+    if high <= 2 * low or high - middle <= SKEWED * (middle - low):
+        return 0.0
+    order = np.argsort(pairs.sum(axis=1), kind="stable")
+    parts = [pairs[part] for part in np.array_split(order, 5)]
+    level = np.array([part.mean() for part in parts])
+    step = np.array([np.abs(part[:, 1] - part[:, 0]).mean() for part in parts])
+    slope = np.polyfit(np.log(level + 0.05 * level[-1]), np.log(step + 1e-3 * step.mean() + 1e-300), 1)[0]
+    if not GROWING[0] < slope < GROWING[1]:
+        return 0.0
+    return float(np.median(pairs[pairs > 0])) / 2
+
+
+def looks_circular(readings: FloatArray) -> bool:
+    """Return whether readings, (fiber, slot), look like directions in degrees: all of 0 ... 360, wrapping through north.
+
+    Directions are recognised by steps of nearly a full turn from one slot to the next, which no length takes so often.
+    """
+    values = readings[np.isfinite(readings)]
+    if values.size < ENOUGH or values.min() < 0 or values.max() > 360:
+        return False
+    steps = np.abs(np.diff(readings, axis=-1))
+    steps = steps[np.isfinite(steps)]
+    if steps.size == 0:
+        return False
+    full, half = np.mean(steps > 300), np.mean((steps > 150) & (steps <= 250))
+    return bool(full > 0.005 and full > 0.3 * half)

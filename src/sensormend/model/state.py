@@ -1,0 +1,335 @@
+"""Everything a model knows, as plain arrays: made, grown, taken through a period, written and read back."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.model import engine
+from sensormend.model.partition import (
+    FEATURES, HALO, OWNED, WHOLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, sketch, transfer,
+)  # fmt: skip
+from sensormend.model.scales import DECIDE, find_bend, find_scale, neighbouring_pairs
+from sensormend.recovery import FloatArray
+
+__all__ = ["Result", "State"]
+
+REPARTITION = 7
+"""Periods after which a large network is partitioned anew, once: its channels are better known then."""
+
+BLOCK = 64
+"""Partitions that one thread takes at a time."""
+
+SOME = 20_000
+"""Sensors of a large network by which the scale of a variable is found."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A period on the model's channels: cells (channel, slot), fibers (channel,), and the episodes that were found."""
+
+    low_rank: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    code: NDArray[np.uint8]
+    score: FloatArray
+    found: FloatArray
+    rounds: int
+
+
+@dataclass(eq=False)
+class State:
+    """What is known of channels, variables and partitions; channels are (sensor, variable), row by row."""
+
+    variables: int
+    slots: int
+    interval: float
+    seed: int
+    clock: int = 0
+    """Periods that were given."""
+    periods: int = 0
+    """Periods that were learned from."""
+    mean: NDArray[np.float32] = field(init=False)
+    known: NDArray[np.float32] = field(init=False)
+    of_variable: FloatArray = field(init=False)
+    moments: NDArray[np.float32] = field(init=False)
+    hypotheses: FloatArray = field(init=False)
+    first: NDArray[np.int64] = field(init=False)
+    count: NDArray[np.int32] = field(init=False)
+    away: NDArray[np.int32] = field(init=False)
+    profiles: NDArray[np.float32] = field(init=False)
+    sample: FloatArray = field(init=False)
+    partitions: Partitioning | None = None
+
+    def __post_init__(self) -> None:
+        self.mean = np.zeros((0, self.slots), np.float32)
+        self.known = np.zeros((0, engine.KNOWN), np.float32)
+        self.of_variable = np.zeros((self.variables, engine.KNOWN_OF_VARIABLE))
+        self.of_variable[:, engine.LOW], self.of_variable[:, engine.HIGH] = np.inf, -np.inf
+        self.of_variable[:, engine.SHRINKAGE] = engine.FIRST_SHRINKAGE
+        self.moments = np.zeros((0, 0, 0), np.float32)
+        self.hypotheses = np.zeros((0, engine.FIELDS))
+        self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
+        self.away = np.zeros(0, np.int32)
+        self.profiles = np.zeros((0, FEATURES), np.float32)
+        self.sample = np.empty((self.variables, 0, 2))
+
+    @property
+    def channels(self) -> int:
+        """How many channels there are."""
+        return len(self.mean)
+
+    @property
+    def variable(self) -> NDArray[np.int32]:
+        """The variable of every channel."""
+        return np.tile(np.arange(self.variables, dtype=np.int32), self.channels // self.variables)
+
+    def grow(self, sensors: int) -> None:
+        """Add sensors that have never been heard."""
+        more = sensors * self.variables
+        known = np.zeros((more, engine.KNOWN), np.float32)
+        known[:, engine.RESOLUTION] = 1e30
+        known[:, engine.LAST_VALUE] = np.nan
+        known[:, engine.LAST_TIME] = -1
+        known[:, engine.WIDTH_GAP] = known[:, engine.WIDTH_FAR] = engine.FIRST_WIDTH
+        self.known = np.concatenate([self.known, known])
+        self.mean = np.concatenate([self.mean, np.zeros((more, self.slots), np.float32)])
+        self.first = np.concatenate([self.first, np.zeros(more, np.int64)])
+        self.count = np.concatenate([self.count, np.zeros(more, np.int32)])
+        self.away = np.concatenate([self.away, np.zeros(more, np.int32)])
+        self.profiles = np.concatenate([self.profiles, np.zeros((more, FEATURES), np.float32)])
+
+    def heard_periods(self) -> FloatArray:
+        """Return in how many periods each channel was heard."""
+        return self.known[:, engine.AGE].astype(float)
+
+    def check(self, sensors: int) -> None:
+        """Raise ValueError where arrays that were read from a file do not belong together."""
+        channels = sensors * self.variables
+        for name, wide in (("mean", self.slots), ("known", engine.KNOWN), ("profiles", FEATURES)):
+            if getattr(self, name).shape != (channels, wide):
+                raise ValueError(f"{name} does not fit")
+        for name in ("first", "count", "away"):
+            if getattr(self, name).shape != (channels,):
+                raise ValueError(f"{name} does not fit")
+        if self.hypotheses.shape != (int(self.count.sum()), engine.FIELDS):
+            raise ValueError("hypotheses do not fit")
+
+    def drop(self, kept: NDArray[np.bool_]) -> None:
+        """Forget sensors for good."""
+        channels = np.repeat(kept, self.variables)
+        if self.partitions is not None:
+            before = self.partitions
+            self.partitions = drop(before, channels)
+            numbers = np.flatnonzero(channels)
+            self.moments = transfer(
+                before, self.moments, self.partitions, np.zeros(numbers.size), self.profiles[numbers], numbers
+            )
+        followed = np.flatnonzero(channels & (self.count > 0))
+        rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
+        self.hypotheses = np.concatenate([np.zeros((0, engine.FIELDS)), *rows])
+        for name in ("mean", "known", "count", "away", "profiles"):
+            setattr(self, name, getattr(self, name)[channels])
+        self.first = np.cumsum(self.count, dtype=np.int64) - self.count
+
+    def rewind(self) -> None:
+        """Let go of what ties the next period to the last one."""
+        self.known[:, engine.LAST_TIME] = -1
+        self.known[:, engine.LAST_RESIDUAL] = 0
+        self.known[:, engine.LAST_VALUE] = np.nan
+        self.count[:] = 0
+        self.hypotheses = self.hypotheses[:0]
+
+    def prepare(self, readings: FloatArray) -> None:
+        """Find the scales of variables that are read for the first time, and give every channel a partition."""
+        by_variable = readings.reshape(-1, self.variables, self.slots)
+        for number in np.flatnonzero(self.of_variable[:, engine.WIDTH] == 0).tolist():
+            values = by_variable[:: max(1, len(by_variable) // SOME), number]
+            values = values[np.isfinite(values)]
+            if values.size and values.min() < values.max():
+                self._set_scale(number, *find_scale(values), 0.0)
+        if self.partitions is not None and self.partitions.home.size == self.channels:
+            return
+        before, group = self.partitions, self.variable
+        alone = np.bincount(group).max() <= WHOLE if self.channels else True
+        if not alone:
+            missing = ~self.profiles.any(axis=1)
+            self.profiles[missing] = first_profiles(self._scaled(readings), group)[missing]
+        if before is None:
+            self.partitions = partition(self.profiles, group)
+            width = self.partitions.members.shape[1]
+            self.moments = np.zeros((len(self.partitions.members), width, width), np.float32)
+            return
+        old = before.home.size
+        self.partitions = extend(before, self.profiles, group, np.arange(old, self.channels))
+        numbers = np.where(np.arange(self.channels) < old, np.arange(self.channels), -1)
+        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), self.profiles, numbers)
+
+    def repartition_due(self) -> bool:
+        """Return whether the next period begins with partitioning the network anew."""
+        large = self.partitions is not None and np.bincount(self.variable).max() > WHOLE
+        return large and self.periods == REPARTITION
+
+    def repartition(self) -> None:
+        """Partition a large network anew when its channels are better known."""
+        before = self.partitions
+        if before is None or not self.repartition_due():
+            return
+        self.partitions = partition(self.profiles, self.variable)
+        numbers = np.arange(self.channels)
+        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), self.profiles, numbers)
+
+    def run(self, readings: FloatArray, *, learning: bool) -> Result:
+        """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
+        assert self.partitions is not None
+        shape = readings.shape
+        parts = self.partitions
+        network = engine.Network(
+            self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, self.moments,
+            self.hypotheses, self.first, self.count,
+        )  # fmt: skip
+        learned = np.empty_like(self.known) if learning else np.empty((0, engine.KNOWN), np.float32)
+        period = engine.Period(
+            self.clock * self.slots, self.interval, readings, np.empty(shape), np.empty(shape), np.empty(shape),
+            np.empty(shape, np.uint8), np.empty(shape[0]), learned, np.zeros(shape[0], np.int32),
+            np.zeros((len(parts.members), 2)),
+        )  # fmt: skip
+        threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
+        pieces = len(parts.members)
+        if threads == 1 or pieces <= BLOCK:
+            blocks = [engine.run_block(network, period, 0, pieces, learning)]
+        else:
+            spans = [(begin, min(begin + BLOCK, pieces)) for begin in range(0, pieces, BLOCK)]
+            with ThreadPoolExecutor(threads) as pool:
+                blocks = list(pool.map(lambda span: engine.run_block(network, period, *span, learning), spans))
+        found = np.concatenate([block[1] for block in blocks])
+        result = Result(
+            period.low_rank, period.lower, period.upper, period.code, period.score, found,
+            max(block[2] for block in blocks),
+        )  # fmt: skip
+        if learning:
+            self._learn(network, period, [block[0] for block in blocks])
+        return result
+
+    def _learn(self, network: engine.Network, period: engine.Period, rows: list[FloatArray]) -> None:
+        readings = period.readings
+        if self.periods <= DECIDE[-1]:
+            some = readings.reshape(-1, self.variables, self.slots)
+            pairs = np.stack([neighbouring_pairs(some[:, number]) for number in range(self.variables)])
+            self.sample = np.concatenate([self.sample, pairs], axis=1)
+        engine.learn_shown(network, period)
+        self._learn_ripple(network, period)
+        large = len(network.members) > self.variables
+        engine.learn_means(network, period)
+        if large:
+            self._learn_profiles(period)
+        heard = np.isfinite(readings).any(axis=1)
+        self.away = np.where(heard, 0, self.away + 1).astype(np.int32)
+        self.known = period.learned
+        self.hypotheses, self.count = np.concatenate(rows), period.count
+        # The rows lie in the order of the partitions, and within one in that of its owned channels.
+        owned = np.arange(network.members.shape[1]) < network.owned[:, None]
+        order = network.members[owned]
+        self.first = np.empty(len(order), np.int64)
+        self.first[order] = np.cumsum(period.count[order]) - period.count[order]
+        self.periods += 1
+        if self.periods in DECIDE:
+            self._bend()
+        if self.periods > DECIDE[-1]:
+            self.sample = self.sample[:, :0]
+
+    def _learn_ripple(self, network: engine.Network, period: engine.Period) -> None:
+        """Learn by how much predictions are more restless than readings: regression of residuals on their ripple."""
+        of = network.variable[network.members[:, 0]]
+        for number in range(self.variables):
+            product, square = period.ripple[of == number].sum(axis=0)
+            if square > 0:
+                row = self.of_variable[number]
+                rate = max(1 / (self.periods + 5), 0.02)
+                row[engine.RIPPLE] += rate * (float(np.clip(product / square, 0, 1)) - row[engine.RIPPLE])
+
+    def _learn_profiles(self, period: engine.Period) -> None:
+        axes = profile_axes(self.slots, self.periods, self.seed)
+        step = 65_536
+        for begin in range(0, self.channels, step):
+            part = slice(begin, begin + step)
+            course = self._scaled(np.where(period.code[part] == engine.TRUSTED, period.readings[part], np.nan), begin)
+            course -= self.mean[part]
+            spread = np.sqrt(np.nanmean(course**2, axis=1, keepdims=True, where=np.isfinite(course)) + 1e-12)
+            self.profiles[part] = sketch(self.profiles[part], course / spread, axes)
+
+    def _scaled(self, readings: FloatArray, begin: int = 0) -> NDArray[np.float32]:
+        """Put readings on their variables' scales; `begin` is the number of the first channel."""
+        number = (begin + np.arange(len(readings))) % self.variables
+        scale = self.of_variable[number]
+        width = np.where(scale[:, engine.WIDTH] > 0, scale[:, engine.WIDTH], 1.0)[:, None]
+        bend = scale[:, engine.BEND][:, None]
+        bent = np.arcsinh(readings / np.where(bend > 0, bend, 1.0)) if bend.any() else readings
+        values = (np.where(bend > 0, bent, readings) - scale[:, engine.CENTRE][:, None]) / width
+        return np.asarray(np.clip(values, -1e6, 1e6), np.float32)
+
+    def _set_scale(self, number: int, centre: float, width: float, bend: float) -> None:
+        row = self.of_variable[number]
+        row[engine.CENTRE], row[engine.WIDTH], row[engine.BEND] = centre, width, bend
+
+    def _bend(self) -> None:
+        """Take variables that turned out to have a long tail to another scale, and all that was learned with them."""
+        for number in range(self.variables):
+            row = self.of_variable[number]
+            if row[engine.BEND] > 0 or row[engine.WIDTH] == 0:
+                continue
+            bend = find_bend(self.sample[number])
+            if bend == 0:
+                continue
+            values = self.sample[number, :, 0]
+            values = values[np.isfinite(values)]
+            mine = slice(number, None, self.variables)
+            level = self.mean[mine].astype(float) * row[engine.WIDTH] + row[engine.CENTRE]
+            middle = level.mean(axis=1)
+            centre, width = find_scale(values, bend)
+            # The slope of the new scale over the old one, at each channel's level.
+            stretch = row[engine.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
+            self._set_scale(number, centre, width, bend)
+            self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
+            known = self.known[mine]
+            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "LAST_EXPECTED"):
+                known[:, getattr(engine, name)] *= stretch
+            for name in ("VARIANCE", "COVARIANCE", "WANDERS"):
+                known[:, getattr(engine, name)] *= stretch**2
+            self.count[mine] = 0  # Their rows stay unused until the next period.
+            assert self.partitions is not None
+            factor = np.ones(self.channels)
+            factor[mine] = stretch
+            own = np.where(self.partitions.members >= 0, factor[self.partitions.members], 1.0).astype(np.float32)
+            self.moments *= own[:, :, None] * own[:, None, :]
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return settings and arrays, for a file or a copy."""
+        settings: dict[str, Any] = {}
+        arrays: dict[str, NDArray[Any]] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if isinstance(value, np.ndarray):
+                arrays[part.name] = value
+            elif part.name != "partitions":
+                settings[part.name] = value
+        if self.partitions is not None:
+            arrays |= {f"partitions_{name}": value for name, value in vars(self.partitions).items()}
+        return settings, arrays
+
+    @classmethod
+    def unpack(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
+        """Undo `pack`; the arrays are copied."""
+        state = cls(**settings)
+        parts = {name: value.copy() for name, value in arrays.items() if name.startswith("partitions_")}
+        if parts:
+            state.partitions = Partitioning(**{name.removeprefix("partitions_"): value for name, value in parts.items()})
+        for part in fields(cls):
+            if part.name in arrays:
+                setattr(state, part.name, arrays[part.name].copy())
+        return state
