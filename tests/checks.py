@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import sensormend
 from networks import Large
 from sensormend.errors import SensormendError, StateError
-from sensormend.recovery import Recovery
+from sensormend.recovery import Fault, Recovery
 
 __all__ = ["all_checks", "all_methods", "exempt", "maker"]
 
@@ -59,6 +59,8 @@ for _name in ("OLRTR", "ORLTM", "OSTD"):
 SENSORS, SLOTS = 8, 24
 SLOTTED = ("faulty", "suspect", "evaluated", "score", "reason")
 """Fields without the slot axis."""
+KINDS = ("stuck", "noisy", "drifting", "offset", "gain", "implausible", "spike")
+"""What a fault may be."""
 
 
 def all_methods() -> list[type]:
@@ -152,11 +154,14 @@ def check_the_result_has_the_promised_shapes(make: Make, folder: Path) -> None:
     for given_in, result in results:
         assert isinstance(result, Recovery)
         per_fiber = tuple(length for axis, length in enumerate(given_in.shape) if axis != 1)
-        kinds = {"spikes": "b", "faulty": "b", "suspect": "b", "evaluated": "b", "reason": "U"}
+        kinds = {"reason": "U"} | dict.fromkeys(("wrong", "doubtful", "spikes", "faulty", "suspect", "evaluated"), "b")
         for field in fields(Recovery):
             value = getattr(result, field.name)
             if field.name == "iterations":
                 assert isinstance(value, int)
+            elif field.name == "faults":
+                assert isinstance(value, tuple)
+                assert all(isinstance(fault, Fault) for fault in value)
             elif value is None:
                 assert field.name in ("lower", "upper")
             else:
@@ -168,14 +173,53 @@ def check_the_result_has_the_promised_shapes(make: Make, folder: Path) -> None:
 def check_trusted_readings_are_untouched(make: Make, folder: Path) -> None:
     readings = with_gaps(network(8))
     result = make().recover(readings)
-    trusted = np.isfinite(readings) & ~result.faulty[:, None, :] & ~result.spikes
-    np.testing.assert_array_equal(result.cleaned[trusted], readings[trusted])
+    kept = np.isfinite(readings) & ~result.wrong
+    np.testing.assert_array_equal(result.cleaned[kept], readings[kept])
+    trusted = kept & ~result.doubtful
     if result.lower is not None and result.upper is not None:
         np.testing.assert_array_equal(result.lower[trusted], readings[trusted])
         np.testing.assert_array_equal(result.upper[trusted], readings[trusted])
         known = np.isfinite(result.cleaned)
         assert (result.lower[known] <= result.cleaned[known]).all()
         assert (result.cleaned[known] <= result.upper[known]).all()
+
+
+def check_verdicts_about_readings(make: Make, folder: Path) -> None:
+    readings = broken_network(16)
+    result, observed = make().recover(readings), np.isfinite(readings)
+    assert not (result.wrong & result.doubtful).any()
+    assert not (result.spikes & ~result.wrong).any()
+    assert not (result.wrong & ~observed).any(), "what did not come cannot be wrong"
+    assert not (result.doubtful & ~observed).any()
+    assert not (result.faulty & ~result.wrong.any(axis=1) & observed.any(axis=1)).any()
+    assert not (result.faulty & result.suspect).any()
+    if result.lower is None:
+        # A method that judges fibers: all readings of the faulty ones are wrong, and no others.
+        np.testing.assert_array_equal(result.wrong, observed & result.faulty[:, None, :])
+        assert not result.doubtful.any()
+        assert not result.suspect.any()
+        assert result.faults == ()
+    else:
+        assert not result.outliers[~result.wrong].any(), "what is not wrong is no outlier"
+
+
+def check_faults_are_episodes(make: Make, folder: Path) -> None:
+    readings = broken_network(16)
+    result = make().recover(readings)
+    slots = SLOTS * readings.shape[-1]
+    assert len({fault.id for fault in result.faults}) == len(result.faults)
+    assert list(result.faults) == sorted(result.faults, key=lambda fault: (fault.start, fault.id))
+    wrong = np.moveaxis(result.wrong, 1, 2).reshape(SENSORS, slots)
+    for fault in result.faults:
+        assert fault.kind in KINDS
+        assert fault.sensor in range(SENSORS)
+        assert fault.variable == 0
+        assert 0 <= fault.start <= (slots - 1 if fault.end is None else fault.end) < slots
+        assert 0 <= fault.confidence <= 1
+        assert np.isfinite([fault.size, fault.rate]).all()
+        # Its start may have been dated back since, to readings that were let pass.
+        last = slots if fault.end is None else fault.end + 1
+        assert wrong[int(fault.sensor), fault.start : last].any()
 
 
 def check_the_input_is_not_written_to(make: Make, folder: Path) -> None:
@@ -196,7 +240,7 @@ def check_the_result_stays_as_it_was(make: Make, folder: Path) -> None:
     model = make()
     first = model.recover(readings)
     copies = {field.name: np.copy(getattr(first, field.name)) for field in fields(Recovery)
-              if getattr(first, field.name) is not None}  # fmt: skip
+              if isinstance(getattr(first, field.name), np.ndarray)}  # fmt: skip
     model.recover(readings[:, :, ::-1])
     for name, copy in copies.items():
         np.testing.assert_array_equal(getattr(first, name), copy, err_msg=name)

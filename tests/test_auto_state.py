@@ -73,6 +73,8 @@ def _values(recovery: Recovery) -> dict[str, Any]:
 
 def _part(value: Any, day: int) -> Any:
     """Keep one period; the iterations are one round each where nothing is wrong."""
+    if isinstance(value, tuple):
+        return value
     return value[..., day : day + 1] if isinstance(value, np.ndarray) else 1
 
 

@@ -36,6 +36,8 @@ def example() -> tuple[Recovery, Degraded]:
     recovery = Recovery(
         low_rank=cleaned,
         outliers=np.zeros(truth.shape),
+        wrong=np.isfinite(readings) & flagged[:, None, :],
+        doubtful=np.zeros(truth.shape, dtype=bool),
         spikes=np.zeros(truth.shape, dtype=bool),
         cleaned=cleaned,
         lower=cleaned - 1.5,
@@ -45,6 +47,7 @@ def example() -> tuple[Recovery, Degraded]:
         evaluated=np.ones((2, 3), dtype=bool),
         score=np.ones((2, 3)),
         reason=np.full((2, 3), ""),
+        faults=(),
         iterations=1,
     )
     kind = np.where(faulty, "bias", "")
@@ -162,6 +165,8 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
     recovery = Recovery(
         low_rank=estimate,
         outliers=np.zeros(shape),
+        wrong=np.isfinite(readings) & (points > 1)[:, None, :],
+        doubtful=np.zeros(shape, dtype=bool),
         spikes=np.zeros(shape, dtype=bool),
         cleaned=estimate + 0.5,
         lower=None,
@@ -171,6 +176,7 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
         evaluated=np.ones((4, 6), dtype=bool),
         score=points,
         reason=np.full((4, 6), ""),
+        faults=(),
         iterations=3,
     )
     result = paper_scores(recovery, Degraded(readings, truth, faulty, np.where(faulty, "bias", "")), dropped=dropped)

@@ -28,7 +28,7 @@ def through(readings: Floats, library: str, **settings: Any) -> Recovery:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, int) else np.asarray(value)
+    return value if isinstance(value, int | tuple) else np.asarray(value)
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

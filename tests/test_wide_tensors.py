@@ -20,7 +20,7 @@ from sensormend.simulate import city
 from tensors import the_torch
 
 DAYS = 10
-TENSORS = [field.name for field in fields(Recovery) if field.name not in ("reason", "iterations")]
+TENSORS = [field.name for field in fields(Recovery) if field.name not in ("reason", "faults", "iterations")]
 
 
 @pytest.fixture(scope="module")

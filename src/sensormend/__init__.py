@@ -19,7 +19,7 @@ from sensormend.methods.ostd import OSTD
 from sensormend.methods.rtr import RTR
 from sensormend.methods.stoc_rpca import StocRPCA
 from sensormend.methods.trpca import TRPCA
-from sensormend.recovery import Recovery
+from sensormend.recovery import Fault, Recovery
 
 __all__ = [
     "GRASTA",
@@ -32,6 +32,7 @@ __all__ = [
     "AutoOLRTR",
     "ConfigError",
     "DivergenceError",
+    "Fault",
     "InputError",
     "Recovery",
     "SensormendError",

@@ -62,6 +62,8 @@ def as_recovery(rows: Rows, network: Network) -> Recovery:
     return Recovery(
         low_rank=cleaned,
         outliers=np.where(wrong, network.readings - cleaned, 0.0),
+        wrong=wrong,
+        doubtful=flag == Flag.SUSPECT,
         spikes=spikes & ~faulty[:, None, :],
         cleaned=cleaned,
         lower=laid_out(rows.lower, np.nan),
@@ -71,6 +73,7 @@ def as_recovery(rows: Rows, network: Network) -> Recovery:
         evaluated=~(flag == Flag.NOT_EVALUATED).any(axis=1),
         score=faulty.astype(np.float64),
         reason=np.where(faulty, why, ""),
+        faults=(),
         iterations=0,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["KINDS", "Case", "Degraded", "degrade"]
+__all__ = ["KINDS", "Case", "Degraded", "InjectedFault", "degrade"]
 
 KINDS = ("stuck", "bias", "drift", "noise", "scale")
 LONGEST_RUN = 7
@@ -32,6 +32,16 @@ class Case:
     def __post_init__(self) -> None:
         if self.fault not in ("none", "uniform", "mix", *KINDS):
             raise ValueError(f"unknown fault {self.fault!r}; known: none, uniform, mix, {', '.join(KINDS)}")
+
+
+@dataclass(frozen=True)
+class InjectedFault:
+    """One fault that was put in, from slot `start` to before slot `stop`, counted from the very first."""
+
+    sensor: int
+    kind: str
+    start: int
+    stop: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.faults import KINDS, Degraded
+from sensormend.faults import KINDS, Degraded, InjectedFault
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.weather import CLIMATES, Climate, Stations, place, weather
 
 __all__ = [
-    "CITY_KINDS", "FIRST_DAY", "Day", "Fault", "Network", "assembled", "city", "names_of", "paper_tensor",
+    "CITY_KINDS", "FIRST_DAY", "Day", "Network", "assembled", "city", "names_of", "paper_tensor",
     "stations_of", "stream",
 ]  # fmt: skip
 
@@ -35,16 +35,6 @@ BLACKOUTS = 1 / 45
 """Network-wide losses of an afternoon, per day."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One fault that was put in, from slot `start` to before slot `stop`, counted from the very first."""
-
-    sensor: int
-    kind: str
-    start: int
-    stop: int
-
-
 @dataclass(frozen=True, eq=False)
 class Day:
     """One day of a network: `readings`, `truth`, `wrong` and `spikes` (sensor, slot); `kind` (sensor,)."""
@@ -54,7 +44,7 @@ class Day:
     wrong: BoolArray
     spikes: BoolArray
     kind: NDArray[np.str_]
-    started: tuple[Fault, ...]
+    started: tuple[InjectedFault, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +80,7 @@ class Network:
     wrong: BoolArray
     spikes: BoolArray
     kind: NDArray[np.str_]
-    faults: tuple[Fault, ...]
+    faults: tuple[InjectedFault, ...]
 
     def degraded(self) -> Degraded:
         """Return the part of this network that the scores need."""
@@ -150,7 +140,7 @@ def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "
         wrong=np.stack([day.wrong for day in drawn], axis=-1),
         spikes=np.stack([day.spikes for day in drawn], axis=-1),
         kind=np.stack([day.kind for day in drawn], axis=-1),
-        faults=tuple(Fault(f.sensor, f.kind, f.start, min(f.stop, days * slots)) for f in started),
+        faults=tuple(InjectedFault(f.sensor, f.kind, f.start, min(f.stop, days * slots)) for f in started),
     )
 
 
@@ -258,7 +248,7 @@ class _Breakdowns:
         self._now += slots
         return Day(readings, truth, wrong, spikes & ~lost, kind, started)
 
-    def _begin(self, truth: FloatArray) -> tuple[Fault, ...]:
+    def _begin(self, truth: FloatArray) -> tuple[InjectedFault, ...]:
         """Let sound sensors break and heard ones fall silent, at any hour of the day."""
         random, sensors = self._random, truth.shape[0]
         chosen = (random.random(sensors) < FAULT_STARTS) & (self._stop < self._now - self._slots)
@@ -279,7 +269,7 @@ class _Breakdowns:
         lasting = np.where(whole, np.ceil(days), days) * self._slots
         self._silent_from[silent] = self._now + offset
         self._silent_to[silent] = self._silent_from[silent] + np.maximum(1, lasting).astype(int)
-        return tuple(Fault(int(s), str(self._kind[s]), int(self._start[s]), int(self._stop[s])) for s in new)
+        return tuple(InjectedFault(int(s), str(self._kind[s]), int(self._start[s]), int(self._stop[s])) for s in new)
 
     def _broken(self, sensor: int, sound: FloatArray, clock: NDArray[np.int_]) -> FloatArray:
         """Return what this sensor reports in place of `sound`; sizes as in `faults.py`."""

@@ -112,6 +112,8 @@ def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray
     return Recovery(
         low_rank=estimate,
         outliers=np.where(wrong, readings - estimate, 0.0),
+        wrong=wrong,
+        doubtful=np.zeros(wrong.shape, dtype=bool),
         spikes=beyond & ~faulty[:, None],
         cleaned=np.where(there & ~wrong, readings, estimate),
         lower=None,
@@ -121,5 +123,6 @@ def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray
         evaluated=evaluated,
         score=score,
         reason=np.full(faulty.shape, "", dtype="<U11"),
+        faults=(),
         iterations=1,
     )

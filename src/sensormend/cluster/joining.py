@@ -12,9 +12,9 @@ from sensormend.recovery import Recovery
 
 __all__ = ["joined", "lazily_joined", "summed"]
 
-PER_CELL = ("low_rank", "outliers", "spikes", "cleaned")
+PER_CELL = ("low_rank", "outliers", "wrong", "doubtful", "spikes", "cleaned")
 FIELDS = (*PER_CELL, "faulty", "suspect", "evaluated", "score", "reason")
-KINDS = {"spikes": bool, "faulty": bool, "suspect": bool, "evaluated": bool, "reason": "<U11"}
+KINDS = {"reason": "<U11"} | dict.fromkeys(("wrong", "doubtful", "spikes", "faulty", "suspect", "evaluated"), bool)
 """Types of arrays that are not numbers of the method."""
 
 
@@ -28,7 +28,7 @@ def summed(parts: Sequence[Any]) -> Any:
 
 def joined(parts: Sequence[Recovery]) -> Recovery:
     """Return one result of those of all parts."""
-    values: dict[str, Any] = {"lower": None, "upper": None, "iterations": parts[0].iterations}
+    values: dict[str, Any] = {"lower": None, "upper": None, "faults": (), "iterations": parts[0].iterations}
     for name in FIELDS:
         values[name] = np.concatenate([getattr(part, name) for part in parts])
     return Recovery(**values)
@@ -59,7 +59,7 @@ def lazily_joined(
 
     dask_array: Any = array  # which has no types
     number = np.float32 if single else np.float64
-    values: dict[str, Any] = {"lower": None, "upper": None, "iterations": iterations}
+    values: dict[str, Any] = {"lower": None, "upper": None, "faults": (), "iterations": iterations}
     for name in FIELDS:
         blocks = []
         for future, home, cells in zip(futures, homes, shapes, strict=True):

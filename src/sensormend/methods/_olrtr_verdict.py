@@ -63,4 +63,5 @@ def told(readings: Array, ending: Ending, *, fiber_axis: int, threshold: float, 
     cleaned[faulty] = X[faulty]
     if fiber_axis != X.ndim - 1:
         X, E, cleaned = (xp.moveaxis(part, -1, fiber_axis) for part in (X, E, cleaned))
-    return judged_recovery(X, E, cleaned, ending.largest, threshold=threshold, iterations=iterations)
+    wrong = ~xp.isnan(readings) & xp.expand_dims(faulty, axis=fiber_axis)
+    return judged_recovery(X, E, wrong, cleaned, ending.largest, threshold=threshold, iterations=iterations)

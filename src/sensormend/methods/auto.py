@@ -363,18 +363,27 @@ class AutoOLRTR:
         def fibers(name: str) -> Array:
             return shaped(name, fiber)
 
+        spikes, faulty = cells("spikes"), fibers("faulty")
+        xp = namespace(spikes)
+        observed = as_like(~on_host(namespace(door.readings).isnan(door.readings)), spikes)
+        observed = observed.reshape(-1, *whole)
+        observed = observed[0] if door.periods is None else xp.moveaxis(observed, 0, -1)
+        wrong = observed & (xp.expand_dims(faulty, axis=self.fiber_axis) | spikes)
         return Recovery(
             low_rank=cells("low_rank"),
             outliers=cells("outliers"),
-            spikes=cells("spikes"),
+            wrong=wrong,
+            doubtful=xp.zeros_like(wrong),
+            spikes=spikes,
             cleaned=cells("cleaned"),
             lower=cells("lower"),
             upper=cells("upper"),
-            faulty=fibers("faulty"),
+            faulty=faulty,
             suspect=fibers("suspect"),
             evaluated=fibers("evaluated"),
             score=fibers("score"),
             reason=fibers("reason"),
+            faults=(),
             iterations=sum(result.rounds for result in results),
         )
 

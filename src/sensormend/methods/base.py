@@ -47,19 +47,22 @@ def published_recovery(
     """
     xp = namespace(readings)
     largest = xp.max(xp.abs(outliers), axis=fiber_axis)
-    trusted = ~xp.isnan(readings) & ~xp.expand_dims(largest > threshold, axis=fiber_axis)
-    cleaned = xp.where(trusted, readings, low_rank)
-    return judged_recovery(low_rank, outliers, cleaned, largest, threshold=threshold, iterations=iterations)
+    observed, faulty = ~xp.isnan(readings), xp.expand_dims(largest > threshold, axis=fiber_axis)
+    cleaned = xp.where(observed & ~faulty, readings, low_rank)
+    wrong = observed & faulty
+    return judged_recovery(low_rank, outliers, wrong, cleaned, largest, threshold=threshold, iterations=iterations)
 
 
 def judged_recovery(
-    low_rank: Array, outliers: Array, cleaned: Array, largest: Array, *, threshold: float, iterations: int
+    low_rank: Array, outliers: Array, wrong: Array, cleaned: Array, largest: Array, *, threshold: float, iterations: int
 ) -> Recovery:
     """Fill in a `Recovery` whose cells are known, from the largest |outlier| of every fiber."""
     xp, faulty = namespace(low_rank), largest > threshold
     return Recovery(
         low_rank=low_rank,
         outliers=outliers,
+        wrong=wrong,
+        doubtful=xp.zeros_like(low_rank, dtype=xp.bool),
         spikes=xp.zeros_like(low_rank, dtype=xp.bool),
         cleaned=cleaned,
         lower=None,
@@ -69,5 +72,6 @@ def judged_recovery(
         evaluated=xp.ones_like(faulty),
         score=largest / threshold,
         reason=np.zeros(tuple(faulty.shape), dtype="<U11"),
+        faults=(),
         iterations=iterations,
     )
