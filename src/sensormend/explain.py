@@ -79,7 +79,7 @@ def _verdict(case: Case) -> list[str]:
     }
     special = {"stuck": _stuck, "spike": _spike, "noisy": _noisy, "gain": _gain, "implausible": _implausible}
     said = special[row.reason](case) if row.reason in special else told.get(row.reason, "")
-    mild = "The whole period is in doubt, but not past the threshold, and so it is kept." if _is_mild(case) else ""
+    mild = "It is in doubt, but not past the threshold, and so it is kept." if _is_mild(case) else ""
     return [text for text in (said, mild) if text]
 
 

@@ -114,7 +114,7 @@ class Mended:
     score
         How far past the threshold each fiber is; 1 is at it.
     faults
-        The episodes that touch the period, in the order of their starts.
+        The episodes that touch the period, or are known by now to have ended before it, in the order of their starts.
     readings
         A row per reading and empty slot, where that was asked for.
     """
@@ -359,35 +359,35 @@ class Mender:
         Parameters
         ----------
         faults
-            As the model has them. Those that were over before this period are left out, and so are those of sensors that
-            are not asked for by that label: what was wrong before a sensor was recalibrated is over.
+            As the model has them. Those of sensors that are not asked for by that label are left out: what was wrong
+            before a sensor was recalibrated is over. So are those that were over before time went back.
         labels, here
             The labels of the period's sensors, and their rows.
         number, period
             The number of the period to the model, and on the grid.
         """
         row_of = {label: int(row) for label, row in zip(labels, here, strict=True)} if faults else {}
-        slots, found = self.grid.slots, []
+        found = []
         for fault in faults:
             row = row_of.get(str(fault.sensor))
-            if row is None or (fault.end is not None and fault.end < number * slots):
+            end = None if fault.end is None else self._time_of(fault.end, number, period)
+            if row is None or (fault.end is not None and end is None):
                 continue
             start = self._time_of(fault.start, number, period)
-            end = None if fault.end is None else self._time_of(fault.end, number, period) + self.grid.step
+            start = self.grid.start_of(self._given.jumps[0][1]) if start is None else start
+            end = None if end is None else end + self.grid.step
             # What people know to be right, or said to leave alone, belongs to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
             if start < (self.grid.start_of(period + 1) if end is None else end):
                 found.append(Episode(fault, row, start, end))
         return tuple(sorted(found, key=lambda episode: (episode.start, episode.fault.id)))
 
-    def _time_of(self, slot: int, number: int, period: int) -> int:
-        """Return the time of a slot as the model counts it; what was before all that is known began with that."""
+    def _time_of(self, slot: int, number: int, period: int) -> int | None:
+        """Return the time of a slot as the model counts it; None for one from before time went back."""
         its = slot // self.grid.slots
         # The present period may be one that the model is only asked about.
         where = period if its == number else self._given.period_of(its)
-        if where is None:
-            return self.grid.start_of(self._given.jumps[0][1] if self._given.jumps else period)
-        return self.grid.start_of(where) + slot % self.grid.slots * self.grid.step
+        return None if where is None else self.grid.start_of(where) + slot % self.grid.slots * self.grid.step
 
     def _labels(self, names: list[str], period_end: int) -> list[str]:
         """Return the names by which the model knows the sensors: one that was set right is another to it."""

@@ -243,7 +243,9 @@ class Tally:
 
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in the order of their beginnings; one that is open goes to the end of what is known."""
-        faults = [replace(fault, end=fault.reach if fault.reach >= self._until else fault.end) for fault in self._joined()]
+        faults = [
+            replace(fault, end=fault.reach if fault.reach >= self._until else fault.end) for fault in self._joined()
+        ]
         told = [
             FaultInterval(
                 fault.sensor,
@@ -347,10 +349,8 @@ class _Table:
 
     @classmethod
     def of(cls, mended: Mended, grid: Grid) -> _Table:
-        rows = mended.rows
-        flag, reason, value, cleaned = (
-            array.reshape(-1, grid.slots) for array in (rows.flag, rows.reason, rows.value, rows.cleaned)
-        )
+        rows, shape = mended.rows, (-1, grid.slots)
+        flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
         silent = reason == SILENT
         return cls(
             start=grid.start_of(mended.period),
@@ -360,8 +360,8 @@ class _Table:
             fail=flag == Flag.FAIL,
             silent=silent,
             missing=(flag == Flag.MISSING) & ~silent,
-            value=value,
-            cleaned=cleaned,
+            value=rows.value.reshape(shape),
+            cleaned=rows.cleaned.reshape(shape),
             score=mended.score,
         )
 

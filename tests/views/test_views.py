@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from outs import FIRST, Written, big_out, small_out, write_faults
 from sensormend.errors import InputError
 from sensormend.flags import REASONS, Flag
-from sensormend.io.metadata import time_of, write_csv, write_json
+from sensormend.io.metadata import time_of, write_json
 from sensormend.live.deliveries import Health
 from sensormend.places import Position
 from sensormend.readings import DAY, HOUR, SECOND
