@@ -25,7 +25,7 @@ from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 from sensormend.state import read_state, write_state
 from sensormend.verdicts import Cells, judge
 
-__all__ = ["NEVER", "Episode", "Mended", "Mender"]
+__all__ = ["NEVER", "STATE_VERSION", "Episode", "GivenPeriods", "Mended", "Mender"]
 
 STATE_VERSION = 2
 """1 does not say which periods the model was given."""
