@@ -52,8 +52,8 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
         parts.append(tag("p", f"{len(wrong) - MOST_OPEN:,} more are in faults.csv.", class_="note"))
     parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {SURE:g} and more, or, where "
                      f"there is none, {CERTAIN:g} times past the limit and more, ", tag("b", "likely"),
-                     f" {PROBABLE:g}, or {LIKELY:g} times, and more, ", tag("b", "borderline"), " less. Silence needs no "
-                     "judgement.", class_="note"))  # fmt: skip
+                     f" {PROBABLE:g}, or {LIKELY:g} times, and more, ", tag("b", "borderline"), " less. Silence "
+                     "needs no judgement.", class_="note"))  # fmt: skip
     return joined(parts)
 
 
