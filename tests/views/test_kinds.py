@@ -222,6 +222,20 @@ def test_places_that_are_nowhere_are_none(written: Written) -> None:
         assert sensor(look, "S00").latitude is None
 
 
+def test_a_sensor_that_is_silent_within_a_fault_is_silent(tmp_path: Path) -> None:
+    """The fault goes on; that nothing comes is said first, and each row is explained by what it has as its reason."""
+    written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
+    end = FIRST + 6 * DAY
+    offset = ("S02", "temp", FIRST + DAY, end, "offset", 3.0, "S02 temp read too high.", 4.0, 0.0, 0.99)
+    write_faults(written.path, [offset, ("S02", "", FIRST + 2 * DAY, end, "silent", np.nan, "S02 sent nothing.")])
+    with Look(written.path) as look:
+        assert {sensor(look, "S02", variable).state for variable in ("rh", "temp")} == {"silent"}
+        first, second = faults(look, sensor="S02", sort="from", order="asc").items
+        assert (first.open, first.size, first.rate, first.confidence, first.sure) == (True, 4.0, 0.0, 0.99, "certain")
+        assert (second.open, second.size, second.confidence) == (True, None, None)
+        assert "S02 sent nothing." in explanation(look, "S02", FIRST + 2 * DAY + HOUR, "temp").text
+
+
 def test_a_silence_of_all_variables_explains_each_of_them(tmp_path: Path) -> None:
     written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
     silent = ("S02", "", FIRST + 2 * DAY, FIRST + 3 * DAY, "silent", np.nan, "S02 sent nothing.")
