@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.flags import REASONS, Flag
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, write_csv, write_json
 from sensormend.io.writing import RowWriter
 from sensormend.options import in_words
 from sensormend.readings import DAY, Rows
 
-__all__ = ["FIRST", "Written", "big_out", "out_of", "small_out"]
+__all__ = ["FIRST", "Written", "big_out", "out_of", "small_out", "write_faults"]
 
 FIRST = 19723 * DAY
 """2024-01-01."""
@@ -123,9 +124,14 @@ def _beside(written: Written, slots: int, *, places: bool, random: np.random.Gen
                         begin, end = begin // DAY * DAY, -(-end // DAY) * DAY
                     faults.append((begin, (sensor, variable, begin, end, word, score, f"{sensor} was {word}.")))
     write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
-    write_csv(written.path / "faults.csv", FAULTS_HEADER, [line for _, line in sorted(faults, key=lambda one: one[0])])
+    write_faults(written.path, [line for _, line in sorted(faults, key=lambda one: one[0])])
     grid = {"step": in_words(step), "period": "1d", "early_seconds": 0.0}
     write_json(written.path / "run.json", {"command": "clean", "grid": grid, "notes": []})
+
+
+def write_faults(folder: Path, lines: Iterable[tuple[Any, ...]]) -> None:
+    """Write the faults.csv of an OUT from what `FaultInterval` is made of; the last of it may be left out."""
+    write_csv(folder / "faults.csv", FAULTS_HEADER, [astuple(FaultInterval(*line)) for line in lines])
 
 
 def big_out(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4) -> Path:
@@ -158,9 +164,8 @@ def big_out(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4)
         ((name, "", days * slots, 0.02, float(broken[k]) * 0.1, 0.3, 53 + k % 50 / 100, 10 + k // 50 / 100, FIRST,
           end - DAY // slots) for k, name in enumerate(names)),
     )  # fmt: skip
-    write_csv(
-        path / "faults.csv",
-        FAULTS_HEADER,
+    write_faults(
+        path,
         ((names[k], "", FIRST + int(begin[k]) * DAY, min(FIRST + int(begin[k] + length[k]) * DAY, end), "stuck", 3.3,
           f"{names[k]} stood still near 25.") for k in np.flatnonzero(broken)),
     )  # fmt: skip

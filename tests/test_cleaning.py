@@ -10,6 +10,7 @@ import pytest
 from feeds import START, city_readings, small_city
 from sensormend import clean
 from sensormend.errors import ConfigError, InputError, ValueRangeError
+from sensormend.io.metadata import FAULTS_HEADER
 from sensormend.readings import DAY, HOUR
 
 DAYS = 34
@@ -113,7 +114,7 @@ def test_a_quiet_network_has_an_empty_list_of_the_same_kind() -> None:
     for frame in (pd.DataFrame(quiet), pl.DataFrame(quiet)):
         faults = clean(frame, details=True).faults
         assert len(faults) == 0
-        assert list(faults.columns) == ["sensor", "variable", "from", "to", "reason", "score", "sentence"]
+        assert list(faults.columns) == list(FAULTS_HEADER)
         assert "float" not in str(faults["sensor"].dtype).lower()
 
 
@@ -122,7 +123,7 @@ def test_details_tell_what_is_wrong_and_how_the_sensors_are() -> None:
         rows, faults, sensors = clean(kind(columns()), details=True)
         assert isinstance(faults, kind)
         assert isinstance(sensors, kind)
-        assert list(faults.columns) == ["sensor", "variable", "from", "to", "reason", "score", "sentence"]
+        assert list(faults.columns) == list(FAULTS_HEADER)
         assert len(sensors) == 8
         begin, end = (np.asarray(faults[name]).astype("datetime64[us]") for name in ("from", "to"))
         time, flag, sensor = (np.asarray(rows[name]) for name in ("time", "flag", "sensor"))

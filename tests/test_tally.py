@@ -118,7 +118,7 @@ def test_faults_that_are_over_are_told_once_and_forgotten() -> None:
             whole.add(mended)
             parts.add(mended)
         told += parts.settled(HOURLY.start_of(period + 1))
-        assert all(fault.end == HOURLY.start_of(period + 1) for fault in parts.faults)
+        assert all(fault.reach == HOURLY.start_of(period + 1) for fault in parts.faults)
         if number == 20:
             twin = Tally(HOURLY, ("",))
             twin.restore(*parts.state())

@@ -19,7 +19,8 @@ from sensormend.tally import Tally
 
 __all__ = ["Checkpoint", "fetch", "put"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""1 has no episodes."""
 
 
 class Checkpoint:

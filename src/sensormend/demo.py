@@ -57,14 +57,16 @@ def as_recovery(rows: Rows, network: Network) -> Recovery:
     flag, reason = laid_out(rows.flag, Flag.MISSING), laid_out(rows.reason, 0)
     cleaned = laid_out(rows.cleaned, np.nan)
     wrong, spikes = flag == Flag.FAIL, (flag == Flag.FAIL) & (reason == SPIKE)
-    faulty = (wrong & ~spikes).any(axis=1)
-    why = np.array(REASONS)[np.where(wrong & ~spikes, reason, 0).max(axis=1)]
+    # A third of a day's readings, as `Recovery.faulty` has it.
+    faulty = wrong.any(axis=1) & (3 * wrong.sum(axis=1) >= np.isfinite(network.readings).sum(axis=1))
+    counts = np.stack([(wrong & (reason == code)).sum(axis=1) for code in range(len(REASONS))])
+    why = np.array(REASONS)[counts.argmax(axis=0)]
     return Recovery(
         low_rank=cleaned,
         outliers=np.where(wrong, network.readings - cleaned, 0.0),
         wrong=wrong,
         doubtful=flag == Flag.SUSPECT,
-        spikes=spikes & ~faulty[:, None, :],
+        spikes=spikes,
         cleaned=cleaned,
         lower=laid_out(rows.lower, np.nan),
         upper=laid_out(rows.upper, np.nan),
@@ -72,7 +74,7 @@ def as_recovery(rows: Rows, network: Network) -> Recovery:
         suspect=(flag == Flag.SUSPECT).any(axis=1) & ~faulty,
         evaluated=~(flag == Flag.NOT_EVALUATED).any(axis=1),
         score=faulty.astype(np.float64),
-        reason=np.where(faulty, why, ""),
+        reason=np.where(wrong.any(axis=1), why, ""),
         faults=(),
         iterations=0,
     )
@@ -81,13 +83,12 @@ def as_recovery(rows: Rows, network: Network) -> Recovery:
 def faults_found(network: Network, recovery: Recovery, *, dropped: int = DROPPED) -> list[KindFound]:
     """Count, kind by kind, the faults put in after the first `dropped` days and those found.
 
-    A fault counts where at least one reading of it came in. It is found when a day of it is flagged, or,
-    where it lasts only hours, when one of its readings is marked as a spike.
+    A fault counts where at least one reading of it came in. It is found when one of its readings is judged wrong.
     """
     sensors, slots, days = network.readings.shape
     there = np.isfinite(network.readings) & network.wrong
     there[..., :dropped] = False
-    caught = there & (recovery.faulty[:, None, :] | recovery.spikes)
+    caught = there & recovery.wrong
     in_time = [np.moveaxis(cells, 1, 2).reshape(sensors, days * slots) for cells in (there, caught)]
     rows = []
     for kind in CITY_KINDS:
@@ -105,7 +106,7 @@ def faults_found(network: Network, recovery: Recovery, *, dropped: int = DROPPED
         )
     spikes = network.spikes.copy()
     spikes[..., :dropped] = False
-    seen = spikes & (recovery.spikes | recovery.faulty[:, None, :])
+    seen = spikes & recovery.wrong
     put_in, found = int(spikes.sum()), int(seen.sum())
     return [*rows, KindFound("spike", put_in, found, put_in, found)]
 

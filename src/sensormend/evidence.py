@@ -140,11 +140,7 @@ def look_up(archive: Archive, sensor: str, time: int, variable: str | None, amon
         raise InputError(_nothing_there(archive, sensor, variable, time, own))
     place = int(earlier[-1])
     row = Row.of(own, place)
-    fault = next(
-        (fault for fault in archive.faults()
-         if fault.sensor == sensor and fault.variable in ("", variable) and fault.start <= row.time < fault.end),
-        None,
-    )  # fmt: skip
+    fault = _fault_of(archive.faults(), sensor, variable, row)
     # What is usual is asked of the time before the fault: a month into it, nothing good is left to compare.
     until = min(row.time, fault.start) if fault else row.time
     past = _in_slots(archive.rows(among, until - BEFORE, until, variable), run)
@@ -157,6 +153,16 @@ def look_up(archive: Archive, sensor: str, time: int, variable: str | None, amon
     near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run) if names else None
     courses = {name: _only(near, name) for name in names} if near is not None else {}
     return Case(sensor, variable, row, place, own, fault, others, courses, usual, run)
+
+
+def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: Row) -> FaultInterval | None:
+    """Return the fault that a row belongs to; of several at its time the one with its reason, else the latest."""
+    around = [
+        fault
+        for fault in faults
+        if fault.sensor == sensor and fault.variable in ("", variable) and fault.start <= row.time < fault.end
+    ]
+    return max(around, key=lambda fault: (fault.reason == row.reason, fault.start), default=None)
 
 
 def _variable(archive: Archive, sensor: str, variable: str | None) -> str:

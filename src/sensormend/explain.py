@@ -79,7 +79,7 @@ def _verdict(case: Case) -> list[str]:
     }
     special = {"stuck": _stuck, "spike": _spike, "noisy": _noisy, "gain": _gain, "implausible": _implausible}
     said = special[row.reason](case) if row.reason in special else told.get(row.reason, "")
-    mild = "The whole period is in doubt, but not past the threshold, and so it is kept." if _is_mild(case) else ""
+    mild = "It is in doubt, but not past the threshold, and so it is kept." if _is_mild(case) else ""
     return [text for text in (said, mild) if text]
 
 
@@ -198,8 +198,10 @@ def _interval(case: Case) -> list[str]:
     if fault is None:
         return []
     score = f", score {fault.score:.1f} where 1 is the threshold" if fault.score > 0 else ""
+    # A row that is final stays as it was judged; the list of faults is dated by what came later.
+    whose = "Later readings showed that it belongs" if case.row.flag == Flag.GOOD else "It belongs"
     told = (
-        f"It belongs to a fault ({fault.reason}{score}) of {how_long(fault.end - fault.start)}, "
+        f"{whose} to a fault ({fault.reason}{score}) of {how_long(fault.end - fault.start)}, "
         f"from {when(fault.start)} to {when(fault.end)}"
     )
     return [f"{told}: {fault.sentence}" if fault.sentence else f"{told}."]

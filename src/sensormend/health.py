@@ -12,7 +12,18 @@ from sensormend.flags import REASONS, Flag
 from sensormend.readings import Rows
 from sensormend.recovery import BoolArray
 
-__all__ = ["COUNTS", "HEALTH", "NO_ROWS", "PLAIN_REASONS", "SPIKE", "counted_as", "shade_words", "states", "trouble"]
+__all__ = [
+    "COUNTS",
+    "HEALTH",
+    "NO_ROWS",
+    "PLAIN_REASONS",
+    "SPIKE",
+    "carry_over_gaps",
+    "counted_as",
+    "shade_words",
+    "states",
+    "trouble",
+]
 
 HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
 
@@ -89,12 +100,16 @@ def shade_words(own: Rows) -> NDArray[Any]:
     words[own.flag == Flag.NOT_EVALUATED] = "not evaluated"
     words[(own.flag == Flag.NOT_EVALUATED) & (own.reason == ALONE)] = "alone"
     missing = own.flag == Flag.MISSING
-    # A reading that is missing amid faulty ones belongs to their fault.
-    here = np.flatnonzero(~missing)
-    if here.size:
-        before = here[np.clip(np.searchsorted(here, np.arange(len(own)), side="right") - 1, 0, None)]
-        after = here[np.clip(np.searchsorted(here, np.arange(len(own))), None, here.size - 1)]
-        amid = missing & (words[before] == words[after])
-        words[amid] = words[before][amid]
+    carry_over_gaps(words, missing)
     words[missing & (own.reason == SILENT)] = "silent"
     return words
+
+
+def carry_over_gaps(words: NDArray[Any], missing: BoolArray) -> None:
+    """Give missing readings amid others that have one word that word: they belong to the same fault."""
+    here, all_of_them = np.flatnonzero(~missing), np.arange(missing.size)
+    if here.size:
+        before = here[np.clip(np.searchsorted(here, all_of_them, side="right") - 1, 0, None)]
+        after = here[np.clip(np.searchsorted(here, all_of_them), None, here.size - 1)]
+        amid = missing & (words[before] == words[after])
+        words[amid] = words[before][amid]

@@ -77,6 +77,18 @@ class Maintenance:
         """Return the cells that are true whatever they look like; None for no such cell."""
         return _cells([note for note in self.notes if note.action == "real"], sensors, variables, times, step)
 
+    def unnoted(self, sensor: str, variable: str, time: int, step: int) -> int:
+        """Return the start of the first slot, from the one at `time` on, that people said nothing about."""
+        notes = [
+            note
+            for note in self.notes
+            if note.action in ("ignore", "real") and note.concerns(sensor) and note.variable in ("", variable)
+        ]
+        for note in sorted(notes, key=lambda note: note.start):
+            if note.start < time + step and note.end > time:
+                time -= (time - note.end) // step * step
+        return time
+
 
 def _fresh(note: Note) -> int:
     return note.end if note.end < EVER else note.start

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +21,84 @@ from sensormend.maintenance import Maintenance
 from sensormend.methods.auto import AutoOLRTR
 from sensormend.options import EVERY, Options
 from sensormend.readings import NOTHING, Readings, Rows
-from sensormend.recovery import BoolArray, FloatArray, Recovery
+from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 from sensormend.state import read_state, write_state
 from sensormend.verdicts import Cells, judge
 
-__all__ = ["NEVER", "Mended", "Mender"]
+__all__ = ["NEVER", "STATE_VERSION", "Episode", "GivenPeriods", "Mended", "Mender"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
+"""1 does not say which periods the model was given."""
+
 NEVER = np.iinfo(np.int64).min // 4
 AGAIN = "\x1f"
 """Between a name and how often its sensor was set right, as the model has it: no name of a sensor holds this."""
+
+MOST_JUMPS = 1000
+"""Jumps in time that are remembered: an episode that began before so many of them is said to begin at the oldest."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A fault of the model on the time axis.
+
+    Attributes
+    ----------
+    fault
+        As the model has it.
+    sensor
+        Counts in the names of the rows.
+    start, end
+        From its first wrong slot to the end of its last one, microseconds since 1970, UTC; `end` is None while it is
+        open.
+    """
+
+    fault: Fault
+    sensor: int
+    start: int
+    end: int | None
+
+
+@dataclass
+class GivenPeriods:
+    """Which periods of the grid the model was given, in the order in which it counts them.
+
+    Attributes
+    ----------
+    count
+        How many there were.
+    jumps
+        (number to the model, number on the grid) of each period that does not follow the one before it. Where time went
+        back, as it does when first weeks are learned from twice, only what was given since then is known.
+
+    Examples
+    --------
+    >>> given = GivenPeriods()
+    >>> for period in (100, 101, 102, 100, 101, 107):
+    ...     given.add(period)
+    >>> given.jumps, [given.period_of(number) for number in range(6)]
+    ([(3, 100), (5, 107)], [None, None, None, 100, 101, 107])
+    """
+
+    count: int = 0
+    jumps: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, period: int) -> None:
+        """Count a period that the model was given."""
+        last = self.period_of(self.count - 1)
+        if last is None or period <= last:
+            self.jumps = [(self.count, period)]
+        elif period != last + 1:
+            self.jumps = [*self.jumps[1 - MOST_JUMPS :], (self.count, period)]
+        self.count += 1
+
+    def period_of(self, number: int) -> int | None:
+        """Return the grid's number of the model's period; None for one from before time went back."""
+        place = bisect_right(self.jumps, number, key=lambda jump: jump[0]) - 1
+        if place < 0:
+            return None
+        first, period = self.jumps[place]
+        return period + number - first
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +113,8 @@ class Mended:
         What the others say of each cell.
     score
         How far past the threshold each fiber is; 1 is at it.
+    faults
+        The episodes that touch the period, or are known by now to have ended before it, in the order of their starts.
     readings
         A row per reading and empty slot, where that was asked for.
     """
@@ -52,6 +123,7 @@ class Mended:
     rows: Rows
     network: FloatArray
     score: FloatArray
+    faults: tuple[Episode, ...] = ()
     readings: Rows | None = None
 
     @property
@@ -128,6 +200,8 @@ class Mender:
         self._heard = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
+        # Like the model one for all twins, and counted on by whichever lets it learn.
+        self._given = GivenPeriods()
 
     def push(self, readings: Readings, period: int | None = None) -> list[Mended]:
         """Mend the readings of one period, later than all before it; periods without any in between are made up for.
@@ -177,6 +251,7 @@ class Mender:
             "variables": list(self.variables),
             "sensors": list(self.sensors),
             "period": self.period,
+            "given": [self._given.count, self._given.jumps],
         }
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays={"heard": self._heard})
 
@@ -186,13 +261,16 @@ class Mender:
         try:
             grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
             sensors, period, heard = tuple(settings["sensors"]), settings["period"], arrays["heard"]
-        except (KeyError, TypeError) as error:
+            count, jumps = settings["given"]
+            given = GivenPeriods(count, [(number, where) for number, where in jumps])
+        except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
             raise StateError(f"{Path(path).name} was written with another grid or other variables")
         self.sensors, self.period, self._heard = sensors, period, heard
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
+        self._given = given
 
     def _period_of(self, readings: Readings, period: int | None) -> int:
         """Return the one period that the readings fall into."""
@@ -227,8 +305,9 @@ class Mender:
         seen = np.isfinite(placed.value) & ~placed.implausible
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
         labels = self._labels(names, int(times[-1]) + grid.step)
-        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels, learning)
-        cells = judge(recovery, placed, seen, hidden, real)
+        number = self._given.count
+        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels, period, learning)
+        cells = judge(recovery, placed, seen, hidden, real, labels=labels, first_slot=number * grid.slots)
         listed = listed[here].ravel()
         slots = _slot_rows(self, period, here, listed, placed, cells)
         self._heard, self.period = heard, period
@@ -237,21 +316,78 @@ class Mender:
             slots,
             recovery.low_rank.reshape(-1, grid.slots)[listed],
             recovery.score.ravel()[listed],
+            self._episodes(recovery.faults, labels, here, number, period),
             _reading_rows(slots, readings, placed, listed, _either(hidden, real)) if self._per_reading else None,
         )
 
-    def _recover(self, minibatch: FloatArray, labels: list[str], learning: bool | None) -> Recovery:
+    def _recover(self, minibatch: FloatArray, labels: list[str], period: int, learning: bool | None) -> Recovery:
         """Ask the model, and let it learn or not; None does not even ask."""
         if not labels or learning is None:
             cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
-            return Recovery(minibatch, 0.0 * cells, cells, cells, cells, minibatch, minibatch, minibatch, fibers,
-                            fibers, fibers, np.zeros(fibers.shape), np.full(fibers.shape, ""), (), 0)  # fmt: skip
+            return Recovery(
+                low_rank=minibatch,
+                outliers=0.0 * cells,
+                wrong=cells,
+                doubtful=cells,
+                spikes=cells,
+                cleaned=minibatch,
+                lower=minibatch,
+                upper=minibatch,
+                faulty=fibers,
+                suspect=fibers,
+                evaluated=fibers,
+                score=np.zeros(fibers.shape),
+                reason=np.full(fibers.shape, ""),
+                faults=(),
+                iterations=0,
+            )
         try:
-            return (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)
+            recovery = (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)
         except ValueRangeError as error:
             # The model knows variables by their numbers, people by their names.
             told = re.sub(r"^variable (\d+)", lambda found: f"variable {self.variables[int(found[1])]!r}", str(error))
             raise ValueRangeError(told) from None
+        if learning:
+            self._given.add(period)
+        return recovery
+
+    def _episodes(
+        self, faults: Sequence[Fault], labels: list[str], here: NDArray[np.intp], number: int, period: int
+    ) -> tuple[Episode, ...]:
+        """Return the faults of sensors in this period with their times.
+
+        Parameters
+        ----------
+        faults
+            As the model has them. Those of sensors that are not asked for by that label are left out: what was wrong
+            before a sensor was recalibrated is over. So are those that were over before time went back.
+        labels, here
+            The labels of the period's sensors, and their rows.
+        number, period
+            The number of the period to the model, and on the grid.
+        """
+        row_of = {label: int(row) for label, row in zip(labels, here, strict=True)} if faults else {}
+        found = []
+        for fault in faults:
+            row = row_of.get(str(fault.sensor))
+            end = None if fault.end is None else self._time_of(fault.end, number, period)
+            if row is None or (fault.end is not None and end is None):
+                continue
+            start = self._time_of(fault.start, number, period)
+            start = self.grid.start_of(self._given.jumps[0][1]) if start is None else start
+            end = None if end is None else end + self.grid.step
+            # What people know to be right, or said to leave alone, belongs to no fault.
+            start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
+            if start < (self.grid.start_of(period + 1) if end is None else end):
+                found.append(Episode(fault, row, start, end))
+        return tuple(sorted(found, key=lambda episode: (episode.start, episode.fault.id)))
+
+    def _time_of(self, slot: int, number: int, period: int) -> int | None:
+        """Return the time of a slot as the model counts it; None for one from before time went back."""
+        its = slot // self.grid.slots
+        # The present period may be one that the model is only asked about.
+        where = period if its == number else self._given.period_of(its)
+        return None if where is None else self.grid.start_of(where) + slot % self.grid.slots * self.grid.step
 
     def _labels(self, names: list[str], period_end: int) -> list[str]:
         """Return the names by which the model knows the sensors: one that was set right is another to it."""

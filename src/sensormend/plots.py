@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
-from sensormend.health import HEALTH, PLAIN_REASONS, trouble
+from sensormend.health import HEALTH, PLAIN_REASONS, carry_over_gaps, trouble
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 
 __all__ = [
@@ -72,7 +72,7 @@ class Course:
     cleaned: FloatArray
     lower: FloatArray | None
     upper: FloatArray | None
-    words: NDArray[np.str_]
+    words: NDArray[Any]
     spikes: BoolArray
     truth: FloatArray | None = None
 
@@ -83,7 +83,7 @@ def health(readings: FloatArray, recovery: Recovery) -> NDArray[np.int8]:
     state = np.zeros((readings.shape[0], readings.shape[2]), dtype=np.int8)
     state[(~there).any(axis=1) | recovery.spikes.any(axis=1)] = HEALTH.index("filled")
     state[recovery.suspect] = HEALTH.index("suspect")
-    state[recovery.faulty] = HEALTH.index("faulty")
+    state[recovery.faulty | (recovery.wrong & ~recovery.spikes).any(axis=1)] = HEALTH.index("faulty")
     state[~recovery.evaluated] = HEALTH.index("not evaluated")
     state[~there.any(axis=1)] = HEALTH.index("silent")
     return state
@@ -166,18 +166,20 @@ def draw_sensor(
     unit: str = "",
 ) -> None:
     """Draw one sensor over time: raw, cleaned with its interval, the truth where known, faults shaded."""
-    slots, faulty = times.shape[0], recovery.faulty[sensor, days]
-    words = np.array([PLAIN_REASONS.get(word, word) for word in recovery.reason[sensor, days].tolist()])
-    silent = np.isnan(readings[sensor, :, days]).all(axis=0)
-    words = np.where(silent, "silent", np.where(faulty, words, ""))
+    slots, raw = times.shape[0], _line(readings, sensor, days)
+    reasons = np.array([PLAIN_REASONS.get(word, word) or "faulty" for word in recovery.reason[sensor, days].tolist()])
+    wrong = _line(recovery.wrong & ~recovery.spikes, sensor, days).astype(bool)
+    words = np.where(wrong, np.repeat(reasons, slots), "").astype(object)
+    carry_over_gaps(words, np.isnan(raw))
+    words[np.repeat(np.isnan(readings[sensor, :, days]).all(axis=0), slots)] = "silent"
     course = Course(
         clock=times[:, days].T.reshape(-1),
         step=np.timedelta64(24 * 60 // slots, "m"),
-        raw=_line(readings, sensor, days),
+        raw=raw,
         cleaned=_line(recovery.cleaned, sensor, days),
         lower=None if recovery.lower is None else _line(recovery.lower, sensor, days),
         upper=None if recovery.upper is None else _line(recovery.upper, sensor, days),
-        words=np.repeat(words, slots),
+        words=words,
         spikes=_line(recovery.spikes, sensor, days).astype(bool),
         truth=None if truth is None else _line(truth, sensor, days),
     )

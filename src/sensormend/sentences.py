@@ -65,6 +65,11 @@ class Story(Figures, Protocol):
     end: int
 
     @property
+    def size(self) -> float:
+        """How large it is by the model; NaN where that is not known."""
+        ...
+
+    @property
     def reason(self) -> str:
         """Why."""
         ...
@@ -189,11 +194,15 @@ def sentence(fault: Story) -> str:
         "offset": f"{who} read {read.off} {read.side} what the others say, for {lasted}",
         "drifting": f"{who} drifted away from the others for {lasted}, by up to {read.farthest}",
         "noisy": f"{who} scattered by {read.scatter} around what the others say, for {lasted}",
-        "gain": f"{who} moved more or less than the others let expect, by up to {read.farthest}, for {lasted}",
+        "gain": f"{who} moved {_how_much(fault.size)} the others let expect, by up to {read.farthest}, for {lasted}",
         "spike": f"{who} read {read.level} where {read.expected} was expected",
         "implausible": f"{who} read {read.level} on average for {lasted}, {too_far(fault, 'the others say')}",
     }
     return told.get(fault.reason, f"{who} was {read.scatter} off for {lasted}") + "."
+
+
+def _how_much(gain: float) -> str:
+    return f"{number(gain)} times as much as" if math.isfinite(gain) else "more or less than"
 
 
 def percent(part: float, whole: float = 1.0) -> str:

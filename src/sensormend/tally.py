@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,24 +14,26 @@ from numpy.typing import NDArray
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Grid
 from sensormend.io.metadata import FaultInterval, SensorSummary
-from sensormend.mending import Mended
+from sensormend.mending import Episode, Mended
 from sensormend.places import Places
+from sensormend.recovery import BoolArray
+from sensormend.recovery import Fault as ModelFault
 from sensormend.sentences import gather, sentence
 
 __all__ = ["Fault", "Tally"]
 
-SILENT = REASONS.index("silent")
+SILENT, SPIKE = REASONS.index("silent"), REASONS.index("spike")
 ONCE = 1 << 30
 
 
 @dataclass
 class Fault:
-    """One fault of one channel, from its first wrong slot to the end of its last.
+    """One fault of one channel: an episode of the model, or wrong slots that follow each other and belong to none.
 
     Attributes
     ----------
     start, end
-        Microseconds since 1970, UTC.
+        From its first wrong slot to the end of its last, microseconds since 1970, UTC.
     slots
         How many slots each reason had.
     score
@@ -39,6 +41,11 @@ class Fault:
     count, value, distance, square, farthest
         Its readings: how many, their sum, the sum of their distances from what was expected, of the squares of these,
         and the largest one.
+    reach
+        Until when it may have lasted: while the model's episode is open, and as long as nothing but missing slots
+        follow its last wrong one.
+    known
+        What the model says of it; None for what is no episode of the model.
     """
 
     sensor: str
@@ -52,22 +59,30 @@ class Fault:
     distance: float = 0.0
     square: float = 0.0
     farthest: float = 0.0
+    reach: int = 0
+    known: ModelFault | None = None
+
+    def __post_init__(self) -> None:
+        self.reach = max(self.reach, self.end)
 
     @property
     def reason(self) -> str:
-        """The reason that most of its slots have."""
+        """The model's kind, or the reason that most of its slots have."""
+        if self.known is not None:
+            return self.known.kind
         return REASONS[max(self.slots, key=lambda code: (self.slots[code], -code))]
 
-    def takes(self, later: Fault) -> bool:
-        """Say whether a later part goes on where this one stopped, and take it in if it does."""
-        if later.start != self.end or (SILENT in self.slots) != (SILENT in later.slots):
-            return False
-        self.end = later.end
+    @property
+    def size(self) -> float:
+        """How large it is by the model, NaN where it is no episode of the model."""
+        return math.nan if self.known is None else self.known.size
+
+    def take(self, later: Fault) -> None:
+        """Add what is known of later slots."""
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
         self.score = max(self.score, later.score)
         gather(self, later)
-        return True
 
 
 COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
@@ -81,6 +96,8 @@ class Tally:
         self.sensors: Sequence[str] = ()
         self.faults: list[Fault] = []
         self._open: dict[tuple[int, int], Fault] = {}
+        self._episodes: dict[tuple[int, int, int], Fault] = {}
+        self._until = 0
         self._counts = np.zeros((len(COUNTS), 0, len(self.variables)))
         self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
         self.flags = dict.fromkeys(map(int, Flag), 0)
@@ -133,59 +150,80 @@ class Tally:
         self._span[1][mine] = last[some]
 
     def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
-        """Cut each channel's period into runs of wrong or silent slots, and let them go on from the one before."""
-        rows, slots, step = mended.rows, self.grid.slots, self.grid.step
-        reason = rows.reason.reshape(-1, slots)
-        fail = rows.flag.reshape(-1, slots) == Flag.FAIL
-        wrong = fail | (reason == SILENT)
-        # A fiber is faulty as a whole, the slots without a reading too.
-        whole = (fail | (rows.flag.reshape(-1, slots) == Flag.MISSING)).all(axis=1) & fail.any(axis=1)
-        span = wrong | whole[:, None]
-        busy = np.flatnonzero(wrong.any(axis=1))
-        times = self.grid.times_of(mended.period)
-        value, cleaned = rows.value.reshape(-1, slots), rows.cleaned.reshape(-1, slots)
-        for row in busy:
-            key = (int(sensor[row]), int(variable[row]))
-            edges = np.flatnonzero(np.diff(np.concatenate([[False], span[row], [False]])))
-            for begin, end in edges.reshape(-1, 2):
-                part = self._part(
-                    rows.sensors[key[0]],
-                    key[1],
-                    int(times[begin]),
-                    int(times[end - 1]) + step,
-                    reason[row, begin:end],
-                    wrong[row, begin:end],
-                    value[row, begin:end],
-                    cleaned[row, begin:end],
-                    float(mended.score[row]),
-                )
-                before = self._open.get(key)
-                if before is None or not before.takes(part):
-                    self.faults.append(part)
-                    self._open[key] = part
+        """Give the period's wrong slots to the model's episodes, and make runs of those that belong to none."""
+        table = _Table.of(mended, self.grid)
+        self._until = table.end
+        wrong = table.fail.copy()
+        if mended.faults:
+            channel = sensor.astype(np.int64) * len(self.variables) + variable
+            whose = [episode.sensor * len(self.variables) + episode.fault.variable for episode in mended.faults]
+            rows = np.minimum(np.searchsorted(channel, whose), channel.size - 1).tolist()
+            # Of several that cover a slot it belongs to the one that began last.
+            for episode, row, mine in zip(mended.faults[::-1], rows[::-1], whose[::-1], strict=True):
+                if channel[row] == mine:
+                    self._note_episode(episode, table, row, wrong)
+        wrong |= table.silent
+        for row in np.flatnonzero(table.missing.all(axis=1)).tolist():
+            # Something came, but no number.
+            before = self._open.get((int(sensor[row]), int(variable[row])))
+            if before is not None and before.reach == table.start:
+                before.reach = table.end
+        for row in np.flatnonzero(wrong.any(axis=1)).tolist():
+            self._note_runs((int(sensor[row]), int(variable[row])), table, row, wrong[row])
 
-    def _part(
-        self,
-        sensor: str,
-        variable: int,
-        start: int,
-        end: int,
-        reason: NDArray[np.int8],
-        wrong: NDArray[np.bool_],
-        value: NDArray[np.float64],
-        cleaned: NDArray[np.float64],
-        score: float,
-    ) -> Fault:
+    def _note_episode(self, episode: Episode, table: _Table, row: int, wrong: BoolArray) -> None:
+        """Give an episode its slots, and take them out of those that are `wrong`."""
+        end = table.end if episode.end is None else episode.end
+        mine = wrong[row] & (table.times >= episode.start) & (table.times < end)
+        key = (episode.sensor, episode.fault.variable, episode.fault.id)
+        fault = self._episodes.get(key)
+        if mine.any():
+            wrong[row] &= ~mine
+            part = self._part(key[:2], table, row, np.flatnonzero(mine))
+            if fault is None:
+                self._episodes[key] = fault = part
+                self.faults.append(fault)
+            else:
+                fault.take(part)
+                fault.end = max(fault.end, part.end)
+        if fault is not None:
+            # The model dates a fault better the more it has seen of it, its end too.
+            fault.known, fault.start = episode.fault, episode.start
+            fault.end = fault.end if episode.end is None else episode.end
+            fault.reach = end
+
+    def _note_runs(self, channel: tuple[int, int], table: _Table, row: int, wrong: BoolArray) -> None:
+        """Note runs of wrong slots; missing ones in between do not cut them, silence and good ones do."""
+        slots = np.flatnonzero(wrong)
+        others = np.cumsum(~(wrong | table.missing[row]))
+        for run in np.split(slots, np.flatnonzero(np.diff(others[slots])) + 1):
+            part = self._part(channel, table, row, run)
+            since = part.start
+            # A single wrong reading is over when the next one is missing.
+            if set(part.slots) != {SPIKE}:
+                since = table.start if others[run[0]] == 0 else part.start
+                part.reach = table.end if others[run[-1]] == others[-1] else part.end
+            before = self._open.get(channel)
+            if before is not None and before.reach == since and (SILENT in before.slots) == (SILENT in part.slots):
+                before.take(part)
+                before.end, before.reach = part.end, part.reach
+            else:
+                self.faults.append(part)
+                self._open[channel] = part
+
+    def _part(self, channel: tuple[int, int], table: _Table, row: int, slots: NDArray[np.intp]) -> Fault:
+        """Return what some slots of one row are as a fault."""
+        value, cleaned = table.value[row, slots], table.cleaned[row, slots]
         here = np.isfinite(value)
         distance = np.where(here & np.isfinite(cleaned), value - cleaned, 0.0)
-        codes, counts = np.unique(reason[wrong], return_counts=True)
+        codes, counts = np.unique(table.reason[row, slots], return_counts=True)
         return Fault(
-            sensor,
-            self.variables[variable],
-            start,
-            end,
+            self.sensors[channel[0]],
+            self.variables[channel[1]],
+            int(table.times[slots[0]]),
+            int(table.times[slots[-1]]) + self.grid.step,
             slots={int(code): int(count) for code, count in zip(codes, counts, strict=True)},
-            score=score,
+            score=float(table.score[row]),
             count=int(here.sum()),
             value=float(value[here].sum()),
             distance=float(distance.sum()),
@@ -195,15 +233,19 @@ class Tally:
 
     def settled(self, end: int) -> list[FaultInterval]:
         """Return the faults that were over before `end`, where the last period ended, and forget them."""
-        going_on = [fault for fault in self.faults if fault.end >= end]
-        self.faults = [fault for fault in self.faults if fault.end < end]
+        going_on = [fault for fault in self.faults if fault.reach >= end]
+        self.faults = [fault for fault in self.faults if fault.reach < end]
         told = self.intervals()
         self.faults = going_on
-        self._open = {key: fault for key, fault in self._open.items() if fault.end >= end}
+        self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end}
+        self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
         return told
 
     def intervals(self) -> list[FaultInterval]:
-        """Return the faults in the order of their beginnings."""
+        """Return the faults in the order of their beginnings; one that is open goes to the end of what is known."""
+        faults = [
+            replace(fault, end=fault.reach if fault.reach >= self._until else fault.end) for fault in self._joined()
+        ]
         told = [
             FaultInterval(
                 fault.sensor,
@@ -214,8 +256,9 @@ class Tally:
                 # A single reading has a limit of its own, which it is past; its fiber's score does not know it.
                 math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
                 sentence(fault),
+                *((known.size, known.rate, known.confidence) if (known := fault.known) else ()),
             )
-            for fault in self._joined()
+            for fault in faults
         ]
         return sorted(told, key=lambda fault: (fault.start, fault.sensor, fault.variable))
 
@@ -264,11 +307,13 @@ class Tally:
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all of it as what a state file holds."""
-        open_faults = {id(fault): index for index, fault in enumerate(self.faults)}
+        place_of = {id(fault): index for index, fault in enumerate(self.faults)}
         settings = {
             "sensors": list(self.sensors),
             "faults": [[_plain(getattr(fault, entry.name)) for entry in fields(Fault)] for fault in self.faults],
-            "open": [[*key, open_faults[id(fault)]] for key, fault in self._open.items()],
+            "open": [[*key, place_of[id(fault)]] for key, fault in self._open.items()],
+            "episodes": [[*key, place_of[id(fault)]] for key, fault in self._episodes.items()],
+            "until": self._until,
             "flags": {str(code): count for code, count in self.flags.items()},
             "filled": self.filled,
         }
@@ -279,16 +324,56 @@ class Tally:
         self.sensors = settings["sensors"]
         self.faults = [_fault(values) for values in settings["faults"]]
         self._open = {(sensor, variable): self.faults[index] for sensor, variable, index in settings["open"]}
+        self._episodes = {(sensor, variable, number): self.faults[index]
+                          for sensor, variable, number, index in settings["episodes"]}  # fmt: skip
+        self._until = settings["until"]
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
         self._counts, self._span = arrays["counts"], arrays["span"]
 
 
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A period's rows as tables (channel, slot); `missing` slots had no reading, `silent` ones in a whole period."""
+
+    start: int
+    end: int
+    times: NDArray[np.int64]
+    reason: NDArray[np.int8]
+    fail: BoolArray
+    silent: BoolArray
+    missing: BoolArray
+    value: NDArray[np.float64]
+    cleaned: NDArray[np.float64]
+    score: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, mended: Mended, grid: Grid) -> _Table:
+        rows, shape = mended.rows, (-1, grid.slots)
+        flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
+        silent = reason == SILENT
+        return cls(
+            start=grid.start_of(mended.period),
+            end=grid.start_of(mended.period + 1),
+            times=grid.times_of(mended.period),
+            reason=reason,
+            fail=flag == Flag.FAIL,
+            silent=silent,
+            missing=(flag == Flag.MISSING) & ~silent,
+            value=rows.value.reshape(shape),
+            cleaned=rows.cleaned.reshape(shape),
+            score=mended.score,
+        )
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, ModelFault):
+        return list(astuple(value))
     return {str(key): count for key, count in value.items()} if isinstance(value, dict) else value
 
 
 def _fault(values: list[Any]) -> Fault:
     named = dict(zip((entry.name for entry in fields(Fault)), values, strict=True))
     named["slots"] = {int(code): count for code, count in named["slots"].items()}
+    named["known"] = ModelFault(*named["known"]) if named["known"] else None
     return Fault(**named)

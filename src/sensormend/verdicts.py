@@ -1,7 +1,8 @@
-"""From what the model and the grid found to one flag, one reason and one origin for every cell."""
+"""`judge` gives every cell one flag, one reason and one origin, from what the model and the grid say of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Placed
-from sensormend.recovery import BoolArray, FloatArray, Recovery
+from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
 __all__ = ["Cells", "judge"]
 
@@ -29,39 +30,53 @@ class Cells:
 
 
 def judge(
-    recovery: Recovery, placed: Placed, seen: BoolArray, hidden: BoolArray | None, real: BoolArray | None
+    recovery: Recovery,
+    placed: Placed,
+    seen: BoolArray,
+    hidden: BoolArray | None = None,
+    real: BoolArray | None = None,
+    *,
+    labels: Sequence[str | int] = (),
+    first_slot: int = 0,
 ) -> Cells:
     """Give every cell its verdict.
 
     Parameters
     ----------
     recovery, placed
-        What the model says, and what came.
+        What the model says of one period, (sensor, variable, slot), and what came.
     seen
         The readings that the model was shown.
     hidden, real
         Readings that people want to be left alone, and that they know to be true; None for no such reading.
+    labels
+        The sensors as the model knows them, by which its faults name them.
+    first_slot
+        The number of the period's first slot, as the model's faults count.
     """
     shape = seen.shape
     value, here, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
     implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
-    why, faulty = _codes(recovery.reason)[..., None], recovery.faulty[..., None]
     silent = ~(here | filled).any(axis=2, keepdims=True)
-    flag = np.where(recovery.evaluated[..., None], Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
-    flag, reason = np.broadcast_to(flag, shape).copy(), np.broadcast_to(why, shape).copy()
+    evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
+    flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
+    fiber_reason = np.broadcast_to(_codes(recovery.reason)[..., None], shape)
+    reason = np.where(~evaluated & (fiber_reason == CODE["alone"]), CODE["alone"], 0).astype(np.int8)
 
     def say(cells: BoolArray, code: Flag, word: str) -> None:
         if cells.any():
             flag[cells], reason[cells] = code, CODE[word]
 
     # From the mildest to the strongest: what is said later stands.
-    flag[np.broadcast_to(recovery.suspect[..., None], shape)] = Flag.SUSPECT
+    wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
+    kind = _kinds(recovery.faults, labels, first_slot, shape)
+    # A reading that no episode covers has the reason of its fiber; `alone` is no fault.
+    kind = np.where(kind > 0, kind, np.where(fiber_reason == CODE["alone"], 0, fiber_reason))
+    flag[doubtful], reason[doubtful] = Flag.SUSPECT, kind[doubtful]
     say(contradictory, Flag.SUSPECT, "duplicate")
-    say(recovery.spikes, Flag.FAIL, "spike")
-    wrong = np.broadcast_to(faulty, shape)
-    flag[wrong] = Flag.FAIL
-    reason[wrong] = np.broadcast_to(why, shape)[wrong]
-    trusted = seen & ~wrong & ~recovery.spikes
+    flag[wrong], reason[wrong] = Flag.FAIL, kind[wrong]
+    say(recovery.spikes & wrong, Flag.FAIL, "spike")
+    trusted = seen & ~wrong
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
     assert lower is not None
     assert upper is not None
@@ -78,6 +93,21 @@ def judge(
     say(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
     origin = np.where(np.isnan(cleaned), 0, np.where(trusted, 1, 2)).astype(np.int8)
     return Cells(flag, reason, origin, cleaned, lower, upper)
+
+
+def _kinds(
+    faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, shape: tuple[int, ...]
+) -> NDArray[np.int8]:
+    """Return the kind of the episode that covers each cell, 0 where there is none; of several the one begun last."""
+    kinds = np.zeros(shape, dtype=np.int8)
+    if faults:
+        row_of = {label: row for row, label in enumerate(labels)}
+        for fault in sorted(faults, key=lambda fault: fault.start):
+            row = row_of.get(fault.sensor)
+            begin, end = max(fault.start - first_slot, 0), shape[2] if fault.end is None else fault.end + 1 - first_slot
+            if row is not None and end > begin:
+                kinds[row, fault.variable, begin:end] = CODE[fault.kind]
+    return kinds
 
 
 def _codes(reason: NDArray[np.str_]) -> NDArray[np.int8]:

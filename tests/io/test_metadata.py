@@ -38,7 +38,8 @@ def test_zones_are_taken_off_and_none_is_utc() -> None:
 
 
 def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
-    faults = [FaultInterval('a "roof", b', "pm\n2.5", DAY, 2 * DAY + HOUR, "offset", 3.25, "It reads 3,5 too high."),
+    faults = [FaultInterval('a "roof", b', "pm\n2.5", DAY, 2 * DAY + HOUR, "offset", 3.25, "It reads 3,5 too high.",
+                            3.5, 0.0, 0.98),
               FaultInterval("b", "", 0, 0, "stuck", NAN, "")]  # fmt: skip
     write_csv(tmp_path / "faults.csv", FAULTS_HEADER, [astuple(fault) for fault in faults])
     write_csv(
@@ -52,12 +53,21 @@ def test_faults_and_sensors_come_back(tmp_path: Path) -> None:
     read = read_faults(tmp_path / "faults.csv")
     assert read[0] == faults[0]
     assert math.isnan(read[1].score)
+    assert math.isnan(read[1].confidence)
     again = read_sensors(tmp_path / "sensors.csv")
     assert again[0].share_missing == 0.3
     assert (again[0].longitude, again[0].first, again[0].last) == (-87.629798, 5, 7)
     assert (again[1].first, again[1].last) == (None, None)
     assert "b,,0,1,,,,,,\n" in (tmp_path / "sensors.csv").read_text()
     assert {file.name for file in tmp_path.iterdir()} == {"faults.csv", "sensors.csv"}
+
+
+def test_a_list_of_faults_from_before_there_were_sizes_is_read(tmp_path: Path) -> None:
+    header = FAULTS_HEADER[:7]
+    write_csv(tmp_path / "faults.csv", header, [("a", "", 0, DAY, "offset", 3.25, "It reads 3.5 too high.")])
+    assert read_faults(tmp_path / "faults.csv") == [
+        FaultInterval("a", "", 0, DAY, "offset", 3.25, "It reads 3.5 too high.", NAN, NAN, NAN)
+    ]
 
 
 def test_rows_may_be_mappings(tmp_path: Path) -> None:

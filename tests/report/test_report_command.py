@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from html_pages import page_of
-from outs import FIRST, out_of, small_out
+from outs import FIRST, out_of, small_out, write_faults
 from sensormend.cli import main
 from sensormend.flags import REASONS, Flag
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
+from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
 from sensormend.readings import DAY
 from sensormend.report.believed import believed
 from sensormend.report.material import gathered
@@ -88,7 +88,7 @@ def kept_level(path: Path, *, after: float) -> Path:
     lines = [(name, "", clock.size, 0.0, 0.0, 0.3, nan, nan, FIRST, int(written.time[-1])) for name in names]
     write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
     line = ("a", "", FIRST + 8 * DAY, FIRST + 13 * DAY, "offset", 5.0, "a read 8.00 above what the others say.")
-    write_csv(path / "faults.csv", FAULTS_HEADER, [line])
+    write_faults(path, [line])
     write_json(path / "run.json", {"command": "clean", "grid": {"step": "1h", "period": "1d"}})
     return path
 

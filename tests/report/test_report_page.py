@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from html_pages import Page, page_of
-from outs import FIRST, Written, big_out, out_of, small_out
+from outs import FIRST, Written, big_out, out_of, small_out, write_faults
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.flags import REASONS, Flag
 from sensormend.io.export import export
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
+from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
 from sensormend.readings import DAY
 from sensormend.report.page import write_report
 from sensormend.sentences import percent
@@ -207,7 +207,7 @@ def perfect(path: Path, days: int) -> Written:
     nan = float("nan")
     lines = [(name, "", 24 * days, 0.0, 0.0, 0.1, nan, nan, FIRST, int(written.time[-1])) for name in names]
     write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
-    write_csv(path / "faults.csv", FAULTS_HEADER, [])
+    write_faults(path, [])
     write_json(path / "run.json", {"command": "clean", "grid": {"step": "1h", "period": "1d"}})
     return written
 
@@ -327,7 +327,7 @@ def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: P
     run = {"command": "clean", "grid": {"step": "1h", "period": "1h"}}
     write_json(written.path / "run.json", run)
     begin, end = FIRST + 5 * DAY, FIRST + 5 * DAY + DAY // 4
-    write_csv(written.path / "faults.csv", FAULTS_HEADER, [("S01", "", begin, end, "stuck", 2.0, "S01 was stuck.")])
+    write_faults(written.path, [("S01", "", begin, end, "stuck", 2.0, "S01 was stuck.")])
     found = read(write_report(written.path))
     assert "Nothing: no sensor was faulty or silent at the end." in found.text
     assert "S01 was stuck." in found.table("sensor", "faulty for")[0][5]

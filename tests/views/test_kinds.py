@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outs import FIRST, Written, small_out
+from outs import FIRST, Written, small_out, write_faults
 from sensormend.errors import InputError
 from sensormend.flags import Flag
 from sensormend.io.arrow import write_arrow
@@ -46,7 +46,7 @@ def plain_out(path: Path, time: Any, step: str, period: str, *lines: tuple[objec
     first, last = int(time[0]), int(time[-1])
     write_csv(path / "sensors.csv", SENSORS_HEADER,
               [(name, "", len(time), 0.0, 0.0, 0.1, None, None, first, last) for name in "AB"])  # fmt: skip
-    write_csv(path / "faults.csv", FAULTS_HEADER, lines)
+    write_faults(path, lines)
     grid = {"step": step, "period": period, "early_seconds": 0.0}
     write_json(path / "run.json", {"command": "clean", "grid": grid, "options": options})
     return path
@@ -133,8 +133,7 @@ def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Written) -
 
 def test_faults_go_on_while_the_tables_of_a_watch_are_behind_its_rows(written: Written) -> None:
     run = read_json(written.path / "run.json")
-    write_csv(written.path / "faults.csv", FAULTS_HEADER,
-              [("S01", "", FIRST + 3 * DAY, FIRST + 5 * DAY, "stuck", 4.2, "S01 stood still.")])  # fmt: skip
+    write_faults(written.path, [("S01", "", FIRST + 3 * DAY, FIRST + 5 * DAY, "stuck", 4.2, "S01 stood still.")])
     write_json(written.path / "run.json", {**run, "command": "watch", "closed": iso(FIRST + 5 * DAY)})
     with Look(written.path) as look:
         assert [entry.open for entry in faults(look).items] == [True]
@@ -223,10 +222,24 @@ def test_places_that_are_nowhere_are_none(written: Written) -> None:
         assert sensor(look, "S00").latitude is None
 
 
+def test_a_sensor_that_is_silent_within_a_fault_is_silent(tmp_path: Path) -> None:
+    """The fault goes on; that nothing comes is said first, and each row is explained by what it has as its reason."""
+    written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
+    end = FIRST + 6 * DAY
+    offset = ("S02", "temp", FIRST + DAY, end, "offset", 3.0, "S02 temp read too high.", 4.0, 0.0, 0.99)
+    write_faults(written.path, [offset, ("S02", "", FIRST + 2 * DAY, end, "silent", np.nan, "S02 sent nothing.")])
+    with Look(written.path) as look:
+        assert {sensor(look, "S02", variable).state for variable in ("rh", "temp")} == {"silent"}
+        first, second = faults(look, sensor="S02", sort="from", order="asc").items
+        assert (first.open, first.size, first.rate, first.confidence, first.sure) == (True, 4.0, 0.0, 0.99, "certain")
+        assert (second.open, second.size, second.confidence) == (True, None, None)
+        assert "S02 sent nothing." in explanation(look, "S02", FIRST + 2 * DAY + HOUR, "temp").text
+
+
 def test_a_silence_of_all_variables_explains_each_of_them(tmp_path: Path) -> None:
     written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
     silent = ("S02", "", FIRST + 2 * DAY, FIRST + 3 * DAY, "silent", np.nan, "S02 sent nothing.")
-    write_csv(written.path / "faults.csv", FAULTS_HEADER, [silent])
+    write_faults(written.path, [silent])
     with Look(written.path) as look:
         assert "S02 sent nothing." in explanation(look, "S02", FIRST + 2 * DAY + HOUR, "temp").text
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outs import FIRST, Written, big_out, small_out
+from outs import FIRST, Written, big_out, small_out, write_faults
 from sensormend.errors import InputError
 from sensormend.flags import REASONS, Flag
-from sensormend.io.metadata import FAULTS_HEADER, time_of, write_csv, write_json
+from sensormend.io.metadata import time_of, write_json
 from sensormend.live.deliveries import Health
 from sensormend.places import Position
 from sensormend.readings import DAY, HOUR, SECOND
@@ -306,7 +306,7 @@ def test_how_a_sensor_is_now(
 ) -> None:
     out = small_out(tmp_path / "out", sensors=6, days=24).path
     lines = [("S05", "", FIRST + fault[1] * DAY, FIRST + fault[2] * DAY, fault[0], 2.0, "")] if fault else []
-    write_csv(out / "faults.csv", FAULTS_HEADER, lines)
+    write_faults(out, lines)
     if alert is not None:
         (out / "state").mkdir()
         told = Health("S05", "", alert, "stuck" if alert == "faulty" else "", FIRST + 19 * DAY, FIRST + 19 * DAY)

@@ -35,7 +35,12 @@ __all__ = [
 
 _X = TypeVar("_X")
 
-FAULTS_HEADER = ("sensor", "variable", "from", "to", "reason", "score", "sentence")
+FAULTS_HEADER = (
+    "sensor", "variable", "from", "to", "reason", "score", "sentence", "size", "rate", "confidence",
+)  # fmt: skip
+LATER = ("size", "rate", "confidence")
+"""Columns that a faults.csv of before did not have; they may be missing."""
+
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
     "latitude", "longitude", "first", "last",
@@ -47,7 +52,18 @@ TIMES = frozenset({"from", "to", "first", "last", "received"})
 
 @dataclass(frozen=True)
 class FaultInterval:
-    """A line of faults.csv: from its first wrong slot to the end of its last, microseconds UTC."""
+    """A line of faults.csv: one episode.
+
+    Attributes
+    ----------
+    start, end
+        From its first wrong slot to the end of its last, microseconds UTC; of one that is still open to the end of what
+        is known.
+    score
+        How far past the threshold its worst period was.
+    size, rate, confidence
+        As the model's `Fault` has them; NaN where the model says nothing of it.
+    """
 
     sensor: str
     variable: str
@@ -56,6 +72,9 @@ class FaultInterval:
     reason: str
     score: float
     sentence: str
+    size: float = math.nan
+    rate: float = math.nan
+    confidence: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -151,6 +170,7 @@ def read_faults(path: Path) -> list[FaultInterval]:
             reason=line["reason"],
             score=_number(line["score"]),
             sentence=line["sentence"],
+            **{name: _number(line[name]) for name in LATER},
         ),
     )
 
@@ -190,10 +210,10 @@ def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
-            lacking = [name for name in header if name not in (table.fieldnames or ())]
+            lacking = [name for name in header if name not in (table.fieldnames or ()) and name not in LATER]
             if lacking:
                 raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
-            yield from ({name: line[name] or "" for name in header} for line in table)
+            yield from ({name: line.get(name) or "" for name in header} for line in table)
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -18,6 +18,7 @@ from sensormend.io.metadata import read_json, write_json
 from sensormend.live.alerts import Alerts
 from sensormend.live.settings import Settings
 from sensormend.live.stream import Stream
+from sensormend.mending import STATE_VERSION as MENDER_VERSION
 from sensormend.mending import Mender
 from sensormend.methods.auto import AutoOLRTR
 from sensormend.options import in_words
@@ -148,7 +149,7 @@ def _from_archive(settings: Settings) -> tuple[Mender, Survey]:
     place = Checkpoint(old / "state").place or old / "state"
     if not (place / "model.npz").exists():
         raise ConfigError(f"there is no model in {settings.start_from}: --from takes the OUT of clean or watch")
-    told, _ = read_state(place / "mender.npz", method="Mender", version=STATE_VERSION)
+    told, _ = read_state(place / "mender.npz", method="Mender", version=MENDER_VERSION)
     run = read_json(old / "run.json")
     try:
         grid, variables = Grid(*told["grid"]), tuple(told["variables"])

@@ -369,17 +369,19 @@ class AutoOLRTR:
         observed = observed.reshape(-1, *whole)
         observed = observed[0] if door.periods is None else xp.moveaxis(observed, 0, -1)
         wrong = observed & (xp.expand_dims(faulty, axis=self.fiber_axis) | spikes)
+        suspect = fibers("suspect")
+        doubtful = observed & xp.expand_dims(suspect, axis=self.fiber_axis) & ~wrong
         return Recovery(
             low_rank=cells("low_rank"),
             outliers=cells("outliers"),
             wrong=wrong,
-            doubtful=xp.zeros_like(wrong),
+            doubtful=doubtful,
             spikes=spikes,
             cleaned=cells("cleaned"),
             lower=cells("lower"),
             upper=cells("upper"),
             faulty=faulty,
-            suspect=fibers("suspect"),
+            suspect=suspect,
             evaluated=fibers("evaluated"),
             score=fibers("score"),
             reason=fibers("reason"),

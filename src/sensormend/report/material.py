@@ -112,7 +112,7 @@ class Material:
 
     def open_fault(self, one: Standing) -> FaultInterval | None:
         """Return the fault that goes on at a channel; a silence of all its variables has no variable."""
-        names = ((one.sensor, one.variable), (one.sensor, ""))
+        names = ((one.sensor, ""), (one.sensor, one.variable))
         return next((self.open[name] for name in names if name in self.open), None)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sensormend.io.metadata import FaultInterval
 from sensormend.report.html import Html, joined, name_of, quoted, table, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.words import ADVICE, date, moment, reason_words
 from sensormend.sentences import counted, how_long, percent
-from sensormend.views.faults import CERTAIN, LIKELY, how_sure
+from sensormend.views.faults import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
 from sensormend.views.now import Standing
 
 __all__ = ["repairs"]
@@ -43,16 +44,21 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
             name_of(one.sensor, one.variable),
             tag("span", date(since), class_="whole") if since is not None else "unknown",
             reason_words(reason),
-            tag("span", (how_sure(fault.score) if fault is not None else "") or "-", class_="whole"),
+            tag("span", _how_sure(fault), class_="whole"),
             joined([said, " ", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
         ])  # fmt: skip
     parts = [table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
     if len(wrong) > MOST_OPEN:
         parts.append(tag("p", f"{len(wrong) - MOST_OPEN:,} more are in faults.csv.", class_="note"))
-    parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is {CERTAIN:g} times past the limit and more, ",
-                     tag("b", "likely"), f" {LIKELY:g} times and more, ", tag("b", "borderline"), " just past it. "
-                     "Silence needs no judgement.", class_="note"))  # fmt: skip
+    parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {SURE:g} and more, or, where "
+                     f"there is none, {CERTAIN:g} times past the limit and more, ", tag("b", "likely"),
+                     f" {PROBABLE:g}, or {LIKELY:g} times, and more, ", tag("b", "borderline"), " less. Silence "
+                     "needs no judgement.", class_="note"))  # fmt: skip
     return joined(parts)
+
+
+def _how_sure(fault: FaultInterval | None) -> str:
+    return (how_sure(fault.score, confidence=fault.confidence) if fault is not None else "") or "-"
 
 
 def _unlisted(one: Standing) -> str:

@@ -21,6 +21,9 @@ Which = Literal["all", "open", "over"]
 CERTAIN, LIKELY = 3.0, 1.5
 """Scores, in times the limit, from which on a fault is called so."""
 
+SURE, PROBABLE = 0.95, 0.8
+"""The same for the model's confidence in a fault, where it has one."""
+
 
 @dataclass(frozen=True)
 class FaultEntry:
@@ -35,8 +38,11 @@ class FaultEntry:
     reason, sentence
         Why, in a word and in a sentence.
     score, sure
-        How many times past the limit it was at most, and that in a word; nothing for a silent sensor, and no word for a
-        single wrong reading.
+        How many times past the limit it was at most, and how sure it is in a word; nothing for a silent sensor, and no
+        word for a single wrong reading.
+    size, rate, confidence
+        What the model says of it: what it does to the readings, by how much that grows in a period, and the probability
+        that it is a fault; nothing where the model has no opinion.
     """
 
     sensor: str
@@ -49,6 +55,9 @@ class FaultEntry:
     score: float | None
     sure: str
     sentence: str
+    size: float | None = None
+    rate: float | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True)
@@ -135,16 +144,20 @@ def chosen(
     ]
 
 
-def how_sure(score: float, reason: str = "") -> str:
-    """Say how sure a fault is, by how many times it is past the limit; a single wrong reading does not tell.
+def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> str:
+    """Say how sure a fault is: by the model's confidence, else by how many times it is past the limit.
+
+    Of a single wrong reading nothing is said.
 
     Examples
     --------
-    >>> how_sure(5.0), how_sure(1.1), how_sure(1.0, "spike")
-    ('certain', 'borderline', '')
+    >>> how_sure(5.0), how_sure(1.1), how_sure(1.0, "spike"), how_sure(1.1, "offset", 0.97)
+    ('certain', 'borderline', '', 'certain')
     """
     if not math.isfinite(score) or reason == "spike":
         return ""
+    if math.isfinite(confidence):
+        return "certain" if confidence >= SURE else "likely" if confidence >= PROBABLE else "borderline"
     return "certain" if score >= CERTAIN else "likely" if score >= LIKELY else "borderline"
 
 
@@ -157,10 +170,17 @@ def _entry(fault: FaultInterval, until: int | None) -> FaultEntry:
         open=going_on(fault, until),
         seconds=(fault.end - fault.start) / SECOND,
         reason=fault.reason,
-        score=fault.score if math.isfinite(fault.score) else None,
-        sure=how_sure(fault.score, fault.reason),
+        score=_finite(fault.score),
+        sure=how_sure(fault.score, fault.reason, fault.confidence),
         sentence=fault.sentence,
+        size=_finite(fault.size),
+        rate=_finite(fault.rate),
+        confidence=_finite(fault.confidence),
     )
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
 
 
 def _key(sort: Order, fault: FaultInterval) -> tuple[object, ...]:

@@ -53,7 +53,8 @@ def standings(look: Look) -> dict[Name, Standing]:
         name = (entry.sensor, entry.variable)
         told = health.get(name)
         state, reason, since = last.get(name, NOTHING), "", None
-        fault = faults.get(name) or faults.get((entry.sensor, ""))
+        # A fault goes on while its sensor is silent; that it is silent is said first.
+        fault = faults.get((entry.sensor, "")) or faults.get(name)
         if state in ("faulty", "silent"):
             # The date was; whether it still is by its end is what faults tell.
             state = "sound"

@@ -190,7 +190,7 @@ def routes(look: Look) -> APIRouter:
         found = repairs.faults(look, **chosen, limit=MOST_LINES).items
         lines = (
             (_harmless(one.sensor), _harmless(one.variable), one.start, one.end, one.reason, one.score,
-             _harmless(one.sentence))
+             _harmless(one.sentence), one.size, one.rate, one.confidence)
             for one in found
         )  # fmt: skip
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
