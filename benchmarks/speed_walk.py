@@ -18,9 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.methods.auto import AutoOLRTR
-from sensormend.methods.olrtr import OLRTR
-from sensormend.recovery import Recovery
+from sensormend import OLRTR, AutoOLRTR, Recovery
 
 __all__ = ["Task", "Walked", "walk_in_a_process"]
 
@@ -75,12 +73,12 @@ class Walked:
         return max(self.peaks)
 
 
-def walk_in_a_process(folder: Path, task: Task) -> Walked:
-    """Run the task over the folder's periods in a fresh process."""
+def walk_in_a_process(folder: Path, task: Task, environment: dict[str, str] | None = None) -> Walked:
+    """Run the task over the folder's periods in a fresh process, with more in its environment where that is given."""
     threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     ended = subprocess.run(
         [sys.executable, __file__, str(folder), json.dumps(asdict(task))],
-        env={**os.environ, **threads}, stdout=subprocess.PIPE, text=True, check=True,
+        env={**os.environ, **threads, **(environment or {})}, stdout=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
     return Walked(**json.loads(ended.stdout))
 

@@ -325,6 +325,19 @@ def aot_and_reference(data: Path) -> tuple[FloatArray, FloatArray]:
     return load_network("aot"), load_reference()
 
 
+def test_the_engine_is_measured_beside_another_checkout(tmp_path: Path) -> None:
+    out, script = tmp_path / "engine.json", str(ROOT / "benchmarks" / "engine_speed.py")
+    call = ["--only", "medium,threads", "--medium", "90", "--periods", "5", "--against", str(ROOT / "src")]
+    ended = subprocess.run([sys.executable, script, *call, "--out", str(out)], capture_output=True, text=True,
+                           check=True)  # fmt: skip
+    assert "other / this" in ended.stdout
+    (figures,) = json.loads(out.read_text(encoding="utf-8")).values()
+    assert [figure["part"] for figure in figures] == ["medium"] * 3 + ["threads"]
+    assert all(figure["value"] > 0 for figure in figures)
+    refused = subprocess.run([sys.executable, script, "--only", "nothing"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+
+
 def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None:
     parts = ["--only", "large,size,days", "--large", "2000", "--sizes", "1000", "--days", "20"]
     ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *parts, "--out", str(tmp_path)],
