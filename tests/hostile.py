@@ -65,7 +65,9 @@ def _bursts(random: np.random.Generator, sensors: int, hours: int, level: float)
     """Return a gas, (sensor, hour): a log-normal common course, and hours of smoke at single sensors."""
     common, own = _weather(random, 1, hours), _weather(random, sensors, hours, 0.7)
     share = random.normal(0, 0.2, (sensors, 1))
-    smoke = lfilter([1.0], [1.0, -0.6], (random.random((sensors, hours)) < 0.002) * random.pareto(2.0, (sensors, hours)))
+    smoke = lfilter(
+        [1.0], [1.0, -0.6], (random.random((sensors, hours)) < 0.002) * random.pareto(2.0, (sensors, hours))
+    )
     return np.asarray(level * np.exp(0.8 * common + 0.25 * own + share) * (1 + smoke))
 
 

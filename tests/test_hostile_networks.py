@@ -53,7 +53,7 @@ def readings(name: str) -> Floats:
     random = np.random.default_rng(1)
     whole = truth(name)
     missing = random.random(whole.shape) < 0.1
-    missing |= (random.random((*whole.shape[:2], 1, whole.shape[3])) < 0.02)
+    missing |= random.random((*whole.shape[:2], 1, whole.shape[3])) < 0.02
     found = np.where(missing, np.nan, whole)
     # Every variable of every sensor is there on the first day.
     found[..., 0] = whole[..., 0]

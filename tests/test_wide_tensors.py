@@ -96,7 +96,7 @@ def test_tensors_equal_arrays_day_by_day(torch: Any, inside: str) -> None:
 
 
 def test_several_variables_and_periods_in_one_call(torch: Any, inside: str) -> None:
-    truth = np.stack([sound(50, 12, seed=3), 1000 * sound(50, 12, seed=6) + 5000], axis=1)
+    truth = np.stack([sound(70, 12, seed=3), 1000 * sound(70, 12, seed=6) + 5000], axis=1)
     readings = np.where(seen(0.9, truth.shape), truth, np.nan)
     readings[4, 0, :, 9] += 9
     host, device = AutoOLRTR(fiber_axis=2), tensored(fiber_axis=2)
