@@ -88,8 +88,8 @@ def fibers(found: Bools, like: Floats) -> Bools:
 def shown(values: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the least and the largest of every variable up to each day, (variable, 1, day), and its spread."""
     by_variable = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1, values.shape[3])
-    low = np.minimum.accumulate(np.nanmin(by_variable, axis=1), axis=1)
-    high = np.maximum.accumulate(np.nanmax(by_variable, axis=1), axis=1)
+    low = np.fmin.accumulate(np.fmin.reduce(by_variable, axis=1), axis=1)
+    high = np.fmax.accumulate(np.fmax.reduce(by_variable, axis=1), axis=1)
     return low[:, None], high[:, None], np.nanstd(by_variable, axis=(1, 2))[:, None, None]
 
 

@@ -57,6 +57,10 @@ def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
         values = {}
         for field in fields(kind):
             name = f"{part}.{field.name}"
+            if name == "pools.shown" and name not in arrays:
+                # Earlier versions did not remember it.
+                values[field.name] = np.full((numbers["variables"], 3), np.nan)
+                continue
             values[field.name] = arrays[name] if name in arrays else numbers[name]
         parts[part] = kind(**values)
     hoods = []

@@ -33,6 +33,7 @@ __all__ = [
     "stuck_scores",
     "trimming",
     "usual",
+    "within_steps",
 ]
 
 LIMITS = np.array([3.0, 2.8, 3.6])
@@ -60,6 +61,9 @@ YOUNG = 10
 
 STUCK = 1.5
 """Network movement, in usual residuals, that makes a stretch four times as long as usual count as stuck."""
+
+ROUNDING = 1.001
+"""What a step is multiplied by before distances are compared with it, which are not exact."""
 
 SHORTEST = 4
 """Equal readings in a row from which a fiber may be called stuck."""
@@ -120,6 +124,15 @@ def _mean(values: FloatArray, there: BoolArray, weights: FloatArray) -> FloatArr
     ordered = np.where(there, values, 1e300)
     ordered.sort(axis=1)
     return np.asarray(np.einsum("fs,fs->f", ordered, weights))
+
+
+def within_steps(residual: FloatArray, there: BoolArray, step: FloatArray) -> BoolArray:
+    """Say which fibers, (fiber, slot), differ from what is expected by no more than their sensor's step.
+
+    Up to an eighth of the readings may, since single ones are spikes and not faults of the fiber.
+    """
+    beyond = (np.abs(residual) > ROUNDING * step[:, None]) & there
+    return np.asarray((step > 0) & (8 * beyond.sum(axis=1) <= there.sum(axis=1)))
 
 
 def usual(channels: Channels, pooled: FloatArray, guess: FloatArray) -> FloatArray:

@@ -146,6 +146,8 @@ class Pools:
         How much better the neighbouring rungs predicted hidden readings lately.
     stay
         Wrong fibers that were followed by a wrong one, and by a sound one.
+    shown
+        The least and the largest trusted reading so far, and their mean spread within a period; NaN before any.
     period
         Periods seen.
     """
@@ -158,6 +160,7 @@ class Pools:
     calibrated: FloatArray
     trials: FloatArray
     stay: FloatArray
+    shown: FloatArray
     rank: int = 0
     shrinkage: int = 5
     period: int = 0
@@ -174,6 +177,7 @@ class Pools:
             calibrated=np.zeros(variables),
             trials=np.zeros(4),
             stay=np.array([2.0, 4.0]),
+            shown=np.full((variables, 3), np.nan),
         )
 
 

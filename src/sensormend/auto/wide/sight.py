@@ -147,6 +147,7 @@ class Sight:
     still: Standstill
     days: Array
     variance: Array
+    step: Array
     floor: Array
     middle: Array
     limit: Array
@@ -271,6 +272,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
         still=still,
         days=days,
         variance=variance,
+        step=step,
         floor=floor,
         middle=middle,
         limit=limit,
