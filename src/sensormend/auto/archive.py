@@ -59,7 +59,7 @@ def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
             name = f"{part}.{field.name}"
             if name == "pools.shown" and name not in arrays:
                 # Earlier versions did not remember it.
-                values[field.name] = np.full((numbers["variables"], 3), np.nan)
+                values[field.name] = np.full((numbers["variables"], 4), np.nan)
                 continue
             values[field.name] = arrays[name] if name in arrays else numbers[name]
         parts[part] = kind(**values)

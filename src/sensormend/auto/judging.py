@@ -68,6 +68,11 @@ class Today:
         length, still = judge.longest_run(readings, observed)
         spread = np.sqrt(np.maximum(_own_variance(model), 0.0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
+        for which in np.flatnonzero(model.resting()).tolist():
+            mine = variable == which
+            away = judge.AWAKE * np.maximum(spread[mine], np.median(spread[mine]))
+            away = np.maximum(away, judge.second_of_others(np.abs(deviation[mine]).max(axis=1) * known[mine]))
+            step[mine] = np.maximum(step[mine], away)
         widths = model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5))
         widths = np.minimum(np.maximum(widths, judge.SPREAD[0]), judge.SPREAD[1])
         stay = model.pools.stay[0] / model.pools.stay.sum()
@@ -220,15 +225,16 @@ def _assess(model: Model, look: Look, today: Today, verdict: Verdict, bar: Float
     within = judge.within_steps(residual, seen.there, today.step)
     event = np.zeros(found.shape)
     excess = judge.scores(found, today.middle, event, today.limit, seen.count)
-    stuck = _stuck(model, today, expected) * ~within
-    score = np.maximum(excess.max(axis=1) * ~within, stuck)
+    most = np.where(within, judge.EXCUSED, np.inf)
+    stuck = np.minimum(_stuck(model, today, expected), most)
+    score = np.minimum(np.maximum(excess.max(axis=1), stuck), most)
     asked = np.flatnonzero((score > bar) | (verdict.flagged & np.isfinite(bar)))
     if asked.size:
         event[asked] = _events(model, today, view, look.prior, trusted, asked)
         excess[asked] = judge.scores(
             found[asked], today.middle[asked], event[asked], today.limit[asked], seen.count[asked]
         )
-        score[asked] = np.maximum(excess[asked].max(axis=1) * ~within[asked], stuck[asked])
+        score[asked] = np.minimum(np.maximum(excess[asked].max(axis=1), stuck[asked]), most[asked])
     verdict.found, verdict.event, verdict.excess = found, event, excess
     verdict.stuck, verdict.score, verdict.within = stuck, score, within
     return view
@@ -239,7 +245,8 @@ def _conclude(model: Model, view: Conditioned, look: Look, today: Today, verdict
     trusted = today.judged & ~verdict.flagged[:, None]
     verdict.event = _events(model, today, view, look.prior, trusted, np.arange(today.known.size))
     verdict.excess = judge.scores(verdict.found, today.middle, verdict.event, today.limit, today.count)
-    verdict.score = np.maximum(verdict.excess.max(axis=1) * ~verdict.within, verdict.stuck)
+    verdict.score = np.maximum(verdict.excess.max(axis=1), verdict.stuck)
+    verdict.score = np.minimum(verdict.score, np.where(verdict.within, judge.EXCUSED, np.inf))
 
 
 def _events(

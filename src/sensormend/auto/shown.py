@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sensormend.arrays import Array, namespace, on_host
+from sensormend.auto.door import some_sensors
 from sensormend.auto.memory import Model
 from sensormend.auto.settling import Period
 
@@ -40,11 +41,11 @@ def _keep_variable(model: Model, readings: Array, result: Period, variable: int,
     today = _range(raw, judged)
     if not np.isfinite(today).all():
         today = _range(raw, good & _plausible(raw, good))
-    low, high, spread = _together(model, variable, today)
+    low, high, spread, rest = _together(model, variable, today)
     if not np.isfinite(low):
         return
     if learning:
-        model.pools.shown[variable] = low, high, spread
+        model.pools.shown[variable] = low, high, spread, rest
     margin = min(MARGIN * spread, high - low)
     least, most = low - margin, high + margin
     if low >= 0:
@@ -58,28 +59,35 @@ def _keep_variable(model: Model, readings: Array, result: Period, variable: int,
         result.outliers[mine] = xp.where(wrong, raw - estimate, result.outliers[mine])
 
 
-def _together(model: Model, variable: int, today: tuple[float, float, float]) -> tuple[float, float, float]:
-    """Return the least, the largest and the mean spread of all periods up to this one."""
-    before = tuple(float(value) for value in model.pools.shown[variable])
+def _together(model: Model, variable: int, today: list[float]) -> list[float]:
+    """Return the least, the largest, the mean spread and the mean share at rest of all periods up to this one."""
+    before: list[float] = model.pools.shown[variable].tolist()
     if not np.isfinite(before).all():
         return today
     if not np.isfinite(today).all():
-        return before[0], before[1], before[2]
+        return before
     rate = max(1 / (model.pools.period + 1), SLOWEST)
-    return min(before[0], today[0]), max(before[1], today[1]), before[2] + rate * (today[2] - before[2])
+    means = [old + rate * (new - old) for old, new in zip(before[2:], today[2:], strict=True)]
+    return [min(before[0], today[0]), max(before[1], today[1]), *means]
 
 
-def _range(raw: Array, there: Array) -> tuple[float, float, float]:
-    """Return the least and the largest of these readings and their standard deviation; NaN where there are none."""
+def _range(raw: Array, there: Array) -> list[float]:
+    """Return the least and the largest of these readings, their spread and the share equal to their median.
+
+    NaN where there are none.
+    """
     xp = namespace(raw)
     count = int(xp.sum(there, dtype=xp.int64))
     if count == 0:
-        return np.nan, np.nan, np.nan
+        return [np.nan] * 4
     low, high = float(xp.min(xp.where(there, raw, xp.inf))), float(xp.max(xp.where(there, raw, -xp.inf)))
     middle = low + (high - low) / 2
     apart = xp.where(there, raw - middle, 0.0)
     mean, square = (float(xp.sum(values, dtype=xp.float64)) / count for values in (apart, apart * apart))
-    return low, high, float(np.sqrt(max(square - mean**2, 0.0)))
+    some = some_sensors(xp.where(there, raw, xp.nan))
+    some = some[np.isfinite(some)]
+    rest = float(np.mean(some == np.quantile(some, 0.5, method="lower"))) if some.size else 0.0
+    return [low, high, float(np.sqrt(max(square - mean**2, 0.0))), rest]
 
 
 def _plausible(raw: Array, there: Array) -> Array:

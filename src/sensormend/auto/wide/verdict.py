@@ -104,7 +104,7 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
             _again(sight, company, verdict, stale, still, bar)
     verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
     verdict.excess = scores(sight, verdict.found, verdict.event)
-    verdict.score = xp.maximum(largest(verdict.excess) * ~verdict.within, verdict.stuck) * judged
+    verdict.score = _excused(xp.maximum(largest(verdict.excess), verdict.stuck), verdict.within) * judged
     return company, verdict
 
 
@@ -242,9 +242,9 @@ def _first(
     residual *= sight.observed
     found = sight.features(residual)
     within = _within(residual, sight.step, sight.count)
-    stuck = still.scores(view, sight.ripple) * ~within
+    stuck = _excused(still.scores(view, sight.ripple), within)
     excess = scores(sight, found, 0.0)
-    score = xp.maximum(largest(excess) * ~within, stuck)
+    score = _excused(xp.maximum(largest(excess), stuck), within)
     verdict = Verdict(flagged, judged, related, score, found, xp.zeros_like(found), excess, stuck, within, view, 0)
     _excuse(sight, company, verdict, bar, None)
     return verdict
@@ -254,6 +254,12 @@ def _within(residual: Array, step: Array, count: Array) -> Array:
     """Say which fibers differ from what is expected by their sensor's step at most; see `judge.within_steps`."""
     beyond = namespace(residual).abs(residual) > (judge.ROUNDING * step)[..., None]
     return (step > 0) & (8 * counted(beyond) <= count)
+
+
+def _excused(score: Array, within: Array) -> Array:
+    """Keep the scores of fibers that differ by their own step at most well below the threshold."""
+    xp = namespace(score)
+    return xp.where(within, xp.clip(score, None, judge.EXCUSED), score)
 
 
 def _look_again(sight: Sight, company: Company, verdict: Verdict, anew: Array, changed: Array) -> None:
@@ -282,9 +288,9 @@ def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still
     verdict.within[which] = within
     if still.size:
         # Of fibers in other parts nothing has changed, and few are asked at all.
-        verdict.stuck = still.scores(verdict.view, sight.ripple) * ~verdict.within
+        verdict.stuck = _excused(still.scores(verdict.view, sight.ripple), verdict.within)
     excess = scores(sight, found, 0.0, which)
-    verdict.score[which] = xp.maximum(largest(excess) * ~within, pick(verdict.stuck, which))
+    verdict.score[which] = _excused(xp.maximum(largest(excess), pick(verdict.stuck, which)), within)
     _excuse(sight, company, verdict, bar, which)
 
 
@@ -304,7 +310,8 @@ def _excuse(sight: Sight, company: Company, verdict: Verdict, bar: Array, which:
     event = _events(sight, company, verdict.view, home, row)
     count, middle, limit = (array[home, row] for array in (sight.count, sight.middle, sight.limit))
     excess = past(verdict.found[home, row], event, count, middle, limit)
-    verdict.score[home, row] = xp.maximum(largest(excess) * ~verdict.within[home, row], verdict.stuck[home, row])
+    score = xp.maximum(largest(excess), verdict.stuck[home, row])
+    verdict.score[home, row] = _excused(score, verdict.within[home, row])
 
 
 def _events(sight: Sight, company: Company, view: View, part: Array, row: Array) -> Array:
