@@ -108,14 +108,15 @@ def assert_within(result: Recovery, values: Floats) -> None:
 @EVERY
 def test_everything_is_finite_and_within_what_the_variable_has_shown(name: str) -> None:
     assert_within(cleaned(name), readings(name))
-    assert (cleaned(name).lower <= cleaned(name).cleaned).all()
-    assert (cleaned(name).cleaned <= cleaned(name).upper).all()
+    lower, estimate, upper = (getattr(cleaned(name), field) for field in ("lower", "cleaned", "upper"))
+    assert (lower <= estimate).all()
+    assert (estimate <= upper).all()
 
 
 @EVERY
 def test_readings_that_are_not_called_wrong_stay_as_they_are(name: str) -> None:
     values, result = readings(name), cleaned(name)
-    trusted = np.isfinite(values) & ~fibers(result.faulty, values)[:, :, None] & ~shaped(result.spikes, values)
+    trusted = np.isfinite(values) & ~fibers(result.faulty, values)[:, :, None] & ~result.spikes.reshape(values.shape)
     np.testing.assert_array_equal(shaped(result.cleaned, values)[trusted], values[trusted])
 
 

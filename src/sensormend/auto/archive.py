@@ -99,15 +99,10 @@ def apart(model: Model) -> list[Model]:
 def _of_variable(model: Model, which: int) -> Model:
     mine = model.variable == which
     rows, own = np.flatnonzero(mine), slice(which, which + 1)
-    pools, scales = (
-        replace(shared, **{
-            field.name: getattr(shared, field.name)[own].copy()
-            for field in fields(shared)
-            if isinstance(getattr(shared, field.name), np.ndarray) and field.name not in ("trials", "stay")
-        })
-        for shared in (model.pools, model.scales)
-    )  # fmt: skip
-    pools.trials, pools.stay = pools.trials.copy(), pools.stay.copy()
+    pools = replace(model.pools, trials=model.pools.trials.copy(), stay=model.pools.stay.copy())
+    for name in ("products", "pairs", "daily", "ripple", "width", "calibrated", "shown"):
+        setattr(pools, name, getattr(model.pools, name)[own].copy())
+    scales = Scales(*(getattr(model.scales, field.name)[own].copy() for field in fields(Scales)))
     hood = model.hood
     if hood is not None:
         blank = hood.dictionary[rows][:, :0]

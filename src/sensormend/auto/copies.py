@@ -23,25 +23,21 @@ LEAST = 1e-7
 """The smallest strength of any pattern in correlations that are possible; that of one with rounding is above it."""
 
 NEAR = 1e-4
-"""Mean square distance, as a share of the readings' variance, under which two are looked at number by number."""
+"""Mean square distance, on the variable's scale, under which two are looked at number by number."""
 
 
-def copied(readings: Array, observed: Array) -> Array | None:
+def copied(readings: Array, observed: Array, scaled: Array) -> Array | None:
     """Say who reports exactly the same as whom, (part, member, member), where it moves; None where nobody does.
 
-    Readings are (part, member, slot).
+    Readings are (part, member, slot), and `scaled` are the same on their variable's scale.
     """
     xp = namespace(readings)
-    there = alike(observed, readings)
-    count = xp.clip(xp.sum(there, axis=(1, 2), keepdims=True), 1.0, None)
-    filled = xp.where(observed, readings, 0.0)
-    filled = xp.where(observed, filled - xp.sum(filled, axis=(1, 2), keepdims=True) / count, 0.0)
-    square = filled * filled
+    there = alike(observed, scaled)
+    filled = xp.where(observed, scaled, 0.0)
     both = there @ there.mT
-    apart = square @ there.mT
+    apart = (filled * filled) @ there.mT
     apart = apart + apart.mT - 2 * (filled @ filled.mT)
-    variance = xp.sum(square, axis=(1, 2), keepdims=True) / count
-    near = (both >= TOGETHER) & (apart <= NEAR * variance * both)
+    near = (both >= TOGETHER) & (apart <= NEAR * both)
     diagonal(near)[:] = False
     part, one, other = xp.nonzero(near)
     if part.shape[0] == 0:

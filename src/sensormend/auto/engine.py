@@ -51,7 +51,8 @@ def bend(model: Model) -> None:
 def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
     pools, today = model.pools, Today.of(model, readings)
-    look = Look(model, copied(readings[None], today.judged[None]))
+    scaled = model.scales.forward(readings, today.variable)
+    look = Look(model, copied(readings[None], today.judged[None], scaled[None]))
     verdict = judge_period(model, today, look)
     tables = np.stack(
         [

@@ -117,10 +117,9 @@ def _try_rungs(model: Model, sight: Sight, verdict: Verdict, which: Array, first
     asked = np.flatnonzero(trusted.any(axis=2).sum(axis=1) > 3)
     if asked.size == 0:
         return 0, 0
-    raw, judged = (
-        on_host(array[some, :width])[asked] for array in (sight.raw, sight.observed & sight.known[..., None])
-    )
+    given = (sight.raw, sight.observed & sight.known[..., None], sight.deviation + sight.usual)
+    raw, judged, scaled = (on_host(array[some, :width])[asked] for array in given)
     stack = stack.part(asked)
-    outlook = network.Outlook.of(stack, days[asked].astype(float), copied(raw, judged))
+    outlook = network.Outlook.of(stack, days[asked].astype(float), copied(raw, judged, scaled))
     sample = network.Sample(stack, outlook, deviation[asked].astype(float), trusted[asked], None)
     return network.try_rungs(model.pools, sample)

@@ -69,7 +69,7 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
     related = (skill >= UNRELATED) | (sight.days < WARM)
     bar = xp.where(judged, xp.where(sight.days < WARM, 2.0, 1.0), xp.inf)
     kin = relate(model, parts, which, sight.real, sight.days)
-    copies = copied(sight.raw, sight.observed & sight.known[..., None])
+    copies = copied(sight.raw, sight.observed & sight.known[..., None], sight.deviation + sight.usual)
     if copies is not None:
         tell_apart(kin.covariance, copies)
     flagged = _screen(model, sight, kin, seen)
