@@ -130,6 +130,20 @@ def test_few_sound_days_are_flagged(name: str) -> None:
     assert faulty.sum() <= NETWORKS[name][1] * evaluated.sum()
 
 
+TOO_MANY = pytest.mark.xfail(strict=True, reason="sound days of rain gauges are flagged, on some seeds a tenth or more")
+
+
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(2, marks=TOO_MANY), 3, *(pytest.param(n, marks=TOO_MANY) for n in (4, 5))]
+)
+def test_few_days_of_rain_gauges_are_flagged_whatever_the_weather(seed: int) -> None:
+    """The limit of `zeros` on other seeds than the one above, which is not representative."""
+    values = hostile.zeros(days=60, seed=seed)[:, None]
+    missing = np.random.default_rng(1).random((*values.shape[:2], 1, values.shape[3])) < 0.02
+    result = clean(np.where(missing, np.nan, values))
+    assert result.faulty[:, WARM:].sum() <= 0.01 * result.evaluated[:, WARM:].sum()
+
+
 def test_copies_are_flagged_no_more_than_the_others() -> None:
     faulty = cleaned("copies").faulty[:, WARM:]
     evaluated = cleaned("copies").evaluated[:, WARM:]
