@@ -450,16 +450,27 @@ def test_several_variables_each_on_its_own_scale() -> None:
     np.testing.assert_allclose(other.cleaned[:, 1], 1000 * one.cleaned[:, 1], rtol=1e-6, atol=1e-6)
 
 
-def test_a_second_variable_helps_a_silent_first() -> None:
-    """Where all thermometers are silent for a day, what the barometers saw tells more than the usual day."""
-    warm = sound(8, 50, seed=6)
-    readings = np.stack([warm, 1000 - 2 * warm + np.random.default_rng(0).normal(0, 0.2, warm.shape)], axis=1)
-    silent = readings.copy()
-    silent[:, 0, :, 45] = np.nan
-    result = walk(AutoOLRTR(fiber_axis=2), silent)
-    error = np.sqrt(np.mean((result.cleaned[:, 0, :, 45] - warm[..., 45]) ** 2))
-    usual = np.sqrt(np.mean((warm[..., 15:45].mean(axis=-1) - warm[..., 45]) ** 2))
-    assert error < 0.5 * usual
+def test_each_variable_is_mended_as_if_it_were_alone(tmp_path: Path) -> None:
+    """Two variables in one call, and from a file, are the same as each of them in a model of its own."""
+    both = np.stack([sound(8, 20, seed=6), 1000 - 2 * sound(8, 20, seed=6)], axis=1)
+    both[:, 0, :, 15] = np.nan
+    both[2, 1, 5, 17] = np.nan
+    model, apart = AutoOLRTR(fiber_axis=2), [AutoOLRTR(), AutoOLRTR()]
+    labels = [f"s{number}" for number in range(8)]
+    for day in range(20):
+        if day == 10:
+            model.save(tmp_path / "state.npz")
+            model = AutoOLRTR.load(tmp_path / "state.npz").copy()
+        if day == 19:
+            peek = model.estimate(both[..., day], labels)
+        found = model.update(both[..., day], labels)
+        for variable, alone in enumerate(apart):
+            wanted = alone.update(both[:, variable, :, day], labels)
+            for field in ("cleaned", "lower", "upper", "low_rank", "faulty", "score", "reason"):
+                np.testing.assert_array_equal(getattr(found, field)[:, variable], getattr(wanted, field))
+    np.testing.assert_array_equal(peek.cleaned, found.cleaned)
+    assert model.sensors == apart[0].sensors
+    assert (model.periods, model.rank) == (20, max(alone.rank for alone in apart))
 
 
 def quiet(readings: Floats) -> Recovery:

@@ -146,17 +146,17 @@ def test_memory_is_flat_and_who_is_not_heard_of_for_long_is_forgotten(tmp_path: 
 
 
 def test_several_variables_each_with_its_own_scale() -> None:
-    """Temperatures and something else a thousand times as large: 50 sensors are 100 channels."""
-    warm, other = sound(50, 20, seed=3), sound(50, 20, seed=6)
+    """Temperatures and something else a thousand times as large, of 70 sensors."""
+    warm, other = sound(70, 20, seed=3), sound(70, 20, seed=6)
     truth = np.stack([warm, 1000 * other + 5000], axis=1)
     readings = np.where(seen(0.95, truth.shape), truth, np.nan)
     readings[4, 0, :, 15:18] += 9
     readings[9, 1, :, 17] = np.random.default_rng(0).uniform(-40000, 60000, 24)
     model = AutoOLRTR(fiber_axis=2)
     result = model.recover(readings)
-    assert is_wide(model)
+    assert all(is_wide(part) for part in model._each)
     assert result.cleaned.shape == readings.shape
-    assert result.faulty.shape == (50, 2, 20)
+    assert result.faulty.shape == (70, 2, 20)
     assert result.faulty[4, 0, 15:18].all()
     assert not result.faulty[4, 1].any()
     assert result.faulty[9, 1, 17]
@@ -169,7 +169,7 @@ def test_several_variables_each_with_its_own_scale() -> None:
         assert error(result.cleaned[:, variable], truth[:, variable], at) < 0.8 * unit
     with_labels = AutoOLRTR(fiber_axis=2)
     for day in range(20):
-        order = np.random.default_rng(day).permutation(50) if day else np.arange(50)
+        order = np.random.default_rng(day).permutation(70) if day else np.arange(70)
         found = with_labels.update(readings[order, ..., day], [f"s{index}" for index in order])
         np.testing.assert_array_equal(found.cleaned, result.cleaned[order, ..., day])
 

@@ -22,8 +22,9 @@ def through(readings: Floats, library: str, **settings: Any) -> Recovery:
     for day in range(readings.shape[-1]):
         result: Any = model.update(put(readings[..., day]))
         periods.append(Recovery(**{name: _plain(value) for name, value in vars(result).items()}))
-    assert model._model is not None
-    assert model._model.parts is not None
+    for own in model._each or [model]:
+        assert own._model is not None
+        assert own._model.parts is not None
     return Recovery.stack(periods)
 
 

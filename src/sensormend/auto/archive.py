@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from sensormend.arrays import on_host
 from sensormend.auto.memory import Channels, Hood, Model, Pools
+from sensormend.auto.network import refresh
 from sensormend.auto.scales import Scales
-from sensormend.auto.wide.parts import Parts, of_hoods
+from sensormend.auto.wide.parts import Parts, kept, of_hoods
 from sensormend.errors import StateError
 
-__all__ = ["checked", "pack", "unpack"]
+__all__ = ["apart", "checked", "pack", "unpack"]
 
 PARTS: dict[str, type] = {"channels": Channels, "pools": Pools, "scales": Scales}
 
@@ -56,6 +57,10 @@ def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
         values = {}
         for field in fields(kind):
             name = f"{part}.{field.name}"
+            if name == "pools.shown" and name not in arrays:
+                # Earlier versions did not remember it.
+                values[field.name] = np.full((numbers["variables"], 4), np.nan)
+                continue
             values[field.name] = arrays[name] if name in arrays else numbers[name]
         parts[part] = kind(**values)
     hoods = []
@@ -84,6 +89,29 @@ def unpack(numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     elif hoods:
         many = of_hoods(hoods)
     return Model(**parts, hood=hood, parts=many, **rest)
+
+
+def apart(model: Model) -> list[Model]:
+    """Return a model of several variables, as earlier versions had them, as a model of each; arrays are copies."""
+    return [_of_variable(model, which) for which in range(model.variables)]
+
+
+def _of_variable(model: Model, which: int) -> Model:
+    mine = model.variable == which
+    rows, own = np.flatnonzero(mine), slice(which, which + 1)
+    pools = replace(model.pools, trials=model.pools.trials.copy(), stay=model.pools.stay.copy())
+    for name in ("products", "pairs", "daily", "ripple", "width", "calibrated", "shown"):
+        setattr(pools, name, getattr(model.pools, name)[own].copy())
+    scales = Scales(*(getattr(model.scales, field.name)[own].copy() for field in fields(Scales)))
+    hood = model.hood
+    if hood is not None:
+        blank = hood.dictionary[rows][:, :0]
+        hood = Hood(np.arange(rows.size), rows.size, hood.moments[np.ix_(rows, rows)].copy(), blank)
+        refresh(hood, model.channels.days[rows] > 0)
+    parts = None if model.parts is None else kept(model.parts, mine)
+    return replace(
+        model, channels=model.channels.taken(rows), pools=pools, scales=scales, hood=hood, parts=parts, variables=1
+    )
 
 
 def _check(

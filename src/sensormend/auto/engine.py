@@ -6,11 +6,13 @@ import numpy as np
 
 from sensormend.arrays import as_like
 from sensormend.auto import network, timeline
+from sensormend.auto.copies import copied
 from sensormend.auto.judging import Today, Verdict, judge_period
 from sensormend.auto.learning import Lessons, Taught, learn, sketch_axes
 from sensormend.auto.look import Look
 from sensormend.auto.memory import Model
 from sensormend.auto.settling import Period, settle
+from sensormend.auto.shown import keep_within
 from sensormend.recovery import FloatArray
 
 __all__ = ["bend", "run"]
@@ -48,7 +50,9 @@ def bend(model: Model) -> None:
 
 def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
-    pools, today, look = model.pools, Today.of(model, readings), Look(model)
+    pools, today = model.pools, Today.of(model, readings)
+    scaled = model.scales.forward(readings, today.variable)
+    look = Look(model, copied(readings[None], today.judged[None], scaled[None]))
     verdict = judge_period(model, today, look)
     tables = np.stack(
         [
@@ -59,6 +63,7 @@ def run(model: Model, readings: FloatArray, *, learning: bool) -> Period:
     step = _try_rungs(model, today, verdict, look) if learning else (0, 0)
     result = Period.blank(readings.shape[0], readings.shape[1], verdict.rounds)
     state = settle(model, look, today, verdict, result, tables, learning=learning)
+    keep_within(model, readings, result, learning=learning)
     if learning:
         lessons = Lessons.new(model)
         learn(Taught(model, today, verdict, state, tables, lessons), sketch_axes(model))

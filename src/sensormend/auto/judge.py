@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.arrays import Array, namespace
 from sensormend.auto.conditioning import Conditioned
 from sensormend.auto.memory import Channels
 from sensormend.auto.neighbourhoods import IntArray
@@ -29,10 +30,12 @@ __all__ = [
     "longest_run",
     "relatives",
     "scores",
+    "second_of_others",
     "smoothed",
     "stuck_scores",
     "trimming",
     "usual",
+    "within_steps",
 ]
 
 LIMITS = np.array([3.0, 2.8, 3.6])
@@ -60,6 +63,16 @@ YOUNG = 10
 
 STUCK = 1.5
 """Network movement, in usual residuals, that makes a stretch four times as long as usual count as stuck."""
+
+ROUNDING = 1.001
+"""What a step is multiplied by before distances are compared with it, which are not exact."""
+
+AWAKE = 6.0
+"""How many times its own spread a sensor of a variable that is at rest most of the time, as rain is, may be off: what
+was learned at rest says little of the other hours."""
+
+EXCUSED = 0.5
+"""The highest score of a fiber that differs by its own step at most."""
 
 SHORTEST = 4
 """Equal readings in a row from which a fiber may be called stuck."""
@@ -120,6 +133,24 @@ def _mean(values: FloatArray, there: BoolArray, weights: FloatArray) -> FloatArr
     ordered = np.where(there, values, 1e300)
     ordered.sort(axis=1)
     return np.asarray(np.einsum("fs,fs->f", ordered, weights))
+
+
+def within_steps(residual: FloatArray, there: BoolArray, step: FloatArray) -> BoolArray:
+    """Say which fibers, (fiber, slot), differ from what is expected by no more than their sensor's step.
+
+    Up to an eighth of the readings may, since single ones are spikes and not faults of the fiber.
+    """
+    beyond = (np.abs(residual) > ROUNDING * step[:, None]) & there
+    return np.asarray((step > 0) & (8 * beyond.sum(axis=1) <= there.sum(axis=1)))
+
+
+def second_of_others(values: Array) -> Array:
+    """Return for each number, (..., number), the second largest of the others; 0 where there are too few."""
+    xp = namespace(values)
+    if values.shape[-1] < 3:
+        return xp.zeros_like(values)
+    ordered = xp.sort(values, axis=-1)
+    return xp.where(values >= ordered[..., -2:-1], ordered[..., -3:-2], ordered[..., -2:-1])
 
 
 def usual(channels: Channels, pooled: FloatArray, guess: FloatArray) -> FloatArray:

@@ -46,6 +46,7 @@ class Today:
     deviation: FloatArray
     variable: IntArray
     known: BoolArray
+    step: FloatArray
     floor: FloatArray
     middle: FloatArray
     limit: FloatArray
@@ -67,6 +68,11 @@ class Today:
         length, still = judge.longest_run(readings, observed)
         spread = np.sqrt(np.maximum(_own_variance(model), 0.0))
         step = np.where(np.isfinite(channels.step), channels.step, 0.0)
+        for which in np.flatnonzero(model.resting()).tolist():
+            mine = variable == which
+            away = judge.AWAKE * np.maximum(spread[mine], np.median(spread[mine]))
+            away = np.maximum(away, judge.second_of_others(np.abs(deviation[mine]).max(axis=1) * known[mine]))
+            step[mine] = np.maximum(step[mine], away)
         widths = model.pooled(channels.high - channels.median, np.full(channels.high.shape, 0.5))
         widths = np.minimum(np.maximum(widths, judge.SPREAD[0]), judge.SPREAD[1])
         stay = model.pools.stay[0] / model.pools.stay.sum()
@@ -77,6 +83,7 @@ class Today:
             deviation=deviation,
             variable=variable,
             known=known,
+            step=step,
             # A hundredth of a sensor's own variation is nothing that its neighbours could vouch for.
             floor=np.maximum(0.5 * step, 0.01 * spread),
             middle=judge.usual(channels, model.pooled(channels.median), model.own_guess()),
@@ -90,7 +97,7 @@ class Today:
 
 @dataclass(eq=False)
 class Verdict:
-    """Who is flagged and what that rests on, per channel."""
+    """Who is flagged and what that rests on, per channel; `within` are those that differ by their own step at most."""
 
     flagged: BoolArray
     score: FloatArray
@@ -98,6 +105,7 @@ class Verdict:
     event: FloatArray
     excess: FloatArray
     stuck: FloatArray
+    within: BoolArray
     rounds: int = 0
 
     @classmethod
@@ -110,6 +118,7 @@ class Verdict:
             event=np.zeros((count, 3)),
             excess=np.zeros((count, 3)),
             stuck=np.zeros(count),
+            within=np.zeros(count, dtype=bool),
         )
 
 
@@ -211,20 +220,23 @@ def _assess(model: Model, look: Look, today: Today, verdict: Verdict, bar: Float
     view = look.view(today.deviation, trusted)
     expected = judge.smoothed(view.expected[0], today.ripple[:, None])
     seen = judge.Seen.of(today.judged)
-    found = judge.features((today.deviation - expected) * seen.there, seen, today.floor)
+    residual = (today.deviation - expected) * seen.there
+    found = judge.features(residual, seen, today.floor)
+    within = judge.within_steps(residual, seen.there, today.step)
     event = np.zeros(found.shape)
     excess = judge.scores(found, today.middle, event, today.limit, seen.count)
-    stuck = _stuck(model, today, expected)
-    score = np.maximum(excess.max(axis=1), stuck)
+    most = np.where(within, judge.EXCUSED, np.inf)
+    stuck = np.minimum(_stuck(model, today, expected), most)
+    score = np.minimum(np.maximum(excess.max(axis=1), stuck), most)
     asked = np.flatnonzero((score > bar) | (verdict.flagged & np.isfinite(bar)))
     if asked.size:
         event[asked] = _events(model, today, view, look.prior, trusted, asked)
         excess[asked] = judge.scores(
             found[asked], today.middle[asked], event[asked], today.limit[asked], seen.count[asked]
         )
-        score[asked] = np.maximum(excess[asked].max(axis=1), stuck[asked])
+        score[asked] = np.minimum(np.maximum(excess[asked].max(axis=1), stuck[asked]), most[asked])
     verdict.found, verdict.event, verdict.excess = found, event, excess
-    verdict.stuck, verdict.score = stuck, score
+    verdict.stuck, verdict.score, verdict.within = stuck, score, within
     return view
 
 
@@ -234,6 +246,7 @@ def _conclude(model: Model, view: Conditioned, look: Look, today: Today, verdict
     verdict.event = _events(model, today, view, look.prior, trusted, np.arange(today.known.size))
     verdict.excess = judge.scores(verdict.found, today.middle, verdict.event, today.limit, today.count)
     verdict.score = np.maximum(verdict.excess.max(axis=1), verdict.stuck)
+    verdict.score = np.minimum(verdict.score, np.where(verdict.within, judge.EXCUSED, np.inf))
 
 
 def _events(

@@ -144,7 +144,9 @@ def learn(period: Taught, axes: FloatArray) -> None:
         value -= borrowed[:, None] * state.expected
     channels.mean[:] = np.where(taken[:, None], mean + rate[:, None] * (value - mean), mean)
     _learn_residuals(period, sound)
-    asked = np.flatnonzero(state.known & seen & (days >= 2))
+    # A sensor at rest says nothing of how far it is off at other times.
+    rests = period.verdict.within & (today.length >= today.count)
+    asked = np.flatnonzero(state.known & seen & (days >= 2) & ~rests)
     if asked.size:
         found = period.verdict.found[asked] - period.verdict.event[asked]
         # A feature that too few readings left open is taken to be as usual.

@@ -14,10 +14,10 @@ __all__ = ["Look"]
 class Look:
     """A neighbourhood as a stack of one, and its covariance at the present rungs, which is not to be written to."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, copies: BoolArray | None = None) -> None:
         assert model.hood is not None
         self.stack = Stack.of([model.hood])
-        self.outlook = Outlook.of(self.stack, model.channels.days[None])
+        self.outlook = Outlook.of(self.stack, model.channels.days[None], copies)
         self.prior: FloatArray = self.outlook.covariance(model.pools.rank, model.pools.shrinkage)[0]
         self.latest: Conditioned | None = None
 

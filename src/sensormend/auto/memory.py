@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["FEATURES", "SKETCH", "Channels", "Hood", "Model", "Pools"]
 
 FEATURES = 3
+RESTING = 0.75
+"""Share of a variable's readings that are equal from which it is at rest, but for few hours."""
+
 SKETCH = 16
 
 
@@ -146,6 +149,9 @@ class Pools:
         How much better the neighbouring rungs predicted hidden readings lately.
     stay
         Wrong fibers that were followed by a wrong one, and by a sound one.
+    shown
+        The least and the largest trusted reading so far, and of their periods the mean spread and the mean share
+        that is equal to the median; NaN before any.
     period
         Periods seen.
     """
@@ -158,6 +164,7 @@ class Pools:
     calibrated: FloatArray
     trials: FloatArray
     stay: FloatArray
+    shown: FloatArray
     rank: int = 0
     shrinkage: int = 5
     period: int = 0
@@ -174,6 +181,7 @@ class Pools:
             calibrated=np.zeros(variables),
             trials=np.zeros(4),
             stay=np.array([2.0, 4.0]),
+            shown=np.full((variables, 4), np.nan),
         )
 
 
@@ -238,6 +246,10 @@ class Model:
         mean, days = self.channels.mean[rows], self.channels.days[rows][..., None]
         level = mean.mean(axis=-1, keepdims=True)
         return np.asarray(level + days / (days + 5) * (mean - level))
+
+    def resting(self) -> BoolArray:
+        """Say of every variable whether nearly all readings are the same, as of rain."""
+        return np.asarray(self.pools.shown[:, 3] > RESTING)
 
     def ripple(self) -> FloatArray:
         """Return for every channel how much of the network's quick movement it does not share."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.auto.conditioning import condition
+from sensormend.auto.copies import tell_apart
 from sensormend.auto.memory import Hood, Pools
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.stack import Stack
@@ -57,7 +58,7 @@ class Outlook:
     """What the covariance of a stack of neighbourhoods is made of, at whatever rungs.
 
     `patterns` are all of the dictionary's, the strongest last; `usable` is how many a neighbourhood of that size has
-    a use for.
+    a use for. `copies` are members that report the same today, None where there are none.
     """
 
     correlation: FloatArray
@@ -66,14 +67,16 @@ class Outlook:
     known: BoolArray
     real: BoolArray
     usable: IntArray
+    copies: BoolArray | None = None
 
     @classmethod
-    def of(cls, stack: Stack, days: FloatArray) -> Outlook:
+    def of(cls, stack: Stack, days: FloatArray, copies: BoolArray | None = None) -> Outlook:
         """Look at the neighbourhoods' moments and dictionaries; `days` are the members'."""
         correlation, spread = _correlation(stack.moments())
         _steady(spread, days, stack.real)
         patterns = _patterns(stack.dictionary().astype(float), correlation)
-        return cls(correlation, spread, patterns, (days > 0) & stack.real, stack.real, np.maximum(stack.size - 1, 1))
+        known, usable = (days > 0) & stack.real, np.maximum(stack.size - 1, 1)
+        return cls(correlation, spread, patterns, known, stack.real, usable, copies)
 
     def covariance(self, rank: int, shrinkage: int) -> FloatArray:
         """Return the covariance of the members at these rungs."""
@@ -91,6 +94,8 @@ class Outlook:
         diagonal[:] = 1 + 1e-6
         mixed *= spread[:, :, None]
         mixed *= spread[:, None, :]
+        if self.copies is not None:
+            tell_apart(mixed, self.copies)
         return mixed
 
     def _strongest(self, rank: int) -> FloatArray:

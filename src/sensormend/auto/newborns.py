@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sensormend.auto.judge import within_steps
 from sensormend.auto.neighbourhoods import IntArray
 from sensormend.auto.vouching import first_vouched
 from sensormend.recovery import BoolArray, FloatArray
@@ -21,6 +22,9 @@ ENOUGH = 4
 
 UNSURE = 0.5
 """Distance from the others, on the variable's scale, where too few were seen often enough to say what is usual."""
+
+COARSEST = 4.0
+"""How many times the movement of the others a sensor's step may be: one that jumps farther is no coarse sensor."""
 
 FOLLOWS = 3
 """Periods in a row for which a sensor far from the others must move with them to be taken for sound."""
@@ -109,6 +113,8 @@ def first_look(
             far, excused = np.maximum(wild, away), np.maximum(wild * ~by_course, away * ~by_level)
             # Far away but moving with the rest is a place of its own; far away and still is no place at all.
             moves = np.nanstd(np.where(observed[seen], expected[seen] + course, np.nan), axis=1)
+            coarse = _coarse(deviation[seen], observed[seen], distance, moves)
+            far, excused = np.where(coarse, away, far), np.where(coarse, away * ~by_level, excused)
             follows = (rms < 0.6 * moves) & (moves > 1.5 * typical) & (2 * count[seen] > slots)
             near = (streak[seen] == 0) | (np.abs(level[seen] - anchor[seen]) < 2 * typical)
             streak[seen] = np.where(follows & near, streak[seen] + 1, 0.0)
@@ -116,7 +122,7 @@ def first_look(
             # Once doubted, it takes more than a day on which the others are far apart or do not move.
             values = np.where(observed[seen], deviation[seen], np.nan)
             still = np.nanmax(values, axis=1) == np.nanmin(values, axis=1)
-            stubborn = still | ((moves > 1.5 * typical) & (rms > 0.8 * moves))
+            stubborn = still | ((moves > 1.5 * typical) & (rms > 0.8 * moves) & ~coarse)
             far = np.where(doubted[seen], np.maximum(2 * far, 1.1 * stubborn), excused)
             oddness[seen] = np.where(streak[seen] >= FOLLOWS, 0.0, far)
         size[seen] = np.where(count[seen] >= ENOUGH, np.maximum(rms, 1e-12), np.maximum(rms, typical))
@@ -128,6 +134,15 @@ def first_look(
         deviation[new] = np.where(observed[new], deviation[new] - usual[new], 0.0)
     born = ~known & (count > 0) & (oddness <= 1)
     return Newborns(born, oddness, streak, anchor, deviation, usual, expected, size)
+
+
+def _coarse(values: FloatArray, there: BoolArray, distance: FloatArray, moves: FloatArray) -> BoolArray:
+    """Say who differs from the common course, (fiber, slot), by its own step at most, if the others move as far."""
+    ordered = np.sort(np.where(there, values, np.nan), axis=1)
+    steps = np.diff(ordered, axis=1)
+    step = np.min(np.where(steps > 1e-9, steps, np.inf), axis=1, initial=np.inf)
+    step = np.where(step <= COARSEST * moves, step, 0.0)
+    return within_steps(np.where(there, distance, 0.0), there, step)
 
 
 def _distance(values: FloatArray, there: BoolArray) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.auto import timeline
+from sensormend.auto.judge import ROUNDING
 from sensormend.auto.judging import WARM, Today
 from sensormend.auto.memory import Model
 from sensormend.auto.settled import Settled, judgeable, recondition
@@ -36,7 +37,7 @@ def spikes(model: Model, today: Today, state: Settled, tables: FloatArray) -> Bo
     settled = ~state.flagged & (channels.days >= WARM)
     judged = judgeable(model, today, state)
     unit = np.maximum(state.size * np.exp(state.event), 1e-300)
-    limit = np.where(settled, SPIKE * unit, np.inf)
+    limit = np.where(settled, np.maximum(SPIKE * unit, ROUNDING * today.step), np.inf)
     for _ in range(SPIKE_ROUNDS):
         large = np.abs(state.residual) > limit[:, None]
         large &= state.trusted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -26,8 +27,8 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
 __all__ = ["AutoOLRTR"]
 
-STATE_VERSION = 2
-"""1 knows no large networks; it is still what a small one is written as."""
+STATE_VERSION = 3
+"""1 knows no large networks, 2 has several variables in one model; a network is written as the first that will do."""
 
 WATCHED = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
@@ -45,6 +46,9 @@ class AutoOLRTR:
     sensor's own distance from that prediction was in the slots before and after is carried over to gaps. A
     fiber (one sensor's slots of one period) that lies farther from the prediction than is usual for that sensor,
     on a day that is not unusual for its relatives, is faulty; it is left out, and the rest is looked at again.
+
+    Several variables are judged apart: each is predicted by the same variable at other sensors, as if there were no
+    other.
 
     Parameters
     ----------
@@ -97,6 +101,8 @@ class AutoOLRTR:
             raise ConfigError(f"seed is a whole number, 0 or more; got {seed!r}")
         self.interval, self.seed = float(interval), int(seed)
         self._model: Model | None = None
+        self._each: list[AutoOLRTR] = []
+        self._remembers = False
         self._shape: tuple[int, ...] = ()
         self._labels: Sequence[str | int] = []
         self._labelled = False
@@ -105,16 +111,20 @@ class AutoOLRTR:
     @property
     def sensors(self) -> tuple[str | int, ...]:
         """The sensors that the model knows, in the order in which it met them."""
-        return tuple(self._labels)
+        return self._each[0].sensors if self._each else tuple(self._labels)
 
     @property
     def periods(self) -> int:
         """How many periods the model has learned from."""
+        if self._each:
+            return max(part.periods for part in self._each)
         return self._model.pools.period if self._model else 0
 
     @property
     def rank(self) -> int:
-        """How many patterns of the sensors' dictionary are in use."""
+        """How many patterns of the sensors' dictionary are in use; of several variables, the most of any."""
+        if self._each:
+            return max(part.rank for part in self._each)
         return RANKS[self._model.pools.rank] if self._model else RANKS[0]
 
     def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
@@ -128,10 +138,11 @@ class AutoOLRTR:
             Labels of axis 0, text or whole numbers. Without them the sensors must be the same in every call.
         """
         door = self._enter(minibatch, sensors)
+        if _variables(door.shape, self.fiber_axis) > 1:
+            return self._update_each(minibatch, sensors, door)
         if self._model is None:
-            variables = int(np.prod(door.shape[1 : self.fiber_axis], dtype=int))
             slots = door.shape[self.fiber_axis]
-            self._model = Model.new(variables, slots, self.interval, self.seed, self._neighbourhood)
+            self._model = Model.new(1, slots, self.interval, self.seed, self._neighbourhood)
             self._shape, self._labelled = door.shape[1 : self.fiber_axis + 1], door.labelled
         model = self._model
         rows = self._place(door)
@@ -160,6 +171,11 @@ class AutoOLRTR:
     def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
         """Answer like `update`, for a period that is not over yet, and learn nothing."""
         door = self._enter(minibatch, sensors)
+        if self._each:
+            parts = self._apart(minibatch, door.shape)
+            return self._joined(
+                [model.estimate(part, sensors) for model, part in zip(self._each, parts, strict=True)], door.shape
+            )
         unknown = door.labelled and set(door.labels) - set(self._labels)
         if self._model is None or self.periods == 0 or unknown:
             return self.copy().update(minibatch, sensors)
@@ -193,11 +209,15 @@ class AutoOLRTR:
         The first period may still find sensors at the level that they had before the present one; call `arrive` after
         it, so that later on no level is taken back without waiting.
         """
+        for part in self._each:
+            part.rewind()
         if self._model is not None:
             self._model.channels.rewind()
 
     def arrive(self) -> None:
         """Let go of the levels that sensors had before; see `rewind`."""
+        for part in self._each:
+            part.arrive()
         if self._model is not None:
             self._model.channels.former[:] = 0.0
 
@@ -207,11 +227,18 @@ class AutoOLRTR:
         if self._model is not None:
             twin._model = archive.unpack(*archive.pack(self._model))
         twin._shape, twin._labels, twin._labelled = self._shape, self._labels, self._labelled
-        twin._waited = self._waited
+        twin._waited, twin._remembers = self._waited, self._remembers
+        twin._each = [part.copy() for part in self._each]
         return twin
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that the model knows to one `.npz` file, beside and then renamed."""
+        settings, arrays = self._packed()
+        version = 3 if self._each else 2 if self._model is not None and self._model.parts is not None else 1
+        write_state(path, method="AutoOLRTR", version=version, settings=settings, arrays=arrays)
+
+    def _packed(self) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
+        """Return all that the model knows, as settings and arrays; those of a variable have its number in front."""
         wide = self._model is not None and self._model.parts is not None
         settings: dict[str, object] = {
             "fiber_axis": self.fiber_axis,
@@ -225,47 +252,110 @@ class AutoOLRTR:
         arrays: dict[str, NDArray[Any]] = {}
         if self._model is not None:
             settings["model"], arrays = archive.pack(self._model)
-        version = STATE_VERSION if wide else 1
-        write_state(path, method="AutoOLRTR", version=version, settings=settings, arrays=arrays)
+        if self._each:
+            packed = [part._packed() for part in self._each]
+            settings["each"] = [own for own, _ in packed]
+            arrays = {f"{which}:{name}": array for which, (_, own) in enumerate(packed) for name, array in own.items()}
+        return settings, arrays
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AutoOLRTR:
         """Read a model back; it goes on as if it had never stopped."""
         settings, arrays = read_state(path, method="AutoOLRTR", version=STATE_VERSION)
         with archive.checked(path):
-            model = cls(fiber_axis=settings["fiber_axis"], interval=settings["interval"], seed=settings["seed"])
-            model._shape = tuple(settings["shape"])
-            labels = settings["labels"]
-            model._labels = range(labels) if isinstance(labels, int) else list(labels)
-            model._labelled = settings["labelled"]
-            model._waited = settings.get("waited", False)
-            if "model" in settings:
-                model._model = archive.unpack(settings["model"], arrays)
+            return cls._unpacked(settings, arrays)
+
+    @classmethod
+    def _unpacked(cls, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> AutoOLRTR:
+        model = cls(fiber_axis=settings["fiber_axis"], interval=settings["interval"], seed=settings["seed"])
+        model._shape = tuple(settings["shape"])
+        labels = settings["labels"]
+        model._labels = range(labels) if isinstance(labels, int) else list(labels)
+        model._labelled = settings["labelled"]
+        model._waited = settings.get("waited", False)
+        for which, own in enumerate(settings.get("each", [])):
+            start = f"{which}:"
+            named = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+            model._each.append(cls._unpacked(own, named))
+        if "model" in settings:
+            found = archive.unpack(settings["model"], arrays)
+            if found.variables == 1:
+                model._model = found
+            else:
+                # Earlier versions have all variables in one model.
+                for own_model in archive.apart(found):
+                    part = model._part()
+                    part._model, part._shape = own_model, model._shape[-1:]
+                    part._labels, part._labelled, part._waited = model._labels, model._labelled, model._waited
+                    model._each.append(part)
+                model._labels = []
+        for part in model._each:
+            part._remembers = True
         return model
+
+    def _part(self) -> AutoOLRTR:
+        """Return a model for one of several variables."""
+        part = type(self)(fiber_axis=1, interval=self.interval, seed=self.seed)
+        part._remembers = True
+        return part
+
+    def _update_each(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None, door: Door) -> Recovery:
+        """Let every variable's own model mend its part of a minibatch."""
+        parts = self._apart(minibatch, door.shape)
+        if not self._each:
+            self._each = [self._part() for _ in parts]
+            self._shape, self._labelled = door.shape[1 : self.fiber_axis + 1], door.labelled
+        results = [model.update(part, sensors) for model, part in zip(self._each, parts, strict=True)]
+        if self._labelled:
+            away = np.min([part._away() for part in self._each], axis=0)
+            for part in self._each:
+                part._drop(away <= FORGET)
+        return self._joined(results, door.shape)
+
+    def _apart(self, minibatch: ArrayLike, shape: tuple[int, ...]) -> list[Array]:
+        """Return the part of each variable of a minibatch, (sensor, slot) or (sensor, slot, period)."""
+        axis = self.fiber_axis
+        readings: Array = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
+        whole = readings.reshape(shape[0], _variables(shape, axis), *shape[axis:])
+        return [whole[:, which] for which in range(whole.shape[1])]
+
+    def _joined(self, results: list[Recovery], shape: tuple[int, ...]) -> Recovery:
+        """Return the recoveries of the variables as one, in the shape of the minibatch."""
+        axis = self.fiber_axis
+        fields: dict[str, Any] = {}
+        for field in dataclasses.fields(Recovery):
+            values = [getattr(result, field.name) for result in results]
+            if field.name == "iterations":
+                fields[field.name] = sum(values)
+                continue
+            cells = values[0].ndim == len(shape) - axis + 1
+            joined = namespace(values[0]).stack(values, axis=1)
+            fields[field.name] = joined.reshape(shape if cells else shape[:axis] + shape[axis + 1 :])
+        return Recovery(**fields)
 
     def _enter(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> Door:
         """Check a minibatch against what the model knows; nothing is changed."""
         axis = self.fiber_axis
         readings: Array = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
         shape = tuple(readings.shape)
-        if self._model is not None and shape[1 : axis + 1] != self._shape:
+        begun = self._model is not None or bool(self._each)
+        known = self._each[0]._labels if self._each else self._labels
+        if begun and shape[1 : axis + 1] != self._shape:
             raise ShapeError(
                 f"a sensor's part of a minibatch was {self._shape} (variables and slots); got {shape[1 : axis + 1]}"
             )
         labels: Sequence[str | int]
         if sensors is not None:
             labels = as_labels(sensors, shape[0])
-            if self._model is not None and not self._labelled:
+            if begun and not self._labelled:
                 raise ShapeError("the first minibatch had no labels; give labels from the first call on, or never")
         else:
             labels = range(shape[0])
-            if self._model is not None and self._labelled:
+            if begun and self._labelled:
                 raise ShapeError("the first minibatch had labels; sensors= is needed in every call then")
-            if self._model is not None and shape[0] != len(self._labels):
-                raise ShapeError(
-                    f"{len(self._labels)} sensors before, {shape[0]} now; give sensors= labels when they change"
-                )
-        together = len(set(labels) | set(self._labels)) if sensors is not None else len(labels)
+            if begun and shape[0] != len(known):
+                raise ShapeError(f"{len(known)} sensors before, {shape[0]} now; give sensors= labels when they change")
+        together = len(set(labels) | set(known)) if sensors is not None else len(labels)
         channels = together * int(np.prod(shape[1:axis], dtype=int))
         wide = self._is_wide(channels)
         like = readings if is_tensor(readings) else None
@@ -286,7 +376,7 @@ class AutoOLRTR:
         return channels > (sum(self._neighbourhood) if self._wide is None else self._wide)
 
     def _refuse_directions(self, parts: Array, shape: tuple[int, ...]) -> None:
-        variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
+        variables = _variables(shape, self.fiber_axis)
         for variable in range(variables):
             some = [some_sensors(part.reshape(shape[0], variables, -1)[:, variable]) for part in parts]
             if looks_circular(np.concatenate(some)):
@@ -390,12 +480,25 @@ class AutoOLRTR:
         )
 
     def _forget(self) -> None:
-        """Let go of sensors that have not been heard of for long."""
-        if not self._labelled or self._model is None:
+        """Let go of sensors that have not been heard of for long; of one with several variables all go together."""
+        if self._labelled and self._model is not None and not self._remembers:
+            self._drop(self._away() <= FORGET)
+
+    def _away(self) -> NDArray[Any]:
+        """Return for how many periods each sensor has not been heard of."""
+        assert self._model is not None
+        return np.asarray(on_host(self._model.channels.away).reshape(len(self._labels), -1).min(axis=1))
+
+    def _drop(self, kept: NDArray[np.bool_]) -> None:
+        """Forget all sensors but these."""
+        if kept.all():
             return
-        away = on_host(self._model.channels.away).reshape(len(self._labels), -1).min(axis=1)
-        kept = away <= FORGET
-        if not kept.all():
-            drop = founding.drop if self._model.parts is None else wide_founding.drop
-            drop(self._model, np.repeat(kept, self._model.variables))
-            self._labels = [label for label, stays in zip(self._labels, kept, strict=True) if stays]
+        assert self._model is not None
+        drop = founding.drop if self._model.parts is None else wide_founding.drop
+        drop(self._model, np.repeat(kept, self._model.variables))
+        self._labels = [label for label, stays in zip(self._labels, kept, strict=True) if stays]
+
+
+def _variables(shape: tuple[int, ...], axis: int) -> int:
+    """Return how many variables a minibatch of this shape has."""
+    return int(np.prod(shape[1:axis], dtype=int))

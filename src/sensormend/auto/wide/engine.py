@@ -14,9 +14,11 @@ import numpy as np
 
 from sensormend.arrays import Array, as_like, namespace, on_host
 from sensormend.auto import network, timeline
+from sensormend.auto.copies import copied
 from sensormend.auto.learning import Lessons, sketch_axes
 from sensormend.auto.memory import Hood, Model
 from sensormend.auto.settling import Period
+from sensormend.auto.shown import keep_within
 from sensormend.auto.stack import Stack
 from sensormend.auto.wide.learning import learn
 from sensormend.auto.wide.parts import visits
@@ -65,6 +67,7 @@ def run(model: Model, readings: Array, *, learning: bool) -> Period:
                 step = _try_rungs(model, sight, verdict, tried, which.start)
             learn(model, parts, which, after, sight, company, verdict, state, lessons, axes)
         rounds = max(rounds, verdict.rounds)
+    keep_within(model, readings, result, learning=learning)
     if learning:
         model.channels = after
         lessons.apply(model)
@@ -114,7 +117,9 @@ def _try_rungs(model: Model, sight: Sight, verdict: Verdict, which: Array, first
     asked = np.flatnonzero(trusted.any(axis=2).sum(axis=1) > 3)
     if asked.size == 0:
         return 0, 0
+    given = (sight.raw, sight.observed & sight.known[..., None], sight.deviation + sight.usual)
+    raw, judged, scaled = (on_host(array[some, :width])[asked] for array in given)
     stack = stack.part(asked)
-    outlook = network.Outlook.of(stack, days[asked].astype(float))
+    outlook = network.Outlook.of(stack, days[asked].astype(float), copied(raw, judged, scaled))
     sample = network.Sample(stack, outlook, deviation[asked].astype(float), trusted[asked], None)
     return network.try_rungs(model.pools, sample)

@@ -81,7 +81,8 @@ def learn(
     # Nothing at all may be expected of one that nobody was seen with yet.
     core.write("mean", xp.where(taken[..., None], mean + rate[..., None] * (value - mean), mean))
     _learn_residuals(model, sight, verdict, state, core, sound, lessons)
-    _learn_usual(sight, verdict, core, known & seen & (days >= 2), ~flagged)
+    rests = core.of(verdict.within & (sight.length >= sight.count))
+    _learn_usual(sight, verdict, core, known & seen & (days >= 2) & ~rests, ~flagged)
     _learn_habits(model, sight, state, core, sound, seen, lessons)
     _remember(model, state, core, sound | fresh)
     spread = xp.sqrt(xp.clip(core.of(diagonal(moments)), FLATTEST, None))

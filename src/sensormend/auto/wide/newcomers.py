@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sensormend.arrays import Array, namespace
-from sensormend.auto.newborns import ENOUGH, FAR, FOLLOWS, UNSURE
+from sensormend.auto.judge import ROUNDING
+from sensormend.auto.newborns import COARSEST, ENOUGH, FAR, FOLLOWS, UNSURE
 from sensormend.auto.vouching import first_vouched
-from sensormend.auto.wide.tools import alike, masked_median, single
+from sensormend.auto.wide.tools import alike, counted, masked_median, ordered, single
 
 __all__ = ["Newcomers", "first_look"]
 
@@ -83,13 +84,15 @@ def first_look(
         wild, away = rms / (FAR * typical), off / (12 * usual_off + FAR * typical)
         far, excused = xp.maximum(wild, away), xp.maximum(wild * ~by_course, away * ~by_level)
         moves = _spread(expected + course[:, None, :], observed, count)
+        coarse = _coarse(deviation, observed, distance, moves)
+        far, excused = xp.where(coarse, away, far), xp.where(coarse, away * ~by_level, excused)
         follows = (rms < 0.6 * moves) & (moves > 1.5 * typical) & (2 * count > slots)
         near = (streak == 0) | (xp.abs(level - anchor) < 2 * typical)
         streak = xp.where(company, xp.where(follows & near, streak + 1, 0.0), streak)
         anchor = xp.where(company, level, anchor)
         highest = xp.max(xp.where(observed, deviation, -xp.inf), axis=-1)
         lowest = xp.min(xp.where(observed, deviation, xp.inf), axis=-1)
-        stubborn = (highest == lowest) | ((moves > 1.5 * typical) & (rms > 0.8 * moves))
+        stubborn = (highest == lowest) | ((moves > 1.5 * typical) & (rms > 0.8 * moves) & ~coarse)
         far = xp.where(doubted, xp.maximum(2 * far, 1.1 * stubborn), excused)
         odd = xp.where(company, xp.where(streak >= FOLLOWS, 0.0, far), 0.0)
         oddness = xp.where(seen, odd, oddness)
@@ -111,6 +114,19 @@ def _common(values: Array, there: Array) -> Array:
     centred = values - xp.where(xp.isfinite(level), level, 0.0)[..., None]
     middle = masked_median(centred.mT, there.mT)
     return xp.where(xp.isfinite(middle), middle, 0.0)
+
+
+def _coarse(values: Array, there: Array, distance: Array, moves: Array) -> Array:
+    """Say who differs from the common course by its own step at most; see `newborns._coarse`."""
+    xp = namespace(values)
+    if values.shape[-1] < 2:
+        return xp.zeros_like(moves) > 0
+    inside = ordered(xp.where(there, values, xp.nan))
+    steps = inside[..., 1:] - inside[..., :-1]
+    step = xp.min(xp.where(steps > 1e-6, steps, xp.inf), axis=-1)
+    step = xp.where(step <= COARSEST * moves, step, 0.0)
+    beyond = (xp.abs(distance) > (ROUNDING * step)[..., None]) & there
+    return (step > 0) & (8 * counted(beyond) <= counted(there))
 
 
 def _distance(values: Array, there: Array, rows: Array) -> Array:

@@ -12,7 +12,17 @@ from sensormend.auto import judge
 from sensormend.auto.judging import EASE
 from sensormend.auto.memory import FEATURES, Channels, Model
 from sensormend.auto.scales import FARTHEST
-from sensormend.auto.wide.tools import alike, constant, counted, diagonal, ordered, pick, single, where_true
+from sensormend.auto.wide.tools import (
+    alike,
+    constant,
+    counted,
+    diagonal,
+    masked_median,
+    ordered,
+    pick,
+    single,
+    where_true,
+)
 
 __all__ = ["Common", "Sight", "Standstill", "backward", "features", "forward", "longest_run", "see"]
 
@@ -147,6 +157,7 @@ class Sight:
     still: Standstill
     days: Array
     variance: Array
+    step: Array
     floor: Array
     middle: Array
     limit: Array
@@ -232,6 +243,12 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
     spread = xp.sqrt(xp.clip(variance, 0.0, None))
     step = pick(channels.step, members)
     step = xp.where(xp.isfinite(step), step, 0.0)
+    if model.resting().any():
+        resting = as_like(model.resting(), members)[members % model.variables]
+        others = masked_median(spread, resting & real)[:, None]
+        away = judge.AWAKE * xp.maximum(spread, others)
+        away = xp.maximum(away, judge.second_of_others(xp.max(xp.abs(deviation), axis=-1) * (known & resting)))
+        step = xp.where(resting, xp.maximum(step, away), step)
     floor = xp.maximum(0.5 * step, 0.01 * spread)
     judged, median, high = (pick(getattr(channels, name), members) for name in ("judged", "median", "high"))
     usual_of, width_of = (
@@ -271,6 +288,7 @@ def see(model: Model, parts: Any, which: slice, readings: Array, common: Common)
         still=still,
         days=days,
         variance=variance,
+        step=step,
         floor=floor,
         middle=middle,
         limit=limit,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sensormend.arrays import Array, namespace
+from sensormend.auto.judge import ROUNDING
 from sensormend.auto.judging import WARM
 from sensormend.auto.memory import Model
 from sensormend.auto.spikes import FEW, RARE, SPIKE
@@ -25,7 +26,7 @@ def find_spikes(model: Model, sight: Sight, company: Company, state: Settled, ta
     xp, channels, (parts, width, slots) = sight.xp, model.channels, sight.observed.shape
     settled = ~state.flagged & sight.real & (sight.days >= WARM)
     unit = xp.clip(state.size * xp.exp(state.event), 1e-30, None)
-    limit = xp.where(settled, SPIKE * unit, xp.inf)
+    limit = xp.where(settled, xp.maximum(SPIKE * unit, ROUNDING * sight.step), xp.inf)
     judged = judgeable(model, sight, state)
     for _ in range(SPIKE_ROUNDS):
         large = (xp.abs(state.residual) > limit[..., None]) & state.trusted

@@ -12,6 +12,7 @@ import numpy as np
 
 from sensormend.arrays import Array, namespace
 from sensormend.auto import judge
+from sensormend.auto.copies import copied, tell_apart
 from sensormend.auto.judging import COMPANY, ROUNDS, UNRELATED, WARM
 from sensormend.auto.memory import Model
 from sensormend.auto.vouching import BESIDE, VOUCHERS
@@ -43,7 +44,7 @@ AT_ONCE = 3
 
 @dataclass(eq=False)
 class Verdict:
-    """Who is flagged in each part, and what that rests on; (part, member, ...)."""
+    """Who is flagged in each part, and what that rests on; (part, member, ...). See `judging.Verdict`."""
 
     flagged: Array
     judged: Array
@@ -53,6 +54,7 @@ class Verdict:
     event: Array
     excess: Array
     stuck: Array
+    within: Array
     view: View
     rounds: int
 
@@ -67,6 +69,9 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
     related = (skill >= UNRELATED) | (sight.days < WARM)
     bar = xp.where(judged, xp.where(sight.days < WARM, 2.0, 1.0), xp.inf)
     kin = relate(model, parts, which, sight.real, sight.days)
+    copies = copied(sight.raw, sight.observed & sight.known[..., None], sight.deviation + sight.usual)
+    if copies is not None:
+        tell_apart(kin.covariance, copies)
     flagged = _screen(model, sight, kin, seen)
     company = meet(kin, ~seen | flagged)
     returned = xp.zeros_like(flagged)
@@ -99,7 +104,7 @@ def judge_parts(model: Model, parts: Parts, which: slice, sight: Sight) -> tuple
             _again(sight, company, verdict, stale, still, bar)
     verdict.event = _events_of_all(sight, company, verdict.found, verdict.view.absent)
     verdict.excess = scores(sight, verdict.found, verdict.event)
-    verdict.score = xp.maximum(largest(verdict.excess), verdict.stuck) * judged
+    verdict.score = _excused(xp.maximum(largest(verdict.excess), verdict.stuck), verdict.within) * judged
     return company, verdict
 
 
@@ -236,12 +241,25 @@ def _first(
     residual = sight.deviation - expected
     residual *= sight.observed
     found = sight.features(residual)
-    stuck = still.scores(view, sight.ripple)
+    within = _within(residual, sight.step, sight.count)
+    stuck = _excused(still.scores(view, sight.ripple), within)
     excess = scores(sight, found, 0.0)
-    score = xp.maximum(largest(excess), stuck)
-    verdict = Verdict(flagged, judged, related, score, found, xp.zeros_like(found), excess, stuck, view, 0)
+    score = _excused(xp.maximum(largest(excess), stuck), within)
+    verdict = Verdict(flagged, judged, related, score, found, xp.zeros_like(found), excess, stuck, within, view, 0)
     _excuse(sight, company, verdict, bar, None)
     return verdict
+
+
+def _within(residual: Array, step: Array, count: Array) -> Array:
+    """Say which fibers differ from what is expected by their sensor's step at most; see `judge.within_steps`."""
+    beyond = namespace(residual).abs(residual) > (judge.ROUNDING * step)[..., None]
+    return (step > 0) & (8 * counted(beyond) <= count)
+
+
+def _excused(score: Array, within: Array) -> Array:
+    """Keep the scores of fibers that differ by their own step at most well below the threshold."""
+    xp = namespace(score)
+    return xp.where(within, xp.clip(score, None, judge.EXCUSED), score)
 
 
 def _look_again(sight: Sight, company: Company, verdict: Verdict, anew: Array, changed: Array) -> None:
@@ -266,11 +284,13 @@ def _again(sight: Sight, company: Company, verdict: Verdict, which: Array, still
     residual *= pick(sight.observed, which)
     found = sight.features(residual, which)
     verdict.found[which] = found
+    within = _within(residual, pick(sight.step, which), pick(sight.count, which))
+    verdict.within[which] = within
     if still.size:
         # Of fibers in other parts nothing has changed, and few are asked at all.
-        verdict.stuck = still.scores(verdict.view, sight.ripple)
+        verdict.stuck = _excused(still.scores(verdict.view, sight.ripple), verdict.within)
     excess = scores(sight, found, 0.0, which)
-    verdict.score[which] = xp.maximum(largest(excess), pick(verdict.stuck, which))
+    verdict.score[which] = _excused(xp.maximum(largest(excess), pick(verdict.stuck, which)), within)
     _excuse(sight, company, verdict, bar, which)
 
 
@@ -290,7 +310,8 @@ def _excuse(sight: Sight, company: Company, verdict: Verdict, bar: Array, which:
     event = _events(sight, company, verdict.view, home, row)
     count, middle, limit = (array[home, row] for array in (sight.count, sight.middle, sight.limit))
     excess = past(verdict.found[home, row], event, count, middle, limit)
-    verdict.score[home, row] = xp.maximum(largest(excess), verdict.stuck[home, row])
+    score = xp.maximum(largest(excess), verdict.stuck[home, row])
+    verdict.score[home, row] = _excused(score, verdict.within[home, row])
 
 
 def _events(sight: Sight, company: Company, view: View, part: Array, row: Array) -> Array:
