@@ -25,16 +25,17 @@ MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
 
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME, SLOW,
-    USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS,
-) = range(21)  # fmt: skip
+    USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD,
+) = range(22)  # fmt: skip
 """What is known of a channel, a number each: the periods in which it was heard; the residual's variance about its slow
 level, its covariance with the slot before, the scale of its innovations, the mean square of a period's mean residual; how
 many readings repeated the one before, of how many; the smallest step in the unit of the readings; the last reading, its
 residual and slot; the slow level of the residual; the usual
 evidence for a fault; the widths of the interval in a gap and far from any trusted reading; and the value at which it rests,
 if repeats of one value outnumber those of all others by some votes; how many innovations were beyond four times their
-scale, of how many; and how many readings repeated one that had repeated itself, of how many."""
-KNOWN = 21
+scale, of how many; how many readings repeated one that had repeated itself, of how many; and in how many of its first periods most
+readings were wrong."""
+KNOWN = 22
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE) = range(7)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of predictions
@@ -56,7 +57,7 @@ GROSS = 12.0
 PENALTY = 11.0
 """Log odds against a fault of one kind that begins at one reading."""
 PENALTY_MOST = 26.0
-PENALTY_BASE, RESTLESS = 8.0, 2.0
+PENALTY_BASE, RESTLESS = 9.0, 2.0
 KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 
 LIKELY, POSSIBLE = 0.5, 0.2
@@ -64,9 +65,12 @@ LIKELY, POSSIBLE = 0.5, 0.2
 RESTING = 5.0
 """Votes from which a channel is taken to rest at a value."""
 
-TAIL_USUAL, TAIL_PRIOR = 0.01, 500.0
+TAIL_USUAL, TAIL_PRIOR = 0.013, 800.0
 """The share of innovations beyond four times their scale that a new channel is taken to have, and after how many readings its
 own share counts as much."""
+
+FIRST_PERIODS = 20.0
+"""Periods in which a channel may start over."""
 
 SETTLED = 10.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
@@ -766,6 +770,17 @@ def learn_mean(w, network, period, p, s, i, rate):
 
 
 @compiled
+def forget_channel(known):
+    """Make a channel one that has never been heard."""
+    for f in range(KNOWN):
+        known[f] = 0.0
+    known[RESOLUTION] = 1e30
+    known[LAST_VALUE] = np.nan
+    known[LAST_TIME] = -1.0
+    known[WIDTH_GAP] = known[WIDTH_FAR] = FIRST_WIDTH
+
+
+@compiled
 def learn_channel(w, network, period, p, s, i):
     """Write what member i is known to be like after this period."""
     c = network.members[p, i]
@@ -856,6 +871,13 @@ def learn_channel(w, network, period, p, s, i):
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             new[LAST_VALUE] = w.cells[RAW, i, t]
+    # Whoever is wrong for most of its first periods was placed by wrong readings: it starts over.
+    if known[AGE] < FIRST_PERIODS:
+        new[BAD] = known[BAD] + (1.0 if 2 * count < heard else 0.0)
+        if 2.0 * new[BAD] > new[AGE]:
+            forget_channel(new)
+            period.count[c] = -1
+            return
     pace = 0.1 * max(known[USUAL], 4.0) * max(rate * 5.0, 0.2)
     new[USUAL] += pace * (0.9 if w.figures[EVIDENCE, i] > known[USUAL] else -0.1)
     new[USUAL] = max(new[USUAL], 0.0)
@@ -959,8 +981,9 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     doubt = False
     for b in range(KEEP, BEAM):
         doubt = doubt or beam[b, LOGL] > -SETTLED
+    starts_over = period.count[c] < 0
     period.count[c] = 0
-    if not doubt:
+    if starts_over or not doubt:
         return rows, used
     for b in range(BEAM):
         if beam[b, LOGL] == NONE:

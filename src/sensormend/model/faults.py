@@ -132,6 +132,31 @@ def _continue_sound(beam, fresh, b, time, residual, scale, q):
 
 
 @compiled
+def fault_size(beam, b):
+    """Return the size of a fault that goes on, and its rate per period."""
+    kind = int(beam[b, KIND])
+    if kind == NOISE:
+        return math.sqrt(beam[b, SQUARES] / max(beam[b, COUNT], 1.0)), 0.0
+    if kind == GAIN:
+        return 1.0 + beam[b, THETA2], 0.0
+    if kind == DRIFT:
+        return beam[b, THETA1] + beam[b, H2] * beam[b, THETA2], beam[b, THETA2]
+    return beam[b, THETA1], 0.0
+
+
+@compiled
+def _append_episode(beam, row, kind):
+    """Note the fault of a hypothesis among the episodes that ended."""
+    size, rate = fault_size(beam, row)
+    for k in range(ENDED + EPISODE * EPISODES - 1, ENDED + EPISODE - 1, -1):
+        beam[row, k] = beam[row, k - EPISODE]
+    beam[row, ENDED] = beam[row, START]
+    beam[row, ENDED + 1] = beam[row, LAST_WRONG]
+    beam[row, ENDED + 2] = kind
+    beam[row, ENDED + 3], beam[row, ENDED + 4] = size, rate
+
+
+@compiled
 def _end_fault(beam, fresh, b, time, residual, scale, q, hazard):
     """The fault ended with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
@@ -152,27 +177,9 @@ def _end_fault(beam, fresh, b, time, residual, scale, q, hazard):
     if row < 0:
         return
     _copy(beam, b, fresh, row, logl, residual, time)
-    for k in range(ENDED + EPISODE * EPISODES - 1, ENDED + EPISODE - 1, -1):
-        fresh[row, k] = fresh[row, k - EPISODE]
-    fresh[row, ENDED] = beam[b, START]
-    fresh[row, ENDED + 1] = beam[b, LAST_WRONG]
-    fresh[row, ENDED + 2] = kind
-    fresh[row, ENDED + 3], fresh[row, ENDED + 4] = fault_size(beam, b)
+    _append_episode(fresh, row, kind)
     fresh[row, KIND] = SOUND
     fresh[row, START] = time
-
-
-@compiled
-def fault_size(beam, b):
-    """Return the size of a fault that goes on, and its rate per period."""
-    kind = int(beam[b, KIND])
-    if kind == NOISE:
-        return math.sqrt(beam[b, SQUARES] / max(beam[b, COUNT], 1.0)), 0.0
-    if kind == GAIN:
-        return 1.0 + beam[b, THETA2], 0.0
-    if kind == DRIFT:
-        return beam[b, THETA1] + beam[b, H2] * beam[b, THETA2], beam[b, THETA2]
-    return beam[b, THETA1], 0.0
 
 
 @compiled
@@ -302,13 +309,16 @@ def _within_wander(beam, q):
             small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
         else:
             size, _ = fault_size(beam, b)
-            small = abs(size) < q[WANDER] and abs(beam[b, THETA1]) < q[WANDER]
+            small = abs(size) < q[WANDER]
         if small:
             logl = beam[b, LOGL]
             beam[b, LOGL] = NONE
             row = _row_for(beam, SOUND, logl)
             if row >= 0:
                 _copy(beam, b, beam, row, logl, beam[b, LAST_R], beam[b, LAST_T])
+                if kind == DRIFT and abs(beam[row, THETA1]) > q[WANDER]:
+                    # It was a fault, and came back by itself.
+                    _append_episode(beam, row, kind)
                 beam[row, KIND] = SOUND
                 beam[row, START] = beam[b, LAST_T]
                 beam[row, LEVEL] = max(-q[WANDER], min(q[WANDER], beam[row, LEVEL] + size))

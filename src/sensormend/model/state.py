@@ -93,10 +93,9 @@ class State:
         """Add sensors that have never been heard."""
         more = sensors * self.variables
         known = np.zeros((more, engine.KNOWN), np.float32)
-        known[:, engine.RESOLUTION] = 1e30
-        known[:, engine.LAST_VALUE] = np.nan
-        known[:, engine.LAST_TIME] = -1
-        known[:, engine.WIDTH_GAP] = known[:, engine.WIDTH_FAR] = engine.FIRST_WIDTH
+        if more:
+            engine.forget_channel.py_func(known[0])
+            known[1:] = known[0]
         self.known = np.concatenate([self.known, known])
         self.mean = np.concatenate([self.mean, np.zeros((more, self.slots), np.float32)])
         self.first = np.concatenate([self.first, np.zeros(more, np.int64)])
