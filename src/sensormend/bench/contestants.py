@@ -10,7 +10,7 @@ import numpy as np
 
 from sensormend.bench.baselines import BuddyCheck, RollingMedian
 from sensormend.errors import ConfigError
-from sensormend.methods.auto import AutoOLRTR
+from sensormend.model.auto import AutoOLRTR
 from sensormend.methods.base import Method, OnlineMethod
 from sensormend.methods.grasta import GRASTA
 from sensormend.methods.olrsc import OLRSC

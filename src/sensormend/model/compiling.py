@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["compiled", "entry"]
+__all__ = ["announce_compilation", "compiled", "entry", "exact"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {
-    "cache": True,
     "nogil": True,
     "error_model": "numpy",
     # Sums may be reordered, so that they are computed several numbers at a time; NaN and infinity keep their meaning.
@@ -23,11 +26,49 @@ OPTIONS: dict[str, Any] = {
 def compiled(function: F) -> F:
     """Compile a function that compiled ones call; `function.py_func` is the same in plain Python."""
     # Without wrappers for callers from Python, which take half of the time to compile.
-    done: F = numba.njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return done
+    return _jit(function, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def entry(function: F) -> F:
     """Compile a function that Python calls."""
-    done: F = numba.njit(**OPTIONS)(function)
+    return _jit(function, **OPTIONS)
+
+
+def exact(function: F) -> F:
+    """Compile a function that Python calls, with sums in the order in which they are written."""
+    return _jit(function, nogil=True)
+
+
+def announce_compilation(function: Callable[..., Any]) -> None:
+    """Write one line to stderr where a function from `entry` has neither been compiled nor cached."""
+    cache = _cache_file(function)
+    if cache is not None and not function.signatures and not cache._load_index():  # type: ignore[attr-defined]
+        print("compiling the engine, once; this takes about half a minute", file=sys.stderr, flush=True)
+
+
+def _jit(function: F, **options: Any) -> F:
+    try:
+        done: F = numba.njit(cache=True, **options)(function)
+    except RuntimeError:
+        # Neither beside the source nor in the user's cache may anything be written: compiled again in every process.
+        done = numba.njit(**options)(function)
+    cache = _cache_file(done)
+    if cache is not None:
+        # By itself numba compiles anew when the file of a function has changed, and not when what it calls has.
+        cache._source_stamp = _SOURCES
     return done
+
+
+def _cache_file(function: Callable[..., Any]) -> Any:
+    """Return numba's cache of a function; None where it has none, as with NUMBA_DISABLE_JIT."""
+    return getattr(getattr(function, "_cache", None), "_cache_file", None)
+
+
+def _fingerprint() -> str:
+    """Return a digest of all modules with compiled functions."""
+    sources = (file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
+    decorated = re.compile(rb"^@(compiled|entry|exact)\b", re.MULTILINE)
+    return hashlib.sha256(b"\0".join(source for source in sources if decorated.search(source))).hexdigest()
+
+
+_SOURCES = _fingerprint()
