@@ -13,7 +13,7 @@ import numba
 
 __all__ = ["announce_compilation", "compiled", "entry", "exact"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {
     "nogil": True,
@@ -23,18 +23,18 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def compiled(function: F) -> F:
+def compiled(function: _Function) -> _Function:
     """Compile a function that compiled ones call; `function.py_func` is the same in plain Python."""
     # Without wrappers for callers from Python, which take half of the time to compile.
     return _jit(function, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-def entry(function: F) -> F:
+def entry(function: _Function) -> _Function:
     """Compile a function that Python calls."""
     return _jit(function, **OPTIONS)
 
 
-def exact(function: F) -> F:
+def exact(function: _Function) -> _Function:
     """Compile a function that Python calls, with sums in the order in which they are written."""
     return _jit(function, nogil=True)
 
@@ -46,9 +46,9 @@ def announce_compilation(function: Callable[..., Any]) -> None:
         print("compiling the engine, once; this takes about half a minute", file=sys.stderr, flush=True)
 
 
-def _jit(function: F, **options: Any) -> F:
+def _jit(function: _Function, **options: Any) -> _Function:
     try:
-        done: F = numba.njit(cache=True, **options)(function)
+        done: _Function = numba.njit(cache=True, **options)(function)
     except RuntimeError:
         # Neither beside the source nor in the user's cache may anything be written: compiled again in every process.
         done = numba.njit(**options)(function)
