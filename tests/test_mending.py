@@ -80,7 +80,9 @@ def test_rows_say_what_the_model_says() -> None:
         np.testing.assert_array_equal(flag == Flag.FAIL, wrong)
         np.testing.assert_array_equal(flag == Flag.SUSPECT, doubtful)
         np.testing.assert_array_equal(flag == Flag.MISSING, ~present)
-        np.testing.assert_array_equal(flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None] & ~wrong & ~doubtful)
+        np.testing.assert_array_equal(
+            flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None] & ~wrong & ~doubtful
+        )
         origin = rows.origin[mine][order].reshape(minibatch.shape)
         np.testing.assert_array_equal(origin == 1, present & ~wrong)
 

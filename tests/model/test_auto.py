@@ -46,9 +46,7 @@ FITTING = {
 
 @pytest.mark.parametrize("kind", FITTING)
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_each_kind_of_fault_is_found_and_named(
-    kind: str, partitioned: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_kind_of_fault_is_found_and_named(kind: str, partitioned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     sensors = 60 if partitioned else 16
     if partitioned:

@@ -60,7 +60,8 @@ def test_a_network_that_grows_from_one_partition_to_several_keeps_what_it_knows(
     assert whole.faulty[wrong].all()
     assert (whole.faulty & ~wrong)[:, 8:].sum() <= 3
     before, after = (
-        error(whole.cleaned[..., days], truth[:90, :, days], hidden[..., days]) for days in (slice(15, 20), slice(20, 22))
+        error(whole.cleaned[..., days], truth[:90, :, days], hidden[..., days])
+        for days in (slice(15, 20), slice(20, 22))
     )
     assert after < 1.5 * before
 
@@ -71,7 +72,7 @@ def test_sensors_join_leave_and_come_back() -> None:
     labels = named(200)
     model = AutoOLRTR()
     for day in range(24):
-        # A third of the sensors joins on day 7, when the network is partitioned anew; every tenth is away for some days.
+        # A third joins on day 7, when the network is partitioned anew; every tenth is away for some days.
         there = np.arange(200)[: 140 if day < 7 else 200]
         if 12 <= day < 16:
             there = there[there % 10 != 3]

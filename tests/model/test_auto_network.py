@@ -297,9 +297,7 @@ def test_the_seed_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     partition_small_networks(monkeypatch)
     readings = sound(60, 16, seed=2).copy()
     readings[7, :, 14] += 9
-    results = []
-    for seed in (0, 1):
-        results.append(AutoOLRTR(seed=seed).recover(readings))
+    results = [AutoOLRTR(seed=seed).recover(readings) for seed in (0, 1)]
     assert results[0].faulty[7, 14]
     assert results[1].faulty[7, 14]
 

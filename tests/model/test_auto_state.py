@@ -108,9 +108,7 @@ def test_periods_in_one_call_are_calls_one_by_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_a_resumed_run_gives_the_same_bits(
-    partitioned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_gives_the_same_bits(partitioned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if partitioned:
         partition_small_networks(monkeypatch)
     readings = spoilt(24, sensors=60 if partitioned else 10)
@@ -197,7 +195,9 @@ def damaged(folder: Path) -> dict[str, Path]:
     np.savez(files["foreign"], values=np.ones(3))
     for version in (1, 2):
         files[f"version {version}"] = folder / f"version_{version}.npz"
-        np.savez(files[f"version {version}"], **{**arrays, "header": np.array(json.dumps({**header, "version": version}))})
+        np.savez(
+            files[f"version {version}"], **{**arrays, "header": np.array(json.dumps({**header, "version": version}))}
+        )
     for name in arrays.keys() - {"header"}:
         files[name] = folder / f"no_{name}.npz"
         np.savez(files[name], **{key: value for key, value in arrays.items() if key != name})
@@ -217,7 +217,7 @@ def test_a_file_that_is_no_state_of_this_method_is_refused_and_left_alone(tmp_pa
 
 
 def test_a_state_whose_parts_do_not_fit_is_refused(tmp_path: Path) -> None:
-    arrays = written(trained(), tmp_path)
+    arrays: dict[str, Any] = {**written(trained(), tmp_path)}
     for name, value in arrays.items():
         if name != "header" and value.size:
             np.savez(tmp_path / "state.npz", **{**arrays, name: value[:-1]})

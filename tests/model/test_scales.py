@@ -32,7 +32,9 @@ def test_a_scale_is_the_middle_and_the_usual_width() -> None:
 def test_scales_follow_the_unit(seed: int, factor: float, shift: float) -> None:
     readings = np.random.default_rng(seed).normal(10, 3, 120)
     centre, width = find_scale(readings)
-    np.testing.assert_allclose(find_scale(factor * readings + shift), (factor * centre + shift, factor * width), rtol=1e-6)
+    np.testing.assert_allclose(
+        find_scale(factor * readings + shift), (factor * centre + shift, factor * width), rtol=1e-6
+    )
 
 
 def test_two_values_are_enough_for_a_scale() -> None:
