@@ -15,9 +15,9 @@ from sensormend.model.covariance import (
     prediction_covariance,
 )
 from sensormend.model.faults import (
-    BEAM, BEGIN, DF, DF_CONSTANT, ENDED, EPISODE, EPISODES, FIELDS, FOLLOW, GAIN, KEEP, KIND, LAST_R, LAST_T, LAST_WRONG, LEVEL,
-    LOGL, LOST, NONE, PARAMETERS, PHI, REPEAT, SLOPE, SLOTS, SOUND, START, STUCK, TAU, WANDER, best_hypothesis, fault_size,
-    follow, log_t, sound_only, wrong_probability,
+    BEAM, BEGIN, CONSTANT, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, GAIN, KEEP, KIND, LAST_R, LAST_T, LAST_WRONG, LEVEL,
+    LOGL, LOST, NONE, NOISY, PARAMETERS, PHI, SLOPE, SLOTS, SOUND, START, STUCK, TAU, WANDER, best_hypothesis, fault_size,
+    follow, followed_level, log_t, sound_only, t_constant, wrong_probability,
 )  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
@@ -25,14 +25,17 @@ MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
 
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME, SLOW,
-    LAST_EXPECTED, USUAL, WIDTH_GAP, WIDTH_FAR,
-) = range(16)  # fmt: skip
+    USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD,
+) = range(22)  # fmt: skip
 """What is known of a channel, a number each: the periods in which it was heard; the residual's variance about its slow
 level, its covariance with the slot before, the scale of its innovations, the mean square of a period's mean residual; how
 many readings repeated the one before, of how many; the smallest step in the unit of the readings; the last reading, its
-residual and slot; the slow level of the residual; the last prediction; the usual evidence for a fault; and the widths of
-the interval in a gap and far from any trusted reading."""
-KNOWN = 16
+residual and slot; the slow level of the residual; the usual
+evidence for a fault; the widths of the interval in a gap and far from any trusted reading; and the value at which it rests,
+if repeats of one value outnumber those of all others by some votes; how many innovations were beyond four times their
+scale, of how many; how many readings repeated one that had repeated itself, of how many; and in how many of its first periods most
+readings were wrong."""
+KNOWN = 22
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE) = range(7)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of predictions
@@ -51,14 +54,24 @@ MEMORY = 0.98
 """Weight of the past per period: about 50 periods."""
 GROSS = 12.0
 """Standard deviations from the usual value beyond which a reading predicts nobody until it is judged."""
-PENALTY = 18.0
+PENALTY = 11.0
 """Log odds against a fault of one kind that begins at one reading."""
-PENALTY_MOST = 24.0
-RESTLESS = 1.6
+PENALTY_MOST = 26.0
+PENALTY_BASE, RESTLESS = 9.0, 2.0
 KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 
 LIKELY, POSSIBLE = 0.5, 0.2
 """Probabilities from which a reading is wrong, and doubtful."""
+RESTING = 5.0
+"""Votes from which a channel is taken to rest at a value."""
+
+TAIL_USUAL, TAIL_PRIOR = 0.013, 800.0
+"""The share of innovations beyond four times their scale that a new channel is taken to have, and after how many readings its
+own share counts as much."""
+
+FIRST_PERIODS = 20.0
+"""Periods in which a channel may start over."""
+
 SETTLED = 10.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
 
@@ -91,19 +104,21 @@ class Period(NamedTuple):
     code: Any
     score: Any
     learned: Any
+    mean: Any           # the next `mean`
     count: Any
     ripple: Any         # (partition, 2): sums for the regression of residuals on the ripple of predictions
 
 
 (
-    RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, OPEN_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY,
-) = range(11)  # fmt: skip
+    RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, OPEN_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY, REPEAT, COMMON,
+) = range(13)  # fmt: skip
 """Cells of a partition, (member, slot): readings as they came and on their variable's scale; the member's mean; deviation from
 it; what the others say of the deviation, as it is and smoothed, and the variance that this leaves open; deviation minus
-prediction; the scale of a sound innovation; the residual that was judged last; the probability of being wrong."""
+prediction; the scale of a sound innovation; the residual that was judged last; the probability of being wrong; and of
+repeating the reading before, in log, 1 where it does not; how restless the relatives are."""
 
-OBSERVED, TRUSTING, FAULTY, ASIDE, REPEATED = range(5)
-"""Cells that have a reading; that predict others; that are judged wrong; that are set aside; that repeat the reading before."""
+OBSERVED, TRUSTING, FAULTY, ASIDE = range(4)
+"""Cells that have a reading; that predict others; that are judged wrong; that are set aside."""
 
 RANK, EVIDENCE = range(2)
 
@@ -111,8 +126,8 @@ RANK, EVIDENCE = range(2)
 class Work(NamedTuple):
     """Memory for one partition at a time."""
 
-    cells: Any          # (11, member, slot)
-    flags: Any          # (5, member, slot)
+    cells: Any          # (13, member, slot)
+    flags: Any          # (4, member, slot)
     figures: Any        # (2, member)
     known: Any          # (member, KNOWN)
     q: Any              # (member, PARAMETERS)
@@ -135,7 +150,7 @@ class Work(NamedTuple):
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     return Work(
-        np.empty((11, m, s)), np.empty((5, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
+        np.empty((13, m, s)), np.empty((4, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
         np.empty((m, PARAMETERS)), np.empty((m, m)), np.empty((m, m)), np.empty((m + 1, m)), np.empty((m + 1, m + 2)),
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
@@ -196,16 +211,24 @@ def load(w, network, period, p):
         for f in range(KNOWN):
             w.known[i, f] = network.known[c, f]
         last = w.known[i, LAST_VALUE]
+        repeat = math.log((w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0))
+        again = math.log((w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0))
+        running = False
         for t in range(s):
             x = period.readings[c, t]
             w.cells[RAW, i, t] = x
             w.cells[MEAN, i, t] = network.mean[c, t]
             w.flags[OBSERVED, i, t] = math.isfinite(x)
-            w.flags[REPEATED, i, t] = False
+            w.cells[REPEAT, i, t] = 1.0
             w.cells[SCALED, i, t] = 0.0
             if w.flags[OBSERVED, i, t]:
                 w.cells[SCALED, i, t] = forward(x, v)
-                w.flags[REPEATED, i, t] = np.float32(x) == np.float32(last)
+                # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
+                resting = w.known[i, VOTES] >= RESTING and np.float32(x) == np.float32(w.known[i, REST])
+                same = np.float32(x) == np.float32(last)
+                if same and not resting:
+                    w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
+                running = same
                 last = x
         if w.known[i, AGE] == 0.0:
             new += 1
@@ -441,8 +464,7 @@ def sound_path(w, start, s, i):
 
     `column` has room for the result's last residual, its slot and the level: entries 0 to 2.
     """
-    q = w.q[i]
-    phi = q[PHI]
+    phi = w.q[i, PHI]
     last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW]
     total = largest = repeats = run = 0.0
     for t in range(s):
@@ -452,19 +474,26 @@ def sound_path(w, start, s, i):
         scale = w.cells[SCALE, i, t]
         spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
         miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
-        fit = log_t(miss / spread, DF)
-        total += fit + DF_CONSTANT - math.log(spread)
+        fit = log_t(miss / spread, w.q[i, FREEDOM])
+        total += fit + w.q[i, CONSTANT] - math.log(spread)
         largest = max(largest, abs(miss) / spread)
         largest = max(largest, abs(w.cells[RESIDUAL, i, t] - level) / math.sqrt(w.known[i, VARIANCE] + scale * scale))
-        if w.flags[REPEATED, i, t]:
-            run -= min(q[REPEAT] + fit, 0.0)
+        if w.cells[REPEAT, i, t] <= 0.0:
+            run -= min(w.cells[REPEAT, i, t] + fit, 0.0)
             repeats = max(repeats, run)
         else:
             run = 0.0
         last, time = w.cells[RESIDUAL, i, t], float(start + t)
-        level += FOLLOW * max(-3.0 * scale, min(3.0 * scale, miss)) / (1.0 - phi)
+        level = followed_level(level, miss, scale, w.q[i])
     w.column[0], w.column[1], w.column[2] = last, time, level
     return total, largest, repeats
+
+
+@compiled
+def freedom(share):
+    """Return the degrees of freedom of Student's t, 3 to 10, of which this share lies beyond 4."""
+    # 2.8, 1.6, 1.0, 0.7, 0.4, 0.25 % for 3, 4, 5, 6, 8, 10: close to a power of the share.
+    return max(3.0, min(10.0, 3.0 * (0.028 / max(share, 1e-6)) ** 0.5))
 
 
 @compiled
@@ -476,10 +505,12 @@ def parameters(w, network, p, m, s):
         spread = math.sqrt(network.moments[p, i, i])
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(known[VARIANCE]))
         q[SLOPE] = 2.0 * q[TAU]
-        q[REPEAT] = math.log((known[REPEATS] + 0.5) / (known[READINGS] + 10.0))
-        q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, RESTLESS * known[USUAL]))
-        q[WANDER] = 3.0 * math.sqrt(known[WANDERS])
+        q[NOISY] = 2.5 * math.sqrt(known[VARIANCE])
+        q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
+        q[WANDER] = max(3.0 * math.sqrt(known[WANDERS]), 2.0 * math.sqrt(known[VARIANCE]))
         q[SLOTS] = s
+        q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
+        q[CONSTANT] = t_constant(q[FREEDOM])
 
 
 @compiled
@@ -488,13 +519,13 @@ def judge(w, network, period, p, m, s, i):
     c = network.members[p, i]
     v = network.variables[network.variable[c]]
     known = w.known[i]
-    common_mode(w, period.start, m, s, i, w.cells[SCALE, i])
+    common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
     young = 1.0 + 3.0 / (1.0 + known[AGE])
-    floor = 0.01 * math.sqrt(network.moments[p, i, i])
+    floor = 0.003 * math.sqrt(network.moments[p, i, i])
     for t in range(s):
         step = 0.4 * known[RESOLUTION] / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v) if known[RESOLUTION] < 1e29 else 0.0
         wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
-        w.cells[SCALE, i, t] *= young * max(max(known[SIGMA], floor), step) * wide
+        w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(max(known[SIGMA], floor), step) * wide
         w.cells[PROBABILITY, i, t] = 0.0
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
     w.figures[EVIDENCE, i] = 0.0
@@ -532,7 +563,7 @@ def judge(w, network, period, p, m, s, i):
     for b in range(KEEP):
         sound_before = max(sound_before, beam[b, LOGL])
     best = follow(
-        beam, w.fresh, period.start, w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.vector[:s], w.flags[REPEATED, i], w.cells[SCALE, i], w.q[i]
+        beam, w.fresh, period.start, w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.vector[:s], w.cells[REPEAT, i], w.cells[SCALE, i], w.q[i]
     )
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
     # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
@@ -725,8 +756,28 @@ def interval_width(w, network, p, i, t, share):
     known = w.known[i]
     factor = known[WIDTH_GAP] + (known[WIDTH_FAR] - known[WIDTH_GAP]) * min(1.0, max(0.0, share))
     wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
-    restless = w.cells[SCALE, i, t] / max(known[SIGMA] * wide, 1e-30)
-    return factor * math.sqrt(share * known[VARIANCE]) * min(wide, 4.0) * max(1.0, min(3.0, restless))
+    return factor * math.sqrt(share * known[VARIANCE]) * min(wide, 4.0) * w.cells[COMMON, i, t]
+
+
+@compiled
+def learn_mean(w, network, period, p, s, i, rate):
+    """Move the mean of member i towards its trusted readings, and where it has none towards what the others say."""
+    c = network.members[p, i]
+    limit = 6.0 * math.sqrt(network.moments[p, i, i])
+    for t in range(s):
+        d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
+        period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d))
+
+
+@compiled
+def forget_channel(known):
+    """Make a channel one that has never been heard."""
+    for f in range(KNOWN):
+        known[f] = 0.0
+    known[RESOLUTION] = 1e30
+    known[LAST_VALUE] = np.nan
+    known[LAST_TIME] = -1.0
+    known[WIDTH_GAP] = known[WIDTH_FAR] = FIRST_WIDTH
 
 
 @compiled
@@ -741,9 +792,10 @@ def learn_channel(w, network, period, p, s, i):
     limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.q[i, PHI], known[SLOW]
     last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
     last_x = known[LAST_VALUE]
-    repeats = 0
+    repeats = runs = run_count = 0
+    running = False
     smallest = known[RESOLUTION]
-    gap_out = far_out = 0.0
+    gap_out = far_out = tail = 0.0
     count = 0
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
@@ -757,12 +809,25 @@ def learn_channel(w, network, period, p, s, i):
             before = max(-limit, min(limit, last_r - level))
             first += r * r
             second += r * before
-            step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / max(
-                1.0, w.cells[SCALE, i, t] / max(known[SIGMA] * math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i]), 1e-30)
-            )
+            wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+            step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / (w.cells[COMMON, i, t] * max(wide, 1.0))
             innovation += min(abs(step), 4.0 * known[SIGMA])
+            if abs(w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) > 4.0 * w.cells[SCALE, i, t]:
+                tail += 1.0
             pairs += 1
-        if w.flags[REPEATED, i, t]:
+        same = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
+        if running:
+            run_count += 1
+            runs += 1 if same else 0
+        running = same
+        if same:
+            if np.float32(last_x) == np.float32(new[REST]):
+                new[VOTES] = min(new[VOTES] + 1.0, 10.0 * RESTING)
+            elif new[VOTES] > 0.0:
+                new[VOTES] -= 1.0
+            else:
+                new[REST], new[VOTES] = last_x, 1.0
+        if w.cells[REPEAT, i, t] <= 0.0:
             repeats += 1
         elif math.isfinite(last_x):
             step = abs(w.cells[RAW, i, t] - last_x)
@@ -775,18 +840,24 @@ def learn_channel(w, network, period, p, s, i):
             far_out += 1.0
         last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
     if heard == 0:
+        learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)
         return
     rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
     new[AGE] = known[AGE] + 1.0
+    learn_mean(w, network, period, p, s, i, rate)
     if pairs >= 3 or pairs == s - 1 or (pairs > 0 and pairs == count):
         new[VARIANCE] += rate * (first / pairs - known[VARIANCE])
         new[COVARIANCE] += rate * (second / pairs - known[COVARIANCE])
+        new[TAIL] = MEMORY * known[TAIL] + tail
+        new[TAIL_COUNT] = MEMORY * known[TAIL_COUNT] + pairs
         new[SIGMA] += rate * (1.15 * innovation / pairs - known[SIGMA])
     if count:
         mean /= count
         new[WANDERS] += rate * (min(mean * mean, 9.0 * known[WANDERS]) - known[WANDERS])
         new[REPEATS] = MEMORY * known[REPEATS] + repeats
         new[READINGS] = MEMORY * known[READINGS] + count
+        new[RUNS] = MEMORY * known[RUNS] + runs
+        new[RUN_READINGS] = MEMORY * known[RUN_READINGS] + run_count
         new[RESOLUTION] = smallest
         # One step towards the width that the nominal share of hidden readings is inside of.
         outside = 1.0 - period.interval
@@ -800,6 +871,13 @@ def learn_channel(w, network, period, p, s, i):
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             new[LAST_VALUE] = w.cells[RAW, i, t]
+    # Whoever is wrong for most of its first periods was placed by wrong readings: it starts over.
+    if known[AGE] < FIRST_PERIODS:
+        new[BAD] = known[BAD] + (1.0 if 2 * count < heard else 0.0)
+        if 2.0 * new[BAD] > new[AGE]:
+            forget_channel(new)
+            period.count[c] = -1
+            return
     pace = 0.1 * max(known[USUAL], 4.0) * max(rate * 5.0, 0.2)
     new[USUAL] += pace * (0.9 if w.figures[EVIDENCE, i] > known[USUAL] else -0.1)
     new[USUAL] = max(new[USUAL], 0.0)
@@ -856,11 +934,6 @@ def run_partition(w, network, period, p, learning):
     v = network.variables[network.variable[network.members[p, 0]]]
     if load(w, network, period, p):
         cold_start(w, network, p, m, s)
-        if learning:
-            for i in range(network.owned[p]):
-                if w.known[i, AGE] == 0.0:
-                    for t in range(s):
-                        network.mean[network.members[p, i], t] = w.cells[MEAN, i, t]
     for i in range(m):
         limit = GROSS * math.sqrt(network.moments[p, i, i])
         for t in range(s):
@@ -908,8 +981,9 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     doubt = False
     for b in range(KEEP, BEAM):
         doubt = doubt or beam[b, LOGL] > -SETTLED
+    starts_over = period.count[c] < 0
     period.count[c] = 0
-    if not doubt:
+    if starts_over or not doubt:
         return rows, used
     for b in range(BEAM):
         if beam[b, LOGL] == NONE:
@@ -997,23 +1071,6 @@ def run_block(network, period, begin, end, learning):
             rows, used = keep_hypotheses(w, network, period, p, i, rows, used)
             found, faults = report(w, network, period, p, i, found, faults, s)
     return rows[:used], found[:faults], rounds
-
-
-@entry
-def learn_means(network, period):
-    """Move the mean of every channel towards what its cells are taken to be: its readings where they are trusted."""
-    n, s = period.readings.shape
-    for c in range(n):
-        known = network.known[c]
-        if period.learned[c, AGE] == 0.0:
-            continue
-        v = network.variables[network.variable[c]]
-        rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
-        for t in range(s):
-            code = period.code[c, t]
-            value = period.readings[c, t] if code == TRUSTED or code == DOUBTFUL else period.low_rank[c, t]
-            if math.isfinite(value):
-                network.mean[c, t] += rate * (forward(value, v) - network.mean[c, t])
 
 
 @entry

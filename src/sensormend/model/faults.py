@@ -20,7 +20,7 @@ import math
 from sensormend.model.compiling import compiled
 
 __all__ = [
-    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "best_hypothesis", "fault_size", "follow", "sound_only",
+    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "best_hypothesis", "fault_size", "follow", "followed_level", "sound_only",
     "wrong_probability",
 ]  # fmt: skip
 
@@ -40,27 +40,25 @@ EPISODE = 5
 slot, ENDED the first number of the episodes that ended."""
 FIELDS = ENDED + EPISODE * EPISODES
 
-(PHI, TAU, SLOPE, REPEAT, BEGIN, WANDER, SLOTS) = range(7)
-"""Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the log
-probability of a reading that repeats, the log probability that a fault of one kind begins, the size below which an
-offset is the channel's own wander, and the slots of a period."""
-PARAMETERS = 7
+(PHI, TAU, SLOPE, NOISY, BEGIN, WANDER, SLOTS, FREEDOM, CONSTANT) = range(9)
+"""Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
+deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
+an offset is the channel's own wander, the slots of a period, and the degrees of freedom of its innovations with the constant
+of their density."""
+PARAMETERS = 9
 
 NONE = -1.0e30
 LOST = 36.0
 """A hypothesis that is less likely than the best by this much, in log, is dropped."""
 
-DF = 5.0
-"""Degrees of freedom of the innovations. NOAA's lie between 3 and 5 before the common-mode factor."""
-DF_CONSTANT = math.lgamma(0.5 * (DF + 1)) - math.lgamma(0.5 * DF) - 0.5 * math.log(DF * math.pi)
 CAUCHY = -math.log(math.pi)
 END = 0.25
 """Durations between three readings and a week, log-uniform, have the hazard 1 / (4 length)."""
-FOLLOW = 0.01
-"""How fast a sound channel's level follows its residual: a time constant of 100 readings."""
+FOLLOW = 0.03
+"""How fast a sound channel's level follows what its residual missed."""
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
-SMALL_GAIN = 0.4
+SMALL_GAIN = 0.6
 """A gain nearer to 1 than this is no fault: the network's own prediction may be so far off."""
 
 
@@ -113,18 +111,49 @@ def _copy(beam, b, fresh, row, logl, residual, time):
 
 
 @compiled
+def followed_level(level, miss, scale, q):
+    """Let the slow level of a sound channel follow a residual that missed its prediction, within the usual wander."""
+    level += FOLLOW * max(-3.0 * scale, min(3.0 * scale, miss))
+    return max(-q[WANDER], min(q[WANDER], level))
+
+
+@compiled
 def _continue_sound(beam, fresh, b, time, residual, scale, q):
     phi = q[PHI]
     decay = phi ** (time - beam[b, LAST_T])
     spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     level = beam[b, LEVEL]
     miss = residual - level - decay * (beam[b, LAST_R] - level)
-    logl = beam[b, LOGL] + log_t(miss / spread, DF) + DF_CONSTANT - math.log(spread)
+    logl = beam[b, LOGL] + log_t(miss / spread, q[FREEDOM]) + q[CONSTANT] - math.log(spread)
     row = _row_for(fresh, SOUND, logl)
     if row >= 0:
         _copy(beam, b, fresh, row, logl, residual, time)
-        step = max(-3.0 * scale, min(3.0 * scale, miss))
-        fresh[row, LEVEL] = level + FOLLOW * step / (1.0 - phi)
+        fresh[row, LEVEL] = followed_level(level, miss, scale, q)
+
+
+@compiled
+def fault_size(beam, b):
+    """Return the size of a fault that goes on, and its rate per period."""
+    kind = int(beam[b, KIND])
+    if kind == NOISE:
+        return math.sqrt(beam[b, SQUARES] / max(beam[b, COUNT], 1.0)), 0.0
+    if kind == GAIN:
+        return 1.0 + beam[b, THETA2], 0.0
+    if kind == DRIFT:
+        return beam[b, THETA1] + beam[b, H2] * beam[b, THETA2], beam[b, THETA2]
+    return beam[b, THETA1], 0.0
+
+
+@compiled
+def _append_episode(beam, row, kind):
+    """Note the fault of a hypothesis among the episodes that ended."""
+    size, rate = fault_size(beam, row)
+    for k in range(ENDED + EPISODE * EPISODES - 1, ENDED + EPISODE - 1, -1):
+        beam[row, k] = beam[row, k - EPISODE]
+    beam[row, ENDED] = beam[row, START]
+    beam[row, ENDED + 1] = beam[row, LAST_WRONG]
+    beam[row, ENDED + 2] = kind
+    beam[row, ENDED + 3], beam[row, ENDED + 4] = size, rate
 
 
 @compiled
@@ -143,44 +172,26 @@ def _end_fault(beam, fresh, b, time, residual, scale, q, hazard):
         own = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
         spread = scale * scale * (1.0 - decay * decay) / (1.0 - phi * phi)
         width = math.sqrt(spread + decay * decay * own)
-    logl = beam[b, LOGL] + math.log(hazard) + log_t((residual - centre) / width, DF) + DF_CONSTANT - math.log(width)
+    logl = beam[b, LOGL] + math.log(hazard) + log_t((residual - centre) / width, q[FREEDOM]) + q[CONSTANT] - math.log(width)
     row = _row_for(fresh, SOUND, logl)
     if row < 0:
         return
     _copy(beam, b, fresh, row, logl, residual, time)
-    for k in range(ENDED + EPISODE * EPISODES - 1, ENDED + EPISODE - 1, -1):
-        fresh[row, k] = fresh[row, k - EPISODE]
-    fresh[row, ENDED] = beam[b, START]
-    fresh[row, ENDED + 1] = beam[b, LAST_WRONG]
-    fresh[row, ENDED + 2] = kind
-    fresh[row, ENDED + 3], fresh[row, ENDED + 4] = fault_size(beam, b)
+    _append_episode(fresh, row, kind)
     fresh[row, KIND] = SOUND
     fresh[row, START] = time
 
 
 @compiled
-def fault_size(beam, b):
-    """Return the size of a fault that goes on, and its rate per period."""
-    kind = int(beam[b, KIND])
-    if kind == NOISE:
-        return math.sqrt(beam[b, SQUARES] / max(beam[b, COUNT], 1.0)), 0.0
-    if kind == GAIN:
-        return 1.0 + beam[b, THETA2], 0.0
-    if kind == DRIFT:
-        return beam[b, THETA1] + beam[b, H2] * beam[b, THETA2], beam[b, THETA2]
-    return beam[b, THETA1], 0.0
-
-
-@compiled
-def _repeat_ratio(beam, b, residual, decay, spread, q):
+def _repeat_ratio(beam, b, residual, decay, spread, repeated, q):
     """Log probability ratio of a repeated reading: stuck, where it is 1, over sound.
 
-    A sound channel repeats its reading with a probability that falls as its residual becomes unlikely. The sound
+    `repeated` is the log probability that a sound channel repeats its reading, above 0 where it did not. A sound channel repeats its reading with a probability that falls as its residual becomes unlikely. The sound
     model counts densities, so its density is what the ratio is taken to.
     """
     z = (residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])) / spread
-    fit = log_t(z, DF)
-    return fit + DF_CONSTANT - math.log(spread) - min(q[REPEAT] + fit, 0.0)
+    fit = log_t(z, q[FREEDOM])
+    return fit + q[CONSTANT] - math.log(spread) - min(repeated + fit, 0.0)
 
 
 @compiled
@@ -190,9 +201,9 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
     spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     logl = beam[b, LOGL] + stay
     if kind == STUCK:
-        if not repeated:
+        if repeated > 0.0:
             return
-        logl += _repeat_ratio(beam, b, residual, decay, spread, q)
+        logl += _repeat_ratio(beam, b, residual, decay, spread, repeated, q)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return
@@ -218,12 +229,12 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
         total = spread * spread + g1 * p1 + g2 * p2
         miss = residual - level - decay * (beam[b, LAST_R] - level) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
         z2 = miss * miss / total
-        logl += -0.5 * (DF + 1.0) * math.log1p(z2 / DF) + DF_CONSTANT - 0.5 * math.log(total)
+        logl += -0.5 * (q[FREEDOM] + 1.0) * math.log1p(z2 / q[FREEDOM]) + q[CONSTANT] - 0.5 * math.log(total)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return
         _copy(beam, b, fresh, row, logl, residual, time)
-        weight = min(1.0, (DF + 1.0) / (DF + z2)) / total
+        weight = min(1.0, (q[FREEDOM] + 1.0) / (q[FREEDOM] + z2)) / total
         fresh[row, THETA1] += weight * p1 * miss
         fresh[row, THETA2] += weight * p2 * miss
         fresh[row, P11] -= weight * p1 * p1
@@ -244,9 +255,9 @@ def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, scale
     g2 = mean2 = p22 = 0.0
     miss = residual - level - decay * (beam[b, LAST_R] - level)
     if kind == STUCK:
-        if not repeated:
+        if repeated > 0.0:
             return
-        logl += _repeat_ratio(beam, b, residual, decay, spread, q)
+        logl += _repeat_ratio(beam, b, residual, decay, spread, repeated, q)
     elif kind == NOISE:
         logl += CAUCHY - math.log1p(residual * residual / (tau * tau)) - math.log(tau)
     else:
@@ -286,25 +297,31 @@ def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, scale
 @compiled
 def _within_wander(beam, q):
     """Turn faults whose size turns out to be within the channel's own wander back into sound spans."""
-    for b in range(OFFSET * KEEP, (GAIN + 1) * KEEP):
+    for b in range(OFFSET * KEEP, (NOISE + 1) * KEEP):
         if beam[b, LOGL] == NONE or beam[b, COUNT] < 6.0:
             continue
         kind = int(beam[b, KIND])
-        if kind == GAIN:
+        if kind == NOISE:
+            size = 0.0
+            small = beam[b, SQUARES] < q[NOISY] * q[NOISY] * beam[b, COUNT]
+        elif kind == GAIN:
             size = 0.0
             small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
         else:
             size, _ = fault_size(beam, b)
-            small = abs(size) < q[WANDER] and abs(beam[b, THETA1]) < q[WANDER]
+            small = abs(size) < q[WANDER]
         if small:
             logl = beam[b, LOGL]
             beam[b, LOGL] = NONE
             row = _row_for(beam, SOUND, logl)
             if row >= 0:
                 _copy(beam, b, beam, row, logl, beam[b, LAST_R], beam[b, LAST_T])
+                if kind == DRIFT and abs(beam[row, THETA1]) > q[WANDER]:
+                    # It was a fault, and came back by itself.
+                    _append_episode(beam, row, kind)
                 beam[row, KIND] = SOUND
                 beam[row, START] = beam[b, LAST_T]
-                beam[row, LEVEL] += size
+                beam[row, LEVEL] = max(-q[WANDER], min(q[WANDER], beam[row, LEVEL] + size))
 
 
 @compiled

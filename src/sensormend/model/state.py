@@ -93,10 +93,9 @@ class State:
         """Add sensors that have never been heard."""
         more = sensors * self.variables
         known = np.zeros((more, engine.KNOWN), np.float32)
-        known[:, engine.RESOLUTION] = 1e30
-        known[:, engine.LAST_VALUE] = np.nan
-        known[:, engine.LAST_TIME] = -1
-        known[:, engine.WIDTH_GAP] = known[:, engine.WIDTH_FAR] = engine.FIRST_WIDTH
+        if more:
+            engine.forget_channel.py_func(known[0])
+            known[1:] = known[0]
         self.known = np.concatenate([self.known, known])
         self.mean = np.concatenate([self.mean, np.zeros((more, self.slots), np.float32)])
         self.first = np.concatenate([self.first, np.zeros(more, np.int64)])
@@ -196,7 +195,8 @@ class State:
         learned = np.empty_like(self.known) if learning else np.empty((0, engine.KNOWN), np.float32)
         period = engine.Period(
             self.clock * self.slots, self.interval, readings, np.empty(shape), np.empty(shape), np.empty(shape),
-            np.empty(shape, np.uint8), np.empty(shape[0]), learned, np.zeros(shape[0], np.int32),
+            np.empty(shape, np.uint8), np.empty(shape[0]), learned, np.empty_like(self.mean) if learning else self.mean[:0],
+            np.zeros(shape[0], np.int32),
             np.zeros((len(parts.members), 2)),
         )  # fmt: skip
         threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
@@ -225,12 +225,11 @@ class State:
         engine.learn_shown(network, period)
         self._learn_ripple(network, period)
         large = len(network.members) > self.variables
-        engine.learn_means(network, period)
         if large:
             self._learn_profiles(period)
         heard = np.isfinite(readings).any(axis=1)
         self.away = np.where(heard, 0, self.away + 1).astype(np.int32)
-        self.known = period.learned
+        self.known, self.mean = period.learned, period.mean
         self.hypotheses, self.count = np.concatenate(rows), period.count
         # The rows lie in the order of the partitions, and within one in that of its owned channels.
         owned = np.arange(network.members.shape[1]) < network.owned[:, None]
@@ -297,7 +296,7 @@ class State:
             self._set_scale(number, centre, width, bend)
             self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
             known = self.known[mine]
-            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "LAST_EXPECTED"):
+            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW"):
                 known[:, getattr(engine, name)] *= stretch
             for name in ("VARIANCE", "COVARIANCE", "WANDERS"):
                 known[:, getattr(engine, name)] *= stretch**2
