@@ -88,7 +88,7 @@ def test_a_mix_of_faults_is_found_without_false_alarms() -> None:
 def test_suspect_fibers_lie_between_sound_and_faulty() -> None:
     truth = sound()[..., LEARNED]
     verdicts = []
-    for offset in np.linspace(0, 6, 25):
+    for offset in np.linspace(0, 3, 61):
         readings = truth.copy()
         readings[3] += offset
         result = trained().estimate(readings)
@@ -508,9 +508,11 @@ def test_nothing_crashes_warns_or_forgets(seed: int, sensors: int, slots: int, s
     there = random.random(readings.shape) < share
     readings[~there] = np.nan
     result = quiet(readings)
-    known = np.maximum.accumulate(there.any(axis=(0, 1)))
-    assert np.isfinite(result.cleaned[..., known]).all()
-    assert np.isnan(result.cleaned[..., ~known]).all()
+    # Whoever was read once can be estimated ever after.
+    known = np.broadcast_to(np.maximum.accumulate(there.any(axis=1), axis=1)[:, None], there.shape)
+    assert np.isfinite(result.cleaned[known]).all()
+    nobody = ~np.maximum.accumulate(there.any(axis=(0, 1)))
+    assert np.isnan(result.cleaned[..., nobody]).all()
     assert not result.evaluated[:, :5].any()
     assert np.isfinite(result.score).all()
 

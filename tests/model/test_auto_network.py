@@ -242,7 +242,7 @@ def closely(one: Recovery, other: Recovery, factor: float = 1.0, shift: float = 
     size = float(np.nanstd(wanted))
     if (one.faulty == other.faulty).all():
         np.testing.assert_allclose(other.cleaned, wanted, rtol=0, atol=(1e-2 if single else 1e-4) * size)
-        np.testing.assert_allclose(other.score, one.score, rtol=1e-3, atol=0.05 if single else 1e-3)
+        np.testing.assert_allclose(other.score, one.score, rtol=1e-3, atol=0.05 if single else 0.01)
         np.testing.assert_array_equal(other.reason, one.reason)
 
 
