@@ -17,7 +17,7 @@ from sensormend.model.covariance import (
 from sensormend.model.faults import (
     BEAM, BEGIN, CONSTANT, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, GAIN, KEEP, KIND, LAST_R, LAST_T, LAST_WRONG, LEVEL,
     LOGL, LOST, NONE, NOISY, PARAMETERS, PHI, SLOPE, SLOTS, SOUND, START, STUCK, TAU, WANDER, best_hypothesis, fault_size,
-    follow, followed_level, log_t, sound_only, t_constant, wrong_probability,
+    follow, followed_level, log_t, power, sound_only, t_constant, wrong_probability,
 )  # fmt: skip
 
 MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
@@ -72,7 +72,10 @@ own share counts as much."""
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
-SETTLED = 10.0
+NOTABLE, REPEATING = 4.0, 6.0
+"""Scales that an innovation must be off, or log odds of repeats, for a closer look at a channel."""
+
+SETTLED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
 
 
@@ -444,7 +447,7 @@ def common_mode(w, start, m, s, j, out):
                 z = (now - phi * (w.known[i, LAST_RESIDUAL] - level)) / sigma
             else:
                 z = now / math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
-            total += min(z * z, 16.0)
+            total += min(z * z, 64.0)
             n += 1
         w.vector[t] = total / n if n else 1.0
     for t in range(s):
@@ -455,38 +458,70 @@ def common_mode(w, start, m, s, j, out):
         if t < s - 1:
             total += w.vector[t + 1]
             n += 1.0
-        out[t] = max(1.0, min(3.0, math.sqrt(total / n)))
+        out[t] = max(1.0, min(6.0, math.sqrt(total / n)))
 
 
 @compiled
-def sound_path(w, start, s, i):
-    """Follow channel i as if it were sound; return the log-likelihood, the largest |z|, and the evidence of repeats.
-
-    `column` has room for the result's last residual, its slot and the level: entries 0 to 2.
-    """
+def sound_until(w, start, end, i):
+    """Follow channel i as if it were sound up to slot `end`: its last residual and slot, and its level, into `column`."""
     phi = w.q[i, PHI]
     last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW]
-    total = largest = repeats = run = 0.0
+    for t in range(end):
+        if w.flags[OBSERVED, i, t]:
+            decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+            miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
+            last, time = w.cells[RESIDUAL, i, t], float(start + t)
+            level = followed_level(level, miss, w.cells[SCALE, i, t], w.q[i])
+    w.column[0], w.column[1], w.column[2] = last, time, level
+
+
+@compiled
+def sound_likelihood(w, start, begin, s, i):
+    """Return the log-likelihood of channel i from slot `begin` on if it is sound; `column` says what was before."""
+    phi, free, constant = w.q[i, PHI], w.q[i, FREEDOM], w.q[i, CONSTANT]
+    last, time, level = w.column[0], w.column[1], w.column[2]
+    total = 0.0
+    for t in range(begin, s):
+        if w.flags[OBSERVED, i, t]:
+            decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+            spread = w.cells[SCALE, i, t] * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+            miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
+            total += log_t(miss / spread, free) + constant - math.log(spread)
+            last, time = w.cells[RESIDUAL, i, t], float(start + t)
+            level = followed_level(level, miss, w.cells[SCALE, i, t], w.q[i])
+    return total
+
+
+@compiled
+def first_doubt(w, start, s, i):
+    """Return the first slot at which channel i may not be sound, and whether any reading asks for a closer look."""
+    phi = w.q[i, PHI]
+    last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW]
+    variance = w.known[i, VARIANCE]
+    first, notable, run = s, False, 0.0
     for t in range(s):
         if not w.flags[OBSERVED, i, t]:
             continue
-        decay = phi ** (start + t - time) if time >= 0.0 else 0.0
-        scale = w.cells[SCALE, i, t]
-        spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
-        miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
-        fit = log_t(miss / spread, w.q[i, FREEDOM])
-        total += fit + w.q[i, CONSTANT] - math.log(spread)
-        largest = max(largest, abs(miss) / spread)
-        largest = max(largest, abs(w.cells[RESIDUAL, i, t] - level) / math.sqrt(w.known[i, VARIANCE] + scale * scale))
+        decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+        r, scale = w.cells[RESIDUAL, i, t], w.cells[SCALE, i, t]
+        miss = r - level - decay * (last - level)
+        if decay != phi:
+            miss /= math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+        far = abs(miss) / scale
+        if abs(r - level) > 3.0 * math.sqrt(variance + scale * scale):
+            far = max(far, NOTABLE)
         if w.cells[REPEAT, i, t] <= 0.0:
-            run -= min(w.cells[REPEAT, i, t] + fit, 0.0)
-            repeats = max(repeats, run)
+            run -= min(w.cells[REPEAT, i, t] + log_t(far, w.q[i, FREEDOM]), 0.0)
+            notable = notable or run >= REPEATING
+            first = min(first, t)
         else:
             run = 0.0
-        last, time = w.cells[RESIDUAL, i, t], float(start + t)
-        level = followed_level(level, miss, scale, w.q[i])
-    w.column[0], w.column[1], w.column[2] = last, time, level
-    return total, largest, repeats
+        if far > 1.5:
+            first = min(first, t)
+        if far >= NOTABLE:
+            notable = True
+        last, time = r, float(start + t)
+    return first, notable
 
 
 @compiled
@@ -514,74 +549,100 @@ def parameters(w, network, p, m, s):
 
 
 @compiled
+def set_scale(w, network, p, s, i):
+    """Set the scale of member i's sound innovations."""
+    v = network.variables[network.variable[network.members[p, i]]]
+    known = w.known[i]
+    young = 1.0 + 3.0 / (1.0 + known[AGE])
+    least = max(known[SIGMA], 0.003 * math.sqrt(network.moments[p, i, i]))
+    # A step of the resolution is no surprise.
+    step = 0.4 * known[RESOLUTION] if known[RESOLUTION] < 1e29 else 0.0
+    linear = step / slope(0.0, v)
+    for t in range(s):
+        own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
+        wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+        w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(least, own) * wide
+
+
+@compiled
+def restlessness(w, start, m, s):
+    """Write how restless the partition is in each slot, at least 1, to the last row of `vector2`."""
+    for t in range(s):
+        total, n = 0.0, 0
+        for i in range(m):
+            if w.flags[TRUSTING, i, t]:
+                z = (w.cells[RESIDUAL, i, t] - w.known[i, SLOW]) ** 2 / (w.known[i, VARIANCE] + 1e-30)
+                total += min(z, 16.0)
+                n += 1
+        w.vector2[t] = max(1.0, min(4.0, math.sqrt(total / n))) if n else 1.0
+
+
+@compiled
 def judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
-    v = network.variables[network.variable[c]]
-    known = w.known[i]
-    common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
-    young = 1.0 + 3.0 / (1.0 + known[AGE])
-    floor = 0.003 * math.sqrt(network.moments[p, i, i])
+    known, rows = w.known[i], network.count[c]
+    w.figures[EVIDENCE, i] = 0.0
     for t in range(s):
-        step = 0.4 * known[RESOLUTION] / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v) if known[RESOLUTION] < 1e29 else 0.0
-        wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
-        w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(max(known[SIGMA], floor), step) * wide
+        w.cells[COMMON, i, t] = 1.0
         w.cells[PROBABILITY, i, t] = 0.0
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
-    w.figures[EVIDENCE, i] = 0.0
-    pure, largest, repeats = sound_path(w, period.start, s, i)
-    rows = network.count[c]
-    if rows == 0 and largest < 3.0 and repeats < 6.0:
-        sound_only(w.beams[i], w.column[0], w.column[1], w.column[2])
-        return
+    set_scale(w, network, p, s, i)
+    first, notable = first_doubt(w, period.start, s, i)
+    if notable or rows > 0:
+        # Restless relatives may excuse it.
+        common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
+        set_scale(w, network, p, s, i)
+        first, notable = first_doubt(w, period.start, s, i)
+    else:
+        for t in range(s):
+            w.cells[COMMON, i, t] = w.vector2[t]
+        set_scale(w, network, p, s, i)
     beam = w.beams[i]
     if rows == 0:
+        sound_until(w, period.start, first if notable else s, i)
         # Before its first residual, a sound channel's is at its level and long ago.
-        time = known[LAST_TIME] if known[LAST_TIME] >= 0.0 else period.start - 1000.0
-        sound_only(beam, known[LAST_RESIDUAL], time, known[SLOW])
+        time = w.column[1] if w.column[1] >= 0.0 else period.start - 1000.0
+        sound_only(beam, w.column[0], time, w.column[2])
+        if not notable:
+            return
     else:
+        first = 0
         for b in range(BEAM):
             beam[b, LOGL] = NONE
         for r in range(rows):
-            row = network.hypotheses[network.first[c] + r]
-            base = int(row[KIND]) * KEEP
+            row = network.first[c] + r
+            base = int(network.hypotheses[row, KIND]) * KEEP
             while beam[base, LOGL] > NONE:
                 base += 1
             for f in range(FIELDS):
-                beam[base, f] = row[f]
+                beam[base, f] = network.hypotheses[row, f]
+    pure = sound_likelihood(w, period.start, first, s, i) if rows == 0 else NONE
     # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
     total = 0.0
     for t in range(s):
         total += w.cells[MEAN, i, t]
     for t in range(s):
-        first, last = max(0, t - 3), min(s - 1, t + 3)
+        begin, end = max(0, t - 3), min(s - 1, t + 3)
         value = 0.0
-        for u in range(first, last + 1):
+        for u in range(begin, end + 1):
             value += w.cells[MEAN, i, u] + w.cells[SMOOTH, i, u]
-        w.vector[t] = value / (last - first + 1) - total / s
-    sound_before = NONE
-    for b in range(KEEP):
-        sound_before = max(sound_before, beam[b, LOGL])
+        w.vector[t] = value / (end - begin + 1) - total / s
     best = follow(
-        beam, w.fresh, period.start, w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.vector[:s], w.cells[REPEAT, i], w.cells[SCALE, i], w.q[i]
-    )
+        beam, w.fresh, period.start, first, w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.vector, w.cells[REPEAT, i],
+        w.cells[SCALE, i], w.q[i],
+    )  # fmt: skip
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
     # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
-    fault = NONE
+    fault, sound = NONE, pure
     for b in range(BEAM):
-        if beam[b, LOGL] > fault and (
-            int(beam[b, KIND]) != SOUND or beam[b, ENDED + 1] >= period.start
-        ):
-            fault = beam[b, LOGL]
+        ended = beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start
+        if int(beam[b, KIND]) != SOUND or ended:
+            fault = max(fault, beam[b, LOGL])
+        elif rows > 0 and beam[b, LOGL] > NONE:
+            sound = max(sound, beam[b, LOGL] + best)
     if fault > NONE:
-        sound = pure + sound_before if sound_before > NONE and rows == 0 else NONE
-        if rows > 0:
-            # Followed for longer than this period: the best hypothesis that is sound throughout it.
-            for b in range(KEEP):
-                if beam[b, LOGL] > NONE and beam[b, ENDED + 1] < period.start:
-                    sound = max(sound, beam[b, LOGL] + best)
-            sound = max(sound, best - LOST)
-        w.figures[EVIDENCE, i] = max(0.0, best + fault - sound - w.q[i, BEGIN])
+        w.figures[EVIDENCE, i] = max(0.0, best + fault - max(sound, best - LOST) - w.q[i, BEGIN])
 
 
 @compiled
@@ -596,6 +657,7 @@ def find_wrong(w, network, period, p, m, s):
         w.dirty[t] = True
     for turn in range(ROUNDS):
         predict(w, network, p, m, s)
+        restlessness(w, period.start, m, s)
         for i in range(m):
             stale = not w.judged[i]
             if not stale:
@@ -693,24 +755,24 @@ def decide(w, network, p, s, i):
 
 
 @compiled
-def bridge(w, start, s, i, t, trusted, out):
+def bridge(w, start, s, i, t, out):
     """Predict the residual of member i in slot t from its trusted ones before and after: value and share of variance."""
     known, phi = w.known[i], w.q[i, PHI]
     level = known[SLOW]
     before = after = 0.0
     near = far = 0.0
     u = t - 1
-    while u >= 0 and not trusted[u]:
+    while u >= 0 and not w.flags[TRUSTING, i, u]:
         u -= 1
     if u >= 0:
-        near, before = phi ** (t - u), w.cells[RESIDUAL, i, u] - level
+        near, before = power(phi, float(t - u)), w.cells[RESIDUAL, i, u] - level
     elif known[LAST_TIME] >= 0.0:
-        near, before = phi ** (start + t - known[LAST_TIME]), known[LAST_RESIDUAL] - level
+        near, before = power(phi, start + t - known[LAST_TIME]), known[LAST_RESIDUAL] - level
     u = t + 1
-    while u < s and not trusted[u]:
+    while u < s and not w.flags[TRUSTING, i, u]:
         u += 1
     if u < s:
-        far, after = phi ** (u - t), w.cells[RESIDUAL, i, u] - level
+        far, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
     left = 1.0 - near * near * far * far
     out[0] = level + (near * (1.0 - far * far) * before + far * (1.0 - near * near) * after) / left
     out[1] = (1.0 - near * near) * (1.0 - far * far) / left
@@ -732,9 +794,10 @@ def settle(w, network, period, p, m, s, learning):
         least = low - margin if low < 0.0 else max(low - margin, 0.0)
         for t in range(s):
             trusted = w.flags[TRUSTING, i, t]
-            bridge(w, period.start, s, i, t, w.flags[TRUSTING, i], w.column)
-            center, share = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], w.column[1]
-            y = center if trusted else center + w.column[0]
+            y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]
+            if not trusted:
+                bridge(w, period.start, s, i, t, w.column)
+                y += w.column[0]
             value = max(least, min(high + margin, backward(y, v))) if high >= low else np.nan
             period.low_rank[c, t] = value
             if trusted:
@@ -742,7 +805,7 @@ def settle(w, network, period, p, m, s, learning):
                 period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue
             period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
-            wide = interval_width(w, network, p, i, t, share)
+            wide = interval_width(w, i, t, w.column[1])
             period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
             period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
         period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]
@@ -751,7 +814,7 @@ def settle(w, network, period, p, m, s, learning):
 
 
 @compiled
-def interval_width(w, network, p, i, t, share):
+def interval_width(w, i, t, share):
     """Return half the width of the interval of a cell whose residual is open to this share."""
     known = w.known[i]
     factor = known[WIDTH_GAP] + (known[WIDTH_FAR] - known[WIDTH_GAP]) * min(1.0, max(0.0, share))
@@ -833,10 +896,10 @@ def learn_channel(w, network, period, p, s, i):
             step = abs(w.cells[RAW, i, t] - last_x)
             if step > 0.0:
                 smallest = min(smallest, step)
-        bridge(w, period.start, s, i, t, w.flags[TRUSTING, i], w.column)
-        if abs(w.cells[RESIDUAL, i, t] - w.column[0]) > interval_width(w, network, p, i, t, w.column[1]):
+        bridge(w, period.start, s, i, t, w.column)
+        if abs(w.cells[RESIDUAL, i, t] - w.column[0]) > interval_width(w, i, t, w.column[1]):
             gap_out += 1.0
-        if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, network, p, i, t, 1.0):
+        if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
             far_out += 1.0
         last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
     if heard == 0:

@@ -20,7 +20,7 @@ import math
 from sensormend.model.compiling import compiled
 
 __all__ = [
-    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "best_hypothesis", "fault_size", "follow", "followed_level", "sound_only",
+    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "best_hypothesis", "fault_size", "follow", "followed_level", "power", "sound_only",
     "wrong_probability",
 ]  # fmt: skip
 
@@ -60,6 +60,12 @@ GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
 SMALL_GAIN = 0.6
 """A gain nearer to 1 than this is no fault: the network's own prediction may be so far off."""
+
+
+@compiled
+def power(phi, gap):
+    """Return phi to the power of a whole number of slots, most often one."""
+    return phi if gap == 1.0 else phi**gap
 
 
 @compiled
@@ -120,7 +126,7 @@ def followed_level(level, miss, scale, q):
 @compiled
 def _continue_sound(beam, fresh, b, time, residual, scale, q):
     phi = q[PHI]
-    decay = phi ** (time - beam[b, LAST_T])
+    decay = power(phi, time - beam[b, LAST_T])
     spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     level = beam[b, LEVEL]
     miss = residual - level - decay * (beam[b, LAST_R] - level)
@@ -160,9 +166,9 @@ def _append_episode(beam, row, kind):
 def _end_fault(beam, fresh, b, time, residual, scale, q, hazard):
     """The fault ended with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
-    decay = phi ** (time - beam[b, LAST_T])
+    decay = power(phi, time - beam[b, LAST_T])
     if kind == NOISE or kind == STUCK:
-        faded = phi ** (time - beam[b, SOUND_T])
+        faded = power(phi, time - beam[b, SOUND_T])
         centre = level + faded * (beam[b, SOUND_R] - level)
         width = scale * math.sqrt((1.0 - faded * faded) / (1.0 - phi * phi))
     else:
@@ -197,7 +203,7 @@ def _repeat_ratio(beam, b, residual, decay, spread, repeated, q):
 @compiled
 def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q, stay):
     phi, kind, level, count = q[PHI], int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
-    decay = phi ** (time - beam[b, LAST_T])
+    decay = power(phi, time - beam[b, LAST_T])
     spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     logl = beam[b, LOGL] + stay
     if kind == STUCK:
@@ -249,7 +255,7 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
 def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, scale, q):
     """A fault of this kind begins with this reading, which may be anywhere: its density is Cauchy's, as wide as TAU."""
     phi, level, tau = q[PHI], beam[b, LEVEL], q[TAU]
-    decay = phi ** (time - beam[b, LAST_T])
+    decay = power(phi, time - beam[b, LAST_T])
     spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     logl = beam[b, LOGL] + q[BEGIN]
     g2 = mean2 = p22 = 0.0
@@ -325,6 +331,14 @@ def _within_wander(beam, q):
 
 
 @compiled
+def _may_begin(beam, b, time, residual, repeated, scale, q):
+    """Say whether a fault may begin with this reading: it is not where a sound channel's would be, or repeats itself."""
+    decay = power(q[PHI], time - beam[b, LAST_T])
+    miss = residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])
+    return repeated <= 0.0 or abs(miss) > scale
+
+
+@compiled
 def _step(beam, fresh, time, residual, expected, repeated, scale, q):
     """Advance all hypotheses by one reading, from `beam` into `fresh`."""
     best, sound = NONE, -1
@@ -334,7 +348,7 @@ def _step(beam, fresh, time, residual, expected, repeated, scale, q):
             best = beam[b, LOGL]
         if b < KEEP and beam[b, LOGL] > NONE and (sound < 0 or beam[b, LOGL] > beam[sound, LOGL]):
             sound = b
-    lost = best - LOST
+    lost = best - min(LOST, 10.0 - q[BEGIN])
     for b in range(KEEP):
         if beam[b, LOGL] > lost:
             _continue_sound(beam, fresh, b, time, residual, scale, q)
@@ -343,19 +357,21 @@ def _step(beam, fresh, time, residual, expected, repeated, scale, q):
             hazard = END / max(beam[b, COUNT], 2.0)
             _end_fault(beam, fresh, b, time, residual, scale, q, hazard)
             _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q, math.log1p(-hazard))
-    if sound >= 0 and beam[sound, LOGL] > lost:
+    if sound >= 0 and beam[sound, LOGL] > lost and _may_begin(beam, sound, time, residual, repeated, scale, q):
         for kind in range(OFFSET, STUCK + 1):
             _begin_fault(beam, fresh, sound, kind, time, residual, expected, repeated, scale, q)
 
 
 @compiled
-def follow(beam, fresh, start, observed, residual, expected, repeated, scale, q):
-    """Follow the hypotheses in `beam` through a period that begins at slot `start`; `fresh` is as large.
+def follow(beam, fresh, start, begin, observed, residual, expected, repeated, scale, q):
+    """Follow the hypotheses in `beam` through a period that begins at slot `start`, from its slot `begin` on.
+
+    `fresh` is as large as `beam`.
 
     Return the log-likelihood of the best one, those of `beam` having been relative to its best.
     """
     swapped = False
-    for t in range(observed.shape[0]):
+    for t in range(begin, observed.shape[0]):
         if not observed[t]:
             continue
         if swapped:
