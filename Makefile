@@ -22,6 +22,8 @@ demo: $(STAMP)
 # Two processes, a file of tests to each in turn: what a file's tests share is made once. In the order of their names: by
 # the number of their tests, files with few and long ones would come last, one after the other.
 test: lint $(TENSORS)
+	@# Before two processes would each compile the engine.
+	$(BIN)/python -c 'import numpy; from sensormend import AutoOLRTR; AutoOLRTR().update(numpy.eye(4))'
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP)

@@ -45,9 +45,7 @@ def walked(readings: FloatArray, way: str) -> Recovery:
     if way == "answering only":
         return Recovery.stack([model.estimate(day) for day in days])
     model.rewind()
-    second = [model.update(days[0])]
-    model.arrive()
-    return Recovery.stack(second + [model.update(day) for day in days[1:]])
+    return Recovery.stack([model.update(day) for day in days])
 
 
 def judged(network: Network, recovery: Recovery) -> tuple[float, float, float]:

@@ -6,7 +6,7 @@ from statistics import median
 from time import process_time
 from typing import Any
 
-from sensormend.methods.auto import AutoOLRTR
+from sensormend.model.auto import AutoOLRTR
 from sensormend.recovery import FloatArray
 from sensormend.simulate import stream
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.auto.neighbourhoods import CORE, HALO
+from sensormend.model.partition import HALO, OWNED
 
 __all__ = ["MEMBERS", "RANK", "SLOTS", "TALL", "measure_machine", "pin_to_one_core", "product_seconds"]
 
@@ -25,7 +25,7 @@ LARGE = 2**26
 BLOCK = 2**14
 """Numbers of a block that stays in the nearest cache while it is multiplied and added to."""
 
-TALL, PARTS, MEMBERS = 1_000_000, 8_000, CORE + HALO
+TALL, PARTS, MEMBERS = 1_000_000, 8_000, OWNED + HALO
 TURNS = 7
 
 

@@ -14,7 +14,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sensormend.auto.neighbourhoods import CORE, HALO
+from sensormend.model.partition import HALO, OWNED
 from speed_machine import RANK, SLOTS
 from speed_simulate import simulate_in_a_process
 from speed_walk import Task, Walked, walk_in_a_process
@@ -147,7 +147,7 @@ def _shares(
         told |= {"iterations": iterations, "bandwidth_iterations": moved / seconds / machine["copy"]}
     else:
         # A part of the network: its members' inverse covariance, what they say of each other, and what is learned.
-        members = CORE + HALO
-        flops = sensors / CORE * (2 * members**3 + 4 * members**2 * SLOTS)
+        members = OWNED + HALO
+        flops = sensors / OWNED * (2 * members**3 + 4 * members**2 * SLOTS)
         rate = machine["products"][f"batched {contender.multiplies_in}"]
     return told | {"flops": flops, "products": flops / seconds / rate}

@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from sensormend import AutoOLRTR, Recovery
+from sensormend.model.partition import extend, partition
 from sensormend.simulate import city
 
-__all__ = ["LEARNED", "Floats", "Large", "ManyParts", "regions", "seen", "sound", "trained", "walk"]
+__all__ = ["LEARNED", "Floats", "partition_small_networks", "regions", "seen", "sound", "trained", "walk"]
 
 Floats = NDArray[np.float64]
 LEARNED = 30
 """Periods that a trained model has behind it."""
 
 
-class ManyParts(AutoOLRTR):
-    """The path of large networks, on a network that is small enough for a test."""
+def partition_small_networks(patch: pytest.MonkeyPatch, owned: int = 20, halo: int = 20) -> None:
+    """Let networks of a few sensors be partitioned as only large ones are."""
+    from sensormend.model import state
 
-    _neighbourhood = (20, 20)
-
-
-class Large(AutoOLRTR):
-    """The engine for large networks, however few sensors there are, in small parts."""
-
-    _neighbourhood = (4, 3)
-    _wide = 1
+    patch.setattr(state, "WHOLE", owned)
+    patch.setattr(state, "partition", partial(partition, whole=owned, owned=owned, halo=halo))
+    patch.setattr(state, "extend", partial(extend, whole=owned, owned=owned, halo=halo))
 
 
 @lru_cache
@@ -52,15 +50,18 @@ def regions(sizes: Sequence[int], days: int, seed: int = 0) -> Floats:
 
 
 @lru_cache
-def _trained(climate: str, sensors: int, *, many: bool) -> AutoOLRTR:
-    model = ManyParts() if many else AutoOLRTR()
+def _trained(climate: str, sensors: int, *, partitioned: bool) -> AutoOLRTR:
+    model = AutoOLRTR()
     walk(model, sound(sensors, climate=climate)[..., :LEARNED])
     return model
 
 
-def trained(climate: str = "city", sensors: int = 16, kind: type[AutoOLRTR] = AutoOLRTR) -> AutoOLRTR:
-    """Return a model of one's own that has learned the first `LEARNED` periods of `sound`."""
-    return _trained(climate, sensors, many=kind is ManyParts).copy()
+def trained(climate: str = "city", sensors: int = 16, *, partitioned: bool = False) -> AutoOLRTR:
+    """Return a model of one's own that has learned the first `LEARNED` periods of `sound`.
+
+    With `partitioned` on, the test has to let small networks be partitioned, see above.
+    """
+    return _trained(climate, sensors, partitioned=partitioned).copy()
 
 
 def walk(model: AutoOLRTR, readings: Floats, sensors: Sequence[str] | None = None) -> Recovery:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from checks import EXEMPT, Check, all_checks, all_methods, exempt, maker
+from checks import EXEMPT, Check, Partitioned, all_checks, all_methods, exempt, maker
+from networks import partition_small_networks
 from sensormend.methods.base import Method
 
 METHODS, CHECKS = all_methods(), all_checks()
@@ -14,10 +15,12 @@ METHODS, CHECKS = all_methods(), all_checks()
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
-def test_check(method: type, check: Check, tmp_path: Path) -> None:
+def test_check(method: type, check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = exempt(method, check)
     if reason:
         pytest.skip(reason)
+    if method is Partitioned:
+        partition_small_networks(monkeypatch, owned=4, halo=3)
     check(maker(method), tmp_path)
 
 

@@ -19,7 +19,7 @@ from sensormend.bench.experiment import Plan
 from sensormend.cli import main
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.mending import Mender
-from sensormend.methods.auto import AutoOLRTR
+from sensormend.model.auto import AutoOLRTR
 from sensormend.readings import DAY, Rows
 from sensormend.recovery import Recovery
 from sensormend.simulate import Network, city

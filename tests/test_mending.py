@@ -76,10 +76,13 @@ def test_rows_say_what_the_model_says() -> None:
         np.testing.assert_array_equal(rows.lower[mine][order], recovery.lower.ravel())  # type: ignore[union-attr]
         flag = rows.flag[mine][order].reshape(minibatch.shape)
         present = np.isfinite(minibatch)
-        wrong = (recovery.faulty[..., None] | recovery.spikes) & present
+        wrong, doubtful = recovery.wrong, recovery.doubtful
         np.testing.assert_array_equal(flag == Flag.FAIL, wrong)
+        np.testing.assert_array_equal(flag == Flag.SUSPECT, doubtful)
         np.testing.assert_array_equal(flag == Flag.MISSING, ~present)
-        np.testing.assert_array_equal(flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None])
+        np.testing.assert_array_equal(
+            flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None] & ~wrong & ~doubtful
+        )
         origin = rows.origin[mine][order].reshape(minibatch.shape)
         np.testing.assert_array_equal(origin == 1, present & ~wrong)
 

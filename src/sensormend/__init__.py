@@ -1,6 +1,8 @@
-"""sensormend mends the data of a sensor network while it streams in."""
+"""sensormend finds the sensors of a network that report wrong values, and fills what is missing or wrong."""
 
-from sensormend.cleaning import clean
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from sensormend.errors import (
     ConfigError,
     DivergenceError,
@@ -10,16 +12,19 @@ from sensormend.errors import (
     StateError,
     ValueRangeError,
 )
-from sensormend.methods.auto import AutoOLRTR
-from sensormend.methods.grasta import GRASTA
-from sensormend.methods.olrsc import OLRSC
-from sensormend.methods.olrtr import OLRTR
-from sensormend.methods.orltm import ORLTM
-from sensormend.methods.ostd import OSTD
-from sensormend.methods.rtr import RTR
-from sensormend.methods.stoc_rpca import StocRPCA
-from sensormend.methods.trpca import TRPCA
-from sensormend.recovery import Fault, Recovery
+
+if TYPE_CHECKING:
+    from sensormend.cleaning import clean
+    from sensormend.methods.grasta import GRASTA
+    from sensormend.methods.olrsc import OLRSC
+    from sensormend.methods.olrtr import OLRTR
+    from sensormend.methods.orltm import ORLTM
+    from sensormend.methods.ostd import OSTD
+    from sensormend.methods.rtr import RTR
+    from sensormend.methods.stoc_rpca import StocRPCA
+    from sensormend.methods.trpca import TRPCA
+    from sensormend.model.auto import AutoOLRTR
+    from sensormend.recovery import Fault, Recovery
 
 __all__ = [
     "GRASTA",
@@ -44,3 +49,31 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# Imported when they are first asked for: together they take half a second, and `sensormend --version` needs none.
+_MODULES = {
+    "AutoOLRTR": "model.auto",
+    "Fault": "recovery",
+    "GRASTA": "methods.grasta",
+    "OLRSC": "methods.olrsc",
+    "OLRTR": "methods.olrtr",
+    "ORLTM": "methods.orltm",
+    "OSTD": "methods.ostd",
+    "RTR": "methods.rtr",
+    "Recovery": "recovery",
+    "StocRPCA": "methods.stoc_rpca",
+    "TRPCA": "methods.trpca",
+    "clean": "cleaning",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

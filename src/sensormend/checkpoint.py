@@ -13,7 +13,7 @@ from sensormend.errors import StateError
 from sensormend.files import sync
 from sensormend.io.metadata import read_json, write_json
 from sensormend.mending import Mender
-from sensormend.methods.auto import AutoOLRTR
+from sensormend.model.auto import AutoOLRTR
 from sensormend.state import read_state, write_state
 from sensormend.tally import Tally
 

@@ -18,7 +18,7 @@ from sensormend.errors import ConfigError, InputError, StateError, ValueRangeErr
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Grid, Placed, place
 from sensormend.maintenance import Maintenance
-from sensormend.methods.auto import AutoOLRTR
+from sensormend.model.auto import AutoOLRTR
 from sensormend.options import EVERY, Options
 from sensormend.readings import NOTHING, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery

@@ -43,8 +43,4 @@ def walk(source: Source, mender: Mender, *, one_pass: bool = False) -> Iterator[
         mender.model.rewind()
     for period in source.periods:
         if mender.period is None or period > mender.period:
-            mended = mender.push(source.read(int(period)))
-            # Before anybody sees the period, who may keep the mender's state as that after it.
-            if period == first:
-                mender.model.arrive()
-            yield from mended
+            yield from mender.push(source.read(int(period)))

@@ -119,7 +119,7 @@ def test_a_contradiction_is_suspect_and_the_last_word_counts(out: Out) -> None:
 
 
 def test_a_faulty_sensor_stays_faulty_for_its_reason(out: Out) -> None:
-    told = only(out.late(("f", 0, 31.0)))
+    told = only(out.late(("f", 12 * HOUR, 31.0)))
     assert (told["value"], told["flag"], told["reason"]) == (31.0, Flag.FAIL, "stuck")
 
 

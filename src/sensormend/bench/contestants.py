@@ -10,7 +10,6 @@ import numpy as np
 
 from sensormend.bench.baselines import BuddyCheck, RollingMedian
 from sensormend.errors import ConfigError
-from sensormend.methods.auto import AutoOLRTR
 from sensormend.methods.base import Method, OnlineMethod
 from sensormend.methods.grasta import GRASTA
 from sensormend.methods.olrsc import OLRSC
@@ -20,6 +19,7 @@ from sensormend.methods.ostd import OSTD
 from sensormend.methods.rtr import RTR
 from sensormend.methods.stoc_rpca import StocRPCA
 from sensormend.methods.trpca import TRPCA
+from sensormend.model.auto import AutoOLRTR
 from sensormend.recovery import FloatArray, Recovery
 
 __all__ = ["Contestant", "chosen", "line_up", "mend"]

@@ -11,7 +11,7 @@ from sensormend.bench.charts import city_map, decomposition
 from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.tables import Figures
 from sensormend.bench.workers import workers
-from sensormend.methods.auto import AutoOLRTR
+from sensormend.model.auto import AutoOLRTR
 from sensormend.simulate import city
 
 __all__ = ["Pictures"]

@@ -20,7 +20,7 @@ from sensormend.live.settings import Settings
 from sensormend.live.stream import Stream
 from sensormend.mending import STATE_VERSION as MENDER_VERSION
 from sensormend.mending import Mender
-from sensormend.methods.auto import AutoOLRTR
+from sensormend.model.auto import AutoOLRTR
 from sensormend.options import in_words
 from sensormend.state import read_state, write_state
 from sensormend.survey import Survey

@@ -312,8 +312,6 @@ class Stream:
             # Whatever came: it would come again from the journal, and nothing would ever go on.
             yield Failed(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
             mended.append(self.mender.pass_by(readings, period))
-        if back:
-            self.mender.model.arrive()
         self.watermark.fixed = True
         for part in mended:
             if first and part.period < period:

@@ -16,9 +16,10 @@ import itertools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from sensormend.model.compiling import exact
 
 __all__ = [
     "FEATURES",
@@ -458,7 +459,7 @@ def _districts(pieces: int) -> Longs:
     return marks
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
     """Reorder ascending channel numbers so that those between any two `edges` are alike.
 
@@ -523,7 +524,7 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
         waiting += 2
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _selected(values: Floats, count: int, place: int) -> float:
     """Return which of the first `count` values is at this place when they are sorted; they are reordered.
 
@@ -554,7 +555,7 @@ def _selected(values: Floats, count: int, place: int) -> float:
     return float(values[place])
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _principal(products: Floats) -> Floats:
     """Return the principal direction of a matrix, zero where it is zero.
 
@@ -580,7 +581,7 @@ def _principal(products: Floats) -> Floats:
     return direction
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: int) -> Longs:
     """Return the channels of its district nearest to each partition, (partition, halo), -1 where there are no more.
 
@@ -649,7 +650,7 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
     return nearest
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _squared_distances(point: Singles, columns: Singles, apart: Singles) -> None:
     """Write the squared distances of a point, (feature,), from others, (feature, point)."""
     apart[:] = np.float32(0.0)
@@ -659,7 +660,7 @@ def _squared_distances(point: Singles, columns: Singles, apart: Singles) -> None
             apart[place] += step * step
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _smallest(values: Singles, count: int) -> float:
     """Return the `count`-th smallest value; `count` is small."""
     least = np.full(count, np.inf, np.float32)
@@ -680,7 +681,7 @@ def _nearest(partitioning: Partitioning, pieces: Longs, old: Longs, profiles: Si
     return _placed(members, owned, profiles, new)
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _placed(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs:
     pieces, features = members.shape[0], profiles.shape[1]
     centres = np.zeros((features, pieces), np.float32)
@@ -731,7 +732,7 @@ class _Layout(NamedTuple):
     place: Ints
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _met(
     old: _Layout, moments: NDArray[Any], numbers: Longs, owned: Ints, size: Ints, position: Ints
 ) -> tuple[Floats, Bools, Bools]:
@@ -822,7 +823,7 @@ def _met(
     return value, known, same
 
 
-@numba.njit(cache=True, nogil=True)
+@exact
 def _definite(correlation: Floats) -> Bools:
     """Say which matrices have a Cholesky factor whose squared diagonal is above `FLOOR`."""
     count, size, _ = correlation.shape

@@ -72,7 +72,7 @@ def find_bend(pairs: FloatArray) -> float:
 
 
 def looks_circular(readings: FloatArray) -> bool:
-    """Return whether readings, (fiber, slot), look like directions in degrees: all of 0 ... 360, wrapping through north.
+    """Return whether readings, (fiber, slot), look like directions in degrees: 0 ... 360, wrapping through north.
 
     Directions are recognised by steps of nearly a full turn from one slot to the next, which no length takes so often.
     """

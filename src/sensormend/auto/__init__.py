@@ -1,1 +1,0 @@
-"""The rooms behind AutoOLRTR: scales, neighbourhoods, the timeline and the judge."""
