@@ -72,8 +72,11 @@ own share counts as much."""
 FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
-NOTABLE, REPEATING = 4.0, 6.0
+NOTABLE, REPEATING = 4.5, 6.0
 """Scales that an innovation must be off, or log odds of repeats, for a closer look at a channel."""
+
+FAR = 5.0
+"""Standard deviations of its residual from which a halo member predicts nobody."""
 
 COMPANY = 2
 """Other members that must be heard in a period for a channel to be judged."""
@@ -437,7 +440,7 @@ def predict(w, network, p, m, s):
 
 @compiled
 def find_relatives(w, m, i):
-    """Return how many relatives channel i has: those with the largest correlations, written to `relatives`."""
+    """Write the relatives of channel i, those with the largest correlations, to `relatives`."""
     count = min(RELATIVES, m - 1)
     for j in range(m):
         w.column[j] = abs(w.covariance[i, j]) / math.sqrt(w.covariance[j, j] + 1e-30)
@@ -449,7 +452,6 @@ def find_relatives(w, m, i):
                 best = j
         w.relatives[i, k] = best
         w.column[best] = -1.0
-    return count
 
 
 @compiled
@@ -465,7 +467,9 @@ def residual_without(w, i, t, j):
 @compiled
 def common_mode(w, start, m, s, j, out):
     """Write how restless the relatives of channel j are in each slot: the root mean square of their innovations."""
-    count = find_relatives(w, m, j)
+    count = min(RELATIVES, m - 1)
+    if w.relatives[j, 0] < 0:
+        find_relatives(w, m, j)
     for t in range(s):
         total, n = 0.0, 0
         for k in range(count):
@@ -612,6 +616,19 @@ def restlessness(w, start, m, s):
 
 
 @compiled
+def doubt_halo(w, network, period, s, i, c):
+    """Mark the readings of a halo member that are far off, or all of them while a fault of it is open."""
+    is_open = False
+    for r in range(network.count[c]):
+        row = network.first[c] + r
+        is_open = is_open or (network.hypotheses[row, LOGL] == 0.0 and int(network.hypotheses[row, KIND]) != SOUND)
+    for t in range(s):
+        limit = FAR * math.sqrt(w.known[i, VARIANCE] + w.cells[SCALE, i, t] ** 2)
+        if is_open or abs(w.cells[RESIDUAL, i, t] - w.known[i, SLOW]) > limit:
+            w.cells[PROBABILITY, i, t] = 1.0
+
+
+@compiled
 def judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
@@ -625,6 +642,10 @@ def judge(w, network, period, p, m, s, i):
     first, notable = first_doubt(w, period.start, s, i)
     if w.others[0] < COMPANY:
         notable, rows = False, 0
+    if i >= network.owned[p]:
+        # Its own partition judges it; here it only matters whether it can be predicted from.
+        doubt_halo(w, network, period, s, i, c)
+        return
     if notable or rows > 0:
         # Restless relatives may excuse it.
         common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
@@ -686,6 +707,7 @@ def find_wrong(w, network, period, p, m, s):
     """Judge all members in rounds, the worst set aside first and the rest predicted again without them."""
     for i in range(m):
         w.judged[i] = False
+        w.relatives[i, 0] = -1
         for t in range(s):
             w.flags[ASIDE, i, t] = False
             w.flags[FAULTY, i, t] = False
@@ -697,7 +719,7 @@ def find_wrong(w, network, period, p, m, s):
         for i in range(m):
             stale = not w.judged[i]
             if not stale:
-                limit = 0.4 * w.known[i, SIGMA]
+                limit = 0.6 * w.known[i, SIGMA]
                 for t in range(s):
                     if w.flags[OBSERVED, i, t] and abs(w.cells[RESIDUAL, i, t] - w.cells[JUDGED, i, t]) > limit:
                         stale = True
@@ -886,7 +908,7 @@ def learn_channel(w, network, period, p, s, i):
     known, new = w.known[i], period.learned[c]
     for f in range(KNOWN):
         new[f] = known[f]
-    heard = pairs = steps = 0
+    heard = pairs = hidden = 0
     first = second = innovation = mean = 0.0
     limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.q[i, PHI], known[SLOW]
     last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
@@ -932,11 +954,14 @@ def learn_channel(w, network, period, p, s, i):
             step = abs(w.cells[RAW, i, t] - last_x)
             if step > 0.0:
                 smallest = min(smallest, step)
-        bridge(w, period.start, s, i, t, w.column)
-        if abs(w.cells[RESIDUAL, i, t] - w.column[0]) > interval_width(w, i, t, w.column[1]):
-            gap_out += 1.0
-        if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
-            far_out += 1.0
+        if s <= 6 or (t + period.start // s) % 3 == 0:
+            # Every third reading is hidden.
+            hidden += 1
+            bridge(w, period.start, s, i, t, w.column)
+            if abs(w.cells[RESIDUAL, i, t] - w.column[0]) > interval_width(w, i, t, w.column[1]):
+                gap_out += 1.0
+            if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
+                far_out += 1.0
         last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
     if heard == 0:
         learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)
@@ -958,11 +983,12 @@ def learn_channel(w, network, period, p, s, i):
         new[RUNS] = MEMORY * known[RUNS] + runs
         new[RUN_READINGS] = MEMORY * known[RUN_READINGS] + run_count
         new[RESOLUTION] = smallest
+    if hidden:
         # One step towards the width that the nominal share of hidden readings is inside of.
         outside = 1.0 - period.interval
         pace = max(0.05, 0.5 / (1.0 + known[AGE]))
-        new[WIDTH_GAP] *= math.exp(pace * (gap_out / count - outside) * 2.0)
-        new[WIDTH_FAR] *= math.exp(pace * (far_out / count - outside) * 2.0)
+        new[WIDTH_GAP] *= math.exp(pace * (gap_out / hidden - outside) * 2.0)
+        new[WIDTH_FAR] *= math.exp(pace * (far_out / hidden - outside) * 2.0)
     best = w.beams[i, best_hypothesis(w.beams[i])]
     new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW] = best[LAST_R], best[LAST_T], best[LEVEL]
     if int(best[KIND]) != SOUND:

@@ -365,7 +365,8 @@ def _step(beam, fresh, time, residual, expected, repeated, scale, q):
             _continue_sound(beam, fresh, b, time, residual, scale, q)
     for b in range(KEEP, BEAM):
         if beam[b, LOGL] > lost:
-            _end_fault(beam, fresh, b, time, residual, scale, q)
+            if beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), LONG - 1)] > lost:
+                _end_fault(beam, fresh, b, time, residual, scale, q)
             _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q)
     if sound >= 0 and beam[sound, LOGL] > lost and _may_begin(beam, sound, time, residual, repeated, scale, q):
         for kind in range(OFFSET, STUCK + 1):
