@@ -158,8 +158,8 @@ class AutoOLRTR:
                 state.clock += 1
                 parts.append(self._untouched(full, given, rows))
                 continue
-            state.repartition()
             state.prepare(full)
+            state.repartition()
             age = state.heard_periods()
             result = state.run(full, learning=True)
             faults, self._open, self._next_id = self._episodes(result)
@@ -366,12 +366,14 @@ class AutoOLRTR:
         doubtful: BoolArray = code == DOUBTFUL
         heard, bad = observed.sum(axis=1), wrong.sum(axis=1)
         faulty = (bad > 0) & (3 * bad >= heard)
-        evaluated = (age >= LEARNING) & (heard > 0)
+        alone = result.score < 0
+        evaluated = (age >= LEARNING) & (heard > 0) & ~alone
         reason = np.zeros(len(code), dtype="<U11")
         most = np.zeros(len(code))
         for row in result.found[np.argsort(result.found[:, 8], kind="stable")].tolist():
             if row[8] > 0 and row[8] >= most[int(row[0])]:
                 reason[int(row[0])], most[int(row[0])] = FAULT_KINDS[int(row[3])], row[8]
+        reason[alone & (heard > 0)] = "alone"
         cleaned = np.where(observed & ~wrong, readings, result.low_rank)
         outliers = np.where(wrong, readings - result.low_rank, 0.0)
         lower = np.where(doubtful, np.minimum(readings, result.low_rank), result.lower)
@@ -396,7 +398,7 @@ class AutoOLRTR:
             faulty=fibers(faulty),
             suspect=fibers(doubtful.any(axis=1) & ~faulty),
             evaluated=fibers(evaluated),
-            score=fibers(result.score),
+            score=fibers(np.maximum(result.score, 0.0)),
             reason=fibers(reason),
             faults=tuple(faults),
             iterations=result.rounds,

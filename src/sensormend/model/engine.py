@@ -53,7 +53,7 @@ ROUNDS = 12
 MEMORY = 0.98
 """Weight of the past per period: about 50 periods."""
 GROSS = 12.0
-"""Standard deviations from the usual value beyond which a reading predicts nobody until it is judged."""
+"""Standard deviations from the others' median deviation beyond which a reading predicts nobody until it is judged."""
 PENALTY = 11.0
 """Log odds against a fault of one kind that begins at one reading."""
 PENALTY_MOST = 26.0
@@ -74,6 +74,12 @@ FIRST_PERIODS = 20.0
 
 NOTABLE, REPEATING = 4.0, 6.0
 """Scales that an innovation must be off, or log odds of repeats, for a closer look at a channel."""
+
+COMPANY = 2
+"""Other members that must be heard in a period for a channel to be judged."""
+
+ALONE = -1.0
+"""The score of a channel without company."""
 
 SETTLED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
@@ -147,6 +153,7 @@ class Work(NamedTuple):
     fresh: Any
     judged: Any         # (member,)
     dirty: Any          # (slot,) predictions are out of date
+    others: Any         # (1,) other members that were heard
 
 
 @compiled
@@ -157,7 +164,7 @@ def workspace(m, s):
         np.empty((m, PARAMETERS)), np.empty((m, m)), np.empty((m, m)), np.empty((m + 1, m)), np.empty((m + 1, m + 2)),
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
-        np.empty(m, np.bool_), np.empty(s, np.bool_),
+        np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64),
     )  # fmt: skip
 
 
@@ -229,7 +236,7 @@ def load(w, network, period, p):
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 resting = w.known[i, VOTES] >= RESTING and np.float32(x) == np.float32(w.known[i, REST])
                 same = np.float32(x) == np.float32(last)
-                if same and not resting:
+                if same and not resting and w.known[i, AGE] >= 3.0:
                     w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
                 running = same
                 last = x
@@ -371,7 +378,11 @@ def cold_network(w, moments, m, s):
             w.vector[n] = w.figures[RANK, i]
             n += 1
     spread = 1.4826 * median(w.vector, n) if n else 1.0
-    variance = max(4.0 * spread * spread, 1e-4)
+    # Of few members, the common course hides how they vary.
+    course = 0.0
+    for t in range(s):
+        course += w.cells[SCALE, 0, t] ** 2 / s
+    variance = max(4.0 * spread * spread + course / (m * m), 1e-4)
     for i in range(m):
         for j in range(m):
             moments[i, j] = 0.8 * variance
@@ -383,6 +394,28 @@ def cold_network(w, moments, m, s):
 
 
 @compiled
+def lead_across(w, m, s):
+    """Lead predictions straight across slots in which nobody is trusted, from the last one with any to the next."""
+    last = -1
+    for t in range(s + 1):
+        heard = False
+        if t < s:
+            for i in range(m):
+                if w.flags[TRUSTING, i, t]:
+                    heard = True
+                    break
+            if not heard:
+                continue
+        if t - last > 1 and (last >= 0 or t < s):
+            for i in range(m):
+                before = w.cells[EXPECTED, i, last] if last >= 0 else w.cells[EXPECTED, i, t]
+                after = w.cells[EXPECTED, i, t] if t < s else before
+                for u in range(last + 1, t):
+                    w.cells[EXPECTED, i, u] = before + (after - before) * (u - last) / (t - last)
+        last = t
+
+
+@compiled
 def predict(w, network, p, m, s):
     """Predict the cells of all slots that are marked dirty, and smooth the predictions in time."""
     for t in range(s):
@@ -391,6 +424,7 @@ def predict(w, network, p, m, s):
                 w.precision, m, w.cells[DEVIATION], w.flags[TRUSTING], t, w.cells[EXPECTED], w.cells[OPEN_VARIANCE], w.square, w.block, w.column, w.index
             )
             w.dirty[t] = False
+    lead_across(w, m, s)
     share = network.variables[network.variable[network.members[p, 0]], RIPPLE]
     for i in range(m):
         for t in range(s):
@@ -553,7 +587,7 @@ def set_scale(w, network, p, s, i):
     """Set the scale of member i's sound innovations."""
     v = network.variables[network.variable[network.members[p, i]]]
     known = w.known[i]
-    young = 1.0 + 3.0 / (1.0 + known[AGE])
+    young = 1.0 + 3.0 / (1.0 + known[AGE]) + 7.0 / (1.0 + known[AGE]) ** 2
     least = max(known[SIGMA], 0.003 * math.sqrt(network.moments[p, i, i]))
     # A step of the resolution is no surprise.
     step = 0.4 * known[RESOLUTION] if known[RESOLUTION] < 1e29 else 0.0
@@ -589,6 +623,8 @@ def judge(w, network, period, p, m, s, i):
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
     set_scale(w, network, p, s, i)
     first, notable = first_doubt(w, period.start, s, i)
+    if w.others[0] < COMPANY:
+        notable, rows = False, 0
     if notable or rows > 0:
         # Restless relatives may excuse it.
         common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
@@ -661,7 +697,7 @@ def find_wrong(w, network, period, p, m, s):
         for i in range(m):
             stale = not w.judged[i]
             if not stale:
-                limit = 0.2 * w.known[i, SIGMA]
+                limit = 0.4 * w.known[i, SIGMA]
                 for t in range(s):
                     if w.flags[OBSERVED, i, t] and abs(w.cells[RESIDUAL, i, t] - w.cells[JUDGED, i, t]) > limit:
                         stale = True
@@ -808,7 +844,7 @@ def settle(w, network, period, p, m, s, learning):
             wide = interval_width(w, i, t, w.column[1])
             period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
             period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
-        period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]
+        period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN] if w.others[0] >= COMPANY else ALONE
         if learning:
             learn_channel(w, network, period, p, s, i)
 
@@ -997,11 +1033,17 @@ def run_partition(w, network, period, p, learning):
     v = network.variables[network.variable[network.members[p, 0]]]
     if load(w, network, period, p):
         cold_start(w, network, p, m, s)
-    for i in range(m):
-        limit = GROSS * math.sqrt(network.moments[p, i, i])
-        for t in range(s):
+    for t in range(s):
+        n = 0
+        for i in range(m):
             w.cells[DEVIATION, i, t] = w.cells[SCALED, i, t] - w.cells[MEAN, i, t] if w.flags[OBSERVED, i, t] else 0.0
-            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and abs(w.cells[DEVIATION, i, t]) < limit
+            if w.flags[OBSERVED, i, t]:
+                w.vector[n] = w.cells[DEVIATION, i, t]
+                n += 1
+        middle = median(w.vector, n) if n > 2 else 0.0
+        for i in range(m):
+            far = abs(w.cells[DEVIATION, i, t] - middle) > GROSS * math.sqrt(network.moments[p, i, i])
+            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and not far
     shrinkage = v[SHRINKAGE]
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     while not invert(w.precision, m, w.square):
@@ -1011,6 +1053,13 @@ def run_partition(w, network, period, p, learning):
         for j in range(m):
             w.covariance[i, j] = network.moments[p, i, j]
     parameters(w, network, p, m, s)
+    heard = 0
+    for i in range(m):
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                heard += 1
+                break
+    w.others[0] = heard - 1
     rounds = find_wrong(w, network, period, p, m, s)
     for i in range(m):
         for t in range(s):
@@ -1076,7 +1125,7 @@ def report(w, network, period, p, i, found, used, s):
             at = ENDED + EPISODE * (e - 1)
             first, last, kind, is_open = beam[best, at], beam[best, at + 1], beam[best, at + 2], 0.0
             size, rate = beam[best, at + 3], beam[best, at + 4]
-            if last < period.start:
+            if first <= NONE or last < period.start:
                 continue
         # From its first to its last reading that is wrong, in this period; earlier ones are as they were reported.
         begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)

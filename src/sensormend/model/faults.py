@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from sensormend.model.compiling import compiled
 
 __all__ = [
@@ -56,6 +58,15 @@ END = 0.25
 """Durations between three readings and a week, log-uniform, have the hazard 1 / (4 length)."""
 FOLLOW = 0.03
 """How fast a sound channel's level follows what its residual missed."""
+LONG = 1024
+"""Readings from which a fault's hazard, and the constant of its noise's density, are taken to be what they are then."""
+LOG_END = np.array([math.log(END / max(count, 2)) for count in range(LONG)])
+LOG_STAY = np.array([math.log1p(-END / max(count, 2)) for count in range(LONG)])
+NOISE_CONSTANT = np.array(
+    [math.lgamma(n / 2 + 1) - math.lgamma(n / 2 + 0.5) - 0.5 * math.log((n + 1) * math.pi) for n in range(LONG)]
+)
+"""By readings so far: log probabilities of ending and going on, and the constant of Student's t with one degree more."""
+
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
 SMALL_GAIN = 0.6
@@ -163,7 +174,7 @@ def _append_episode(beam, row, kind):
 
 
 @compiled
-def _end_fault(beam, fresh, b, time, residual, scale, q, hazard):
+def _end_fault(beam, fresh, b, time, residual, scale, q):
     """The fault ended with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
     decay = power(phi, time - beam[b, LAST_T])
@@ -178,7 +189,7 @@ def _end_fault(beam, fresh, b, time, residual, scale, q, hazard):
         own = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
         spread = scale * scale * (1.0 - decay * decay) / (1.0 - phi * phi)
         width = math.sqrt(spread + decay * decay * own)
-    logl = beam[b, LOGL] + math.log(hazard) + log_t((residual - centre) / width, q[FREEDOM]) + q[CONSTANT] - math.log(width)
+    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), LONG - 1)] + log_t((residual - centre) / width, q[FREEDOM]) + q[CONSTANT] - math.log(width)
     row = _row_for(fresh, SOUND, logl)
     if row < 0:
         return
@@ -201,11 +212,11 @@ def _repeat_ratio(beam, b, residual, decay, spread, repeated, q):
 
 
 @compiled
-def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q, stay):
+def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q):
     phi, kind, level, count = q[PHI], int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
     decay = power(phi, time - beam[b, LAST_T])
     spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
-    logl = beam[b, LOGL] + stay
+    logl = beam[b, LOGL] + LOG_STAY[min(int(count), LONG - 1)]
     if kind == STUCK:
         if repeated > 0.0:
             return
@@ -217,7 +228,7 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
     elif kind == NOISE:
         free = 1.0 + count
         width = math.sqrt((q[TAU] * q[TAU] + beam[b, SQUARES]) / free)
-        logl += log_t(residual / width, free) + t_constant(free) - math.log(width)
+        logl += log_t(residual / width, free) + NOISE_CONSTANT[min(int(count), LONG - 1)] - math.log(width)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return
@@ -335,7 +346,7 @@ def _may_begin(beam, b, time, residual, repeated, scale, q):
     """Say whether a fault may begin with this reading: it is not where a sound channel's would be, or repeats itself."""
     decay = power(q[PHI], time - beam[b, LAST_T])
     miss = residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])
-    return repeated <= 0.0 or abs(miss) > scale
+    return repeated <= 0.0 or abs(miss) > 1.5 * scale
 
 
 @compiled
@@ -348,15 +359,14 @@ def _step(beam, fresh, time, residual, expected, repeated, scale, q):
             best = beam[b, LOGL]
         if b < KEEP and beam[b, LOGL] > NONE and (sound < 0 or beam[b, LOGL] > beam[sound, LOGL]):
             sound = b
-    lost = best - min(LOST, 10.0 - q[BEGIN])
+    lost = best - min(LOST, 6.0 - q[BEGIN])
     for b in range(KEEP):
         if beam[b, LOGL] > lost:
             _continue_sound(beam, fresh, b, time, residual, scale, q)
     for b in range(KEEP, BEAM):
         if beam[b, LOGL] > lost:
-            hazard = END / max(beam[b, COUNT], 2.0)
-            _end_fault(beam, fresh, b, time, residual, scale, q, hazard)
-            _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q, math.log1p(-hazard))
+            _end_fault(beam, fresh, b, time, residual, scale, q)
+            _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q)
     if sound >= 0 and beam[sound, LOGL] > lost and _may_begin(beam, sound, time, residual, repeated, scale, q):
         for kind in range(OFFSET, STUCK + 1):
             _begin_fault(beam, fresh, sound, kind, time, residual, expected, repeated, scale, q)

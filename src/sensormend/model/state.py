@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.model import engine
+from sensormend.model.compiling import announce_compilation
 from sensormend.model.partition import (
     FEATURES, HALO, OWNED, WHOLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, sketch, transfer,
 )  # fmt: skip
@@ -118,6 +119,17 @@ class State:
                 raise ValueError(f"{name} does not fit")
         if self.hypotheses.shape != (int(self.count.sum()), engine.FIELDS):
             raise ValueError("hypotheses do not fit")
+        if self.of_variable.shape != (self.variables, engine.KNOWN_OF_VARIABLE):
+            raise ValueError("of_variable does not fit")
+        if self.sample.shape[::2] != (self.variables, 2):
+            raise ValueError("sample does not fit")
+        if self.partitions is not None:
+            pieces, width = self.partitions.members.shape
+            shapes = {"home": (channels,), "place": (channels,), "owned": (pieces,), "size": (pieces,)}
+            if any(getattr(self.partitions, name).shape != shape for name, shape in shapes.items()):
+                raise ValueError("partitions do not fit")
+            if self.moments.shape != (pieces, width, width):
+                raise ValueError("moments do not fit")
 
     def drop(self, kept: NDArray[np.bool_]) -> None:
         """Forget sensors for good."""
@@ -186,10 +198,14 @@ class State:
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
         assert self.partitions is not None
+        announce_compilation(engine.run_block)
         shape = readings.shape
         parts = self.partitions
+        # Channels that are not known, or not any more, are placed among the others before anything is judged.
+        placed = not learning and bool((self.known[:, engine.AGE] == 0).any())
+        moments = self.moments.copy() if placed else self.moments
         network = engine.Network(
-            self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, self.moments,
+            self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, moments,
             self.hypotheses, self.first, self.count,
         )  # fmt: skip
         learned = np.empty_like(self.known) if learning else np.empty((0, engine.KNOWN), np.float32)
@@ -259,7 +275,9 @@ class State:
             part = slice(begin, begin + step)
             course = self._scaled(np.where(period.code[part] == engine.TRUSTED, period.readings[part], np.nan), begin)
             course -= self.mean[part]
-            spread = np.sqrt(np.nanmean(course**2, axis=1, keepdims=True, where=np.isfinite(course)) + 1e-12)
+            there = np.isfinite(course)
+            square = np.square(course, where=there, out=np.zeros_like(course)).sum(axis=1, keepdims=True)
+            spread = np.sqrt(square / np.maximum(there.sum(axis=1, keepdims=True), 1) + 1e-12)
             self.profiles[part] = sketch(self.profiles[part], course / spread, axes)
 
     def _scaled(self, readings: FloatArray, begin: int = 0) -> NDArray[np.float32]:
@@ -329,6 +347,6 @@ class State:
         if parts:
             state.partitions = Partitioning(**{name.removeprefix("partitions_"): value for name, value in parts.items()})
         for part in fields(cls):
-            if part.name in arrays:
+            if not part.init:
                 setattr(state, part.name, arrays[part.name].copy())
         return state
