@@ -23,13 +23,13 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-def compiled(function: _Function) -> _Function:
+def compiled(function: Callable[..., Any]) -> Any:
     """Compile a function that compiled ones call; `function.py_func` is the same in plain Python."""
     # Without wrappers for callers from Python, which take half of the time to compile.
     return _jit(function, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
-def entry(function: _Function) -> _Function:
+def entry(function: Callable[..., Any]) -> Any:
     """Compile a function that Python calls."""
     return _jit(function, **OPTIONS)
 
@@ -39,10 +39,10 @@ def exact(function: _Function) -> _Function:
     return _jit(function, nogil=True)
 
 
-def announce_compilation(function: Callable[..., Any]) -> None:
+def announce_compilation(function: Any) -> None:
     """Write one line to stderr where a function from `entry` has neither been compiled nor cached."""
     cache = _cache_file(function)
-    if cache is not None and not function.signatures and not cache._load_index():  # type: ignore[attr-defined]
+    if cache is not None and not function.signatures and not cache._load_index():
         print("compiling the engine, once; this takes about half a minute", file=sys.stderr, flush=True)
 
 
@@ -59,7 +59,7 @@ def _jit(function: _Function, **options: Any) -> _Function:
     return done
 
 
-def _cache_file(function: Callable[..., Any]) -> Any:
+def _cache_file(function: Any) -> Any:
     """Return numba's cache of a function; None where it has none, as with NUMBA_DISABLE_JIT."""
     return getattr(getattr(function, "_cache", None), "_cache_file", None)
 
