@@ -153,7 +153,7 @@ class AutoOLRTR:
         parts = []
         for readings in given.readings:
             full = self._laid_out(readings, rows)
-            if state.periods == 0 and not self._waited and _began_late(full):
+            if state.periods == 0 and not self._waited and _tells_little(full):
                 self._waited = True
                 state.clock += 1
                 parts.append(self._untouched(full, given, rows))
@@ -441,11 +441,14 @@ class AutoOLRTR:
         self._labels = [label for label, here in zip(self._labels, kept, strict=True) if here]
 
 
-def _began_late(readings: FloatArray) -> bool:
-    """Return whether a period's readings, (channel, slot), begin in its second half.
+def _tells_little(readings: FloatArray) -> bool:
+    """Return whether a first period's readings, (channel, slot), begin in its second half, or are one or two a channel.
 
     A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
     would be wrong about everything the next morning. A network that never has more is met again in the next period.
     """
-    seen: BoolArray = np.asarray(np.isfinite(readings).any(axis=0))
-    return seen.size >= 4 and bool(seen.any()) and not bool(seen[: seen.size // 2].any())
+    observed = np.isfinite(readings)
+    seen, heard = observed.any(axis=0), observed.any(axis=1)
+    if seen.size < 4 or not seen.any():
+        return False
+    return not bool(seen[: seen.size // 2].any()) or bool(observed.sum() < 0.15 * heard.sum() * seen.size)

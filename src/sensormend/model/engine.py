@@ -25,17 +25,17 @@ MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
 
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME, SLOW,
-    USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD,
-) = range(22)  # fmt: skip
+    USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST,
+) = range(23)  # fmt: skip
 """What is known of a channel, a number each: the periods in which it was heard; the residual's variance about its slow
 level, its covariance with the slot before, the scale of its innovations, the mean square of a period's mean residual; how
 many readings repeated the one before, of how many; the smallest step in the unit of the readings; the last reading, its
 residual and slot; the slow level of the residual; the usual
 evidence for a fault; the widths of the interval in a gap and far from any trusted reading; and the value at which it rests,
 if repeats of one value outnumber those of all others by some votes; how many innovations were beyond four times their
-scale, of how many; how many readings repeated one that had repeated itself, of how many; and in how many of its first periods most
-readings were wrong."""
-KNOWN = 22
+scale, of how many; how many readings repeated one that had repeated itself, of how many; in how many of its first periods most
+readings were wrong; and how many readings were at the value at which it rests."""
+KNOWN = 23
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE) = range(7)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of predictions
@@ -57,6 +57,7 @@ GROSS = 12.0
 PENALTY = 11.0
 """Log odds against a fault of one kind that begins at one reading."""
 PENALTY_MOST = 26.0
+PENALTY_ALONE = 34.0
 PENALTY_BASE, RESTLESS = 9.0, 2.0
 KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 
@@ -212,6 +213,19 @@ def median(values, n):
 
 
 @compiled
+def rests_like_others(network, p, m, c):
+    """Say whether a channel rests at a value at which a fifth of the others rest, too; one that is stuck does so alone."""
+    if network.known[c, VOTES] < RESTING:
+        return False
+    alike = 0
+    for j in range(m):
+        other = network.members[p, j]
+        if other != c and network.known[other, VOTES] >= RESTING and network.known[other, REST] == network.known[c, REST]:
+            alike += 1
+    return 5 * alike >= m - 1
+
+
+@compiled
 def load(w, network, period, p):
     """Fetch the readings of a partition and what is known of its members; return how many have never been heard."""
     m, s = network.size[p], period.readings.shape[1]
@@ -232,6 +246,7 @@ def load(w, network, period, p):
         repeat = math.log(min(most, (w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0)))
         again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
         running = False
+        rests = rests_like_others(network, p, m, c)
         for t in range(s):
             x = period.readings[c, t]
             w.cells[RAW, i, t] = x
@@ -242,7 +257,7 @@ def load(w, network, period, p):
             if w.flags[OBSERVED, i, t]:
                 w.cells[SCALED, i, t] = forward(x, v)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                resting = w.known[i, VOTES] >= RESTING and np.float32(x) == np.float32(w.known[i, REST])
+                resting = rests and np.float32(x) == np.float32(w.known[i, REST])
                 same = np.float32(x) == np.float32(last)
                 if same and not resting and w.known[i, AGE] >= 3.0:
                     w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
@@ -600,7 +615,7 @@ def parameters(w, network, p, m, s):
         q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
         if w.others[0] < COMPANY:
             # Only its own past speaks.
-            q[BEGIN] = -PENALTY_MOST
+            q[BEGIN] = -PENALTY_ALONE
         q[WANDER] = max(3.0 * math.sqrt(known[WANDERS]), 2.0 * math.sqrt(known[VARIANCE]))
         q[SLOTS] = s
         q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
@@ -617,9 +632,17 @@ def set_scale(w, network, p, s, i):
     # A step of the resolution is no surprise.
     step = 0.4 * known[RESOLUTION] if known[RESOLUTION] < 1e29 else 0.0
     linear = step / slope(0.0, v)
+    # A quantity that rests most of the time, like rain: when and how much it moves is not for others to say.
+    intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[VOTES] >= RESTING
+    rest = forward(known[REST], v) if intermittent else 0.0
     for t in range(s):
         own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
         wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+        if intermittent:
+            own = max(own, abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest))
+            for u in range(max(0, t - 1), t + 1):
+                if w.flags[OBSERVED, i, u]:
+                    own = max(own, abs(w.cells[SCALED, i, u] - rest))
         w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(least, own) * wide
 
 
@@ -963,7 +986,7 @@ def learn_channel(w, network, period, p, s, i):
     limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.q[i, PHI], known[SLOW]
     last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
     last_x = known[LAST_VALUE]
-    repeats = runs = run_count = 0
+    repeats = runs = run_count = rested = 0
     running = False
     smallest = known[RESOLUTION]
     gap_out = far_out = tail = 0.0
@@ -987,6 +1010,7 @@ def learn_channel(w, network, period, p, s, i):
                 tail += 1.0
             pairs += 1
         same = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
+        rested += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST]) else 0
         if running:
             run_count += 1
             runs += 1 if same else 0
@@ -1030,6 +1054,7 @@ def learn_channel(w, network, period, p, s, i):
         new[WANDERS] += rate * (min(mean * mean, 9.0 * known[WANDERS]) - known[WANDERS])
         new[REPEATS] = MEMORY * known[REPEATS] + repeats
         new[READINGS] = MEMORY * known[READINGS] + count
+        new[AT_REST] = MEMORY * known[AT_REST] + rested
         new[RUNS] = MEMORY * known[RUNS] + runs
         new[RUN_READINGS] = MEMORY * known[RUN_READINGS] + run_count
         new[RESOLUTION] = smallest
