@@ -639,7 +639,7 @@ def set_scale(w, network, p, s, i):
     # A quantity that rests most of the time, like rain: when and how much it moves is not for others to say.
     intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[VOTES] >= RESTING
     rest = forward(known[REST], v) if intermittent else 0.0
-    most = 2.0 * (forward(v[HIGH], v) - forward(v[LOW], v)) if v[HIGH] > v[LOW] else 0.0
+    most = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
     for t in range(s):
         own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
         wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
