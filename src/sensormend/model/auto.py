@@ -20,7 +20,10 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 if TYPE_CHECKING:
     from sensormend.model.state import Result, State
 
-__all__ = ["AutoOLRTR"]
+__all__ = [
+    "AutoOLRTR",
+    "Minibatch",
+]
 
 STATE_VERSION = 3
 """1 and 2 are of the engines that judged whole periods."""
@@ -447,8 +450,9 @@ def _tells_little(readings: FloatArray) -> bool:
     A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
     would be wrong about everything the next morning. A network that never has more is met again in the next period.
     """
-    observed = np.isfinite(readings)
-    seen, heard = observed.any(axis=0), observed.any(axis=1)
+    observed: BoolArray = np.isfinite(readings)
+    seen: BoolArray = observed.any(axis=0)
+    heard: BoolArray = observed.any(axis=1)
     if seen.size < 4 or not seen.any():
         return False
     return not bool(seen[: seen.size // 2].any()) or bool(observed.sum() < 0.15 * heard.sum() * seen.size)

@@ -6,7 +6,13 @@ import math
 
 from sensormend.model.compiling import compiled
 
-__all__ = ["add_conditional_covariance", "invert", "leave_one_out", "prediction_covariance"]
+__all__ = [
+    "add_conditional_covariance",
+    "cholesky",
+    "invert",
+    "leave_one_out",
+    "prediction_covariance",
+]
 
 
 @compiled

@@ -1,8 +1,8 @@
 """Explaining a channel's residuals: hypotheses about its sound spans and faults, followed reading by reading.
 
 A hypothesis is a story of the channel up to now: sound, or in a fault of one kind since some reading, with up to three
-episodes that ended lately. All of them see every reading, and each is weighted by how well it predicted them. With r the
-residual, b its slow level and phi its memory from slot to slot, a sound channel has
+episodes that ended lately. All of them see every reading, and each is weighted by how well it predicted them. With r
+the residual, b its slow level and phi its memory from slot to slot, a sound channel has
 
     r_t = b + phi (r_{t-1} - b) + innovation,        innovation ~ sigma_t * Student's t
 
@@ -22,9 +22,22 @@ import numpy as np
 from sensormend.model.compiling import compiled
 
 __all__ = [
-    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "best_hypothesis", "fault_size", "follow", "followed_level", "power", "sound_only",
+    "BEAM",
+    "EPISODE",
+    "EPISODES",
+    "FIELDS",
+    "KINDS",
+    "PARAMETERS",
+    "best_hypothesis",
+    "fault_size",
+    "follow",
+    "followed_level",
+    "log_t",
+    "power",
+    "sound_only",
+    "t_constant",
     "wrong_probability",
-]  # fmt: skip
+]
 
 SOUND, OFFSET, DRIFT, GAIN, NOISE, STUCK = range(6)
 KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck")
@@ -45,8 +58,8 @@ FIELDS = ENDED + EPISODE * EPISODES
 (PHI, TAU, SLOPE, NOISY, BEGIN, WANDER, SLOTS, FREEDOM, CONSTANT) = range(9)
 """Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
 deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
-an offset is the channel's own wander, the slots of a period, and the degrees of freedom of its innovations with the constant
-of their density."""
+an offset is the channel's own wander, the slots of a period, and the degrees of freedom of its innovations with the
+constant of their density."""
 PARAMETERS = 9
 
 NONE = -1.0e30
@@ -65,7 +78,7 @@ LOG_STAY = np.array([math.log1p(-END / max(count, 2)) for count in range(LONG)])
 NOISE_CONSTANT = np.array(
     [math.lgamma(n / 2 + 1) - math.lgamma(n / 2 + 0.5) - 0.5 * math.log((n + 1) * math.pi) for n in range(LONG)]
 )
-"""By readings so far: log probabilities of ending and going on, and the constant of Student's t with one degree more."""
+"""By readings so far: log probabilities of ending and going on; constant of Student's t with one degree more."""
 
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
@@ -108,7 +121,7 @@ def sound_only(beam, residual, time, level):
 
 @compiled
 def _row_for(beam, kind, logl):
-    """Return the row for a hypothesis of this kind: a free one, or that of the least likely; -1 if it is less likely."""
+    """Return the row for a hypothesis of this kind: a free one, or the least likely one's; -1 if that is likelier."""
     worst, row = logl, -1
     for b in range(kind * KEEP, kind * KEEP + KEEP):
         if beam[b, LOGL] == NONE:
@@ -175,7 +188,7 @@ def _append_episode(beam, row, kind):
 
 @compiled
 def _end_fault(beam, fresh, b, time, residual, scale, q):
-    """The fault ended with the reading before; this one is sound."""
+    """Let a fault end with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
     decay = power(phi, time - beam[b, LAST_T])
     if kind == NOISE or kind == STUCK:
@@ -189,7 +202,13 @@ def _end_fault(beam, fresh, b, time, residual, scale, q):
         own = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
         spread = scale * scale * (1.0 - decay * decay) / (1.0 - phi * phi)
         width = math.sqrt(spread + decay * decay * own)
-    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), LONG - 1)] + log_t((residual - centre) / width, q[FREEDOM]) + q[CONSTANT] - math.log(width)
+    logl = (
+        beam[b, LOGL]
+        + LOG_END[min(int(beam[b, COUNT]), LONG - 1)]
+        + log_t((residual - centre) / width, q[FREEDOM])
+        + q[CONSTANT]
+        - math.log(width)
+    )
     row = _row_for(fresh, SOUND, logl)
     if row < 0:
         return
@@ -201,10 +220,11 @@ def _end_fault(beam, fresh, b, time, residual, scale, q):
 
 @compiled
 def _repeat_ratio(beam, b, residual, decay, spread, repeated, q):
-    """Log probability ratio of a repeated reading: stuck, where it is 1, over sound.
+    """Return the log probability ratio of a repeated reading: stuck, where it is 1, over sound.
 
-    `repeated` is the log probability that a sound channel repeats its reading, above 0 where it did not. A sound channel repeats its reading with a probability that falls as its residual becomes unlikely. The sound
-    model counts densities, so its density is what the ratio is taken to.
+    `repeated` is the log probability that a sound channel repeats its reading, above 0 where it did not. It
+    does so with a probability that falls as its residual becomes unlikely. The sound model counts densities, so its
+    density is what the ratio is taken to.
     """
     z = (residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])) / spread
     fit = log_t(z, q[FREEDOM])
@@ -264,7 +284,7 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
 
 @compiled
 def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, scale, q):
-    """A fault of this kind begins with this reading, which may be anywhere: its density is Cauchy's, as wide as TAU."""
+    """Let a fault of this kind begin with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
     phi, level, tau = q[PHI], beam[b, LEVEL], q[TAU]
     decay = power(phi, time - beam[b, LAST_T])
     spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
@@ -343,7 +363,7 @@ def _within_wander(beam, q):
 
 @compiled
 def _may_begin(beam, b, time, residual, repeated, scale, q):
-    """Say whether a fault may begin with this reading: it is not where a sound channel's would be, or repeats itself."""
+    """Return whether a fault may begin here: the reading is not where a sound channel's would be, or repeats."""
     decay = power(q[PHI], time - beam[b, LAST_T])
     miss = residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])
     return repeated <= 0.0 or abs(miss) > 1.5 * scale

@@ -10,11 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.model import engine
+from sensormend.model import engine, learning
+from sensormend.model import layout as at
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.faults import FIELDS
 from sensormend.model.partition import (
-    FEATURES, WHOLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, sketch, transfer,
+    FEATURES,
+    WHOLE,
+    Partitioning,
+    drop,
+    extend,
+    first_profiles,
+    partition,
+    profile_axes,
+    sketch,
+    transfer,
 )  # fmt: skip
 from sensormend.model.scales import DECIDE, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
@@ -71,10 +81,10 @@ class State:
 
     def __post_init__(self) -> None:
         self.mean = np.zeros((0, self.slots), np.float32)
-        self.known = np.zeros((0, engine.KNOWN), np.float32)
-        self.of_variable = np.zeros((self.variables, engine.KNOWN_OF_VARIABLE))
-        self.of_variable[:, engine.LOW], self.of_variable[:, engine.HIGH] = np.inf, -np.inf
-        self.of_variable[:, engine.SHRINKAGE] = engine.FIRST_SHRINKAGE
+        self.known = np.zeros((0, at.KNOWN), np.float32)
+        self.of_variable = np.zeros((self.variables, at.KNOWN_OF_VARIABLE))
+        self.of_variable[:, at.LOW], self.of_variable[:, at.HIGH] = np.inf, -np.inf
+        self.of_variable[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
         self.moments = np.zeros((0, 0, 0), np.float32)
         self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -95,9 +105,9 @@ class State:
     def grow(self, sensors: int) -> None:
         """Add sensors that have never been heard."""
         more = sensors * self.variables
-        known = np.zeros((more, engine.KNOWN), np.float32)
+        known = np.zeros((more, at.KNOWN), np.float32)
         if more:
-            engine.forget_channel.py_func(known[0])
+            at.forget_channel.py_func(known[0])
             known[1:] = known[0]
         self.known = np.concatenate([self.known, known])
         self.mean = np.concatenate([self.mean, np.zeros((more, self.slots), np.float32)])
@@ -108,12 +118,12 @@ class State:
 
     def heard_periods(self) -> FloatArray:
         """Return in how many periods each channel was heard."""
-        return self.known[:, engine.AGE].astype(float)
+        return self.known[:, at.AGE].astype(float)
 
     def check(self, sensors: int) -> None:
         """Raise ValueError where arrays that were read from a file do not belong together."""
         channels = sensors * self.variables
-        for name, wide in (("mean", self.slots), ("known", engine.KNOWN), ("profiles", FEATURES)):
+        for name, wide in (("mean", self.slots), ("known", at.KNOWN), ("profiles", FEATURES)):
             if getattr(self, name).shape != (channels, wide):
                 raise ValueError(f"{name} does not fit")
         for name in ("first", "count", "away"):
@@ -121,7 +131,7 @@ class State:
                 raise ValueError(f"{name} does not fit")
         if self.hypotheses.shape != (int(self.count.sum()), FIELDS):
             raise ValueError("hypotheses do not fit")
-        if self.of_variable.shape != (self.variables, engine.KNOWN_OF_VARIABLE):
+        if self.of_variable.shape != (self.variables, at.KNOWN_OF_VARIABLE):
             raise ValueError("of_variable does not fit")
         if self.sample.shape[::2] != (self.variables, 2):
             raise ValueError("sample does not fit")
@@ -152,16 +162,16 @@ class State:
 
     def rewind(self) -> None:
         """Let go of what ties the next period to the last one."""
-        self.known[:, engine.LAST_TIME] = -1
-        self.known[:, engine.LAST_RESIDUAL] = 0
-        self.known[:, engine.LAST_VALUE] = np.nan
+        self.known[:, at.LAST_TIME] = -1
+        self.known[:, at.LAST_RESIDUAL] = 0
+        self.known[:, at.LAST_VALUE] = np.nan
         self.count[:] = 0
         self.hypotheses = self.hypotheses[:0]
 
     def prepare(self, readings: FloatArray) -> None:
         """Find the scales of variables that are read for the first time, and give every channel a partition."""
         by_variable = readings.reshape(-1, self.variables, self.slots)
-        for number in np.flatnonzero(self.of_variable[:, engine.WIDTH] == 0).tolist():
+        for number in np.flatnonzero(self.of_variable[:, at.WIDTH] == 0).tolist():
             values = by_variable[:: max(1, len(by_variable) // SOME), number]
             values = values[np.isfinite(values)]
             if values.size and values.min() < values.max():
@@ -171,7 +181,9 @@ class State:
         before, group = self.partitions, self.variable
         alone = np.bincount(group).max() <= WHOLE if self.channels else True
         # Who resembles whom is compared by this period's readings, which all have.
-        likeness = np.zeros((self.channels, FEATURES), np.float32) if alone else first_profiles(self._scaled(readings), group)
+        likeness = (
+            np.zeros((self.channels, FEATURES), np.float32) if alone else first_profiles(self._scaled(readings), group)
+        )
         if before is None:
             self.partitions = partition(likeness, group)
             width = self.partitions.members.shape[1]
@@ -203,17 +215,17 @@ class State:
         shape = readings.shape
         parts = self.partitions
         # Channels that are not known, or not any more, are placed among the others before anything is judged.
-        placed = not learning and bool((self.known[:, engine.AGE] == 0).any())
+        placed = not learning and bool((self.known[:, at.AGE] == 0).any())
         moments = self.moments.copy() if placed else self.moments
-        network = engine.Network(
+        network = at.Network(
             self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, moments,
             self.hypotheses, self.first, self.count,
         )  # fmt: skip
-        learned = np.empty_like(self.known) if learning else np.empty((0, engine.KNOWN), np.float32)
-        period = engine.Period(
+        learned = np.empty_like(self.known) if learning else np.empty((0, at.KNOWN), np.float32)
+        period = at.Period(
             self.clock * self.slots, self.interval, readings, np.empty(shape), np.empty(shape), np.empty(shape),
-            np.empty(shape, np.uint8), np.empty(shape[0]), learned, np.empty_like(self.mean) if learning else self.mean[:0],
-            np.zeros(shape[0], np.int32),
+            np.empty(shape, np.uint8), np.empty(shape[0]), learned,
+            np.empty_like(self.mean) if learning else self.mean[:0], np.zeros(shape[0], np.int32),
             np.zeros((len(parts.members), 2)), np.zeros(shape[0], np.uint8), np.zeros(len(parts.members)),
         )  # fmt: skip
         threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
@@ -233,13 +245,13 @@ class State:
             self._learn(network, period, [block[0] for block in blocks])
         return result
 
-    def _learn(self, network: engine.Network, period: engine.Period, rows: list[FloatArray]) -> None:
+    def _learn(self, network: at.Network, period: at.Period, rows: list[FloatArray]) -> None:
         readings = period.readings
         if self.periods <= DECIDE[-1]:
             some = readings.reshape(-1, self.variables, self.slots)
             pairs = np.stack([neighbouring_pairs(some[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
-        engine.learn_shown(network, period)
+        learning.learn_shown(network, period)
         self._learn_ripple(network, period)
         large = len(network.members) > self.variables
         if large:
@@ -259,7 +271,7 @@ class State:
         if self.periods > DECIDE[-1]:
             self.sample = self.sample[:, :0]
 
-    def _learn_ripple(self, network: engine.Network, period: engine.Period) -> None:
+    def _learn_ripple(self, network: at.Network, period: at.Period) -> None:
         """Learn by how much predictions are more restless than readings: regression of residuals on their ripple."""
         of = network.variable[network.members[:, 0]]
         tried = np.arange(len(of)) < engine.TRIED
@@ -267,27 +279,29 @@ class State:
         for number in range(self.variables):
             trial = period.trial[tried & (of == number)]
             if trial.size:
-                self._learn_shrinkage(self.of_variable[number], float(trial.mean()), engine.TRIAL_UP if up else engine.TRIAL_DOWN)
+                self._learn_shrinkage(
+                    self.of_variable[number], float(trial.mean()), at.TRIAL_UP if up else at.TRIAL_DOWN
+                )
             product, square = period.ripple[of == number].sum(axis=0)
             if square > 0:
                 row = self.of_variable[number]
                 rate = max(1 / (self.periods + 5), 0.02)
-                row[engine.RIPPLE] += rate * (float(np.clip(product / square, 0, 1)) - row[engine.RIPPLE])
+                row[at.RIPPLE] += rate * (float(np.clip(product / square, 0, 1)) - row[at.RIPPLE])
 
     def _learn_shrinkage(self, row: FloatArray, trial: float, which: int) -> None:
         """Take another shrinkage when it predicted hidden readings better by 1 % over about ten trials."""
         row[which] = 0.9 * row[which] + trial
         if row[which] < -0.02:
-            factor = engine.SHRINKAGE_STEP if which == engine.TRIAL_UP else 1 / engine.SHRINKAGE_STEP
-            row[engine.SHRINKAGE] = float(np.clip(row[engine.SHRINKAGE] * factor, 1e-4, 0.9))
-            row[engine.TRIAL_UP] = row[engine.TRIAL_DOWN] = 0.0
+            factor = learning.SHRINKAGE_STEP if which == at.TRIAL_UP else 1 / learning.SHRINKAGE_STEP
+            row[at.SHRINKAGE] = float(np.clip(row[at.SHRINKAGE] * factor, 1e-4, 0.9))
+            row[at.TRIAL_UP] = row[at.TRIAL_DOWN] = 0.0
 
-    def _learn_profiles(self, period: engine.Period) -> None:
+    def _learn_profiles(self, period: at.Period) -> None:
         axes = profile_axes(self.slots, self.periods, self.seed)
         step = 65_536
         for begin in range(0, self.channels, step):
             part = slice(begin, begin + step)
-            course = self._scaled(np.where(period.code[part] == engine.TRUSTED, period.readings[part], np.nan), begin)
+            course = self._scaled(np.where(period.code[part] == at.TRUSTED, period.readings[part], np.nan), begin)
             course -= self.mean[part]
             there = np.isfinite(course)
             square = np.square(course, where=there, out=np.zeros_like(course)).sum(axis=1, keepdims=True)
@@ -298,21 +312,21 @@ class State:
         """Put readings on their variables' scales; `begin` is the number of the first channel."""
         number = (begin + np.arange(len(readings))) % self.variables
         scale = self.of_variable[number]
-        width = np.where(scale[:, engine.WIDTH] > 0, scale[:, engine.WIDTH], 1.0)[:, None]
-        bend = scale[:, engine.BEND][:, None]
+        width = np.where(scale[:, at.WIDTH] > 0, scale[:, at.WIDTH], 1.0)[:, None]
+        bend = scale[:, at.BEND][:, None]
         bent = np.arcsinh(readings / np.where(bend > 0, bend, 1.0)) if bend.any() else readings
-        values = (np.where(bend > 0, bent, readings) - scale[:, engine.CENTRE][:, None]) / width
+        values = (np.where(bend > 0, bent, readings) - scale[:, at.CENTRE][:, None]) / width
         return np.asarray(np.clip(values, -1e6, 1e6), np.float32)
 
     def _set_scale(self, number: int, centre: float, width: float, bend: float) -> None:
         row = self.of_variable[number]
-        row[engine.CENTRE], row[engine.WIDTH], row[engine.BEND] = centre, width, bend
+        row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
 
     def _bend(self) -> None:
         """Take variables that turned out to have a long tail to another scale, and all that was learned with them."""
         for number in range(self.variables):
             row = self.of_variable[number]
-            if row[engine.BEND] > 0 or row[engine.WIDTH] == 0:
+            if row[at.BEND] > 0 or row[at.WIDTH] == 0:
                 continue
             bend = find_bend(self.sample[number])
             if bend == 0:
@@ -320,18 +334,18 @@ class State:
             values = self.sample[number, :, 0]
             values = values[np.isfinite(values)]
             mine = slice(number, None, self.variables)
-            level = self.mean[mine].astype(float) * row[engine.WIDTH] + row[engine.CENTRE]
+            level = self.mean[mine].astype(float) * row[at.WIDTH] + row[at.CENTRE]
             middle = level.mean(axis=1)
             centre, width = find_scale(values, bend)
             # The slope of the new scale over the old one, at each channel's level.
-            stretch = row[engine.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
+            stretch = row[at.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
             self._set_scale(number, centre, width, bend)
             self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
             known = self.known[mine]
             for name in ("SIGMA", "LAST_RESIDUAL", "SLOW"):
-                known[:, getattr(engine, name)] *= stretch
+                known[:, getattr(at, name)] *= stretch
             for name in ("VARIANCE", "COVARIANCE", "WANDERS"):
-                known[:, getattr(engine, name)] *= stretch**2
+                known[:, getattr(at, name)] *= stretch**2
             self.count[mine] = 0  # Their rows stay unused until the next period.
             assert self.partitions is not None
             factor = np.ones(self.channels)
@@ -359,7 +373,9 @@ class State:
         state = cls(**settings)
         parts = {name: value.copy() for name, value in arrays.items() if name.startswith("partitions_")}
         if parts:
-            state.partitions = Partitioning(**{name.removeprefix("partitions_"): value for name, value in parts.items()})
+            state.partitions = Partitioning(
+                **{name.removeprefix("partitions_"): value for name, value in parts.items()}
+            )
         for part in fields(cls):
             if not part.init:
                 setattr(state, part.name, arrays[part.name].copy())

@@ -1,0 +1,537 @@
+"""Judging the readings of a partition: who needs a closer look, who is wrong, the worst set aside first."""
+
+from __future__ import annotations
+
+import math
+
+from sensormend.model.compiling import compiled
+from sensormend.model.faults import (
+    BEAM,
+    BEGIN,
+    CONSTANT,
+    ENDED,
+    EPISODE,
+    EPISODES,
+    FIELDS,
+    FREEDOM,
+    KEEP,
+    KIND,
+    LAST_WRONG,
+    LOGL,
+    LOST,
+    NOISY,
+    NONE,
+    PHI,
+    SLOPE,
+    SLOTS,
+    SOUND,
+    START,
+    TAU,
+    WANDER,
+    best_hypothesis,
+    follow,
+    followed_level,
+    log_t,
+    power,
+    sound_only,
+    t_constant,
+    wrong_probability,
+)
+from sensormend.model.layout import (
+    AGE,
+    ASIDE,
+    AT_REST,
+    BEND,
+    COMMON,
+    COVARIANCE,
+    EVIDENCE,
+    FAULTY,
+    HIGH,
+    JUDGED,
+    LAST_RESIDUAL,
+    LAST_TIME,
+    LIKELY,
+    LOW,
+    MEAN,
+    OBSERVED,
+    OPEN_VARIANCE,
+    PROBABILITY,
+    RANK,
+    READINGS,
+    RELATIVES,
+    REPEAT,
+    RESIDUAL,
+    RESOLUTION,
+    REST,
+    RESTING,
+    SCALE,
+    SCALED,
+    SIGMA,
+    SLOW,
+    SMOOTH,
+    TAIL,
+    TAIL_COUNT,
+    TRUSTING,
+    USUAL,
+    VARIANCE,
+    VOTES,
+    WANDERS,
+    forward,
+    slope,
+)
+from sensormend.model.prediction import (
+    predict,
+)
+
+__all__ = [
+    "common_mode",
+    "covers",
+    "decide",
+    "doubt_halo",
+    "find_relatives",
+    "find_wrong",
+    "first_doubt",
+    "freedom",
+    "judge",
+    "only_what_is_explained",
+    "outranked",
+    "parameters",
+    "residual_without",
+    "restlessness",
+    "set_scale",
+    "sound_likelihood",
+    "sound_until",
+]
+
+ROUNDS = 12
+"""How often a partition is judged at most; two to three times is usual."""
+PENALTY, PENALTY_MOST, PENALTY_ALONE = 11.0, 26.0, 34.0
+"""Log odds against a fault of one kind that begins at one reading: at least, at most, and where only the channel's own
+past speaks."""
+PENALTY_BASE, RESTLESS = 9.0, 2.0
+"""In between they are the base and this many times the channel's usual evidence."""
+TAIL_USUAL, TAIL_PRIOR = 0.013, 800.0
+"""The share of innovations beyond four scales that a new channel is taken to have, and after how many readings its own
+share counts as much."""
+NOTABLE, REPEATING = 4.5, 6.0
+"""Scales that an innovation must be off, or log odds of repeats, for a closer look at a channel."""
+FAR = 5.0
+"""Standard deviations of its residual from which a halo member predicts nobody."""
+COMPANY = 2
+"""Other members that must be heard for the network to speak."""
+
+
+@compiled
+def find_relatives(w, m, i):
+    """Write the relatives of channel i, those with the largest correlations, to `relatives`."""
+    count = min(RELATIVES, m - 1)
+    for j in range(m):
+        w.column[j] = abs(w.covariance[i, j]) / math.sqrt(w.covariance[j, j] + 1e-30)
+    w.column[i] = -1.0
+    for k in range(count):
+        best = 0
+        for j in range(m):
+            if w.column[j] > w.column[best]:
+                best = j
+        w.relatives[i, k] = best
+        w.column[best] = -1.0
+
+
+@compiled
+def residual_without(w, i, t, j):
+    """Return the residual of channel i in slot t when channel j does not predict it."""
+    if not w.flags[TRUSTING, j, t]:
+        return w.cells[RESIDUAL, i, t]
+    own, other, both = 1.0 / w.cells[OPEN_VARIANCE, i, t], 1.0 / w.cells[OPEN_VARIANCE, j, t], w.precision[i, j]
+    left = max(own - both * both / other, 0.05 * own)
+    return (own * w.cells[RESIDUAL, i, t] - both * w.cells[RESIDUAL, j, t]) / left
+
+
+@compiled
+def common_mode(w, start, m, s, j, out):
+    """Write how restless the relatives of channel j are in each slot: the root mean square of their innovations."""
+    count = min(RELATIVES, m - 1)
+    if w.relatives[j, 0] < 0:
+        find_relatives(w, m, j)
+    for t in range(s):
+        total, n = 0.0, 0
+        for k in range(count):
+            i = w.relatives[j, k]
+            if not w.flags[TRUSTING, i, t]:
+                continue
+            level, sigma = w.known[i, SLOW], w.known[i, SIGMA]
+            phi = w.q[i, PHI]
+            now = residual_without(w, i, t, j) - level
+            if t > 0 and w.flags[TRUSTING, i, t - 1]:
+                z = (now - phi * (residual_without(w, i, t - 1, j) - level)) / sigma
+            elif t == 0 and w.known[i, LAST_TIME] == start - 1:
+                z = (now - phi * (w.known[i, LAST_RESIDUAL] - level)) / sigma
+            else:
+                z = now / math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
+            total += min(z * z, 64.0)
+            n += 1
+        w.vector[t] = total / n if n else 1.0
+    for t in range(s):
+        total, n = w.vector[t], 1.0
+        if t > 0:
+            total += w.vector[t - 1]
+            n += 1.0
+        if t < s - 1:
+            total += w.vector[t + 1]
+            n += 1.0
+        out[t] = max(1.0, min(6.0, math.sqrt(total / n)))
+
+
+@compiled
+def sound_until(w, start, end, i):
+    """Follow channel i as if it were sound up to slot `end`; its last residual, slot and level go into `column`."""
+    phi = w.q[i, PHI]
+    last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW]
+    for t in range(end):
+        if w.flags[OBSERVED, i, t]:
+            decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+            miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
+            last, time = w.cells[RESIDUAL, i, t], float(start + t)
+            level = followed_level(level, miss, w.cells[SCALE, i, t], w.q[i])
+    w.column[0], w.column[1], w.column[2] = last, time, level
+
+
+@compiled
+def sound_likelihood(w, start, begin, s, i):
+    """Return the log-likelihood of channel i from slot `begin` on if it is sound; `column` says what was before."""
+    phi, free, constant = w.q[i, PHI], w.q[i, FREEDOM], w.q[i, CONSTANT]
+    last, time, level = w.column[0], w.column[1], w.column[2]
+    total = 0.0
+    for t in range(begin, s):
+        if w.flags[OBSERVED, i, t]:
+            decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+            spread = w.cells[SCALE, i, t] * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+            miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
+            total += log_t(miss / spread, free) + constant - math.log(spread)
+            last, time = w.cells[RESIDUAL, i, t], float(start + t)
+            level = followed_level(level, miss, w.cells[SCALE, i, t], w.q[i])
+    return total
+
+
+@compiled
+def first_doubt(w, start, s, i):
+    """Return the first slot at which channel i may not be sound, and whether any reading asks for a closer look."""
+    phi = w.q[i, PHI]
+    last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW]
+    variance = w.known[i, VARIANCE]
+    first, notable, run = s, False, 0.0
+    for t in range(s):
+        if not w.flags[OBSERVED, i, t]:
+            continue
+        decay = power(phi, start + t - time) if time >= 0.0 else 0.0
+        r, scale = w.cells[RESIDUAL, i, t], w.cells[SCALE, i, t]
+        miss = r - level - decay * (last - level)
+        if decay != phi:
+            miss /= math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+        far = abs(miss) / scale
+        if abs(r - level) > 3.0 * math.sqrt(variance + scale * scale):
+            far = max(far, NOTABLE)
+        if w.cells[REPEAT, i, t] <= 0.0:
+            run -= min(w.cells[REPEAT, i, t] + log_t(far, w.q[i, FREEDOM]), 0.0)
+            notable = notable or run >= REPEATING
+            first = min(first, t)
+        else:
+            run = 0.0
+        if far > 1.5:
+            first = min(first, t)
+        if far >= NOTABLE:
+            notable = True
+        last, time = r, float(start + t)
+    return first, notable
+
+
+@compiled
+def freedom(share):
+    """Return the degrees of freedom of Student's t, 3 to 10, of which this share lies beyond 4."""
+    # 2.8, 1.6, 1.0, 0.7, 0.4, 0.25 % for 3, 4, 5, 6, 8, 10: close to a power of the share.
+    return max(3.0, min(10.0, 3.0 * (0.028 / max(share, 1e-6)) ** 0.5))
+
+
+@compiled
+def parameters(w, network, p, m, s):
+    """Set what the judge needs to know of every member."""
+    for i in range(m):
+        known, q = w.known[i], w.q[i]
+        q[PHI] = max(0.0, min(0.97, known[COVARIANCE] / max(known[VARIANCE], 1e-30)))
+        spread = math.sqrt(network.moments[p, i, i])
+        q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(known[VARIANCE]))
+        q[SLOPE] = 2.0 * q[TAU]
+        q[NOISY] = 2.5 * math.sqrt(known[VARIANCE])
+        q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
+        if w.others[0] < COMPANY:
+            # Only its own past speaks.
+            q[BEGIN] = -PENALTY_ALONE
+        q[WANDER] = max(3.0 * math.sqrt(known[WANDERS]), 2.0 * math.sqrt(known[VARIANCE]))
+        q[SLOTS] = s
+        q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
+        q[CONSTANT] = t_constant(q[FREEDOM])
+
+
+@compiled
+def set_scale(w, network, p, s, i):
+    """Set the scale of member i's sound innovations."""
+    v = network.variables[network.variable[network.members[p, i]]]
+    known = w.known[i]
+    young = 1.0 + 3.0 / (1.0 + known[AGE]) + 7.0 / (1.0 + known[AGE]) ** 2
+    least = max(known[SIGMA], 0.003 * math.sqrt(network.moments[p, i, i]))
+    # A step of the resolution is no surprise.
+    step = 0.4 * known[RESOLUTION] if known[RESOLUTION] < 1e29 else 0.0
+    linear = step / slope(0.0, v)
+    # A quantity that rests most of the time, like rain: when and how much it moves is not for others to say.
+    intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[VOTES] >= RESTING
+    rest = forward(known[REST], v) if intermittent else 0.0
+    most = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
+    for t in range(s):
+        own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
+        wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+        if intermittent:
+            moved = abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest)
+            for u in range(max(0, t - 1), t + 1):
+                if w.flags[OBSERVED, i, u]:
+                    moved = max(moved, abs(w.cells[SCALED, i, u] - rest))
+            own = max(own, min(moved, most))
+        w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(least, own) * wide
+
+
+@compiled
+def restlessness(w, start, m, s):
+    """Write how restless the partition is in each slot, at least 1, to the last row of `vector2`."""
+    for t in range(s):
+        total, n = 0.0, 0
+        for i in range(m):
+            if w.flags[TRUSTING, i, t]:
+                z = (w.cells[RESIDUAL, i, t] - w.known[i, SLOW]) ** 2 / (w.known[i, VARIANCE] + 1e-30)
+                total += min(z, 16.0)
+                n += 1
+        w.vector2[t] = max(1.0, min(4.0, math.sqrt(total / n))) if n else 1.0
+
+
+@compiled
+def doubt_halo(w, network, period, s, i, c):
+    """Mark the readings of a halo member that are far off, or all of them while a fault of it is open."""
+    is_open = False
+    for r in range(network.count[c]):
+        row = network.first[c] + r
+        is_open = is_open or (network.hypotheses[row, LOGL] == 0.0 and int(network.hypotheses[row, KIND]) != SOUND)
+    for t in range(s):
+        limit = FAR * math.sqrt(w.known[i, VARIANCE] + w.cells[SCALE, i, t] ** 2)
+        if is_open or abs(w.cells[RESIDUAL, i, t] - w.known[i, SLOW]) > limit:
+            w.cells[PROBABILITY, i, t] = 1.0
+
+
+@compiled
+def covers(beam, b, time):
+    """Say whether a slot lies in a fault of hypothesis b."""
+    if int(beam[b, KIND]) != SOUND and beam[b, START] <= time <= beam[b, LAST_WRONG]:
+        return True
+    for e in range(EPISODES):
+        at = ENDED + EPISODE * e
+        if beam[b, at] > NONE and beam[b, at] <= time <= beam[b, at + 1]:
+            return True
+    return False
+
+
+@compiled
+def only_what_is_explained(w, period, s, i, c):
+    """Let readings that are in no fault of the best hypothesis be doubtful at most; note the likeliest fault."""
+    beam = w.beams[i]
+    best = best_hypothesis(beam)
+    for t in range(s):
+        if w.cells[PROBABILITY, i, t] > LIKELY and not covers(beam, best, float(period.start + t)):
+            w.cells[PROBABILITY, i, t] = LIKELY
+    logl = NONE
+    for b in range(BEAM):
+        kind = int(beam[b, KIND])
+        if kind == SOUND and beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start:
+            kind = int(beam[b, ENDED + 2])
+        if kind != SOUND and beam[b, LOGL] > logl:
+            logl = beam[b, LOGL]
+            period.kind[c] = kind
+
+
+@compiled
+def judge(w, network, period, p, m, s, i):
+    """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
+    c = network.members[p, i]
+    rows = network.count[c]
+    w.figures[EVIDENCE, i] = 0.0
+    for t in range(s):
+        w.cells[COMMON, i, t] = 1.0
+        w.cells[PROBABILITY, i, t] = 0.0
+        w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
+    set_scale(w, network, p, s, i)
+    first, notable = first_doubt(w, period.start, s, i)
+    if i >= network.owned[p]:
+        # Its own partition judges it; here it only matters whether it can be predicted from.
+        doubt_halo(w, network, period, s, i, c)
+        return
+    if notable or rows > 0:
+        # Restless relatives may excuse it.
+        common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
+        set_scale(w, network, p, s, i)
+        first, notable = first_doubt(w, period.start, s, i)
+    else:
+        for t in range(s):
+            w.cells[COMMON, i, t] = w.vector2[t]
+        set_scale(w, network, p, s, i)
+    beam = w.beams[i]
+    if rows == 0:
+        sound_until(w, period.start, first if notable else s, i)
+        # Before its first residual, a sound channel's is at its level and long ago.
+        time = w.column[1] if w.column[1] >= 0.0 else period.start - 1000.0
+        sound_only(beam, w.column[0], time, w.column[2])
+        if not notable:
+            return
+    else:
+        first = 0
+        for b in range(BEAM):
+            beam[b, LOGL] = NONE
+        for r in range(rows):
+            row = network.first[c] + r
+            base = int(network.hypotheses[row, KIND]) * KEEP
+            while beam[base, LOGL] > NONE:
+                base += 1
+            for f in range(FIELDS):
+                beam[base, f] = network.hypotheses[row, f]
+    pure = sound_likelihood(w, period.start, first, s, i) if rows == 0 else NONE
+    # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
+    total = 0.0
+    for t in range(s):
+        total += w.cells[MEAN, i, t]
+    for t in range(s):
+        begin, end = max(0, t - 3), min(s - 1, t + 3)
+        value = 0.0
+        for u in range(begin, end + 1):
+            value += w.cells[MEAN, i, u] + w.cells[SMOOTH, i, u]
+        w.vector[t] = value / (end - begin + 1) - total / s
+    best = follow(
+        beam, w.fresh, period.start, first, w.flags[OBSERVED, i], w.cells[RESIDUAL, i], w.vector, w.cells[REPEAT, i],
+        w.cells[SCALE, i], w.q[i],
+    )  # fmt: skip
+    wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
+    only_what_is_explained(w, period, s, i, c)
+    # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
+    fault, sound = NONE, pure
+    for b in range(BEAM):
+        ended = beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start
+        if int(beam[b, KIND]) != SOUND or ended:
+            fault = max(fault, beam[b, LOGL])
+        elif rows > 0 and beam[b, LOGL] > NONE:
+            sound = max(sound, beam[b, LOGL] + best)
+    if fault > NONE:
+        w.figures[EVIDENCE, i] = max(0.0, best + fault - max(sound, best - LOST) - w.q[i, BEGIN])
+
+
+@compiled
+def find_wrong(w, network, period, p, m, s):
+    """Judge all members in rounds, the worst set aside first and the rest predicted again without them."""
+    for i in range(m):
+        w.judged[i] = False
+        w.relatives[i, 0] = -1
+        for t in range(s):
+            w.flags[ASIDE, i, t] = False
+            w.flags[FAULTY, i, t] = False
+    for t in range(s):
+        w.dirty[t] = True
+    for turn in range(ROUNDS):
+        predict(w, network, p, m, s)
+        restlessness(w, period.start, m, s)
+        for i in range(m):
+            stale = not w.judged[i]
+            if not stale:
+                limit = 0.6 * w.known[i, SIGMA]
+                for t in range(s):
+                    if w.flags[OBSERVED, i, t] and abs(w.cells[RESIDUAL, i, t] - w.cells[JUDGED, i, t]) > limit:
+                        stale = True
+                        break
+            if stale:
+                w.judged[i] = True
+                judge(w, network, period, p, m, s, i)
+                decide(w, network, p, s, i)
+        changed = False
+        for i in range(m):
+            # Only what is not set aside yet, by how far it lies from what is expected.
+            w.figures[RANK, i] = 0.0
+            total, n, fewer = 0.0, 0, False
+            for t in range(s):
+                if w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]:
+                    total += w.cells[RESIDUAL, i, t] * w.cells[RESIDUAL, i, t] / w.cells[OPEN_VARIANCE, i, t]
+                    n += 1
+                elif w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t] and turn < ROUNDS // 2:
+                    fewer = True
+            if n:
+                w.figures[RANK, i] = max(total / n, 1e-12)
+            if fewer:
+                for t in range(s):
+                    if w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t]:
+                        w.flags[ASIDE, i, t] = False
+                        w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t]
+                        w.dirty[t] = True
+                        changed = True
+        for i in range(m):
+            if w.figures[RANK, i] == 0.0 or outranked(w, m, s, i):
+                continue
+            for t in range(s):
+                if w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]:
+                    w.flags[ASIDE, i, t] = True
+                    if w.flags[TRUSTING, i, t]:
+                        w.flags[TRUSTING, i, t] = False
+                        w.dirty[t] = True
+                    changed = True
+        # Readings that were too far off to predict anybody, and are not wrong, do so from now on.
+        if turn == 0:
+            for i in range(m):
+                for t in range(s):
+                    if w.flags[OBSERVED, i, t] and not w.flags[TRUSTING, i, t] and not w.flags[FAULTY, i, t]:
+                        w.flags[TRUSTING, i, t] = True
+                        w.dirty[t] = True
+                        changed = True
+        if not changed:
+            return turn + 1
+    predict(w, network, p, m, s)
+    return ROUNDS
+
+
+@compiled
+def outranked(w, m, s, i):
+    """Say whether a related member that is wrong in a common slot is farther off than member i."""
+    for j in range(m):
+        if w.figures[RANK, j] <= w.figures[RANK, i] or j == i:
+            continue
+        if w.precision[i, j] ** 2 < 0.01 * w.precision[i, i] * w.precision[j, j]:
+            continue
+        for t in range(s):
+            if w.flags[FAULTY, i, t] and w.flags[FAULTY, j, t]:
+                return True
+    return False
+
+
+@compiled
+def decide(w, network, p, s, i):
+    """Mark the wrong readings of member i, unless all of an episode's are within the resolution."""
+    for t in range(s):
+        w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t] and w.cells[PROBABILITY, i, t] > LIKELY
+    known = w.known[i]
+    if known[RESOLUTION] > 1e29:
+        return
+    v = network.variables[network.variable[network.members[p, i]]]
+    t = 0
+    while t < s:
+        if not w.flags[FAULTY, i, t]:
+            t += 1
+            continue
+        last, beyond = t, False
+        while last < s and (w.flags[FAULTY, i, last] or not w.flags[OBSERVED, i, last]):
+            if w.flags[FAULTY, i, last]:
+                step = known[RESOLUTION] / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
+                beyond = beyond or abs(w.cells[RESIDUAL, i, last]) > step
+            last += 1
+        if not beyond:
+            for u in range(t, last):
+                w.flags[FAULTY, i, u] = False
+        t = last

@@ -1,0 +1,212 @@
+"""The arrays of the engine: what is known, what a period brings, and memory for one partition at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sensormend.model.compiling import compiled
+from sensormend.model.faults import (
+    BEAM,
+    FIELDS,
+    PARAMETERS,
+)
+
+__all__ = [
+    "Network",
+    "Period",
+    "Work",
+    "backward",
+    "forget_channel",
+    "forward",
+    "median",
+    "slope",
+    "workspace",
+]
+
+MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
+"""What becomes of a cell."""
+
+KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
+"""Kinds of faults that are only reported: sizes beyond anything usual, and one or two readings."""
+
+(
+    AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME,
+    SLOW, USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST,
+) = range(23)  # fmt: skip
+"""What is known of a channel, a number each.
+
+AGE: periods in which it was heard. VARIANCE: of its residual about its slow level SLOW; COVARIANCE: with the slot
+before; SIGMA: scale of its innovations; WANDERS: mean square of a period's mean residual. REPEATS of READINGS repeated
+the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: smallest step, in the unit of the
+readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL: evidence for a fault in a usual period.
+WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST: the value at which it rests, by
+VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT innovations were beyond four scales.
+BAD: of its first periods, those in which most readings were wrong."""
+KNOWN = 23
+
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN) = range(9)
+"""What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of
+predictions is taken away, the shrinkage of correlations, and how more and less of it did lately."""
+KNOWN_OF_VARIABLE = 9
+
+(CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
+REPORT = 9
+"""An episode as it is reported."""
+
+(
+    RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, OPEN_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY, REPEAT, COMMON,
+) = range(13)  # fmt: skip
+"""Cells of a partition, (member, slot).
+
+RAW, SCALED: the reading, and on its variable's scale. MEAN, DEVIATION: the member's mean, and the distance from it.
+EXPECTED, SMOOTH: what the others say of the deviation, as it is and without ripple; OPEN_VARIANCE: what that leaves
+open. RESIDUAL: deviation minus SMOOTH; SCALE: of a sound innovation; JUDGED: the residual that was judged last;
+PROBABILITY: of being wrong. REPEAT: log probability of repeating the reading before, 1 where it does not. COMMON: how
+restless the relatives are."""
+
+OBSERVED, TRUSTING, FAULTY, ASIDE = range(4)
+"""Cells that have a reading; that predict others; that are judged wrong; that are set aside."""
+
+RANK, EVIDENCE = range(2)
+
+FIRST_SHRINKAGE = 0.01
+"""The shrinkage of correlations at the start."""
+FIRST_WIDTH = 1.65
+"""The width of an interval at the start, in standard deviations."""
+RELATIVES = 8
+"""Channels whose restlessness excuses another's."""
+MEMORY = 0.98
+"""Weight of the past per period: about 50 periods. NOAA hardly cares between 0.96 and 0.98."""
+RESTING = 5.0
+"""Votes from which a channel is taken to rest at a value."""
+LIKELY, POSSIBLE = 0.5, 0.2
+"""Probabilities from which a reading is wrong, and doubtful."""
+
+
+class Network(NamedTuple):
+    """What is known: of channels, variables and partitions, and the hypotheses that are followed."""
+
+    mean: Any  # (channel, slot)
+    known: Any  # (channel, KNOWN)
+    variable: Any  # (channel,)
+    variables: Any  # (variable, KNOWN_OF_VARIABLE)
+    members: Any  # (partition, member) channels, owned ones first
+    owned: Any  # (partition,)
+    size: Any  # (partition,)
+    moments: Any  # (partition, member, member)
+    hypotheses: Any  # (row, FIELDS)
+    first: Any  # (channel,) first row of a channel's hypotheses
+    count: Any  # (channel,) how many
+
+
+class Period(NamedTuple):
+    """A period's readings and what is made of them, (channel, slot); `learned` is the next `known`."""
+
+    start: int
+    interval: float
+    readings: Any
+    low_rank: Any
+    lower: Any
+    upper: Any
+    code: Any
+    score: Any
+    learned: Any
+    mean: Any  # the next `mean`
+    count: Any
+    ripple: Any  # (partition, 2): sums for the regression of residuals on the ripple of predictions
+    kind: Any  # (channel,) of the most likely fault, whether it is likely or not
+    trial: Any  # (partition,) how another shrinkage does
+
+
+class Work(NamedTuple):
+    """Memory for one partition at a time."""
+
+    cells: Any  # (13, member, slot)
+    flags: Any  # (4, member, slot)
+    figures: Any  # (2, member)
+    known: Any  # (member, KNOWN)
+    q: Any  # (member, PARAMETERS)
+    precision: Any  # (member, member)
+    covariance: Any
+    square: Any
+    block: Any
+    column: Any
+    vector: Any
+    vector2: Any
+    index: Any
+    relatives: Any
+    beams: Any  # (member, BEAM, FIELDS)
+    fresh: Any
+    judged: Any  # (member,)
+    dirty: Any  # (slot,) predictions are out of date
+    others: Any  # (1,) other members that were heard
+
+
+@compiled
+def workspace(m, s):
+    """Allocate memory for partitions of up to m members and s slots."""
+    return Work(
+        np.empty((13, m, s)), np.empty((4, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
+        np.empty((m, PARAMETERS)), np.empty((m, m)), np.empty((m, m)), np.empty((m + 1, m)), np.empty((m + 1, m + 2)),
+        np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
+        np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
+        np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64),
+    )  # fmt: skip
+
+
+@compiled
+def forward(x, variable):
+    """Put a reading on its variable's scale."""
+    if variable[BEND] > 0.0:
+        x = math.asinh(x / variable[BEND])
+    return max(-1e6, min(1e6, (x - variable[CENTRE]) / (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0)))
+
+
+@compiled
+def backward(y, variable):
+    """Undo `forward`; a quantity that is never negative does not become so."""
+    x = y * (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0) + variable[CENTRE]
+    if variable[BEND] > 0.0:
+        return variable[BEND] * math.sinh(max(0.0, min(700.0, x)))
+    return x
+
+
+@compiled
+def slope(y, variable):
+    """Return by how much a reading changes per unit of its scale."""
+    if variable[BEND] > 0.0:
+        return (
+            variable[BEND] * variable[WIDTH] * math.cosh(max(0.0, min(700.0, y * variable[WIDTH] + variable[CENTRE])))
+        )
+    return variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0
+
+
+@compiled
+def median(values, n):
+    """Return the median of the first n values, which are sorted by it."""
+    step = n // 2
+    while step > 0:
+        for i in range(step, n):
+            value, j = values[i], i
+            while j >= step and values[j - step] > value:
+                values[j] = values[j - step]
+                j -= step
+            values[j] = value
+        step //= 2
+    if n % 2:
+        return values[n // 2]
+    return 0.5 * (values[n // 2 - 1] + values[n // 2])
+
+
+@compiled
+def forget_channel(known):
+    """Make a channel one that has never been heard."""
+    for f in range(KNOWN):
+        known[f] = 0.0
+    known[RESOLUTION] = 1e30
+    known[LAST_VALUE] = np.nan
+    known[LAST_TIME] = -1.0
+    known[WIDTH_GAP] = known[WIDTH_FAR] = FIRST_WIDTH

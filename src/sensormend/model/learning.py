@@ -1,0 +1,309 @@
+"""What a period teaches: means, second moments, and what each channel is like."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sensormend.model.compiling import compiled, entry
+from sensormend.model.covariance import (
+    add_conditional_covariance,
+    invert,
+    leave_one_out,
+    prediction_covariance,
+)
+from sensormend.model.estimation import (
+    bridge,
+    interval_width,
+)
+from sensormend.model.faults import (
+    DRIFT,
+    KIND,
+    LAST_R,
+    LAST_T,
+    LEVEL,
+    OFFSET,
+    PHI,
+    SOUND,
+    best_hypothesis,
+)
+from sensormend.model.layout import (
+    AGE,
+    AT_REST,
+    BAD,
+    COMMON,
+    COVARIANCE,
+    DEVIATION,
+    EVIDENCE,
+    EXPECTED,
+    HIGH,
+    JUDGED,
+    KNOWN,
+    LAST_RESIDUAL,
+    LAST_TIME,
+    LAST_VALUE,
+    LOW,
+    MEAN,
+    MEMORY,
+    OBSERVED,
+    OPEN_VARIANCE,
+    RAW,
+    READINGS,
+    REPEAT,
+    REPEATS,
+    RESIDUAL,
+    RESOLUTION,
+    REST,
+    RESTING,
+    RUN_READINGS,
+    RUNS,
+    SCALE,
+    SCALED,
+    SHRINKAGE,
+    SIGMA,
+    SLOW,
+    SMOOTH,
+    TAIL,
+    TAIL_COUNT,
+    TRUSTED,
+    TRUSTING,
+    USUAL,
+    VARIANCE,
+    VOTES,
+    WANDERS,
+    WIDTH_FAR,
+    WIDTH_GAP,
+    forget_channel,
+)
+
+__all__ = [
+    "learn_channel",
+    "learn_mean",
+    "learn_moments",
+    "learn_ripple",
+    "learn_shown",
+    "log_error",
+    "try_shrinkage",
+]
+
+SHRINKAGE_STEP = 2.0
+"""The factor by which another shrinkage is tried."""
+FIRST_PERIODS = 20.0
+"""Periods in which a channel may start over."""
+
+
+@compiled
+def learn_mean(w, network, period, p, s, i, rate):
+    """Move the mean of member i towards its trusted readings, and where it has none towards what the others say."""
+    c = network.members[p, i]
+    limit = 6.0 * math.sqrt(network.moments[p, i, i])
+    for t in range(s):
+        d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
+        period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d))
+
+
+@compiled
+def learn_channel(w, network, period, p, s, i):
+    """Write what member i is known to be like after this period."""
+    c = network.members[p, i]
+    known, new = w.known[i], period.learned[c]
+    for f in range(KNOWN):
+        new[f] = known[f]
+    heard = pairs = hidden = 0
+    first = second = innovation = mean = 0.0
+    limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.q[i, PHI], known[SLOW]
+    last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
+    last_x = known[LAST_VALUE]
+    repeats = runs = run_count = rested = 0
+    running = False
+    smallest = known[RESOLUTION]
+    gap_out = far_out = tail = 0.0
+    count = 0
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            heard += 1
+        if not w.flags[TRUSTING, i, t]:
+            continue
+        count += 1
+        r = max(-limit, min(limit, w.cells[RESIDUAL, i, t] - level))
+        mean += r
+        if last_t == period.start + t - 1:
+            before = max(-limit, min(limit, last_r - level))
+            first += r * r
+            second += r * before
+            wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+            step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / (w.cells[COMMON, i, t] * max(wide, 1.0))
+            innovation += min(abs(step), 4.0 * known[SIGMA])
+            if abs(w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) > 4.0 * w.cells[SCALE, i, t]:
+                tail += 1.0
+            pairs += 1
+        same = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
+        rested += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST]) else 0
+        if running:
+            run_count += 1
+            runs += 1 if same else 0
+        running = same
+        if same:
+            if np.float32(last_x) == np.float32(new[REST]):
+                new[VOTES] = min(new[VOTES] + 1.0, 10.0 * RESTING)
+            elif new[VOTES] > 0.0:
+                new[VOTES] -= 1.0
+            else:
+                new[REST], new[VOTES] = last_x, 1.0
+        if w.cells[REPEAT, i, t] <= 0.0:
+            repeats += 1
+        elif math.isfinite(last_x):
+            step = abs(w.cells[RAW, i, t] - last_x)
+            if step > 0.0:
+                smallest = min(smallest, step)
+        if s <= 6 or (t + period.start // s) % 3 == 0:
+            # Every third reading is hidden.
+            hidden += 1
+            bridge(w, period.start, s, i, t, w.column)
+            if abs(w.cells[RESIDUAL, i, t] - w.column[0]) > interval_width(w, i, t, w.column[1]):
+                gap_out += 1.0
+            if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
+                far_out += 1.0
+        last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
+    if heard == 0:
+        learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)
+        return
+    rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
+    new[AGE] = known[AGE] + 1.0
+    learn_mean(w, network, period, p, s, i, rate)
+    if pairs >= 3 or pairs == s - 1 or (pairs > 0 and pairs == count):
+        new[VARIANCE] += rate * (first / pairs - known[VARIANCE])
+        new[COVARIANCE] += rate * (second / pairs - known[COVARIANCE])
+        new[TAIL] = MEMORY * known[TAIL] + tail
+        new[TAIL_COUNT] = MEMORY * known[TAIL_COUNT] + pairs
+        new[SIGMA] += rate * (1.15 * innovation / pairs - known[SIGMA])
+    if count:
+        mean /= count
+        new[WANDERS] += rate * (min(mean * mean, 9.0 * known[WANDERS]) - known[WANDERS])
+        new[REPEATS] = MEMORY * known[REPEATS] + repeats
+        new[READINGS] = MEMORY * known[READINGS] + count
+        new[AT_REST] = MEMORY * known[AT_REST] + rested
+        new[RUNS] = MEMORY * known[RUNS] + runs
+        new[RUN_READINGS] = MEMORY * known[RUN_READINGS] + run_count
+        new[RESOLUTION] = smallest
+    if hidden:
+        # One step towards the width that the nominal share of hidden readings is inside of.
+        outside = 1.0 - period.interval
+        pace = max(0.05, 0.5 / (1.0 + known[AGE]))
+        new[WIDTH_GAP] *= math.exp(pace * (gap_out / hidden - outside) * 2.0)
+        new[WIDTH_FAR] *= math.exp(pace * (far_out / hidden - outside) * 2.0)
+    best = w.beams[i, best_hypothesis(w.beams[i])]
+    new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW] = best[LAST_R], best[LAST_T], best[LEVEL]
+    if int(best[KIND]) != SOUND:
+        new[LAST_RESIDUAL], new[LAST_TIME] = last_r, last_t
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            new[LAST_VALUE] = w.cells[RAW, i, t]
+    # Whoever is wrong for most of its first periods was placed by wrong readings: it starts over.
+    if known[AGE] < FIRST_PERIODS:
+        new[BAD] = known[BAD] + (1.0 if 2 * count < heard else 0.0)
+        level = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT
+        if 2.0 * new[BAD] > new[AGE] and (level or known[AGE] == 0.0):
+            forget_channel(new)
+            period.count[c] = -1
+            return
+    pace = 0.1 * max(known[USUAL], 4.0) * max(rate * 5.0, 0.2)
+    new[USUAL] += pace * (0.9 if w.figures[EVIDENCE, i] > known[USUAL] else -0.1)
+    new[USUAL] = max(new[USUAL], 0.0)
+
+
+@compiled
+def learn_ripple(w, network, period, p, s):
+    """Sum up what the regression of trusted deviations' residuals on the ripple of their predictions needs."""
+    product = square = 0.0
+    for i in range(network.owned[p]):
+        limit = 3.0 * math.sqrt(w.known[i, VARIANCE])
+        weight = 1.0 / (w.known[i, VARIANCE] + 1e-12)
+        for t in range(1, s - 1):
+            if w.flags[TRUSTING, i, t]:
+                ripple = w.cells[EXPECTED, i, t] - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1])
+                r = max(-limit, min(limit, w.cells[DEVIATION, i, t] - w.cells[EXPECTED, i, t]))
+                ripple = max(-limit, min(limit, ripple))
+                product -= weight * r * ripple
+                square += weight * ripple * ripple
+    period.ripple[p, 0], period.ripple[p, 1] = product, square
+
+
+@compiled
+def try_shrinkage(w, network, period, p, m, s):
+    """Compare another shrinkage on this period's trusted readings, each hidden in turn: its log error less ours."""
+    ours = log_error(w, m, s)
+    v = network.variables[network.variable[network.members[p, 0]]]
+    up = (period.start // s) % 2 == 0
+    shrinkage = min(v[SHRINKAGE] * SHRINKAGE_STEP, 0.9) if up else v[SHRINKAGE] / SHRINKAGE_STEP
+    period.trial[p] = 0.0
+    for i in range(m):
+        for j in range(m):
+            w.covariance[i, j] = w.precision[i, j]
+    prediction_covariance(network.moments[p], m, shrinkage, w.precision)
+    if invert(w.precision, m, w.square):
+        for t in range(s):
+            leave_one_out(
+                w.precision, m, w.cells[DEVIATION], w.flags[TRUSTING], t, w.cells[EXPECTED], w.cells[JUDGED], w.square,
+                w.block, w.column, w.index,
+            )  # fmt: skip
+        period.trial[p] = log_error(w, m, s) - ours
+    for i in range(m):
+        for j in range(m):
+            w.precision[i, j] = w.covariance[i, j]
+
+
+@compiled
+def log_error(w, m, s):
+    """Return the mean over members of the log mean square error of their trusted readings' predictions."""
+    total, members = 0.0, 0
+    for i in range(m):
+        square, n = 0.0, 0
+        for t in range(s):
+            if w.flags[TRUSTING, i, t]:
+                square += (w.cells[DEVIATION, i, t] - w.cells[EXPECTED, i, t]) ** 2
+                n += 1
+        if n:
+            total += math.log(square / n + 1e-10)
+            members += 1
+    return total / members if members else 0.0
+
+
+@compiled
+def learn_moments(w, network, p, m, s):
+    """Fold the period's deviations, completed where nothing is trusted, into the second moments."""
+    moments = network.moments[p]
+    for i in range(m):
+        limit = 6.0 * math.sqrt(moments[i, i])
+        for t in range(s):
+            d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
+            w.cells[SCALED, i, t] = max(-limit, min(limit, d))
+    for i in range(m):
+        for j in range(i + 1):
+            total = 0.0
+            for t in range(s):
+                total += w.cells[SCALED, i, t] * w.cells[SCALED, j, t]
+            w.covariance[i, j] = w.covariance[j, i] = total / s
+    for t in range(s):
+        add_conditional_covariance(w.precision, m, w.flags[TRUSTING], t, 1.0 / s, w.covariance, w.block, w.index)
+    for i in range(m):
+        w.vector[i] = max(1.0 / (w.known[i, AGE] + 2.0), 1.0 - MEMORY)
+    for i in range(m):
+        for j in range(m):
+            past = math.sqrt((1.0 - w.vector[i]) * (1.0 - w.vector[j]))
+            present = math.sqrt(w.vector[i] * w.vector[j])
+            moments[i, j] = past * moments[i, j] + present * w.covariance[i, j]
+        moments[i, i] = max(moments[i, i], 1e-12)
+
+
+@entry
+def learn_shown(network, period):
+    """Widen what each variable has shown by this period's trusted readings."""
+    n, s = period.readings.shape
+    for c in range(n):
+        v = network.variables[network.variable[c]]
+        for t in range(s):
+            if period.code[c, t] == TRUSTED:
+                v[LOW] = min(v[LOW], period.readings[c, t])
+                v[HIGH] = max(v[HIGH], period.readings[c, t])
