@@ -156,18 +156,17 @@ def test_without_labels_nobody_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("level", [30.0, -40.0])
-def test_an_indoor_sensor_is_implausible_until_it_moves_with_the_others(level: float) -> None:
+def test_a_sensor_that_never_follows_the_others_harms_nobody(level: float) -> None:
+    """Indoors, say: what it is to read nobody knows; later it stands outside, and is one of them."""
     model = labelled(12)
     labels = [*named(12), "indoors"]
     steady = level + np.random.default_rng(0).normal(0, 0.2, (24, 20))
     days = sound()[:12, :, LEARNED:]
     inside = walk(model, np.concatenate([days[..., :20], steady[None]]), sensors=labels)
-    assert inside.faulty[12].all()
-    assert set(inside.reason[12].tolist()) <= {"implausible", "stuck"}
     assert inside.faulty[:12].sum() <= 1
+    assert np.abs(inside.low_rank[12] - level).max() < 2 * np.ptp(sound())
     outside = walk(model, sound()[:13, :, LEARNED + 20 : LEARNED + 45], sensors=labels)
-    assert not outside.faulty[12, 10:].any()
-    assert outside.evaluated[12, 15:].all()
+    assert outside.faulty[12, :5].any()
     assert outside.faulty[:12].sum() <= 1
 
 

@@ -153,7 +153,7 @@ class AutoOLRTR:
         parts = []
         for readings in given.readings:
             full = self._laid_out(readings, rows)
-            if state.periods == 0 and not self._waited and _began_late(full):
+            if state.periods == 0 and not self._waited and _tells_little(full):
                 self._waited = True
                 state.clock += 1
                 parts.append(self._untouched(full, given, rows))
@@ -366,14 +366,14 @@ class AutoOLRTR:
         doubtful: BoolArray = code == DOUBTFUL
         heard, bad = observed.sum(axis=1), wrong.sum(axis=1)
         faulty = (bad > 0) & (3 * bad >= heard)
-        alone = result.score < 0
-        evaluated = (age >= LEARNING) & (heard > 0) & ~alone
+        evaluated = (age >= LEARNING) & (heard > 0)
         reason = np.zeros(len(code), dtype="<U11")
         most = np.zeros(len(code))
         for row in result.found[np.argsort(result.found[:, 8], kind="stable")].tolist():
             if row[8] > 0 and row[8] >= most[int(row[0])]:
                 reason[int(row[0])], most[int(row[0])] = FAULT_KINDS[int(row[3])], row[8]
-        reason[alone & (heard > 0)] = "alone"
+        unnamed = (reason == "") & (doubtful.any(axis=1) | (bad > 0))
+        reason[unnamed] = np.array(FAULT_KINDS)[result.kind[unnamed]]
         cleaned = np.where(observed & ~wrong, readings, result.low_rank)
         outliers = np.where(wrong, readings - result.low_rank, 0.0)
         lower = np.where(doubtful, np.minimum(readings, result.low_rank), result.lower)
@@ -398,7 +398,7 @@ class AutoOLRTR:
             faulty=fibers(faulty),
             suspect=fibers(doubtful.any(axis=1) & ~faulty),
             evaluated=fibers(evaluated),
-            score=fibers(np.maximum(result.score, 0.0)),
+            score=fibers(result.score),
             reason=fibers(reason),
             faults=tuple(faults),
             iterations=result.rounds,
@@ -408,9 +408,9 @@ class AutoOLRTR:
         """Return a period of which nothing is made."""
         from sensormend.model.state import Result
 
-        shape, channels = readings.shape, len(readings)
+        channels = len(readings)
         code = np.isfinite(readings).astype(np.uint8)
-        result = Result(readings, readings, readings, code, np.zeros(channels), np.zeros((0, 9)), 0)
+        result = Result(readings, readings, readings, code, np.zeros(channels), np.zeros((0, 9)), code[:, 0] * 0, 0)
         return self._recovery(readings, result, np.zeros(channels), [], given, rows)
 
     def _joined(self, parts: list[Recovery], given: Minibatch) -> Recovery:
@@ -441,11 +441,14 @@ class AutoOLRTR:
         self._labels = [label for label, here in zip(self._labels, kept, strict=True) if here]
 
 
-def _began_late(readings: FloatArray) -> bool:
-    """Return whether a period's readings, (channel, slot), begin in its second half.
+def _tells_little(readings: FloatArray) -> bool:
+    """Return whether a first period's readings, (channel, slot), begin in its second half, or are one or two a channel.
 
     A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
     would be wrong about everything the next morning. A network that never has more is met again in the next period.
     """
-    seen = np.isfinite(readings).any(axis=0)
-    return seen.size >= 4 and bool(seen.any()) and not bool(seen[: seen.size // 2].any())
+    observed = np.isfinite(readings)
+    seen, heard = observed.any(axis=0), observed.any(axis=1)
+    if seen.size < 4 or not seen.any():
+        return False
+    return not bool(seen[: seen.size // 2].any()) or bool(observed.sum() < 0.15 * heard.sum() * seen.size)

@@ -15,8 +15,8 @@ from sensormend.model.covariance import (
     prediction_covariance,
 )
 from sensormend.model.faults import (
-    BEAM, BEGIN, CONSTANT, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, GAIN, KEEP, KIND, LAST_R, LAST_T, LAST_WRONG, LEVEL,
-    LOGL, LOST, NONE, NOISY, PARAMETERS, PHI, SLOPE, SLOTS, SOUND, START, STUCK, TAU, WANDER, best_hypothesis, fault_size,
+    BEAM, BEGIN, CONSTANT, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, GAIN, KEEP, KIND, LAST_R, LAST_T, LAST_WRONG, LEVEL,
+    LOGL, LOST, NONE, NOISY, OFFSET, PARAMETERS, PHI, SLOPE, SLOTS, SOUND, START, STUCK, TAU, WANDER, best_hypothesis, fault_size,
     follow, followed_level, log_t, power, sound_only, t_constant, wrong_probability,
 )  # fmt: skip
 
@@ -25,17 +25,17 @@ MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
 
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME, SLOW,
-    USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD,
-) = range(22)  # fmt: skip
+    USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST,
+) = range(23)  # fmt: skip
 """What is known of a channel, a number each: the periods in which it was heard; the residual's variance about its slow
 level, its covariance with the slot before, the scale of its innovations, the mean square of a period's mean residual; how
 many readings repeated the one before, of how many; the smallest step in the unit of the readings; the last reading, its
 residual and slot; the slow level of the residual; the usual
 evidence for a fault; the widths of the interval in a gap and far from any trusted reading; and the value at which it rests,
 if repeats of one value outnumber those of all others by some votes; how many innovations were beyond four times their
-scale, of how many; how many readings repeated one that had repeated itself, of how many; and in how many of its first periods most
-readings were wrong."""
-KNOWN = 22
+scale, of how many; how many readings repeated one that had repeated itself, of how many; in how many of its first periods most
+readings were wrong; and how many readings were at the value at which it rests."""
+KNOWN = 23
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE) = range(7)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of predictions
@@ -57,6 +57,7 @@ GROSS = 12.0
 PENALTY = 11.0
 """Log odds against a fault of one kind that begins at one reading."""
 PENALTY_MOST = 26.0
+PENALTY_ALONE = 34.0
 PENALTY_BASE, RESTLESS = 9.0, 2.0
 KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 
@@ -80,9 +81,6 @@ FAR = 5.0
 
 COMPANY = 2
 """Other members that must be heard in a period for a channel to be judged."""
-
-ALONE = -1.0
-"""The score of a channel without company."""
 
 SETTLED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
@@ -119,6 +117,7 @@ class Period(NamedTuple):
     mean: Any           # the next `mean`
     count: Any
     ripple: Any         # (partition, 2): sums for the regression of residuals on the ripple of predictions
+    kind: Any           # (channel,) of the most likely fault, whether it is likely or not
 
 
 (
@@ -214,19 +213,40 @@ def median(values, n):
 
 
 @compiled
+def rests_like_others(network, p, m, c):
+    """Say whether a channel rests at a value at which a fifth of the others rest, too; one that is stuck does so alone."""
+    if network.known[c, VOTES] < RESTING:
+        return False
+    alike = 0
+    for j in range(m):
+        other = network.members[p, j]
+        if other != c and network.known[other, VOTES] >= RESTING and network.known[other, REST] == network.known[c, REST]:
+            alike += 1
+    return 5 * alike >= m - 1
+
+
+@compiled
 def load(w, network, period, p):
     """Fetch the readings of a partition and what is known of its members; return how many have never been heard."""
     m, s = network.size[p], period.readings.shape[1]
-    new = 0
+    new = n = 0
+    for i in range(m):
+        c = network.members[p, i]
+        if network.known[c, AGE] >= 3.0:
+            w.vector[n] = (network.known[c, REPEATS] + 0.5) / (network.known[c, READINGS] + 10.0)
+            n += 1
+    # Who repeats itself far more often than the others may have been stuck from the start.
+    most = max(0.3, 4.0 * median(w.vector, n)) if n else 1.0
     for i in range(m):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
         for f in range(KNOWN):
             w.known[i, f] = network.known[c, f]
         last = w.known[i, LAST_VALUE]
-        repeat = math.log((w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0))
-        again = math.log((w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0))
+        repeat = math.log(min(most, (w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0)))
+        again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
         running = False
+        rests = rests_like_others(network, p, m, c)
         for t in range(s):
             x = period.readings[c, t]
             w.cells[RAW, i, t] = x
@@ -237,7 +257,7 @@ def load(w, network, period, p):
             if w.flags[OBSERVED, i, t]:
                 w.cells[SCALED, i, t] = forward(x, v)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                resting = w.known[i, VOTES] >= RESTING and np.float32(x) == np.float32(w.known[i, REST])
+                resting = rests and np.float32(x) == np.float32(w.known[i, REST])
                 same = np.float32(x) == np.float32(last)
                 if same and not resting and w.known[i, AGE] >= 3.0:
                     w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
@@ -359,13 +379,14 @@ def cold_network(w, moments, m, s):
             w.vector[n] = w.figures[RANK, i]
             n += 1
     middle = median(w.vector, n) if n else 0.0
-    total, cells = 0.0, 0
+    cells = 0
     for i in range(m):
         n = 0
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 w.vector2[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t]
                 n += 1
+        cells += n
         level = median(w.vector2, n) if n else middle
         for t in range(s):
             w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
@@ -381,11 +402,23 @@ def cold_network(w, moments, m, s):
             w.vector[n] = w.figures[RANK, i]
             n += 1
     spread = 1.4826 * median(w.vector, n) if n else 1.0
+    heard = max(n, 1)
     # Of few members, the common course hides how they vary.
     course = 0.0
     for t in range(s):
         course += w.cells[SCALE, 0, t] ** 2 / s
-    variance = max(4.0 * spread * spread + course / (m * m), 1e-4)
+    variance = max(4.0 * spread * spread + course / (heard * heard), 1e-4)
+    if cells < 4 * heard:
+        # A level of a reading or two fits them by itself: how far the levels lie apart is all that is known.
+        n = 0
+        for i in range(m):
+            total = 0.0
+            for t in range(s):
+                total += w.cells[MEAN, i, t] - w.cells[SCALE, 0, t]
+            w.vector[n] = abs(total / s - middle)
+            n += 1
+        apart = 1.4826 * median(w.vector, n)
+        variance = max(variance, 0.25 * apart * apart)
     for i in range(m):
         for j in range(m):
             moments[i, j] = 0.8 * variance
@@ -580,6 +613,9 @@ def parameters(w, network, p, m, s):
         q[SLOPE] = 2.0 * q[TAU]
         q[NOISY] = 2.5 * math.sqrt(known[VARIANCE])
         q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
+        if w.others[0] < COMPANY:
+            # Only its own past speaks.
+            q[BEGIN] = -PENALTY_ALONE
         q[WANDER] = max(3.0 * math.sqrt(known[WANDERS]), 2.0 * math.sqrt(known[VARIANCE]))
         q[SLOTS] = s
         q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
@@ -596,9 +632,17 @@ def set_scale(w, network, p, s, i):
     # A step of the resolution is no surprise.
     step = 0.4 * known[RESOLUTION] if known[RESOLUTION] < 1e29 else 0.0
     linear = step / slope(0.0, v)
+    # A quantity that rests most of the time, like rain: when and how much it moves is not for others to say.
+    intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[VOTES] >= RESTING
+    rest = forward(known[REST], v) if intermittent else 0.0
     for t in range(s):
         own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
         wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
+        if intermittent:
+            own = max(own, abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest))
+            for u in range(max(0, t - 1), t + 1):
+                if w.flags[OBSERVED, i, u]:
+                    own = max(own, abs(w.cells[SCALED, i, u] - rest))
         w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(least, own) * wide
 
 
@@ -629,6 +673,36 @@ def doubt_halo(w, network, period, s, i, c):
 
 
 @compiled
+def covers(beam, b, time):
+    """Say whether a slot lies in a fault of hypothesis b."""
+    if int(beam[b, KIND]) != SOUND and beam[b, START] <= time <= beam[b, LAST_WRONG]:
+        return True
+    for e in range(EPISODES):
+        at = ENDED + EPISODE * e
+        if beam[b, at] > NONE and beam[b, at] <= time <= beam[b, at + 1]:
+            return True
+    return False
+
+
+@compiled
+def only_what_is_explained(w, period, s, i, c):
+    """Let readings that are likely wrong, but in no fault of the best hypothesis, be doubtful; note the likeliest fault."""
+    beam = w.beams[i]
+    best = best_hypothesis(beam)
+    for t in range(s):
+        if w.cells[PROBABILITY, i, t] > LIKELY and not covers(beam, best, float(period.start + t)):
+            w.cells[PROBABILITY, i, t] = LIKELY
+    logl = NONE
+    for b in range(BEAM):
+        kind = int(beam[b, KIND])
+        if kind == SOUND and beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start:
+            kind = int(beam[b, ENDED + 2])
+        if kind != SOUND and beam[b, LOGL] > logl:
+            logl = beam[b, LOGL]
+            period.kind[c] = kind
+
+
+@compiled
 def judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
@@ -640,8 +714,6 @@ def judge(w, network, period, p, m, s, i):
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
     set_scale(w, network, p, s, i)
     first, notable = first_doubt(w, period.start, s, i)
-    if w.others[0] < COMPANY:
-        notable, rows = False, 0
     if i >= network.owned[p]:
         # Its own partition judges it; here it only matters whether it can be predicted from.
         doubt_halo(w, network, period, s, i, c)
@@ -690,6 +762,7 @@ def judge(w, network, period, p, m, s, i):
         w.cells[SCALE, i], w.q[i],
     )  # fmt: skip
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
+    only_what_is_explained(w, period, s, i, c)
     # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
     fault, sound = NONE, pure
     for b in range(BEAM):
@@ -866,7 +939,7 @@ def settle(w, network, period, p, m, s, learning):
             wide = interval_width(w, i, t, w.column[1])
             period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
             period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
-        period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN] if w.others[0] >= COMPANY else ALONE
+        period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]
         if learning:
             learn_channel(w, network, period, p, s, i)
 
@@ -913,7 +986,7 @@ def learn_channel(w, network, period, p, s, i):
     limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.q[i, PHI], known[SLOW]
     last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
     last_x = known[LAST_VALUE]
-    repeats = runs = run_count = 0
+    repeats = runs = run_count = rested = 0
     running = False
     smallest = known[RESOLUTION]
     gap_out = far_out = tail = 0.0
@@ -937,6 +1010,7 @@ def learn_channel(w, network, period, p, s, i):
                 tail += 1.0
             pairs += 1
         same = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
+        rested += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST]) else 0
         if running:
             run_count += 1
             runs += 1 if same else 0
@@ -980,6 +1054,7 @@ def learn_channel(w, network, period, p, s, i):
         new[WANDERS] += rate * (min(mean * mean, 9.0 * known[WANDERS]) - known[WANDERS])
         new[REPEATS] = MEMORY * known[REPEATS] + repeats
         new[READINGS] = MEMORY * known[READINGS] + count
+        new[AT_REST] = MEMORY * known[AT_REST] + rested
         new[RUNS] = MEMORY * known[RUNS] + runs
         new[RUN_READINGS] = MEMORY * known[RUN_READINGS] + run_count
         new[RESOLUTION] = smallest
@@ -999,7 +1074,8 @@ def learn_channel(w, network, period, p, s, i):
     # Whoever is wrong for most of its first periods was placed by wrong readings: it starts over.
     if known[AGE] < FIRST_PERIODS:
         new[BAD] = known[BAD] + (1.0 if 2 * count < heard else 0.0)
-        if 2.0 * new[BAD] > new[AGE]:
+        level = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT
+        if 2.0 * new[BAD] > new[AGE] and (level or known[AGE] == 0.0):
             forget_channel(new)
             period.count[c] = -1
             return
@@ -1078,7 +1154,6 @@ def run_partition(w, network, period, p, learning):
     for i in range(m):
         for j in range(m):
             w.covariance[i, j] = network.moments[p, i, j]
-    parameters(w, network, p, m, s)
     heard = 0
     for i in range(m):
         for t in range(s):
@@ -1086,6 +1161,7 @@ def run_partition(w, network, period, p, learning):
                 heard += 1
                 break
     w.others[0] = heard - 1
+    parameters(w, network, p, m, s)
     rounds = find_wrong(w, network, period, p, m, s)
     for i in range(m):
         for t in range(s):

@@ -50,7 +50,7 @@ of their density."""
 PARAMETERS = 9
 
 NONE = -1.0e30
-LOST = 36.0
+LOST = 48.0
 """A hypothesis that is less likely than the best by this much, in log, is dropped."""
 
 CAUCHY = -math.log(math.pi)

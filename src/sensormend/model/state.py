@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from sensormend.model import engine
 from sensormend.model.compiling import announce_compilation
+from sensormend.model.faults import FIELDS
 from sensormend.model.partition import (
-    FEATURES, HALO, OWNED, WHOLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, sketch, transfer,
+    FEATURES, WHOLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, sketch, transfer,
 )  # fmt: skip
 from sensormend.model.scales import DECIDE, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
@@ -40,6 +41,7 @@ class Result:
     code: NDArray[np.uint8]
     score: FloatArray
     found: FloatArray
+    kind: NDArray[np.uint8]
     rounds: int
 
 
@@ -74,7 +76,7 @@ class State:
         self.of_variable[:, engine.LOW], self.of_variable[:, engine.HIGH] = np.inf, -np.inf
         self.of_variable[:, engine.SHRINKAGE] = engine.FIRST_SHRINKAGE
         self.moments = np.zeros((0, 0, 0), np.float32)
-        self.hypotheses = np.zeros((0, engine.FIELDS))
+        self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.away = np.zeros(0, np.int32)
         self.profiles = np.zeros((0, FEATURES), np.float32)
@@ -117,7 +119,7 @@ class State:
         for name in ("first", "count", "away"):
             if getattr(self, name).shape != (channels,):
                 raise ValueError(f"{name} does not fit")
-        if self.hypotheses.shape != (int(self.count.sum()), engine.FIELDS):
+        if self.hypotheses.shape != (int(self.count.sum()), FIELDS):
             raise ValueError("hypotheses do not fit")
         if self.of_variable.shape != (self.variables, engine.KNOWN_OF_VARIABLE):
             raise ValueError("of_variable does not fit")
@@ -143,7 +145,7 @@ class State:
             )
         followed = np.flatnonzero(channels & (self.count > 0))
         rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
-        self.hypotheses = np.concatenate([np.zeros((0, engine.FIELDS)), *rows])
+        self.hypotheses = np.concatenate([np.zeros((0, FIELDS)), *rows])
         for name in ("mean", "known", "count", "away", "profiles"):
             setattr(self, name, getattr(self, name)[channels])
         self.first = np.cumsum(self.count, dtype=np.int64) - self.count
@@ -168,18 +170,17 @@ class State:
             return
         before, group = self.partitions, self.variable
         alone = np.bincount(group).max() <= WHOLE if self.channels else True
-        if not alone:
-            missing = ~self.profiles.any(axis=1)
-            self.profiles[missing] = first_profiles(self._scaled(readings), group)[missing]
+        # Who resembles whom is compared by this period's readings, which all have.
+        likeness = np.zeros((self.channels, FEATURES), np.float32) if alone else first_profiles(self._scaled(readings), group)
         if before is None:
-            self.partitions = partition(self.profiles, group)
+            self.partitions = partition(likeness, group)
             width = self.partitions.members.shape[1]
             self.moments = np.zeros((len(self.partitions.members), width, width), np.float32)
             return
         old = before.home.size
-        self.partitions = extend(before, self.profiles, group, np.arange(old, self.channels))
+        self.partitions = extend(before, likeness, group, np.arange(old, self.channels))
         numbers = np.where(np.arange(self.channels) < old, np.arange(self.channels), -1)
-        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), self.profiles, numbers)
+        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), likeness, numbers)
 
     def repartition_due(self) -> bool:
         """Return whether the next period begins with partitioning the network anew."""
@@ -213,7 +214,7 @@ class State:
             self.clock * self.slots, self.interval, readings, np.empty(shape), np.empty(shape), np.empty(shape),
             np.empty(shape, np.uint8), np.empty(shape[0]), learned, np.empty_like(self.mean) if learning else self.mean[:0],
             np.zeros(shape[0], np.int32),
-            np.zeros((len(parts.members), 2)),
+            np.zeros((len(parts.members), 2)), np.zeros(shape[0], np.uint8),
         )  # fmt: skip
         threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
         pieces = len(parts.members)
@@ -225,7 +226,7 @@ class State:
                 blocks = list(pool.map(lambda span: engine.run_block(network, period, *span, learning), spans))
         found = np.concatenate([block[1] for block in blocks])
         result = Result(
-            period.low_rank, period.lower, period.upper, period.code, period.score, found,
+            period.low_rank, period.lower, period.upper, period.code, period.score, found, period.kind,
             max(block[2] for block in blocks),
         )  # fmt: skip
         if learning:
