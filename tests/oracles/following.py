@@ -15,7 +15,7 @@ __all__ = ["Row", "beam_of", "followed", "parameters", "rows_of"]
 
 @dataclass(frozen=True)
 class Row:
-    """A hypothesis as a story, with its log-likelihood, level, the sizes of its episodes, and whether the last is open."""
+    """A hypothesis as a story: whether its last episode is open, its log-likelihood, level, and sizes of episodes."""
 
     story: Story
     is_open: bool
