@@ -37,16 +37,19 @@ scale, of how many; how many readings repeated one that had repeated itself, of 
 readings were wrong; and how many readings were at the value at which it rests."""
 KNOWN = 23
 
-(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE) = range(7)
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN) = range(9)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of predictions
-is taken away, and the shrinkage of correlations."""
-KNOWN_OF_VARIABLE = 7
+is taken away, the shrinkage of correlations, and how more and less of it did lately."""
+KNOWN_OF_VARIABLE = 9
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
 """An episode as it is reported."""
 
-FIRST_SHRINKAGE = 0.01
+FIRST_SHRINKAGE, SHRINKAGE_STEP = 0.01, 2.0
+"""The shrinkage of correlations at the start, and the factor by which another one is tried."""
+TRIED = 4
+"""Partitions in which that is done."""
 FIRST_WIDTH = 1.65
 RELATIVES = 8
 ROUNDS = 12
@@ -118,6 +121,7 @@ class Period(NamedTuple):
     count: Any
     ripple: Any         # (partition, 2): sums for the regression of residuals on the ripple of predictions
     kind: Any           # (channel,) of the most likely fault, whether it is likely or not
+    trial: Any          # (partition,) how another shrinkage does
 
 
 (
@@ -635,14 +639,16 @@ def set_scale(w, network, p, s, i):
     # A quantity that rests most of the time, like rain: when and how much it moves is not for others to say.
     intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[VOTES] >= RESTING
     rest = forward(known[REST], v) if intermittent else 0.0
+    most = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
     for t in range(s):
         own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
         wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
         if intermittent:
-            own = max(own, abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest))
+            moved = abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest)
             for u in range(max(0, t - 1), t + 1):
                 if w.flags[OBSERVED, i, u]:
-                    own = max(own, abs(w.cells[SCALED, i, u] - rest))
+                    moved = max(moved, abs(w.cells[SCALED, i, u] - rest))
+            own = max(own, min(moved, most))
         w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(least, own) * wide
 
 
@@ -1102,6 +1108,46 @@ def learn_ripple(w, network, period, p, s):
 
 
 @compiled
+def try_shrinkage(w, network, period, p, m, s):
+    """Compare another shrinkage on this period's trusted readings, each hidden in turn: mean log square error, theirs less ours."""
+    ours = log_error(w, m, s)
+    v = network.variables[network.variable[network.members[p, 0]]]
+    up = (period.start // s) % 2 == 0
+    shrinkage = min(v[SHRINKAGE] * SHRINKAGE_STEP, 0.9) if up else v[SHRINKAGE] / SHRINKAGE_STEP
+    period.trial[p] = 0.0
+    for i in range(m):
+        for j in range(m):
+            w.covariance[i, j] = w.precision[i, j]
+    prediction_covariance(network.moments[p], m, shrinkage, w.precision)
+    if invert(w.precision, m, w.square):
+        for t in range(s):
+            leave_one_out(
+                w.precision, m, w.cells[DEVIATION], w.flags[TRUSTING], t, w.cells[EXPECTED], w.cells[JUDGED], w.square,
+                w.block, w.column, w.index,
+            )  # fmt: skip
+        period.trial[p] = log_error(w, m, s) - ours
+    for i in range(m):
+        for j in range(m):
+            w.precision[i, j] = w.covariance[i, j]
+
+
+@compiled
+def log_error(w, m, s):
+    """Return the mean over members of the log mean square error of their trusted readings' predictions."""
+    total, members = 0.0, 0
+    for i in range(m):
+        square, n = 0.0, 0
+        for t in range(s):
+            if w.flags[TRUSTING, i, t]:
+                square += (w.cells[DEVIATION, i, t] - w.cells[EXPECTED, i, t]) ** 2
+                n += 1
+        if n:
+            total += math.log(square / n + 1e-10)
+            members += 1
+    return total / members if members else 0.0
+
+
+@compiled
 def learn_moments(w, network, p, m, s):
     """Fold the period's deviations, completed where nothing is trusted, into the second moments."""
     moments = network.moments[p]
@@ -1173,6 +1219,8 @@ def run_partition(w, network, period, p, learning):
     settle(w, network, period, p, m, s, learning)
     if learning:
         learn_ripple(w, network, period, p, s)
+        if p < TRIED:
+            try_shrinkage(w, network, period, p, m, s)
         learn_moments(w, network, p, m, s)
     return rounds
 
