@@ -13,7 +13,7 @@ import pytest
 from oracles import small_run
 
 CLOSE = 1e-6
-"""Compiled sums may be reordered, and what is known is kept in single precision: a bit of a mean may tip, 1e-7 of it."""
+"""Compiled sums may be reordered, and what is known is kept in single precision: a bit may tip, 1e-7 of a mean."""
 
 
 FILLS = ("0", "7")
