@@ -1,0 +1,1 @@
+"""The algorithms of `sensormend.model` once more, slow and plainly right."""
