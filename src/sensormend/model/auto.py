@@ -451,8 +451,7 @@ def _tells_little(readings: FloatArray) -> bool:
     would be wrong about everything the next morning. A network that never has more is met again in the next period.
     """
     observed: BoolArray = np.isfinite(readings)
-    seen: BoolArray = observed.any(axis=0)
-    heard: BoolArray = observed.any(axis=1)
+    seen, heard = np.asarray(observed.any(axis=0)), np.asarray(observed.any(axis=1))
     if seen.size < 4 or not seen.any():
         return False
     return not bool(seen[: seen.size // 2].any()) or bool(observed.sum() < 0.15 * heard.sum() * seen.size)

@@ -344,6 +344,10 @@ def _within_wander(beam, q):
         elif kind == GAIN:
             size = 0.0
             small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
+            if small and abs(beam[b, THETA1]) >= q[WANDER]:
+                # An offset, which has hypotheses of its own.
+                beam[b, LOGL] = NONE
+                continue
         else:
             size, _ = fault_size(beam, b)
             small = abs(size) < q[WANDER]
