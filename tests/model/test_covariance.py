@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from oracles import kernels, prediction
 from oracles.prediction import Bools, Floats
-from sensormend.model import covariance, engine
+from sensormend.model import covariance, layout
+from sensormend.model.prediction import lead_across
 
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(1, 20)
@@ -118,6 +119,6 @@ def test_predictions_lead_straight_across_slots_without_anybody(seed: int, n: in
     random = np.random.default_rng(seed)
     expected, trusted = random.normal(size=(n, slots)), random.random((n, slots)) < share
     work = SimpleNamespace(cells=np.full((13, n, slots), np.nan), flags=np.zeros((4, n, slots), np.bool_))
-    work.cells[engine.EXPECTED], work.flags[engine.TRUSTING] = expected, trusted
-    engine.lead_across.py_func(work, n, slots)
-    np.testing.assert_allclose(work.cells[engine.EXPECTED], prediction.led_across(expected, trusted), atol=1e-12)
+    work.cells[layout.EXPECTED], work.flags[layout.TRUSTING] = expected, trusted
+    lead_across.py_func(work, n, slots)
+    np.testing.assert_allclose(work.cells[layout.EXPECTED], prediction.led_across(expected, trusted), atol=1e-12)

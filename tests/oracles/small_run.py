@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from networks import partition_small_networks
 from sensormend import AutoOLRTR, Recovery
-from sensormend.model import engine
+from sensormend.model import engine, layout
 
 __all__ = ["recovered", "small_network", "written"]
 
@@ -39,9 +39,9 @@ def small_network(sensors: int) -> NDArray[np.float64]:
 def recovered(*, partitioned: bool) -> Recovery:
     """Return what the model makes of the network; `partitioned` cuts one of six sensors into two partitions."""
     with pytest.MonkeyPatch.context() as patch:
-        if not hasattr(engine.forget_channel, "py_func"):
+        if not hasattr(layout.forget_channel, "py_func"):
             # A function that is not compiled has no other self.
-            patch.setattr(engine.forget_channel, "py_func", engine.forget_channel, raising=False)
+            patch.setattr(layout.forget_channel, "py_func", layout.forget_channel, raising=False)
         if partitioned:
             partition_small_networks(patch, owned=3, halo=2)
         return AutoOLRTR().recover(small_network(6 if partitioned else 4))
