@@ -7,7 +7,8 @@ the residual, b its slow level and phi its memory from slot to slot, a sound cha
     r_t = b + phi (r_{t-1} - b) + innovation,        innovation ~ sigma_t * Student's t
 
 and a fault adds theta1 h1_t + theta2 h2_t to r: an offset h = (1, 0), a drift (1, periods since its start), a gain
-(1, what the network expects). Their parameters follow by recursive least squares on the innovations. A noisy channel's
+(1, what the network expects). Their parameters follow by recursive least squares on the innovations, in which one that
+is far off counts less, by (df + 1) / (df + z^2); the first reading may be of any size. A noisy channel's
 residuals are independent with an unknown variance; one that is stuck repeats its reading, which a sound one does with
 a probability that is learned. A fault begins with a prior probability, and ends with one that falls as 1 / its length:
 durations are log-uniform. From every kind the three most likely hypotheses are kept.
@@ -69,7 +70,7 @@ LOST = 48.0
 CAUCHY = -math.log(math.pi)
 END = 0.25
 """Durations between three readings and a week, log-uniform, have the hazard 1 / (4 length)."""
-FOLLOW = 0.03
+FOLLOW = 0.015
 """How fast a sound channel's level follows what its residual missed."""
 LONG = 1024
 """Readings from which a fault's hazard, and the constant of its noise's density, are taken to be what they are then."""

@@ -77,6 +77,7 @@ from sensormend.model.layout import (
     VOTES,
     WANDERS,
     forward,
+    median,
     slope,
 )
 from sensormend.model.prediction import (
@@ -117,6 +118,8 @@ NOTABLE, REPEATING = 4.5, 6.0
 """Scales that an innovation must be off, or log odds of repeats, for a closer look at a channel."""
 FAR = 5.0
 """Standard deviations of its residual from which a halo member predicts nobody."""
+RESTLESS_MOST = 6.0
+"""What the root mean square of some restless relatives is bounded by."""
 COMPANY = 2
 """Other members that must be heard for the network to speak."""
 
@@ -149,28 +152,38 @@ def residual_without(w, i, t, j):
 
 @compiled
 def common_mode(w, start, m, s, j, out):
-    """Write how restless the relatives of channel j are in each slot: the root mean square of their innovations."""
+    """Write how restless the relatives of channel j are in each slot, at least 1.
+
+    That is the root mean square of the trusted ones' innovations, up to `RESTLESS_MOST`, or what the median over all of
+    them tells, right or wrong: where most are far off, it is the network that moves, and not a fault of each.
+    """
     count = min(RELATIVES, m - 1)
     if w.relatives[j, 0] < 0:
         find_relatives(w, m, j)
     for t in range(s):
-        total, n = 0.0, 0
+        total, n, all_of_them = 0.0, 0, 0
         for k in range(count):
             i = w.relatives[j, k]
-            if not w.flags[TRUSTING, i, t]:
+            if not w.flags[OBSERVED, i, t]:
                 continue
             level, sigma = w.known[i, SLOW], w.known[i, SIGMA]
             phi = w.q[i, PHI]
             now = residual_without(w, i, t, j) - level
-            if t > 0 and w.flags[TRUSTING, i, t - 1]:
+            if t > 0 and w.flags[OBSERVED, i, t - 1]:
                 z = (now - phi * (residual_without(w, i, t - 1, j) - level)) / sigma
             elif t == 0 and w.known[i, LAST_TIME] == start - 1:
                 z = (now - phi * (w.known[i, LAST_RESIDUAL] - level)) / sigma
             else:
                 z = now / math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
-            total += min(z * z, 64.0)
-            n += 1
-        w.vector[t] = total / n if n else 1.0
+            w.column[all_of_them] = z * z
+            all_of_them += 1
+            if w.flags[TRUSTING, i, t]:
+                total += min(z * z, 64.0)
+                n += 1
+        trusted = min(total / n, RESTLESS_MOST * RESTLESS_MOST) if n else 1.0
+        # The median of a squared normal number is 0.455.
+        common = min(median(w.column, all_of_them) / 0.455, 1e4) if all_of_them >= 4 else 1.0
+        w.vector[t] = max(trusted, common) if common > 4.0 else trusted
     for t in range(s):
         total, n = w.vector[t], 1.0
         if t > 0:
@@ -179,7 +192,7 @@ def common_mode(w, start, m, s, j, out):
         if t < s - 1:
             total += w.vector[t + 1]
             n += 1.0
-        out[t] = max(1.0, min(6.0, math.sqrt(total / n)))
+        out[t] = max(1.0, math.sqrt(total / n))
 
 
 @compiled
@@ -266,7 +279,9 @@ def parameters(w, network, p, m, s):
         if w.others[0] < COMPANY:
             # Only its own past speaks.
             q[BEGIN] = -PENALTY_ALONE
-        q[WANDER] = max(3.0 * math.sqrt(known[WANDERS]), 2.0 * math.sqrt(known[VARIANCE]))
+        # A period's mean residual wanders at least as far as its memory lets it.
+        held = min(2.0, 3.3 * math.sqrt((1.0 + q[PHI]) / ((1.0 - q[PHI]) * s)))
+        q[WANDER] = max(3.0 * math.sqrt(known[WANDERS]), held * math.sqrt(known[VARIANCE]))
         q[SLOTS] = s
         q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
         q[CONSTANT] = t_constant(q[FREEDOM])
@@ -346,6 +361,8 @@ def only_what_is_explained(w, period, s, i, c):
             w.cells[PROBABILITY, i, t] = LIKELY
     logl = NONE
     for b in range(BEAM):
+        if beam[b, LOGL] == NONE:
+            continue
         kind = int(beam[b, KIND])
         if kind == SOUND and beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start:
             kind = int(beam[b, ENDED + 2])
@@ -418,10 +435,12 @@ def judge(w, network, period, p, m, s, i):
     # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
     fault, sound = NONE, pure
     for b in range(BEAM):
+        if beam[b, LOGL] == NONE:
+            continue
         ended = beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start
         if int(beam[b, KIND]) != SOUND or ended:
             fault = max(fault, beam[b, LOGL])
-        elif rows > 0 and beam[b, LOGL] > NONE:
+        elif rows > 0:
             sound = max(sound, beam[b, LOGL] + best)
     if fault > NONE:
         w.figures[EVIDENCE, i] = max(0.0, best + fault - max(sound, best - LOST) - w.q[i, BEGIN])
@@ -493,6 +512,10 @@ def find_wrong(w, network, period, p, m, s):
                         changed = True
         if not changed:
             return turn + 1
+        for i in range(m):
+            # Relatives that were set aside excuse nobody any more.
+            if w.figures[EVIDENCE, i] > 0.0:
+                w.judged[i] = False
     predict(w, network, p, m, s)
     return ROUNDS
 

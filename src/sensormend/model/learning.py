@@ -18,6 +18,7 @@ from sensormend.model.estimation import (
     interval_width,
 )
 from sensormend.model.faults import (
+    BEGIN,
     DRIFT,
     KIND,
     LAST_R,
@@ -209,6 +210,9 @@ def learn_channel(w, network, period, p, s, i):
             period.count[c] = -1
             return
     pace = 0.1 * max(known[USUAL], 4.0) * max(rate * 5.0, 0.2)
+    if w.figures[EVIDENCE, i] > -w.q[i, BEGIN]:
+        # What is called a fault tells less of what is usual, but not nothing: a restless channel is not locked in.
+        pace *= 0.3
     new[USUAL] += pace * (0.9 if w.figures[EVIDENCE, i] > known[USUAL] else -0.1)
     new[USUAL] = max(new[USUAL], 0.0)
 

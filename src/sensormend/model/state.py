@@ -107,7 +107,7 @@ class State:
         more = sensors * self.variables
         known = np.zeros((more, at.KNOWN), np.float32)
         if more:
-            at.forget_channel.py_func(known[0])
+            getattr(at.forget_channel, "py_func", at.forget_channel)(known[0])
             known[1:] = known[0]
         self.known = np.concatenate([self.known, known])
         self.mean = np.concatenate([self.mean, np.zeros((more, self.slots), np.float32)])
