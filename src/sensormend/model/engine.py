@@ -38,6 +38,7 @@ from sensormend.model.judging import (
 )
 from sensormend.model.layout import (
     AGE,
+    AT_REST,
     CHANNEL,
     CONFIDENCE,
     DEVIATION,
@@ -144,6 +145,7 @@ def load(w, network, period, p):
         again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
         running = False
         rests = rests_like_others(network, p, m, c)
+        intermittent = rests and w.known[i, AT_REST] > 0.8 * w.known[i, READINGS]
         for t in range(s):
             x = period.readings[c, t]
             w.cells[RAW, i, t] = x
@@ -156,7 +158,7 @@ def load(w, network, period, p):
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
                 resting = rests and np.float32(x) == np.float32(w.known[i, REST])
                 same = np.float32(x) == np.float32(last)
-                if same and not resting and w.known[i, AGE] >= 3.0:
+                if same and not resting and not intermittent and w.known[i, AGE] >= 3.0:
                     w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
                 running = same
                 last = x

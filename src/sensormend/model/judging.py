@@ -50,6 +50,7 @@ from sensormend.model.layout import (
     JUDGED,
     LAST_RESIDUAL,
     LAST_TIME,
+    LAST_VALUE,
     LIKELY,
     LOW,
     MEAN,
@@ -300,15 +301,17 @@ def set_scale(w, network, p, s, i):
     # A quantity that rests most of the time, like rain: when and how much it moves is not for others to say.
     intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[VOTES] >= RESTING
     rest = forward(known[REST], v) if intermittent else 0.0
+    before = abs(forward(known[LAST_VALUE], v) - rest) if intermittent and math.isfinite(known[LAST_VALUE]) else 0.0
     most = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
     for t in range(s):
         own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
         wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
         if intermittent:
             moved = abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest)
-            for u in range(max(0, t - 1), t + 1):
-                if w.flags[OBSERVED, i, u]:
-                    moved = max(moved, abs(w.cells[SCALED, i, u] - rest))
+            moved = max(moved, before)
+            if w.flags[OBSERVED, i, t]:
+                before = abs(w.cells[SCALED, i, t] - rest)
+                moved = max(moved, before)
             own = max(own, min(moved, most))
         w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(least, own) * wide
 
