@@ -118,7 +118,7 @@ def test_conditional_covariance(seed: int, n: int, copies: int, share: float, we
 def test_predictions_lead_straight_across_slots_without_anybody(seed: int, n: int, slots: int, share: float) -> None:
     random = np.random.default_rng(seed)
     expected, trusted = random.normal(size=(n, slots)), random.random((n, slots)) < share
-    work = SimpleNamespace(cells=np.full((13, n, slots), np.nan), flags=np.zeros((4, n, slots), np.bool_))
+    work = SimpleNamespace(cells=np.full((14, n, slots), np.nan), flags=np.zeros((4, n, slots), np.bool_))
     work.cells[layout.EXPECTED], work.flags[layout.TRUSTING] = expected, trusted
     lead_across.py_func(work, n, slots)
     np.testing.assert_allclose(work.cells[layout.EXPECTED], prediction.led_across(expected, trusted), atol=1e-12)

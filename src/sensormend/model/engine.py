@@ -33,6 +33,7 @@ from sensormend.model.faults import (
     fault_size,
 )
 from sensormend.model.judging import (
+    decide,
     find_wrong,
     parameters,
 )
@@ -53,6 +54,7 @@ from sensormend.model.layout import (
     MEAN,
     OBSERVED,
     OPEN,
+    PREDICTOR,
     PROBABILITY,
     RATE,
     RAW,
@@ -183,8 +185,11 @@ def run_partition(w, network, period, p, learning):
                 n += 1
         middle = median(w.vector, n) if n > 2 else 0.0
         for i in range(m):
-            far = abs(w.cells[DEVIATION, i, t] - middle) > GROSS * math.sqrt(network.moments[p, i, i])
-            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and not far
+            # What is far off predicts nobody until it is judged, and never more than that far.
+            limit = GROSS * math.sqrt(network.moments[p, i, i])
+            d = w.cells[DEVIATION, i, t]
+            w.cells[PREDICTOR, i, t] = max(middle - limit, min(middle + limit, d))
+            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and abs(d - middle) <= limit
     shrinkage = v[SHRINKAGE]
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     while not invert(w.precision, m, w.square):
@@ -202,6 +207,9 @@ def run_partition(w, network, period, p, learning):
     w.others[0] = heard - 1
     parameters(w, network, p, m, s)
     rounds = find_wrong(w, network, period, p, m, s)
+    for i in range(m):
+        # Once more, with the last predictions: nothing within the resolution is wrong.
+        decide(w, network, p, s, i)
     for i in range(m):
         for t in range(s):
             trusted = w.flags[OBSERVED, i, t] and not w.flags[FAULTY, i, t]

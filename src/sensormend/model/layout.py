@@ -58,14 +58,15 @@ REPORT = 9
 
 (
     RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, OPEN_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY, REPEAT, COMMON,
-) = range(13)  # fmt: skip
+    PREDICTOR,
+) = range(14)  # fmt: skip
 """Cells of a partition, (member, slot).
 
 RAW, SCALED: the reading, and on its variable's scale. MEAN, DEVIATION: the member's mean, and the distance from it.
 EXPECTED, SMOOTH: what the others say of the deviation, as it is and without ripple; OPEN_VARIANCE: what that leaves
 open. RESIDUAL: deviation minus SMOOTH; SCALE: of a sound innovation; JUDGED: the residual that was judged last;
 PROBABILITY: of being wrong. REPEAT: log probability of repeating the reading before, 1 where it does not. COMMON: how
-restless the relatives are."""
+restless the relatives are. PREDICTOR: the deviation as it predicts others, bounded."""
 
 OBSERVED, TRUSTING, FAULTY, ASIDE = range(4)
 """Cells that have a reading; that predict others; that are judged wrong; that are set aside."""
@@ -124,7 +125,7 @@ class Period(NamedTuple):
 class Work(NamedTuple):
     """Memory for one partition at a time."""
 
-    cells: Any  # (13, member, slot)
+    cells: Any  # (14, member, slot)
     flags: Any  # (4, member, slot)
     figures: Any  # (2, member)
     known: Any  # (member, KNOWN)
@@ -149,7 +150,7 @@ class Work(NamedTuple):
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     return Work(
-        np.empty((13, m, s)), np.empty((4, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
+        np.empty((14, m, s)), np.empty((4, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
         np.empty((m, PARAMETERS)), np.empty((m, m)), np.empty((m, m)), np.empty((m + 1, m)), np.empty((m + 1, m + 2)),
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),

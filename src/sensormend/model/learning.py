@@ -49,6 +49,7 @@ from sensormend.model.layout import (
     MEMORY,
     OBSERVED,
     OPEN_VARIANCE,
+    PREDICTOR,
     RAW,
     READINGS,
     REPEAT,
@@ -249,7 +250,7 @@ def try_shrinkage(w, network, period, p, m, s):
     if invert(w.precision, m, w.square):
         for t in range(s):
             leave_one_out(
-                w.precision, m, w.cells[DEVIATION], w.flags[TRUSTING], t, w.cells[EXPECTED], w.cells[JUDGED], w.square,
+                w.precision, m, w.cells[PREDICTOR], w.flags[TRUSTING], t, w.cells[EXPECTED], w.cells[JUDGED], w.square,
                 w.block, w.column, w.index,
             )  # fmt: skip
         period.trial[p] = log_error(w, m, s) - ours

@@ -18,6 +18,7 @@ from sensormend.model.layout import (
     MEAN,
     OBSERVED,
     OPEN_VARIANCE,
+    PREDICTOR,
     RANK,
     RESIDUAL,
     RIPPLE,
@@ -233,7 +234,7 @@ def predict(w, network, p, m, s):
             leave_one_out(
                 w.precision,
                 m,
-                w.cells[DEVIATION],
+                w.cells[PREDICTOR],
                 w.flags[TRUSTING],
                 t,
                 w.cells[EXPECTED],
