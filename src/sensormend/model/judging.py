@@ -94,6 +94,7 @@ __all__ = [
     "find_wrong",
     "first_doubt",
     "freedom",
+    "influence",
     "judge",
     "only_what_is_explained",
     "outranked",
@@ -152,6 +153,16 @@ def residual_without(w, i, t, j):
 
 
 @compiled
+def influence(w, i, t, j):
+    """Return by how much channel j moves the residual of channel i in a slot."""
+    return (
+        abs(w.precision[i, j] * w.cells[RESIDUAL, j, t]) * w.cells[OPEN_VARIANCE, i, t]
+        if w.flags[TRUSTING, j, t]
+        else 0.0
+    )
+
+
+@compiled
 def common_mode(w, start, m, s, j, out):
     """Write how restless the relatives of channel j are in each slot, at least 1.
 
@@ -176,7 +187,9 @@ def common_mode(w, start, m, s, j, out):
                 z = (now - phi * (w.known[i, LAST_RESIDUAL] - level)) / sigma
             else:
                 z = now / math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
-            w.column[all_of_them] = z * z
+            # What channel j did to it is taken out only as well as that is known.
+            doubt = 0.25 * max(influence(w, i, t, j), influence(w, i, t - 1, j) if t > 0 else 0.0) / sigma
+            w.column[all_of_them] = max(0.0, abs(z) - doubt) ** 2
             all_of_them += 1
             if w.flags[TRUSTING, i, t]:
                 total += min(z * z, 64.0)
