@@ -65,6 +65,9 @@ def bridge(w, start, s, i, t, out):
         u += 1
     if u < s:
         far, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
+    # No farther than the channel's own history allows: a reading that is trusted may still be wrong.
+    most = 4.0 * math.sqrt(known[VARIANCE])
+    before, after = max(-most, min(most, before)), max(-most, min(most, after))
     left = 1.0 - near * near * far * far
     out[0] = level + (near * (1.0 - far * far) * before + far * (1.0 - near * near) * after) / left
     out[1] = (1.0 - near * near) * (1.0 - far * far) / left
