@@ -145,6 +145,8 @@ import json, os, signal, sys
 import sensormend.cli, sensormend.live.opening, sensormend.live.page
 import sensormend.live.service as service, sensormend.live.sources.mqtt_client
 import sensormend.live.sinks.command, sensormend.live.sinks.postgres, psycopg, prometheus_client.exposition
+import numpy, sensormend
+sensormend.AutoOLRTR(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:
     words, log, checkpoint = json.loads(line)
