@@ -503,7 +503,7 @@ def check_any_pattern_of_gaps(make: Make, folder: Path) -> None:
         result = make().recover(readings)
         assert not np.isinf(result.cleaned).any()
         # Whoever was read once can be estimated ever after; a first period of a reading or two is waited through.
-        read = np.isfinite(readings).any(axis=1)
+        read = np.asarray(np.isfinite(readings).any(axis=1))
         read[:, 0] &= np.isfinite(readings[..., 0]).mean() > 0.2
         seen = np.maximum.accumulate(read, axis=1)
         assert not np.isnan(result.cleaned[np.broadcast_to(seen[:, None, :], readings.shape)]).any()

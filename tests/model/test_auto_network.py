@@ -156,17 +156,17 @@ def test_without_labels_nobody_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("level", [30.0, -40.0])
-def test_a_sensor_that_never_follows_the_others_harms_nobody(level: float) -> None:
-    """Indoors, say: what it is to read nobody knows; later it stands outside, and is one of them."""
+def test_a_new_sensor_far_off_is_wrong_until_it_moves_with_the_others(level: float) -> None:
+    """Indoors, say; later it stands outside, and is one of them."""
     model = labelled(12)
     labels = [*named(12), "indoors"]
     steady = level + np.random.default_rng(0).normal(0, 0.2, (24, 20))
     days = sound()[:12, :, LEARNED:]
     inside = walk(model, np.concatenate([days[..., :20], steady[None]]), sensors=labels)
+    assert inside.faulty[12].all()
     assert inside.faulty[:12].sum() <= 1
-    assert np.abs(inside.low_rank[12] - level).max() < 2 * np.ptp(sound())
     outside = walk(model, sound()[:13, :, LEARNED + 20 : LEARNED + 45], sensors=labels)
-    assert outside.faulty[12, :5].any()
+    assert not outside.faulty[12, 10:].any()
     assert outside.faulty[:12].sum() <= 1
 
 

@@ -174,6 +174,8 @@ def run_partition(w, network, period, p, learning):
     """Take one partition through a period; return how many rounds it took."""
     m, s = network.size[p], period.readings.shape[1]
     v = network.variables[network.variable[network.members[p, 0]]]
+    for i in range(m):
+        w.odd[i] = False
     if load(w, network, period, p):
         cold_start(w, network, p, m, s)
     for t in range(s):
@@ -189,7 +191,7 @@ def run_partition(w, network, period, p, learning):
             limit = GROSS * math.sqrt(network.moments[p, i, i])
             d = w.cells[DEVIATION, i, t]
             w.cells[PREDICTOR, i, t] = max(middle - limit, min(middle + limit, d))
-            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and abs(d - middle) <= limit
+            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and abs(d - middle) <= limit and not w.odd[i]
     shrinkage = v[SHRINKAGE]
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     while not invert(w.precision, m, w.square):
@@ -210,6 +212,10 @@ def run_partition(w, network, period, p, learning):
     for i in range(m):
         # Once more, with the last predictions: nothing within the resolution is wrong.
         decide(w, network, p, s, i)
+        if w.odd[i]:
+            period.kind[network.members[p, i]] = KIND_IMPLAUSIBLE
+            for t in range(s):
+                w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t]
     for i in range(m):
         for t in range(s):
             trusted = w.flags[OBSERVED, i, t] and not w.flags[FAULTY, i, t]

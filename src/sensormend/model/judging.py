@@ -522,7 +522,11 @@ def find_wrong(w, network, period, p, m, s):
         if turn == 0:
             for i in range(m):
                 for t in range(s):
-                    if w.flags[OBSERVED, i, t] and not w.flags[TRUSTING, i, t] and not w.flags[FAULTY, i, t]:
+                    if (
+                        w.flags[OBSERVED, i, t]
+                        and not w.flags[TRUSTING, i, t]
+                        and not (w.flags[FAULTY, i, t] or w.odd[i])
+                    ):
                         w.flags[TRUSTING, i, t] = True
                         w.dirty[t] = True
                         changed = True

@@ -144,6 +144,7 @@ class Work(NamedTuple):
     judged: Any  # (member,)
     dirty: Any  # (slot,) predictions are out of date
     others: Any  # (1,) other members that were heard
+    odd: Any  # (member,) new, far from the others, and does not move with them
 
 
 @compiled
@@ -154,7 +155,7 @@ def workspace(m, s):
         np.empty((m, PARAMETERS)), np.empty((m, m)), np.empty((m, m)), np.empty((m + 1, m)), np.empty((m + 1, m + 2)),
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
-        np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64),
+        np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64), np.empty(m, np.bool_),
     )  # fmt: skip
 
 

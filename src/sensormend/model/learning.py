@@ -168,6 +168,13 @@ def learn_channel(w, network, period, p, s, i):
             if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
                 far_out += 1.0
         last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
+    if w.odd[i]:
+        # It is met again in the next period.
+        forget_channel(new)
+        period.count[c] = -1
+        for t in range(s):
+            period.mean[c, t] = 0.0
+        return
     if heard == 0:
         learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)
         return

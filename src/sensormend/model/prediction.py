@@ -38,8 +38,31 @@ __all__ = [
     "cold_network",
     "cold_start",
     "lead_across",
+    "moves_along",
     "predict",
 ]
+
+ODD = 3.0
+"""A new member is odd from so many times the others' spread, of their levels and of one about its mean."""
+MOVES = 6
+"""Readings from which it is judged whether a new member moves with the others."""
+
+
+@compiled
+def moves_along(w, s, i, reach):
+    """Return whether a new member moves with the others in this period: by at least 0.4 of what they do."""
+    n, own, other, both, square = 0, 0.0, 0.0, 0.0, 0.0
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            common = w.cells[SCALE, 0, t] + w.cells[SCALE, 1, t]
+            n += 1
+            own += w.cells[SCALED, i, t]
+            other += common
+            both += w.cells[SCALED, i, t] * common
+            square += common * common
+    spread = n * square - other * other
+    # On a flat day nobody moves.
+    return spread > (0.25 * reach * n) ** 2 and n * both - own * other > 0.4 * spread
 
 
 @compiled
@@ -77,6 +100,15 @@ def cold_start(w, network, p, m, s):
             w.vector[n] = total / s
             n += 1
     middle = median(w.vector, n)
+    for k in range(n):
+        w.vector[k] = abs(w.vector[k] - middle)
+    reach = 1.4826 * median(w.vector, n)
+    n = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            w.vector[n] = moments[i, i]
+            n += 1
+    reach += math.sqrt(median(w.vector, n))
     for i in range(m):
         if w.known[i, AGE] > 0.0:
             continue
@@ -86,6 +118,7 @@ def cold_start(w, network, p, m, s):
                 w.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
                 n += 1
         level = median(w.vector, n) if n else middle
+        w.odd[i] = abs(level - middle) > ODD * reach and (n < MOVES or not moves_along(w, s, i, reach))
         for t in range(s):
             w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
     # An average member's variance and correlations, a bit weaker.
