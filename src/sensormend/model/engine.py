@@ -37,6 +37,7 @@ from sensormend.model.judging import (
     find_wrong,
     parameters,
 )
+from sensormend.model.lasting import RELATED_FROM, learn_weights
 from sensormend.model.layout import (
     AGE,
     AT_REST,
@@ -227,6 +228,8 @@ def run_partition(w, network, period, p, learning):
     if learning:
         for i in range(network.owned[p]):
             learn_channel(w, network, period, p, s, i)
+            if w.known[i, AGE] >= RELATED_FROM:
+                learn_weights(w, network, period.learned[network.members[p, i]], p, m, i)
         learn_ripple(w, network, period, p, s)
         if p < TRIED:
             try_shrinkage(w, network, period, p, m, s)

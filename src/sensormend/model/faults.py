@@ -29,6 +29,7 @@ __all__ = [
     "FIELDS",
     "KINDS",
     "PARAMETERS",
+    "begin_lasting",
     "best_hypothesis",
     "fault_size",
     "follow",
@@ -56,12 +57,13 @@ EPISODE = 5
 slot, ENDED the first number of the episodes that ended."""
 FIELDS = ENDED + EPISODE * EPISODES
 
-(PHI, TAU, SLOPE, NOISY, BEGIN, WANDER, SLOTS, FREEDOM, CONSTANT) = range(9)
+(PHI, TAU, SLOPE, NOISY, BEGIN, WANDER, SLOTS, FREEDOM, CONSTANT, USUALLY) = range(10)
 """Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
 deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
-an offset is the channel's own wander, the slots of a period, and the degrees of freedom of its innovations with the
-constant of their density."""
-PARAMETERS = 9
+an offset is the channel's own wander, the slots of a period, the degrees of freedom of its innovations with the
+constant of their density, and how far its distance from others usually wanders over weeks, 0 where that is not known
+yet."""
+PARAMETERS = 10
 
 NONE = -1.0e30
 LOST = 48.0
@@ -81,6 +83,12 @@ NOISE_CONSTANT = np.array(
 )
 """By readings so far: log probabilities of ending and going on; constant of Student's t with one degree more."""
 
+MONTH, WEEK = 30.0, 7.0
+"""Periods over which the size of a fault may change by the usual distance, and from which on a fault lasts."""
+LASTING_ODDS = 15.0
+"""Log odds that a fault which is seen from the channel's slow distance is there."""
+ENDS = 2.5
+"""Usual distances below which a fault that lasts is none any more."""
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
 SMALL_GAIN = 0.6
@@ -118,6 +126,28 @@ def sound_only(beam, residual, time, level):
     beam[0, LEVEL] = level
     for e in range(EPISODES):
         beam[0, ENDED + EPISODE * e] = NONE
+
+
+@compiled
+def begin_lasting(beam, size, onset, time, q):
+    """Add to a beam of one sound hypothesis those of a fault that has reached this size since slot `onset`."""
+    periods = max(1.0, (time - onset) / q[SLOTS])
+    for kind in (OFFSET, DRIFT):
+        b = kind * KEEP
+        for f in range(FIELDS):
+            beam[b, f] = beam[0, f]
+        beam[b, KIND], beam[b, START], beam[b, COUNT] = kind, onset, time - onset
+        beam[b, SOUND_T] = onset
+        beam[b, LAST_WRONG] = time - 1.0
+        beam[b, LEVEL] = beam[b, P12] = 0.0
+        beam[b, H1] = 1.0
+        if kind == OFFSET:
+            beam[b, THETA1], beam[b, P11] = size, 0.25 * size * size
+        else:
+            beam[b, H2] = (beam[b, LAST_T] - onset) / q[SLOTS]
+            beam[b, P11] = 0.25 * size * size
+            beam[b, THETA2], beam[b, P22] = size / periods, (size / periods) ** 2
+    beam[0, LOGL] = -LASTING_ODDS
 
 
 @compiled
@@ -262,7 +292,9 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
         elif kind == GAIN:
             h2 = expected
         g1, g2 = 1.0 - decay * beam[b, H1], h2 - decay * beam[b, H2]
-        p1 = beam[b, P11] * g1 + beam[b, P12] * g2
+        # What lasts may change its size as far as distances usually wander.
+        p11 = beam[b, P11] + q[USUALLY] * q[USUALLY] * (time - beam[b, LAST_T]) / (MONTH * q[SLOTS])
+        p1 = p11 * g1 + beam[b, P12] * g2
         p2 = beam[b, P12] * g1 + beam[b, P22] * g2
         total = spread * spread + g1 * p1 + g2 * p2
         miss = residual - level - decay * (beam[b, LAST_R] - level) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
@@ -275,7 +307,7 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
         weight = min(1.0, (q[FREEDOM] + 1.0) / (q[FREEDOM] + z2)) / total
         fresh[row, THETA1] += weight * p1 * miss
         fresh[row, THETA2] += weight * p2 * miss
-        fresh[row, P11] -= weight * p1 * p1
+        fresh[row, P11] = p11 - weight * p1 * p1
         fresh[row, P12] -= weight * p1 * p2
         fresh[row, P22] -= weight * p2 * p2
         fresh[row, H2] = h2
@@ -351,7 +383,10 @@ def _within_wander(beam, q):
                 continue
         else:
             size, _ = fault_size(beam, b)
-            small = abs(size) < q[WANDER]
+            limit = q[WANDER]
+            if beam[b, COUNT] > WEEK * q[SLOTS] and q[USUALLY] > 0.0:
+                limit = min(limit, ENDS * q[USUALLY])
+            small = abs(size) < limit
         if small:
             logl = beam[b, LOGL]
             beam[b, LOGL] = NONE

@@ -27,7 +27,9 @@ from sensormend.model.faults import (
     SOUND,
     START,
     TAU,
+    USUALLY,
     WANDER,
+    begin_lasting,
     best_hypothesis,
     follow,
     followed_level,
@@ -37,6 +39,7 @@ from sensormend.model.faults import (
     t_constant,
     wrong_probability,
 )
+from sensormend.model.lasting import JUDGED_FROM, usual_distance
 from sensormend.model.layout import (
     AGE,
     ASIDE,
@@ -51,10 +54,12 @@ from sensormend.model.layout import (
     LAST_RESIDUAL,
     LAST_TIME,
     LAST_VALUE,
+    LASTING,
     LIKELY,
     LOW,
     MEAN,
     OBSERVED,
+    ONSET,
     OPEN_VARIANCE,
     PROBABILITY,
     RANK,
@@ -73,6 +78,7 @@ from sensormend.model.layout import (
     TAIL,
     TAIL_COUNT,
     TRUSTING,
+    TYPICAL,
     USUAL,
     VARIANCE,
     VOTES,
@@ -299,6 +305,8 @@ def parameters(w, network, p, m, s):
         q[SLOTS] = s
         q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
         q[CONSTANT] = t_constant(q[FREEDOM])
+        typical = network.variables[network.variable[network.members[p, i]], TYPICAL]
+        q[USUALLY] = usual_distance(known, typical) if known[AGE] >= JUDGED_FROM else 0.0
 
 
 @compiled
@@ -391,7 +399,8 @@ def only_what_is_explained(w, period, s, i, c):
 def judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
-    rows = network.count[c]
+    lasting = w.known[i, LASTING]
+    rows = network.count[c] if lasting == 0.0 else 0
     w.figures[EVIDENCE, i] = 0.0
     for t in range(s):
         w.cells[COMMON, i, t] = 1.0
@@ -403,7 +412,7 @@ def judge(w, network, period, p, m, s, i):
         # Its own partition judges it; here it only matters whether it can be predicted from.
         doubt_halo(w, network, period, s, i, c)
         return
-    if notable or rows > 0:
+    if notable or rows > 0 or lasting != 0.0:
         # Restless relatives may excuse it.
         common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
         set_scale(w, network, p, s, i)
@@ -413,7 +422,11 @@ def judge(w, network, period, p, m, s, i):
             w.cells[COMMON, i, t] = w.vector2[t]
         set_scale(w, network, p, s, i)
     beam = w.beams[i]
-    if rows == 0:
+    if lasting != 0.0:
+        first = 0
+        sound_only(beam, w.known[i, LAST_RESIDUAL], max(w.known[i, LAST_TIME], period.start - 1000.0), 0.0)
+        begin_lasting(beam, lasting, w.known[i, ONSET], float(period.start), w.q[i])
+    elif rows == 0:
         sound_until(w, period.start, first if notable else s, i)
         # Before its first residual, a sound channel's is at its level and long ago.
         time = w.column[1] if w.column[1] >= 0.0 else period.start - 1000.0
@@ -431,7 +444,7 @@ def judge(w, network, period, p, m, s, i):
                 base += 1
             for f in range(FIELDS):
                 beam[base, f] = network.hypotheses[row, f]
-    pure = sound_likelihood(w, period.start, first, s, i) if rows == 0 else NONE
+    pure = sound_likelihood(w, period.start, first, s, i) if rows == 0 and lasting == 0.0 else NONE
     # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
     total = 0.0
     for t in range(s):
@@ -456,7 +469,7 @@ def judge(w, network, period, p, m, s, i):
         ended = beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start
         if int(beam[b, KIND]) != SOUND or ended:
             fault = max(fault, beam[b, LOGL])
-        elif rows > 0:
+        elif rows > 0 or lasting != 0.0:
             sound = max(sound, beam[b, LOGL] + best)
     if fault > NONE:
         w.figures[EVIDENCE, i] = max(0.0, best + fault - max(sound, best - LOST) - w.q[i, BEGIN])

@@ -34,8 +34,9 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME,
-    SLOW, USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST,
-) = range(23)  # fmt: skip
+    SLOW, USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST, REFERENCE,
+    DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING,
+) = range(29)  # fmt: skip
 """What is known of a channel, a number each.
 
 AGE: periods in which it was heard. VARIANCE: of its residual about its slow level SLOW; COVARIANCE: with the slot
@@ -44,13 +45,16 @@ the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: s
 readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL: evidence for a fault in a usual period.
 WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST: the value at which it rests, by
 VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT innovations were beyond four scales.
-BAD: of its first periods, those in which most readings were wrong."""
-KNOWN = 23
+BAD: of its first periods, those in which most readings were wrong. REFERENCE: its slow level; DISTANCE: from the few
+others that it is compared with, smoothed, since slot ONSET beyond its usual size; DISTANCE_SQUARE: its mean
+square, DISTANCE_USUAL: what that was some weeks ago; LASTING: the size of a fault that begins with the next period, or 0."""
+KNOWN = 29
 
-(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN) = range(9)
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL) = range(10)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of
-predictions is taken away, the shrinkage of correlations, and how more and less of it did lately."""
-KNOWN_OF_VARIABLE = 9
+predictions is taken away, the shrinkage of correlations, how more and less of it did lately, and the median over its
+channels of DISTANCE_USUAL."""
+KNOWN_OF_VARIABLE = 10
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
@@ -79,8 +83,12 @@ FIRST_WIDTH = 1.65
 """The width of an interval at the start, in standard deviations."""
 RELATIVES = 8
 """Channels whose restlessness excuses another's."""
+RELATED = 8
+"""Channels with which the level of another is compared."""
 MEMORY = 0.98
 """Weight of the past per period: about 50 periods. NOAA hardly cares between 0.96 and 0.98."""
+LEVEL_MEMORY = 0.95
+"""The same for the mean of a period: about 20 periods, so that moments hold the weather and not the season."""
 RESTING = 5.0
 """Votes from which a channel is taken to rest at a value."""
 LIKELY, POSSIBLE = 0.5, 0.2
@@ -101,6 +109,8 @@ class Network(NamedTuple):
     hypotheses: Any  # (row, FIELDS)
     first: Any  # (channel,) first row of a channel's hypotheses
     count: Any  # (channel,) how many
+    related: Any  # (channel, RELATED) channels that its level is compared with, -1 where there is none
+    weights: Any  # (channel, RELATED) slow weights of these
 
 
 class Period(NamedTuple):
@@ -120,6 +130,7 @@ class Period(NamedTuple):
     ripple: Any  # (partition, 2): sums for the regression of residuals on the ripple of predictions
     kind: Any  # (channel,) of the most likely fault, whether it is likely or not
     trial: Any  # (partition,) how another shrinkage does
+    level: Any  # (channel,) mean of the period, completed where nothing is trusted
 
 
 class Work(NamedTuple):
