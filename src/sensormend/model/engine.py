@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled, entry
+from sensormend.model.compiling import allocating, compiled, entry
 from sensormend.model.covariance import (
     invert,
     prediction_covariance,
@@ -234,7 +234,7 @@ def run_partition(w, network, period, p, learning):
     return rounds
 
 
-@compiled
+@allocating
 def enlarged(rows):
     """Return a copy of `rows` with twice the room."""
     larger = np.empty((2 * rows.shape[0], rows.shape[1]))
@@ -244,7 +244,7 @@ def enlarged(rows):
     return larger
 
 
-@compiled
+@allocating
 def keep_hypotheses(w, network, period, p, i, rows, used):
     """Append the hypotheses of owned member i to `rows`; return the rows, perhaps moved, and how many are used."""
     c = network.members[p, i]
@@ -268,7 +268,7 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     return rows, used
 
 
-@compiled
+@allocating
 def report(w, network, period, p, i, found, used, s):
     """Append the episodes of owned member i that touch this period to `found`."""
     c = network.members[p, i]

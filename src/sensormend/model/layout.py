@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import allocating, compiled
 from sensormend.model.faults import (
     BEAM,
     FIELDS,
@@ -147,7 +147,7 @@ class Work(NamedTuple):
     odd: Any  # (member,) new, far from the others, and does not move with them
 
 
-@compiled
+@allocating
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     return Work(
