@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import allocating, compiled
 from sensormend.model.faults import (
     BEAM,
     FIELDS,
@@ -156,9 +156,11 @@ class Work(NamedTuple):
     dirty: Any  # (slot,) predictions are out of date
     others: Any  # (1,) other members that were heard
     odd: Any  # (member,) new, far from the others, and does not move with them
+    near: Any  # (RELATIVES, slot)
+    touched: Any  # (member,) some of its readings began or ceased to predict others
 
 
-@compiled
+@allocating
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     return Work(
@@ -167,6 +169,7 @@ def workspace(m, s):
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
         np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64), np.empty(m, np.bool_),
+        np.empty((RELATIVES, s)), np.empty(m, np.bool_),
     )  # fmt: skip
 
 
@@ -199,19 +202,40 @@ def slope(y, variable):
 
 @compiled
 def median(values, n):
-    """Return the median of the first n values, which are sorted by it."""
-    step = n // 2
-    while step > 0:
-        for i in range(step, n):
-            value, j = values[i], i
-            while j >= step and values[j - step] > value:
-                values[j] = values[j - step]
-                j -= step
-            values[j] = value
-        step //= 2
+    """Return the median of the first n values, which are reordered by it."""
+    k, left, right = n // 2, 0, n - 1
+    # Only the part in which the median lies is divided further, and sorted when it is short.
+    while right - left > 8:
+        first, middle, last = values[left], values[(left + right) // 2], values[right]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        i, j = left, right
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            right = j
+        elif k >= i:
+            left = i
+        else:
+            left = right = k
+    for i in range(left + 1, right + 1):
+        value, j = values[i], i
+        while j > left and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
     if n % 2:
-        return values[n // 2]
-    return 0.5 * (values[n // 2 - 1] + values[n // 2])
+        return values[k]
+    below = values[0]
+    for i in range(1, k):
+        below = max(below, values[i])
+    return 0.5 * (below + values[k])
 
 
 @compiled
