@@ -14,7 +14,7 @@ from sensormend.bench.convergence import relative_error
 from sensormend.bench.data import load_network, load_reference
 from sensormend.bench.experiment import Plan, Row
 from sensormend.bench.experiments import EXPERIMENTS
-from sensormend.bench.faults import CASES, EVERY_CASE, chosen_cases
+from sensormend.bench.faults import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
 from sensormend.bench.gather import by_method, pivot
 from sensormend.bench.measure import measured
 from sensormend.bench.runner import run
@@ -183,6 +183,57 @@ def test_the_bars_of_hours_and_latency() -> None:
     ]
 
 
+def test_lasting_faults_and_small_networks_have_tables_of_their_own(tmp_path: Path) -> None:
+    cases = "lasting-offset-6,small-1,small-3"
+    options = (("cases", cases), ("data", "city"), ("days", 175), ("sensors", 8), ("slots", 8), ("unscored", (0,)))
+    plan = Plan(methods="AutoOLRTR,buddy check", trials=1, options=options)
+    (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
+    lasting, small = done.tables
+    assert [line[1:] for line in lasting.rows] == [
+        ("AutoOLRTR", "lasting-offset-6"),
+        ("buddy check", "lasting-offset-6"),
+    ]
+    assert {line[2] for line in small.rows} == {"small-1", "small-3"}
+    figures = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[0]), strict=True))
+    truth = load_network("city", seed=0, sensors=8, days=175, slots=8)
+    assert figures["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
+    assert 0 <= figures["sound flagged, %"] < 10
+    assert figures["sound judged wrong, %"] <= figures["sound flagged, %"]
+    assert figures["false lasting"] >= 0
+    plain = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[1]), strict=True))
+    assert np.isnan(plain["false lasting"]), "it reports no faults from when to when"
+    for cells in small.cells:
+        figures = dict(zip(small.columns, (cell.mean for cell in cells), strict=True))
+        assert 0 <= figures["F1"] <= 1
+        assert figures["missing"] > 0
+
+
+def test_the_bars_of_lasting_faults_and_small_networks() -> None:
+    rows = [
+        row(setting="lasting-drift-05", recall=0.3, faulty=2.2, trusted=0.4, sound_flagged=0.5, false_lasting=0.9),
+        row(setting="small-2", f1=0.44, sound_flagged=1.1, missing=0.9),
+    ]
+    met = [
+        {name: cell.bar.met(cell.mean) for name, cell in zip(table.columns, table.cells[0], strict=True)
+         if cell.bar is not None and np.isfinite(cell.mean)}
+        for table in EXPERIMENTS["faults"].tables(rows, Plan())
+    ]  # fmt: skip
+    assert met == [
+        {"recall": True, "faulty": False, "trusted": True, "sound flagged, %": False, "false lasting": True},
+        {"F1": False, "sound flagged, %": True, "missing": True},
+    ]
+    assert {case for case in (*LASTING, *SMALL) if case not in BARS} == set()
+
+
+def test_too_little_data_for_lasting_faults_and_too_few_sensors_are_refused() -> None:
+    faults = EXPERIMENTS["faults"]
+    with pytest.raises(ConfigError, match="--days 170 or more, not 100"):
+        faults.jobs(Plan(options=(("cases", "lasting"), ("data", "city"), ("days", 100))))
+    few = (("cases", "small"), ("data", "city"), ("sensors", 8), ("unscored", (3,)))
+    with pytest.raises(ConfigError, match="small-8 draws 8 sensors, and city has 7"):
+        faults.prepare(Plan(options=few))
+
+
 def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path) -> None:
     rows = [row(method="RTR", kind="batch", re=0.04, f1=0.9), row(method="OLRTR", kind="online", re=0.2, f1=0.9)]
     table = by_method(rows, ("re", "f1"), paper={("RTR",): {"re": 0.03}}, title="A table", note="Of RE.")
@@ -266,7 +317,9 @@ def test_names_stand_for_groups_and_wrong_ones_are_refused() -> None:
     ]
     assert chosen_cases("outages")[0] == "stuck-outages"
     assert chosen_cases("everything") == list(EVERY_CASE)
-    assert len(EVERY_CASE) == 17
+    assert chosen_cases("lasting") == ["lasting-offset-3", "lasting-offset-6", "lasting-drift-15", "lasting-drift-05"]
+    assert chosen_cases("small") == ["small-1", "small-2", "small-3", "small-5", "small-8"]
+    assert len(EVERY_CASE) == 26
     with pytest.raises(ConfigError, match="nothing"):
         chosen_cases("nothing")
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sensormend.faults import KINDS, LONGEST_RUN, UNIT, Case, degrade
+from sensormend.faults import EARLIEST, KINDS, LASTING_DAYS, LONGEST_RUN, SOUND_AFTER, UNIT, Case, degrade
 
 
 def truth(sensors: int = 12, days: int = 60) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -158,6 +158,51 @@ def test_some_sensors_keep_their_faults_under_their_new_numbers() -> None:
     for fault in part.faults:
         wrong[fault.sensor, fault.start : fault.stop] = True
     np.testing.assert_array_equal(wrong, np.moveaxis(part.wrong, 1, 2).reshape(3, -1))
+
+
+@given(st.integers(0, 10**6), st.sampled_from([4, 24]), st.sampled_from(["bias", "drift"]), st.integers(170, 200))
+def test_lasting_faults_are_as_described(seed: int, slots: int, fault: str, days: int) -> None:
+    sound = np.random.default_rng(seed).normal(10, 5, (20, slots, days))
+    case = degrade(sound, Case(fault, share=0.15, observed=1.0, lasting=0.5), seed=seed)
+    assert len({one.sensor for one in case.faults}) == len(case.faults) == 3
+    moved = np.moveaxis(case.readings - sound, 1, 2).reshape(20, -1)
+    wrong = np.moveaxis(case.wrong, 1, 2).reshape(20, -1)
+    unit = sound.std() / UNIT
+    for one in case.faults:
+        assert one.kind == fault
+        assert one.length == LASTING_DAYS * slots
+        assert one.start >= EARLIEST * slots
+        assert one.stop <= (days - SOUND_AFTER) * slots
+        inside = moved[one.sensor, one.start : one.stop]
+        size = 0.5 * unit if fault == "bias" else 0.5 * unit * np.arange(inside.size) / slots
+        np.testing.assert_allclose(np.abs(inside), np.broadcast_to(size, inside.shape), atol=1e-9)
+        assert len(set(np.sign(inside[1:]))) == 1, "to one side"
+        assert wrong[one.sensor].sum() == one.length
+    assert not moved[~wrong].any()
+    assert wrong.sum() == 3 * LASTING_DAYS * slots
+
+
+def test_lasting_faults_begin_at_any_hour_and_go_both_ways() -> None:
+    starts, signs = set(), set()
+    for seed in range(40):
+        sound = truth(20, 230)
+        case = degrade(sound, Case("bias", share=0.15, observed=1.0, lasting=3.0), seed=seed)
+        for one in case.faults:
+            starts.add(one.start % 24)
+            day = one.start // 24 + 1
+            signs.add(float(np.sign(case.readings[one.sensor, 0, day] - sound[one.sensor, 0, day])))
+    assert len(starts) == 24
+    assert signs == {-1.0, 1.0}
+
+
+def test_lasting_faults_need_a_bias_or_a_drift_and_enough_days() -> None:
+    with pytest.raises(ValueError, match="lasting"):
+        Case("stuck", lasting=3.0)
+    with pytest.raises(ValueError, match="lasting"):
+        Case("bias", hourly=True, lasting=3.0)
+    with pytest.raises(ValueError, match="170 days of data, not 169"):
+        degrade(truth(4, 169), Case("bias", lasting=3.0), seed=0)
+    assert len(degrade(truth(4, 170), Case("bias", share=0.15, lasting=3.0), seed=0).faults) == 1
 
 
 @pytest.mark.parametrize("fault", ["none", "uniform"])

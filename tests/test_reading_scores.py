@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sensormend import Fault, Recovery
 from sensormend.bench.latency import alarms_by_slot, delays, latency_scores
-from sensormend.bench.scores import reading_scores, which_detected
+from sensormend.bench.scores import lasting_scores, reading_scores, which_detected
 from sensormend.faults import Case, Degraded, InjectedFault, degrade
 
 SENSORS, SLOTS, DAYS = 5, 6, 14
@@ -55,7 +55,7 @@ def test_scores_by_reading_against_counting_them(seed: int, dropped: int) -> Non
     assert recovery.lower is not None
     assert recovery.upper is not None
     hits, false, missed, sound_readings = 0, 0, 0, 0
-    wrong, sound, missing = [], [], []
+    wrong, sound, missing, missing_sound = [], [], [], []
     inside_missing, inside_wrong = [], []
     for sensor in range(SENSORS):
         for day in range(dropped, DAYS):
@@ -66,6 +66,7 @@ def test_scores_by_reading_against_counting_them(seed: int, dropped: int) -> Non
                 if np.isnan(case.readings[at]):
                     missing.append(error)
                     if not case.wrong[at]:
+                        missing_sound.append(error)
                         inside_missing.append(inside)
                 elif case.wrong[at]:
                     wrong.append(error)
@@ -91,10 +92,90 @@ def test_scores_by_reading_against_counting_them(seed: int, dropped: int) -> Non
         "f1": 2 * precision * recall / (precision + recall), "precision": precision, "recall": recall,
         "sound_flagged": false / sound_readings, "error_wrong": root_mean_square(wrong),
         "error_sound": root_mean_square(sound), "error_missing": root_mean_square(missing),
+        "error_missing_sound": root_mean_square(missing_sound),
         "coverage_missing": share(inside_missing), "coverage_wrong": share(inside_wrong),
         **{f"detected_{name}": share(hit) for name, hit in detected.items()},
     }  # fmt: skip
     assert result == pytest.approx(expected, nan_ok=True)
+
+
+def test_doubtful_readings_count_where_they_are_asked_for() -> None:
+    recovery, case = drawn(2)
+    doubtful = recovery.wrong & (np.random.default_rng(2).random(recovery.wrong.shape) < 0.5)
+    parted = replace(recovery, wrong=recovery.wrong & ~doubtful, doubtful=doubtful)
+    both = asdict(reading_scores(parted, case, dropped=0, with_doubtful=True))
+    assert both == pytest.approx(asdict(reading_scores(recovery, case, dropped=0)), nan_ok=True)
+    assert reading_scores(parted, case, dropped=0).recall < both["recall"]
+
+
+@given(st.integers(0, 10**6), st.integers(0, 30))
+def test_lasting_scores_against_counting_readings(seed: int, dropped: int) -> None:
+    random = np.random.default_rng(seed)
+    truth = random.normal(0, 1, (8, SLOTS, 175))
+    case = degrade(truth, Case("bias", share=0.25, observed=0.8, lasting=20.0), seed)
+    wrong = np.isfinite(case.readings) & np.where(random.random(case.wrong.shape) < 0.9, case.wrong, ~case.wrong)
+    doubtful = wrong & (random.random(wrong.shape) < 0.3)
+    recovery = replace(judged(case.readings, wrong & ~doubtful), doubtful=doubtful)
+    assert recovery.lower is not None
+    assert recovery.upper is not None
+    hits, missed, false, false_wrong, sound_readings = 0, 0, 0, 0, 0
+    after, inside = [], []
+    errors: dict[str, list[float]] = {"wrong": [], "raw": [], "sound": []}
+    for sensor in range(8):
+        stops = [fault.stop for fault in case.faults if fault.sensor == sensor]
+        for day in range(dropped, 175):
+            for slot in range(SLOTS):
+                at = sensor, slot, day
+                if np.isnan(case.readings[at]):
+                    continue
+                error = recovery.cleaned[at] - truth[at]
+                if case.wrong[at]:
+                    hits += wrong[at]
+                    missed += not wrong[at]
+                    errors["wrong"].append(error)
+                    errors["raw"].append(case.readings[at] - truth[at])
+                    if wrong[at]:
+                        inside.append(bool(recovery.lower[at] <= truth[at] <= recovery.upper[at]))
+                else:
+                    sound_readings += 1
+                    false += wrong[at]
+                    false_wrong += recovery.wrong[at]
+                    errors["sound"].append(error)
+                    if any(0 <= day * SLOTS + slot - stop < 10 * SLOTS for stop in stops):
+                        after.append(bool(wrong[at]))
+    assert len(after) > 50, "both faults end before the data does"
+    result = asdict(lasting_scores(recovery, case, dropped=dropped))
+    assert result == pytest.approx({
+        "precision": hits / (hits + false), "recall": hits / (hits + missed),
+        **{f"error_{name}": root_mean_square(values) for name, values in errors.items()},
+        "sound_flagged": false / sound_readings, "sound_wrong": false_wrong / sound_readings,
+        "after_flagged": share(after), "coverage_wrong": share(inside), "false_lasting": 0.0,
+    })  # fmt: skip
+    assert result["error_raw"] == pytest.approx(20 * case.truth.std() / 11.5)
+
+
+def test_false_lasting_faults_are_those_of_two_weeks_and_more_on_sensors_without_one() -> None:
+    case = degrade(np.zeros((4, SLOTS, 175)), Case("bias", share=0.25, lasting=3.0), 0)
+    (injected,) = case.faults
+    sound = [sensor for sensor in range(4) if sensor != injected.sensor]
+
+    def reported(number: int, sensor: int, start: int, end: int | None) -> Fault:
+        return Fault(number, sensor, 0, "offset", start, end, 1.0, 0.0, 0.99)
+
+    first = 100 * SLOTS
+    faults = (
+        reported(1, injected.sensor, injected.start, None),  # there is one
+        reported(2, sound[0], first, first + 14 * SLOTS - 1),  # two weeks
+        reported(3, sound[0], first, first + 14 * SLOTS - 2),  # a slot less
+        reported(4, sound[1], 161 * SLOTS, None),  # open for two weeks at the end
+        reported(5, sound[1], 162 * SLOTS, None),
+        reported(6, sound[2], 0, 23 * SLOTS),  # less than two weeks after the days that are dropped
+    )
+    recovery = judged(case.readings, np.zeros(case.readings.shape, dtype=bool), faults)
+    years = 3 * (175 - 10) / 365.25
+    assert lasting_scores(recovery, case, dropped=10).false_lasting == pytest.approx(2 / years * 10)
+    alone = lasting_scores(recovery, case, dropped=10, unscored=(sound[0],))
+    assert alone.false_lasting == pytest.approx(1 / (years * 2 / 3) * 10)
 
 
 def test_unscored_sensors_count_for_nothing() -> None:

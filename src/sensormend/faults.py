@@ -22,6 +22,8 @@ LONGEST_RUN = 7
 """Days that a fault lasts at most."""
 SHORTEST_FAULT = 3
 """Slots that a fault of an `hourly` case lasts at least."""
+EARLIEST, LASTING_DAYS, SOUND_AFTER = 60, 90, 20
+"""Days: a fault of a `lasting` case begins after the first so many, lasts so long, and ends so long before the data."""
 UNIT = 11.5
 """The standard deviation of the temperatures on which the sizes of the faults were set, in deg C."""
 
@@ -35,12 +37,17 @@ class Case:
     fault
         `none`, `uniform`, one of `KINDS`, or `mix`: one of them for each fault.
     share
-        Of the sensor-days that are faulty; where `hourly`, of the readings that are wrong.
+        Of the sensor-days that are faulty; where `hourly`, of the readings that are wrong; where `lasting`, of the
+        sensors that have a fault.
     observed, outages
         The share of the readings that came in; whether the others are missing for whole days.
     hourly
         Faults begin at any slot and last from 3 slots to 7 days, log-uniform, a day or more apart, instead of 1 to 7
         whole days.
+    lasting
+        Where above 0, every fault begins at a random slot after day 60, lasts 90 days, ends 20 days or more before the
+        data does, and a sensor has one at most. The number is its size in units: the offset of a `bias`, the growth in
+        a day of a `drift`, which begins at 0.
     """
 
     fault: str = "mix"
@@ -48,12 +55,15 @@ class Case:
     observed: float = 0.9
     outages: bool = False
     hourly: bool = False
+    lasting: float = 0.0
 
     def __post_init__(self) -> None:
         if self.fault not in ("none", "uniform", "mix", *KINDS):
             raise ValueError(f"unknown fault {self.fault!r}; known: none, uniform, mix, {', '.join(KINDS)}")
         if self.hourly and self.fault in ("none", "uniform"):
             raise ValueError(f"fault {self.fault!r} cannot be hourly; mix, {', '.join(KINDS)} can")
+        if self.lasting and (self.hourly or self.fault not in ("bias", "drift")):
+            raise ValueError(f"a fault that is lasting is a bias or a drift, and not hourly; not {self.fault!r}")
 
 
 @dataclass(frozen=True)
@@ -129,12 +139,15 @@ def degrade(truth: FloatArray, case: Case, seed: int) -> Degraded:
         readings, faults = _uniform(truth, case.share, random)
     else:
         spans: list[tuple[int, int, int]] = []
-        if case.hourly:
+        if case.lasting:
+            spans = _lasting_spans(sensors, days, slots, case.share, random)
+        elif case.hourly:
             spans = _hourly_spans(sensors, days, slots, case.share, random)
         elif case.fault != "none":
             runs = _runs(sensors, days, case.share, random)
             spans = [(sensor, first * slots, last * slots) for sensor, first, last in runs]
-        readings, faults = _faults_in(truth, spans, KINDS if case.fault == "mix" else (case.fault,), random)
+        kinds = KINDS if case.fault == "mix" else (case.fault,)
+        readings, faults = _faults_in(truth, spans, kinds, random, case.lasting)
     _hide(readings, case, random)
     faults = sorted(faults, key=lambda fault: (fault.sensor, fault.start))
     line = np.zeros((sensors, days * slots), dtype=np.int8)
@@ -163,15 +176,23 @@ def _uniform(truth: FloatArray, share: float, random: np.random.Generator) -> tu
 
 
 def _faults_in(
-    truth: FloatArray, spans: list[tuple[int, int, int]], kinds: tuple[str, ...], random: np.random.Generator
+    truth: FloatArray,
+    spans: list[tuple[int, int, int]],
+    kinds: tuple[str, ...],
+    random: np.random.Generator,
+    lasting: float,
 ) -> tuple[FloatArray, list[InjectedFault]]:
-    """Put a fault of one of the kinds into each span (sensor, start, stop) of slots."""
+    """Put a fault of one of the kinds into each span (sensor, start, stop) of slots; of this size where `lasting`."""
     sensors, slots, days = truth.shape
     line = np.moveaxis(truth, 1, 2).reshape(sensors, days * slots).copy()
     unit, overall, faults = float(np.nanstd(truth)) / UNIT, float(np.nanmean(truth)), []
     for sensor, start, stop in spans:
         kind = str(random.choice(kinds))
-        line[sensor, start:stop] = _broken(line[sensor, start:stop], kind, unit, overall, random)
+        if lasting:
+            grown = np.arange(stop - start) / slots if kind == "drift" else 1.0
+            line[sensor, start:stop] += random.choice((-1.0, 1.0)) * lasting * unit * grown
+        else:
+            line[sensor, start:stop] = _broken(line[sensor, start:stop], kind, unit, overall, random)
         faults.append(InjectedFault(sensor, kind, start, stop))
     return _by_day(line, truth.shape), faults
 
@@ -216,6 +237,22 @@ def _hourly_spans(
         taken[sensor, start:stop] = True
         spans.append((sensor, start, stop))
     return spans
+
+
+def _lasting_spans(
+    sensors: int, days: int, slots: int, share: float, random: np.random.Generator
+) -> list[tuple[int, int, int]]:
+    """Draw one span of 90 days at any slot for `share` of the sensors, and for one of them at least."""
+    latest = days - SOUND_AFTER - LASTING_DAYS
+    if latest < EARLIEST:
+        least = EARLIEST + LASTING_DAYS + SOUND_AFTER
+        raise ValueError(f"faults that last {LASTING_DAYS} days need {least} days of data, not {days}")
+    chosen = random.choice(sensors, max(1, round(share * sensors)), replace=False)
+    starts = random.integers(EARLIEST * slots, latest * slots, chosen.size, endpoint=True)
+    return [
+        (int(sensor), int(start), int(start) + LASTING_DAYS * slots)
+        for sensor, start in zip(chosen, starts, strict=True)
+    ]
 
 
 def _broken(line: FloatArray, kind: str, unit: float, overall: float, random: np.random.Generator) -> FloatArray:

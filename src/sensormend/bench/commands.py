@@ -145,8 +145,9 @@ def faults(
     data
         noaa, aot, a simulated network (city, dense, copies, skewed, zeros, pressure, sparse) or a file.
     cases
-        Comma-separated: all (the five of whole days, hours-90 and latency), kinds (each kind of fault alone), outages
-        (each kind alone, with outages), everything, or their names.
+        Comma-separated: all (the five of whole days, hours-90 and latency), lasting (offsets and drifts of 90 days),
+        small (1, 2, 3, 5 or 8 sensors), kinds (each kind of fault alone), outages (each kind alone, with outages),
+        everything, or their names.
     sensors, days, slots
         The size of a simulated network; of any other the first days, 364 if not told.
     unscored

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sensormend.bench.charts import faults_chart
 from sensormend.bench.contestants import chosen, line_up, mend
@@ -14,13 +16,13 @@ from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_only, runs_told
 from sensormend.bench.latency import FIRST_DAY, alarms_by_slot, latency_scores
 from sensormend.bench.measure import measured
-from sensormend.bench.scores import DROPPED, paper_scores, reading_scores
+from sensormend.bench.scores import DROPPED, lasting_scores, paper_scores, reading_scores
 from sensormend.bench.tables import Bar, Figures
 from sensormend.errors import ConfigError
-from sensormend.faults import KINDS, Case, Degraded, degrade
-from sensormend.recovery import Recovery
+from sensormend.faults import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
+from sensormend.recovery import FloatArray, Recovery
 
-__all__ = ["BARS", "CASES", "Faults", "chosen_cases"]
+__all__ = ["BARS", "CASES", "Faults", "SmallCase", "chosen_cases"]
 
 CASES: dict[str, Case] = {
     "uniform-90": Case("uniform", observed=0.9),
@@ -32,13 +34,42 @@ CASES: dict[str, Case] = {
     "latency": Case("mix", share=0.04, observed=0.9, hourly=True),
 }
 LATENCY = "latency"
+LASTING: dict[str, Case] = {
+    "lasting-offset-3": Case("bias", share=0.15, lasting=3.0),
+    "lasting-offset-6": Case("bias", share=0.15, lasting=6.0),
+    "lasting-drift-15": Case("drift", share=0.15, lasting=0.15),
+    "lasting-drift-05": Case("drift", share=0.15, lasting=0.05),
+}
+LASTING_LEAST = EARLIEST + LASTING_DAYS + SOUND_AFTER
+"""Days of data that these need."""
+
+
+@dataclass(frozen=True)
+class SmallCase:
+    """A case on so many sensors, drawn at random from the network."""
+
+    sensors: int
+    case: Case
+
+
+SMALL: dict[str, SmallCase] = {f"small-{count}": SmallCase(count, CASES["hours-90"]) for count in (1, 2, 3, 5, 8)}
+DRAWS = 3
+"""How often the sensors of a `small` case are drawn in one trial: a sensor may be hard to judge, or easy."""
 SINGLE_KINDS: dict[str, Case] = {f"{kind}-90": Case(kind, observed=0.9) for kind in KINDS}
 KINDS_AND_OUTAGES: dict[str, Case] = {f"{kind}-outages": Case(kind, observed=0.9, outages=True) for kind in KINDS}
-EVERY_CASE = {**CASES, **SINGLE_KINDS, **KINDS_AND_OUTAGES}
+EVERY_CASE = {
+    **CASES,
+    **SINGLE_KINDS,
+    **KINDS_AND_OUTAGES,
+    **LASTING,
+    **{name: small.case for name, small in SMALL.items()},
+}
 GROUPS = {
     "all": list(CASES),
     "kinds": list(SINGLE_KINDS),
     "outages": list(KINDS_AND_OUTAGES),
+    "lasting": list(LASTING),
+    "small": list(SMALL),
     "everything": list(EVERY_CASE),
 }
 
@@ -50,6 +81,10 @@ ASIDE = ("reading_f1", "re", "re_text", "re_code", "re_cleaned", "peak_mb")
 READING_COLUMNS = (
     "f1", "precision", "recall", "sound_flagged", "detected_short", "detected_middle", "detected_long", "missing",
     "faulty", "trusted", "coverage_missing", "coverage_repaired", "seconds",
+)  # fmt: skip
+LASTING_COLUMNS = (
+    "recall", "precision", "faulty", "raw", "trusted", "sound_flagged", "sound_wrong", "after_flagged",
+    "false_lasting", "coverage_repaired", "seconds",
 )  # fmt: skip
 LATENCY_COLUMNS = ("within_3", "within_6", "within_24", "never", "false_alarms", "faults", "seconds")
 THRESHOLD = 0.01
@@ -69,6 +104,15 @@ def _bars(f1: float | None, missing: float | None, repaired: float | None, alarm
     if repaired is not None:
         bars["repaired"] = Bar(high=repaired)
     return bars
+
+
+def _lasting_bars(recall: float, error: float) -> dict[str, Bar]:
+    everywhere = {"trusted": Bar(high=0.45), "sound_flagged": Bar(high=0.4), "false_lasting": Bar(high=1.0)}
+    return {"recall": Bar(low=recall), "faulty": Bar(high=error), **everywhere}
+
+
+def _small_bars(f1: float, missing: float) -> dict[str, Bar]:
+    return {"f1": Bar(low=f1), "sound_flagged": Bar(high=1.2), "missing": Bar(high=missing)}
 
 
 BARS: dict[str, dict[str, Bar]] = {
@@ -93,6 +137,15 @@ BARS: dict[str, dict[str, Bar]] = {
         "never": Bar(high=0.15),
         "false_alarms": Bar(high=0.5),
     },
+    "lasting-offset-3": _lasting_bars(0.70, 1.6),
+    "lasting-offset-6": _lasting_bars(0.90, 1.2),
+    "lasting-drift-15": _lasting_bars(0.60, 1.9),
+    "lasting-drift-05": _lasting_bars(0.25, 2.1),
+    "small-1": _small_bars(0.40, 0.86),
+    "small-2": _small_bars(0.45, 1.0),
+    "small-3": _small_bars(0.58, 1.0),
+    "small-5": _small_bars(0.72, 0.95),
+    "small-8": _small_bars(0.80, 0.82),
 }
 """What AutoOLRTR should reach on the `noaa` network, errors in deg C, false alarms and sound readings flagged in per
 cent."""
@@ -112,21 +165,55 @@ BY_HOUR = (
     "of the sensor-hours outside faults that have one."
 )
 
+BY_SMALL = (
+    f"So many sensors, drawn at random from the network; every trial is the mean over {DRAWS} draws. A reading counts "
+    "as judged wrong where it is wrong or doubtful. missing: outside faults."
+)
+BY_LASTING = (
+    "Offsets of so many units, and drifts of so many hundredths of a unit a day, in 15 % of the sensors, each once, "
+    f"for {LASTING_DAYS} days. A reading is flagged where it is judged wrong or doubtful; recall and precision are of "
+    "the flagged readings. faulty, raw, trusted: root mean square error of the cleaned values at all wrong readings, "
+    "of these readings as they came, and of the cleaned values at sound ones. flagged after: share of the readings of "
+    "the ten days after a fault that are flagged. false lasting: faults reported for 14 days or more of sensors "
+    "without one, in ten sensor-years. coverage: share of true values inside the interval, 0.9 by its promise, at "
+    "wrong readings that are flagged."
+)
 
-def _by_reading(recovery: Recovery, case: Degraded, unscored: Sequence[int]) -> dict[str, Any]:
-    """Return the scores by reading under the names of the columns, shares of sound readings in per cent."""
-    scores = asdict(reading_scores(recovery, case, dropped=DROPPED, unscored=unscored))
-    names = {"error_wrong": "faulty", "error_sound": "trusted", "error_missing": "missing",
-             "coverage_wrong": "coverage_repaired"}  # fmt: skip
-    renamed = {names.get(name, name): value for name, value in scores.items()}
-    return renamed | {"sound_flagged": 100 * scores["sound_flagged"]}
+_NAMES = {
+    "error_wrong": "faulty",
+    "error_raw": "raw",
+    "error_sound": "trusted",
+    "error_missing": "missing",
+    "coverage_wrong": "coverage_repaired",
+}
+"""Scores by reading, and the columns that they are."""
+_PER_CENT = ("sound_flagged", "sound_wrong", "after_flagged")
+
+
+def _in_columns(scores: dict[str, Any]) -> dict[str, Any]:
+    """Return scores by reading under the names of the columns, shares of sound readings in per cent."""
+    return {_NAMES.get(name, name): 100 * value if name in _PER_CENT else value for name, value in scores.items()}
+
+
+def _by_reading(recovery: Recovery, case: Degraded, unscored: Sequence[int], *, few: bool = False) -> dict[str, Any]:
+    """Return the scores by reading of a network, or of a `few` sensors, of which less can be known."""
+    scores = asdict(reading_scores(recovery, case, dropped=DROPPED, unscored=unscored, with_doubtful=few))
+    outside_faults = scores.pop("error_missing_sound")
+    # Inside a fault a lone sensor has nothing that its truth could be told from.
+    return _in_columns(scores | ({"error_missing": outside_faults} if few else {}))
+
+
+def _means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of every score over those runs that have it; NaN where none has."""
+    columns = {name: [one[name] for one in scores if np.isfinite(one[name])] for name in scores[0]}
+    return {name: float(np.mean(values)) if values else float("nan") for name, values in columns.items()}
 
 
 def chosen_cases(names: str) -> list[str]:
     """Return the cases that a comma-separated list names.
 
-    `all` are those of `CASES`, `kinds` each kind alone, `outages` each kind alone in a network with outages, and
-    `everything` all of them.
+    `all` are those of `CASES`, `kinds` each kind alone, `outages` each kind alone in a network with outages, `lasting`
+    faults of months, `small` networks of a few sensors, and `everything` all of them.
     """
     found: list[str] = []
     for name in (part.strip() for part in names.split(",")):
@@ -158,6 +245,13 @@ class Faults(Experiment):
         beyond = [number for number in plan.option("unscored", ()) if not 0 <= number < count]
         if beyond:
             raise ConfigError(f"--unscored: {data} has sensors 0 to {count - 1}, not {beyond[0]}")
+        left = count - len(plan.option("unscored", ()))
+        for name in self._cases(plan):
+            if name in SMALL and SMALL[name].sensors > left:
+                raise ConfigError(f"--cases {name} draws {SMALL[name].sensors} sensors, and {data} has {left} of them")
+
+    def _cases(self, plan: Plan) -> list[str]:
+        return chosen_cases(plan.option("cases", QUICK_CASES if plan.quick else "all"))
 
     def jobs(self, plan: Plan) -> list[Job]:
         """Return every method on every case."""
@@ -169,13 +263,17 @@ class Faults(Experiment):
                  "slots": plan.option("slots", SLOTS), "unscored": plan.option("unscored", ())}  # fmt: skip
         if plan.option("digest"):
             known["digest"] = plan.option("digest")
-        cases = chosen_cases(plan.option("cases", QUICK_CASES if plan.quick else "all"))
+        cases = self._cases(plan)
+        if days < LASTING_LEAST and any(case in LASTING for case in cases):
+            raise ConfigError(f"faults that last {LASTING_DAYS} days need --days {LASTING_LEAST} or more, not {days}")
         found = []
         for name in chosen(plan.methods, "faults"):
             contestant = contestants[name]
             size = contestant.cost * contestant.passes * (known["sensors"] or SENSORS) * known["slots"]
             for case in cases:
                 options, weight = known | {"kind": contestant.kind}, size * days
+                if case in SMALL:
+                    weight = weight * DRAWS * SMALL[case].sensors / (known["sensors"] or SENSORS)
                 if case == LATENCY:
                     # Only ours can be asked about a day that is not over.
                     if contestant.kind != "ours":
@@ -193,6 +291,8 @@ class Faults(Experiment):
         """Spoil the readings, mend them, and judge what came out."""
         size = {name: job.option(name) for name in ("sensors", "days", "slots")}
         truth = load_network(job.option("data"), seed=job.seed, **size)[..., : job.option("days")]
+        if job.setting in SMALL:
+            return [self._run_small(job, truth)]
         spoilt = degrade(truth, EVERY_CASE[job.setting], job.seed)
         contestant = line_up("faults")[job.method]
         days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
@@ -207,6 +307,11 @@ class Faults(Experiment):
         if job.setting == LATENCY:
             scores = asdict(latency_scores(alarms, spoilt, unscored=unscored))
             scores["false_alarms"] *= 100
+        elif job.setting in LASTING:
+            scores = _in_columns(asdict(lasting_scores(recovery, spoilt, dropped=DROPPED, unscored=unscored)))
+            if contestant.kind != "ours":
+                # Only ours reports faults from when to when.
+                scores["false_lasting"] = float("nan")
         elif EVERY_CASE[job.setting].hourly:
             scores = _by_reading(recovery, spoilt, unscored)
         else:
@@ -214,6 +319,22 @@ class Faults(Experiment):
             if spoilt.wrong.any():
                 scores["reading_f1"] = _by_reading(recovery, spoilt, unscored)["f1"]
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days)}]
+
+    def _run_small(self, job: Job, truth: FloatArray) -> Row:
+        """Draw a few sensors, spoil and mend them on their own, so often; return the means."""
+        small, contestant = SMALL[job.setting], line_up("faults")[job.method]
+        random = np.random.default_rng((job.seed, small.sensors))
+        drawn_from = np.setdiff1d(np.arange(truth.shape[0]), job.option("unscored"))
+        scores = []
+        for draw in range(DRAWS):
+            rows = random.choice(drawn_from, small.sensors, replace=False)
+            spoilt = degrade(truth[rows], small.case, DRAWS * job.seed + draw)
+            days = [spoilt.readings[..., day] for day in range(truth.shape[-1])]
+            with measured() as cost:
+                recovery = mend(contestant, days, job.seed)
+            own = _by_reading(recovery, spoilt, (), few=True)
+            scores.append(own | {"seconds": cost.seconds, "peak_mb": cost.peak_mb})
+        return {**_means(scores), "days": truth.shape[-1]}
 
     def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
         """Lay out one table, the bars beside AutoOLRTR."""
@@ -234,8 +355,11 @@ class Faults(Experiment):
         more = f"{told} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
         title, case = self.heading(plan), {"setting": "case"}
         latency = [row for row in rows if row["setting"] == LATENCY]
-        by_reading = [row for row in rows if row["setting"] != LATENCY and EVERY_CASE[row["setting"]].hourly]
-        by_day = [row for row in rows if not EVERY_CASE[row["setting"]].hourly]
+        lasting = [row for row in rows if row["setting"] in LASTING]
+        small = [row for row in rows if row["setting"] in SMALL]
+        apart = {LATENCY, *LASTING, *SMALL}
+        by_reading = [row for row in rows if row["setting"] not in apart and EVERY_CASE[row["setting"]].hourly]
+        by_day = [row for row in rows if row["setting"] not in apart and not EVERY_CASE[row["setting"]].hourly]
         tables = []
         if by_day:
             tables.append(by_method(by_day, COLUMNS, also=case, bars=bars, title=title, note=note))
@@ -243,6 +367,16 @@ class Faults(Experiment):
             words = f"{told} {BY_READING} Errors in the unit of the data. {COST} {about(by_reading, 'faults')}"
             name = f"{title}: faults that begin at any hour, by reading"
             tables.append(by_method(by_reading, READING_COLUMNS, also=case, bars=bars, title=name, note=words))
+        if lasting:
+            words = f"{told} {BY_LASTING} Errors in the unit of the data. {COST} {about(lasting, 'faults')}"
+            name = f"{title}: faults that last 90 days"
+            tables.append(by_method(lasting, LASTING_COLUMNS, also=case, bars=bars, title=name, note=words))
+        if small:
+            words = (
+                f"{told} {BY_READING} {BY_SMALL} Errors in the unit of the data. {COST} {about(small, 'faults')}"
+            )  # fmt: skip
+            name = f"{title}: a few sensors, by reading"
+            tables.append(by_method(small, READING_COLUMNS, also=case, bars=bars, title=name, note=words))
         if latency:
             words, name = (
                 f"{runs_only(latency, plan)} {latency[0]['days']} days. {BY_HOUR} {COST}",
@@ -256,7 +390,8 @@ class Faults(Experiment):
 
     def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
         """Draw F1 and the errors of every method, case by case."""
-        drawn = [row for row in rows if row["setting"] != LATENCY]
+        # What lasts has recall and precision, which are no F1, and would stand beside it.
+        drawn = [row for row in rows if row["setting"] not in {LATENCY, *LASTING}]
         return faults_chart(drawn, folder, self.stem(plan), title=self.heading(plan)) if drawn else []
 
     def heading(self, plan: Plan) -> str:

@@ -1,9 +1,12 @@
-"""The scores compare a recovery with the known truth: `score` by fiber, `reading_scores` by reading."""
+"""The scores compare a recovery with the known truth.
+
+`score` goes by fiber, `reading_scores` by reading, and `lasting_scores` is for faults of months.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -11,7 +14,17 @@ from sensormend.faults import Degraded, InjectedFault
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.tensor import unfold
 
-__all__ = ["DROPPED", "ReadingScores", "Scores", "paper_scores", "reading_scores", "score", "which_detected"]
+__all__ = [
+    "DROPPED",
+    "LastingScores",
+    "ReadingScores",
+    "Scores",
+    "lasting_scores",
+    "paper_scores",
+    "reading_scores",
+    "score",
+    "which_detected",
+]
 
 DROPPED = 10
 """Online methods start cold; the paper leaves out the first ten minibatches, and so does every table here."""
@@ -83,6 +96,8 @@ class ReadingScores:
         The share of the sound readings that were judged wrong.
     error_wrong, error_sound, error_missing
         Errors of `cleaned` at the wrong readings, judged so or not, at the sound ones, and where nothing came.
+    error_missing_sound
+        The error of `cleaned` where nothing came outside faults.
     detected_short, detected_middle, detected_long
         The share of the faults under 12 h, of 12 to 48 h, and longer ones, of which any reading was judged wrong.
     coverage_missing, coverage_wrong
@@ -97,6 +112,7 @@ class ReadingScores:
     error_wrong: float
     error_sound: float
     error_missing: float
+    error_missing_sound: float
     detected_short: float
     detected_middle: float
     detected_long: float
@@ -109,12 +125,20 @@ SHORT, LONG = 12.0, 48.0
 
 
 def reading_scores(
-    recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()
+    recovery: Recovery,
+    case: Degraded,
+    *,
+    dropped: int = DROPPED,
+    unscored: Sequence[int] = (),
+    with_doubtful: bool = False,
 ) -> ReadingScores:
     """Score a recovery of (sensor, slot, day) readings by reading, `Recovery.wrong` against `Degraded.wrong`.
 
-    The first `dropped` days are left out, and so are the sensors `unscored`.
+    The first `dropped` days are left out, and so are the sensors `unscored`. Readings that are only doubtful count as
+    judged wrong `with_doubtful`: where one or two sensors have nothing but their own past, that is what can be said.
     """
+    if with_doubtful:
+        recovery = replace(recovery, wrong=recovery.wrong | recovery.doubtful)
     recovery, case = _scored(recovery, case, unscored)
     days = slice(dropped, None)
     readings, truth, wrong = case.readings[..., days], case.truth[..., days], case.wrong[..., days]
@@ -138,11 +162,99 @@ def reading_scores(
         error_wrong=_rms(error[observed & wrong & known]),
         error_sound=_rms(error[observed & ~wrong & known]),
         error_missing=_rms(error[~observed & known]),
+        error_missing_sound=_rms(error[~observed & ~wrong & known]),
         detected_short=detected(0, np.nextafter(SHORT, 0)),
         detected_middle=detected(SHORT, LONG),
         detected_long=detected(np.nextafter(LONG, np.inf), np.inf),
         coverage_missing=_coverage(recovery, truth, ~observed & ~wrong & known),
         coverage_wrong=_coverage(recovery, truth, observed & wrong & flagged & known),
+    )
+
+
+@dataclass(frozen=True)
+class LastingScores:
+    """One run's figures where sensors are wrong for months. A reading is flagged where it is wrong or doubtful.
+
+    Attributes
+    ----------
+    precision, recall
+        Of the flagged readings.
+    error_wrong, error_raw
+        Root mean square errors of `cleaned` at the wrong readings, flagged or not, and of those readings themselves.
+    error_sound
+        The error of `cleaned` at the sound readings.
+    sound_flagged, sound_wrong
+        The share of the sound readings that are flagged, and that are judged wrong.
+    after_flagged
+        The share of the readings of the ten days after a fault that are flagged.
+    coverage_wrong
+        The share of the truth inside the interval, at the wrong readings that are flagged.
+    false_lasting
+        Faults reported for 14 days or more of sensors that have none, in ten sensor-years.
+    """
+
+    precision: float
+    recall: float
+    error_wrong: float
+    error_raw: float
+    error_sound: float
+    sound_flagged: float
+    sound_wrong: float
+    after_flagged: float
+    coverage_wrong: float
+    false_lasting: float
+
+
+LASTING, AFTER = 14, 10
+"""Days from which on a reported fault counts as a lasting one; days after a fault that are looked at on their own."""
+
+
+def lasting_scores(
+    recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()
+) -> LastingScores:
+    """Score a recovery of (sensor, slot, day) readings of which some sensors are wrong for months.
+
+    The first `dropped` days are left out, and so are the sensors `unscored`. The sensors have no labels: a reported
+    fault has the row of its sensor.
+    """
+    _, slots, all_days = case.readings.shape
+    scored = np.setdiff1d(np.arange(case.readings.shape[0]), unscored)
+    spoilt = {fault.sensor for fault in case.faults}
+    sound_sensors = {int(row) for row in scored if row not in spoilt}
+    reported = 0
+    for fault in recovery.faults:
+        end = all_days * slots - 1 if fault.end is None else fault.end
+        lasts = end + 1 - max(fault.start, dropped * slots) >= LASTING * slots
+        reported += lasts and fault.sensor in sound_sensors
+    sensor_years = len(sound_sensors) * (all_days - dropped) / 365.25
+
+    recovery, case = _scored(recovery, case, unscored)
+    after = np.zeros((scored.size, all_days * slots), dtype=bool)
+    for injected in case.faults:
+        after[injected.sensor, injected.stop : injected.stop + AFTER * slots] = True
+    days = slice(dropped, None)
+    truth, wrong = case.truth[..., days], case.wrong[..., days]
+    after_faults = np.moveaxis(after.reshape(scored.size, all_days, slots), 1, 2)[..., days] & ~wrong
+    observed, known = np.isfinite(case.readings[..., days]), np.isfinite(truth)
+    judged_wrong = recovery.wrong[..., days]
+    flagged = judged_wrong | recovery.doubtful[..., days]
+    error = recovery.cleaned[..., days] - truth
+    hits, sound = observed & wrong & flagged, observed & ~wrong
+
+    def share(part: BoolArray, whole: BoolArray) -> float:
+        return _ratio(int(np.sum(part & whole)), int(np.sum(whole)))
+
+    return LastingScores(
+        precision=share(hits, observed & flagged),
+        recall=share(hits, observed & wrong),
+        error_wrong=_rms(error[observed & wrong & known]),
+        error_raw=_rms((case.readings[..., days] - truth)[observed & wrong & known]),
+        error_sound=_rms(error[sound & known]),
+        sound_flagged=share(flagged, sound),
+        sound_wrong=share(judged_wrong, sound),
+        after_flagged=share(flagged, observed & after_faults),
+        coverage_wrong=_coverage(recovery, truth, hits & known),
+        false_lasting=10 * reported / sensor_years if sensor_years > 0 else float("nan"),
     )
 
 

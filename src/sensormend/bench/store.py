@@ -33,8 +33,9 @@ _WHOLE = ("trial", "seed", "minibatch", "days", "minibatches", "passes", "faults
 _NUMBERS = (
     "x", "re", "re_text", "re_code", "re_cleaned", "f1", "precision", "recall", "f1_best", "threshold_best",
     "missing", "faulty", "repaired", "trusted", "false_alarms", "coverage_missing", "coverage_repaired",
-    "reading_f1", "sound_flagged", "detected_short", "detected_middle", "detected_long", "within_3", "within_6",
-    "within_24", "never", "correlation", "lowest", "highest", "seconds", "peak_mb", "iterations",
+    "reading_f1", "raw", "sound_flagged", "sound_wrong", "after_flagged", "false_lasting", "detected_short",
+    "detected_middle", "detected_long", "within_3", "within_6", "within_24", "never",
+    "correlation", "lowest", "highest", "seconds", "peak_mb", "iterations",
 )  # fmt: skip
 SCHEMA: dict[str, str] = {
     **dict.fromkeys(_TEXT, "VARCHAR"),
