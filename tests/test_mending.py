@@ -1,19 +1,22 @@
 """The stream of readings: who gets rows, and what is said in them."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 from feeds import HOURLY, START, city_readings, made_of, small_city
-from sensormend import AutoOLRTR
+from sensormend import AutoOLRTR, Recovery
 from sensormend.cleaning import InMemory
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.flags import REASONS, Flag
+from sensormend.frames import columns_of
 from sensormend.maintenance import Maintenance, Note
 from sensormend.mending import Mended, Mender
-from sensormend.readings import COLUMNS, DAY, HOUR, Readings, Rows
+from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, Readings, Rows
 from sensormend.walking import walk
 
 FIRST = int(HOURLY.period_of(np.array([START]))[0])
@@ -85,6 +88,48 @@ def test_rows_say_what_the_model_says() -> None:
         )
         origin = rows.origin[mine][order].reshape(minibatch.shape)
         np.testing.assert_array_equal(origin == 1, present & ~wrong)
+
+
+class Correcting(AutoOLRTR):
+    """A model that takes 2 out of every wrong reading, and is sure of that to 0.5."""
+
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._corrected(super().update(minibatch, sensors), np.asarray(minibatch))
+
+    def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._corrected(super().estimate(minibatch, sensors), np.asarray(minibatch))
+
+    def _corrected(self, result: Recovery, readings: NDArray[np.float64]) -> Recovery:
+        assert result.lower is not None
+        assert result.upper is not None
+        corrected = result.wrong & ~result.spikes
+        cleaned, lower, upper = (
+            np.where(corrected, readings - 2.0 + reach, values)
+            for values, reach in ((result.cleaned, 0.0), (result.lower, -0.5), (result.upper, 0.5))
+        )
+        return replace(result, corrected=corrected, cleaned=cleaned, lower=lower, upper=upper)
+
+
+@pytest.mark.parametrize("per_reading", [False, True])
+def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -> None:
+    readings = sound(days=14)
+    off = (readings.sensor == 3) & (readings.time >= START + 12 * DAY + 5 * HOUR)
+    readings = replace(readings, value=readings.value + np.where(off, 6.0, 0.0))
+    mender = Mender(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:12]:
+        mender.push(source.read(period))
+    peek = mender.peek(source.read(source.periods[12]), int(source.periods[12]))
+    (final,) = mender.push(source.read(source.periods[12]))
+    for mended in (peek, final):
+        rows = mended.asked
+        corrected = rows.origin == ORIGINS.index("corrected")
+        expected = (rows.sensor == rows.sensors.index("s03")) & (rows.time >= START + 12 * DAY + 5 * HOUR)
+        np.testing.assert_array_equal(corrected, expected)
+        assert set(rows.flag[corrected]) == {Flag.FAIL}
+        np.testing.assert_array_equal(rows.cleaned[corrected], rows.value[corrected] - 2.0)
+        np.testing.assert_allclose(rows.upper[corrected] - rows.lower[corrected], 1.0)
+    assert set(columns_of(final.asked)["origin"]) == {"observed", "corrected"}
 
 
 def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:

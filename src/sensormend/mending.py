@@ -20,7 +20,7 @@ from sensormend.grid import Grid, Placed, place
 from sensormend.maintenance import Maintenance
 from sensormend.model.auto import AutoOLRTR
 from sensormend.options import EVERY, Options
-from sensormend.readings import NOTHING, Readings, Rows
+from sensormend.readings import NOTHING, OBSERVED, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 from sensormend.state import read_state, write_state
 from sensormend.verdicts import Cells, judge
@@ -330,6 +330,7 @@ class Mender:
                 wrong=cells,
                 doubtful=cells,
                 spikes=cells,
+                corrected=cells,
                 cleaned=minibatch,
                 lower=minibatch,
                 upper=minibatch,
@@ -479,7 +480,7 @@ def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolA
     flag = np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag)
     reason = np.where(placed.no_number, REASONS.index("fill"), reason)
     reason = np.where(beyond, REASONS.index("implausible"), reason)
-    own = (origin == 1) & ~placed.no_number & ~beyond & ~placed.repeated
+    own = (origin == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
     values = {name: np.where(own, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")}
     return Rows(
         sensors=slots.sensors,

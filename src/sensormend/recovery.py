@@ -56,8 +56,8 @@ class Fault:
 class Recovery:
     """One minibatch, split into what the network agrees on and what it does not.
 
-    Arrays with the shape of the input: `low_rank`, `outliers`, `wrong`, `doubtful`, `spikes`, `cleaned`, `lower`,
-    `upper`.
+    Arrays with the shape of the input: `low_rank`, `outliers`, `wrong`, `doubtful`, `spikes`, `corrected`, `cleaned`,
+    `lower`, `upper`.
     With the shape of the input less its slot axis: `faulty`, `suspect`, `evaluated`, `score`, `reason`.
 
     Attributes
@@ -72,8 +72,11 @@ class Recovery:
         The reading is suspect, and not wrong: it is kept, and its interval reaches to the estimate.
     spikes
         Wrong readings of faults that are one or two readings long; a subset of `wrong`.
+    corrected
+        Wrong readings whose `cleaned` is a correction: the reading with its fault's offset, drift or gain taken out; a
+        subset of `wrong`, without `spikes`.
     cleaned
-        The reading where it is trusted; where it is wrong the estimate, or the reading with its fault taken out; the
+        The reading where it is trusted; where it is wrong its correction or the estimate, whichever is surer; the
         estimate where nothing came; NaN only where nothing is known yet at all.
     lower, upper
         The interval of `cleaned`; both equal the reading where it is trusted. None for methods without one.
@@ -96,6 +99,7 @@ class Recovery:
     wrong: BoolArray
     doubtful: BoolArray
     spikes: BoolArray
+    corrected: BoolArray
     cleaned: FloatArray
     lower: FloatArray | None
     upper: FloatArray | None

@@ -115,6 +115,7 @@ def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray
         wrong=wrong,
         doubtful=np.zeros(wrong.shape, dtype=bool),
         spikes=beyond & ~faulty[:, None],
+        corrected=np.zeros(wrong.shape, dtype=bool),
         cleaned=np.where(there & ~wrong, readings, estimate),
         lower=None,
         upper=None,

@@ -64,6 +64,7 @@ def judged_recovery(
         wrong=wrong,
         doubtful=xp.zeros_like(low_rank, dtype=xp.bool),
         spikes=xp.zeros_like(low_rank, dtype=xp.bool),
+        corrected=xp.zeros_like(low_rank, dtype=xp.bool),
         cleaned=cleaned,
         lower=None,
         upper=None,

@@ -41,8 +41,8 @@ LEARNING = 5
 FAULT_KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck", "implausible", "spike")
 """As the engine numbers them."""
 
-DOUBTFUL, WRONG, SPIKE = 2, 3, 4
-"""What the engine says of a cell."""
+DOUBTFUL, WRONG, SPIKE, CORRECTED = 2, 3, 4, 5
+"""What the engine says of a cell; from WRONG on it is wrong."""
 
 SOME = 20_000
 """Sensors of a large network by which directions are recognised."""
@@ -377,7 +377,6 @@ class AutoOLRTR:
                 reason[int(row[0])], most[int(row[0])] = FAULT_KINDS[int(row[3])], row[8]
         unnamed = (reason == "") & (doubtful.any(axis=1) | (bad > 0))
         reason[unnamed] = np.array(FAULT_KINDS)[result.kind[unnamed]]
-        cleaned = np.where(observed & ~wrong, readings, result.low_rank)
         outliers = np.where(wrong, readings - result.low_rank, 0.0)
         lower = np.where(doubtful, np.minimum(readings, result.low_rank), result.lower)
         upper = np.where(doubtful, np.maximum(readings, result.low_rank), result.upper)
@@ -395,7 +394,8 @@ class AutoOLRTR:
             wrong=cells(wrong),
             doubtful=cells(doubtful),
             spikes=cells(code == SPIKE),
-            cleaned=cells(cleaned),
+            corrected=cells(code == CORRECTED),
+            cleaned=cells(result.cleaned),
             lower=cells(lower),
             upper=cells(upper),
             faulty=fibers(faulty),
@@ -413,7 +413,9 @@ class AutoOLRTR:
 
         channels = len(readings)
         code = np.isfinite(readings).astype(np.uint8)
-        result = Result(readings, readings, readings, code, np.zeros(channels), np.zeros((0, 9)), code[:, 0] * 0, 0)
+        result = Result(
+            readings, readings, readings, readings, code, np.zeros(channels), np.zeros((0, 9)), code[:, 0] * 0, 0
+        )
         return self._recovery(readings, result, np.zeros(channels), [], given, rows)
 
     def _joined(self, parts: list[Recovery], given: Minibatch) -> Recovery:

@@ -104,9 +104,10 @@ def settle(w, network, period, p, s):
             period.low_rank[c, t] = value
             if trusted:
                 period.code[c, t] = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE else TRUSTED
-                period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
+                period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue
             period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
+            period.cleaned[c, t] = value
             wide = interval_width(w, i, t, w.column[1])
             period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
             period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))

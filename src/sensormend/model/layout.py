@@ -26,8 +26,9 @@ __all__ = [
     "workspace",
 ]
 
-MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE = range(5)
-"""What becomes of a cell."""
+MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
+"""What becomes of a cell; CORRECTED is a wrong reading of which `Period.cleaned` is the reading with its fault taken
+out, and not the estimate."""
 
 KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 """Kinds of faults that are only reported: sizes beyond anything usual, and one or two readings."""
@@ -110,6 +111,7 @@ class Period(NamedTuple):
     interval: float
     readings: Any
     low_rank: Any
+    cleaned: Any  # the reading where it is trusted, else the estimate or a correction; `lower`, `upper` are of this
     lower: Any
     upper: Any
     code: Any

@@ -46,6 +46,7 @@ class Result:
     """A period on the model's channels: cells (channel, slot), fibers (channel,), and the episodes that were found."""
 
     low_rank: FloatArray
+    cleaned: FloatArray
     lower: FloatArray
     upper: FloatArray
     code: NDArray[np.uint8]
@@ -224,7 +225,7 @@ class State:
         learned = np.empty_like(self.known) if learning else np.empty((0, at.KNOWN), np.float32)
         period = at.Period(
             self.clock * self.slots, self.interval, readings, np.empty(shape), np.empty(shape), np.empty(shape),
-            np.empty(shape, np.uint8), np.empty(shape[0]), learned,
+            np.empty(shape), np.empty(shape, np.uint8), np.empty(shape[0]), learned,
             np.empty_like(self.mean) if learning else self.mean[:0], np.zeros(shape[0], np.int32),
             np.zeros((len(parts.members), 2)), np.zeros(shape[0], np.uint8), np.zeros(len(parts.members)),
         )  # fmt: skip
@@ -238,7 +239,7 @@ class State:
                 blocks = list(pool.map(lambda span: engine.run_block(network, period, *span, learning), spans))
         found = np.concatenate([block[1] for block in blocks])
         result = Result(
-            period.low_rank, period.lower, period.upper, period.code, period.score, found, period.kind,
+            period.low_rank, period.cleaned, period.lower, period.upper, period.code, period.score, found, period.kind,
             max(block[2] for block in blocks),
         )  # fmt: skip
         if learning:
