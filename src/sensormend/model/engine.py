@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled, entry
+from sensormend.model.compiling import allocating, compiled, entry
 from sensormend.model.covariance import (
     invert,
     prediction_covariance,
@@ -37,6 +37,7 @@ from sensormend.model.judging import (
     find_wrong,
     parameters,
 )
+from sensormend.model.lasting import RELATED_FROM, learn_weights
 from sensormend.model.layout import (
     AGE,
     AT_REST,
@@ -91,6 +92,7 @@ from sensormend.model.prediction import (
 )
 
 __all__ = [
+    "bound_predictors",
     "enlarged",
     "keep_hypotheses",
     "load",
@@ -170,6 +172,38 @@ def load(w, network, period, p):
 
 
 @compiled
+def bound_predictors(w, network, p, m, s):
+    """Set deviations, and how they predict: what is far off does not until it is judged, and never more than so far."""
+    least = np.inf
+    for t in range(s):
+        w.near[0, t], w.near[1, t], w.near[2, t] = np.inf, -np.inf, 0.0
+    for i in range(m):
+        w.vector2[i] = GROSS * math.sqrt(network.moments[p, i, i])
+        least = min(least, w.vector2[i])
+        for t in range(s):
+            d = w.cells[SCALED, i, t] - w.cells[MEAN, i, t] if w.flags[OBSERVED, i, t] else 0.0
+            w.cells[DEVIATION, i, t] = w.cells[PREDICTOR, i, t] = d
+            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and not w.odd[i]
+            if w.flags[OBSERVED, i, t]:
+                w.near[0, t], w.near[1, t] = min(w.near[0, t], d), max(w.near[1, t], d)
+                w.near[2, t] += 1.0
+    for t in range(s):
+        if w.near[2, t] > 2.0 and w.near[1, t] - w.near[0, t] <= least:
+            # All lie closer together than anybody may lie from their median.
+            continue
+        n = 0
+        for i in range(m):
+            if w.flags[OBSERVED, i, t]:
+                w.vector[n] = w.cells[DEVIATION, i, t]
+                n += 1
+        middle = median(w.vector, n) if n > 2 else 0.0
+        for i in range(m):
+            d, limit = w.cells[DEVIATION, i, t], w.vector2[i]
+            w.cells[PREDICTOR, i, t] = max(middle - limit, min(middle + limit, d))
+            w.flags[TRUSTING, i, t] = w.flags[TRUSTING, i, t] and abs(d - middle) <= limit
+
+
+@compiled
 def run_partition(w, network, period, p, learning):
     """Take one partition through a period; return how many rounds it took."""
     m, s = network.size[p], period.readings.shape[1]
@@ -178,20 +212,7 @@ def run_partition(w, network, period, p, learning):
         w.odd[i] = False
     if load(w, network, period, p):
         cold_start(w, network, p, m, s)
-    for t in range(s):
-        n = 0
-        for i in range(m):
-            w.cells[DEVIATION, i, t] = w.cells[SCALED, i, t] - w.cells[MEAN, i, t] if w.flags[OBSERVED, i, t] else 0.0
-            if w.flags[OBSERVED, i, t]:
-                w.vector[n] = w.cells[DEVIATION, i, t]
-                n += 1
-        middle = median(w.vector, n) if n > 2 else 0.0
-        for i in range(m):
-            # What is far off predicts nobody until it is judged, and never more than that far.
-            limit = GROSS * math.sqrt(network.moments[p, i, i])
-            d = w.cells[DEVIATION, i, t]
-            w.cells[PREDICTOR, i, t] = max(middle - limit, min(middle + limit, d))
-            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and abs(d - middle) <= limit and not w.odd[i]
+    bound_predictors(w, network, p, m, s)
     shrinkage = v[SHRINKAGE]
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     while not invert(w.precision, m, w.square):
@@ -227,6 +248,8 @@ def run_partition(w, network, period, p, learning):
     if learning:
         for i in range(network.owned[p]):
             learn_channel(w, network, period, p, s, i)
+            if w.known[i, AGE] >= RELATED_FROM:
+                learn_weights(w, network, period.learned[network.members[p, i]], p, m, i)
         learn_ripple(w, network, period, p, s)
         if p < TRIED:
             try_shrinkage(w, network, period, p, m, s)
@@ -234,7 +257,7 @@ def run_partition(w, network, period, p, learning):
     return rounds
 
 
-@compiled
+@allocating
 def enlarged(rows):
     """Return a copy of `rows` with twice the room."""
     larger = np.empty((2 * rows.shape[0], rows.shape[1]))
@@ -244,7 +267,7 @@ def enlarged(rows):
     return larger
 
 
-@compiled
+@allocating
 def keep_hypotheses(w, network, period, p, i, rows, used):
     """Append the hypotheses of owned member i to `rows`; return the rows, perhaps moved, and how many are used."""
     c = network.members[p, i]
@@ -268,7 +291,7 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     return rows, used
 
 
-@compiled
+@allocating
 def report(w, network, period, p, i, found, used, s):
     """Append the episodes of owned member i that touch this period to `found`."""
     c = network.members[p, i]

@@ -29,6 +29,7 @@ __all__ = [
     "FIELDS",
     "KINDS",
     "PARAMETERS",
+    "begin_lasting",
     "best_hypothesis",
     "fault_size",
     "follow",
@@ -56,12 +57,13 @@ EPISODE = 5
 slot, ENDED the first number of the episodes that ended."""
 FIELDS = ENDED + EPISODE * EPISODES
 
-(PHI, TAU, SLOPE, NOISY, BEGIN, WANDER, SLOTS, FREEDOM, CONSTANT) = range(9)
+(PHI, TAU, SLOPE, NOISY, BEGIN, WANDER, SLOTS, FREEDOM, CONSTANT, USUALLY) = range(10)
 """Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
 deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
-an offset is the channel's own wander, the slots of a period, and the degrees of freedom of its innovations with the
-constant of their density."""
-PARAMETERS = 9
+an offset is the channel's own wander, the slots of a period, the degrees of freedom of its innovations with the
+constant of their density, and how far its distance from others usually wanders over weeks, 0 where that is not known
+yet."""
+PARAMETERS = 10
 
 NONE = -1.0e30
 LOST = 48.0
@@ -81,6 +83,12 @@ NOISE_CONSTANT = np.array(
 )
 """By readings so far: log probabilities of ending and going on; constant of Student's t with one degree more."""
 
+MONTH, WEEK = 30.0, 7.0
+"""Periods over which the size of a fault may change by the usual distance, and from which on a fault lasts."""
+LASTING_ODDS = 15.0
+"""Log odds that a fault which is seen from the channel's slow distance is there."""
+ENDS = 2.5
+"""Usual distances below which a fault that lasts is none any more."""
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
 SMALL_GAIN = 0.6
@@ -96,7 +104,8 @@ def power(phi, gap):
 @compiled
 def log_t(z, df):
     """Log density of Student's t, without its constant."""
-    return -0.5 * (df + 1.0) * math.log1p(z * z / df)
+    # Not `log1p`, which takes three times as long: what it is more exact by does not count among log-likelihoods.
+    return -0.5 * (df + 1.0) * math.log(1.0 + z * z / df)
 
 
 @compiled
@@ -118,6 +127,28 @@ def sound_only(beam, residual, time, level):
     beam[0, LEVEL] = level
     for e in range(EPISODES):
         beam[0, ENDED + EPISODE * e] = NONE
+
+
+@compiled
+def begin_lasting(beam, size, onset, time, q):
+    """Add to a beam of one sound hypothesis those of a fault that has reached this size since slot `onset`."""
+    periods = max(1.0, (time - onset) / q[SLOTS])
+    for kind in (OFFSET, DRIFT):
+        b = kind * KEEP
+        for f in range(FIELDS):
+            beam[b, f] = beam[0, f]
+        beam[b, KIND], beam[b, START], beam[b, COUNT] = kind, onset, time - onset
+        beam[b, SOUND_T] = onset
+        beam[b, LAST_WRONG] = time - 1.0
+        beam[b, LEVEL] = beam[b, P12] = 0.0
+        beam[b, H1] = 1.0
+        if kind == OFFSET:
+            beam[b, THETA1], beam[b, P11] = size, 0.25 * size * size
+        else:
+            beam[b, H2] = (beam[b, LAST_T] - onset) / q[SLOTS]
+            beam[b, P11] = 0.25 * size * size
+            beam[b, THETA2], beam[b, P22] = size / periods, (size / periods) ** 2
+    beam[0, LOGL] = -LASTING_ODDS
 
 
 @compiled
@@ -149,17 +180,20 @@ def followed_level(level, miss, scale, q):
 
 
 @compiled
-def _continue_sound(beam, fresh, b, time, residual, scale, q):
-    phi = q[PHI]
-    decay = power(phi, time - beam[b, LAST_T])
-    spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+def _continue_sound(beam, fresh, b, time, residual, scale, q, decay, spread, peak):
+    """Let a sound channel go on; return the log-likelihood, as all that write a hypothesis do.
+
+    `decay` and `spread` are those of an innovation since the reading before, which all hypotheses have seen, and `peak`
+    is the log of its density where that is largest.
+    """
     level = beam[b, LEVEL]
     miss = residual - level - decay * (beam[b, LAST_R] - level)
-    logl = beam[b, LOGL] + log_t(miss / spread, q[FREEDOM]) + q[CONSTANT] - math.log(spread)
+    logl = beam[b, LOGL] + log_t(miss / spread, q[FREEDOM]) + peak
     row = _row_for(fresh, SOUND, logl)
     if row >= 0:
         _copy(beam, b, fresh, row, logl, residual, time)
         fresh[row, LEVEL] = followed_level(level, miss, scale, q)
+    return logl
 
 
 @compiled
@@ -188,10 +222,13 @@ def _append_episode(beam, row, kind):
 
 
 @compiled
-def _end_fault(beam, fresh, b, time, residual, scale, q):
+def _end_fault(beam, fresh, b, time, residual, scale, q, decay, spread, peak, lost):
     """Let a fault end with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
-    decay = power(phi, time - beam[b, LAST_T])
+    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), LONG - 1)]
+    # No density is above the peak: most have lost before theirs is computed.
+    if logl + peak <= lost or _row_for(fresh, SOUND, logl + peak) < 0:
+        return NONE
     if kind == NOISE or kind == STUCK:
         faded = power(phi, time - beam[b, SOUND_T])
         centre = level + faded * (beam[b, SOUND_R] - level)
@@ -201,26 +238,20 @@ def _end_fault(beam, fresh, b, time, residual, scale, q):
         under = beam[b, LAST_R] - level - h1 * beam[b, THETA1] - h2 * beam[b, THETA2]
         centre = level + decay * under
         own = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
-        spread = scale * scale * (1.0 - decay * decay) / (1.0 - phi * phi)
-        width = math.sqrt(spread + decay * decay * own)
-    logl = (
-        beam[b, LOGL]
-        + LOG_END[min(int(beam[b, COUNT]), LONG - 1)]
-        + log_t((residual - centre) / width, q[FREEDOM])
-        + q[CONSTANT]
-        - math.log(width)
-    )
+        width = math.sqrt(spread * spread + decay * decay * own)
+    logl += log_t((residual - centre) / width, q[FREEDOM]) + q[CONSTANT] - math.log(width)
     row = _row_for(fresh, SOUND, logl)
     if row < 0:
-        return
+        return NONE
     _copy(beam, b, fresh, row, logl, residual, time)
     _append_episode(fresh, row, kind)
     fresh[row, KIND] = SOUND
     fresh[row, START] = time
+    return logl
 
 
 @compiled
-def _repeat_ratio(beam, b, residual, decay, spread, repeated, q):
+def _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q):
     """Return the log probability ratio of a repeated reading: stuck, where it is 1, over sound.
 
     `repeated` is the log probability that a sound channel repeats its reading, above 0 where it did not. It
@@ -229,22 +260,21 @@ def _repeat_ratio(beam, b, residual, decay, spread, repeated, q):
     """
     z = (residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])) / spread
     fit = log_t(z, q[FREEDOM])
-    return fit + q[CONSTANT] - math.log(spread) - min(repeated + fit, 0.0)
+    return fit + peak - min(repeated + fit, 0.0)
 
 
 @compiled
-def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q):
-    phi, kind, level, count = q[PHI], int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
-    decay = power(phi, time - beam[b, LAST_T])
-    spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay, spread, peak, lost):
+    """Let a fault go on with this reading."""
+    kind, level, count = int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
     logl = beam[b, LOGL] + LOG_STAY[min(int(count), LONG - 1)]
     if kind == STUCK:
         if repeated > 0.0:
-            return
-        logl += _repeat_ratio(beam, b, residual, decay, spread, repeated, q)
+            return NONE
+        logl += _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q)
         row = _row_for(fresh, kind, logl)
         if row < 0:
-            return
+            return NONE
         _copy(beam, b, fresh, row, logl, residual, time)
     elif kind == NOISE:
         free = 1.0 + count
@@ -252,9 +282,11 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
         logl += log_t(residual / width, free) + NOISE_CONSTANT[min(int(count), LONG - 1)] - math.log(width)
         row = _row_for(fresh, kind, logl)
         if row < 0:
-            return
+            return NONE
         _copy(beam, b, fresh, row, logl, residual, time)
         fresh[row, SQUARES] += residual * residual
+    elif logl + peak <= lost:
+        return NONE
     else:
         h2 = 0.0
         if kind == DRIFT:
@@ -262,42 +294,43 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q
         elif kind == GAIN:
             h2 = expected
         g1, g2 = 1.0 - decay * beam[b, H1], h2 - decay * beam[b, H2]
-        p1 = beam[b, P11] * g1 + beam[b, P12] * g2
+        # What lasts may change its size as far as distances usually wander.
+        p11 = beam[b, P11] + q[USUALLY] * q[USUALLY] * (time - beam[b, LAST_T]) / (MONTH * q[SLOTS])
+        p1 = p11 * g1 + beam[b, P12] * g2
         p2 = beam[b, P12] * g1 + beam[b, P22] * g2
         total = spread * spread + g1 * p1 + g2 * p2
         miss = residual - level - decay * (beam[b, LAST_R] - level) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
         z2 = miss * miss / total
-        logl += -0.5 * (q[FREEDOM] + 1.0) * math.log1p(z2 / q[FREEDOM]) + q[CONSTANT] - 0.5 * math.log(total)
+        logl += -0.5 * (q[FREEDOM] + 1.0) * math.log(1.0 + z2 / q[FREEDOM]) + q[CONSTANT] - 0.5 * math.log(total)
         row = _row_for(fresh, kind, logl)
         if row < 0:
-            return
+            return NONE
         _copy(beam, b, fresh, row, logl, residual, time)
         weight = min(1.0, (q[FREEDOM] + 1.0) / (q[FREEDOM] + z2)) / total
         fresh[row, THETA1] += weight * p1 * miss
         fresh[row, THETA2] += weight * p2 * miss
-        fresh[row, P11] -= weight * p1 * p1
+        fresh[row, P11] = p11 - weight * p1 * p1
         fresh[row, P12] -= weight * p1 * p2
         fresh[row, P22] -= weight * p2 * p2
         fresh[row, H2] = h2
     fresh[row, LAST_WRONG] = time
     fresh[row, COUNT] = count + 1.0
+    return logl
 
 
 @compiled
-def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, scale, q):
+def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, q, decay, spread, peak, lost):
     """Let a fault of this kind begin with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
-    phi, level, tau = q[PHI], beam[b, LEVEL], q[TAU]
-    decay = power(phi, time - beam[b, LAST_T])
-    spread = scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+    level, tau = beam[b, LEVEL], q[TAU]
     logl = beam[b, LOGL] + q[BEGIN]
     g2 = mean2 = p22 = 0.0
     miss = residual - level - decay * (beam[b, LAST_R] - level)
     if kind == STUCK:
         if repeated > 0.0:
             return
-        logl += _repeat_ratio(beam, b, residual, decay, spread, repeated, q)
+        logl += _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q)
     elif kind == NOISE:
-        logl += CAUCHY - math.log1p(residual * residual / (tau * tau)) - math.log(tau)
+        logl += CAUCHY - math.log(tau + residual * residual / tau)
     else:
         if kind == GAIN:
             g2, mean2, p22 = expected, GAIN_MEAN, GAIN_SD * GAIN_SD
@@ -305,7 +338,9 @@ def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, scale
             p22 = q[SLOPE] * q[SLOPE]
         miss -= mean2 * g2
         total = spread * spread + tau * tau + g2 * g2 * p22
-        logl += CAUCHY - math.log1p(miss * miss / total) - 0.5 * math.log(total)
+        logl += CAUCHY - math.log((1.0 + miss * miss / total) * math.sqrt(total))
+    if logl <= lost:
+        return
     row = _row_for(fresh, kind, logl)
     if row < 0:
         return
@@ -351,7 +386,10 @@ def _within_wander(beam, q):
                 continue
         else:
             size, _ = fault_size(beam, b)
-            small = abs(size) < q[WANDER]
+            limit = q[WANDER]
+            if beam[b, COUNT] > WEEK * q[SLOTS] and q[USUALLY] > 0.0:
+                limit = min(limit, ENDS * q[USUALLY])
+            small = abs(size) < limit
         if small:
             logl = beam[b, LOGL]
             beam[b, LOGL] = NONE
@@ -367,9 +405,8 @@ def _within_wander(beam, q):
 
 
 @compiled
-def _may_begin(beam, b, time, residual, repeated, scale, q):
+def _may_begin(beam, b, residual, repeated, scale, decay):
     """Return whether a fault may begin here: the reading is not where a sound channel's would be, or repeats."""
-    decay = power(q[PHI], time - beam[b, LAST_T])
     miss = residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])
     return repeated <= 0.0 or abs(miss) > 1.5 * scale
 
@@ -377,25 +414,40 @@ def _may_begin(beam, b, time, residual, repeated, scale, q):
 @compiled
 def _step(beam, fresh, time, residual, expected, repeated, scale, q):
     """Advance all hypotheses by one reading, from `beam` into `fresh`."""
-    best, sound = NONE, -1
+    best, sound, likeliest = NONE, -1, 0
     for b in range(BEAM):
         fresh[b, LOGL] = NONE
         if beam[b, LOGL] > best:
-            best = beam[b, LOGL]
+            best, likeliest = beam[b, LOGL], b
         if b < KEEP and beam[b, LOGL] > NONE and (sound < 0 or beam[b, LOGL] > beam[sound, LOGL]):
             sound = b
-    lost = best - min(LOST, 6.0 - q[BEGIN])
+    phi = q[PHI]
+    decay = power(phi, time - beam[likeliest, LAST_T])
+    spread = scale if decay == phi else scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+    peak = q[CONSTANT] - math.log(spread)
+    reach = min(LOST, 6.0 - q[BEGIN])
+    lost = best - reach
+    # What has lost by the next reading is not written at all.
+    best = NONE
     for b in range(KEEP):
         if beam[b, LOGL] > lost:
-            _continue_sound(beam, fresh, b, time, residual, scale, q)
+            best = max(best, _continue_sound(beam, fresh, b, time, residual, scale, q, decay, spread, peak))
     for b in range(KEEP, BEAM):
         if beam[b, LOGL] > lost:
             if beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), LONG - 1)] > lost:
-                _end_fault(beam, fresh, b, time, residual, scale, q)
-            _continue_fault(beam, fresh, b, time, residual, expected, repeated, scale, q)
-    if sound >= 0 and beam[sound, LOGL] > lost and _may_begin(beam, sound, time, residual, repeated, scale, q):
+                logl = _end_fault(
+                    beam, fresh, b, time, residual, scale, q, decay, spread, peak, best - reach
+                )  # fmt: skip
+                best = max(best, logl)
+            logl = _continue_fault(
+                beam, fresh, b, time, residual, expected, repeated, q, decay, spread, peak, best - reach
+            )  # fmt: skip
+            best = max(best, logl)
+    if sound >= 0 and beam[sound, LOGL] > lost and _may_begin(beam, sound, residual, repeated, scale, decay):
         for kind in range(OFFSET, STUCK + 1):
-            _begin_fault(beam, fresh, sound, kind, time, residual, expected, repeated, scale, q)
+            _begin_fault(
+                beam, fresh, sound, kind, time, residual, expected, repeated, q, decay, spread, peak, best - reach
+            )  # fmt: skip
 
 
 @compiled
@@ -419,8 +471,10 @@ def follow(beam, fresh, start, begin, observed, residual, expected, repeated, sc
         swapped = not swapped
     if swapped:
         for b in range(BEAM):
-            for f in range(FIELDS):
-                beam[b, f] = fresh[b, f]
+            beam[b, LOGL] = fresh[b, LOGL]
+            if fresh[b, LOGL] > NONE:
+                for f in range(FIELDS):
+                    beam[b, f] = fresh[b, f]
     best = NONE
     for b in range(BEAM):
         best = max(best, beam[b, LOGL])

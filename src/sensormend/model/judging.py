@@ -27,7 +27,9 @@ from sensormend.model.faults import (
     SOUND,
     START,
     TAU,
+    USUALLY,
     WANDER,
+    begin_lasting,
     best_hypothesis,
     follow,
     followed_level,
@@ -37,6 +39,7 @@ from sensormend.model.faults import (
     t_constant,
     wrong_probability,
 )
+from sensormend.model.lasting import JUDGED_FROM, usual_distance
 from sensormend.model.layout import (
     AGE,
     ASIDE,
@@ -51,10 +54,12 @@ from sensormend.model.layout import (
     LAST_RESIDUAL,
     LAST_TIME,
     LAST_VALUE,
+    LASTING,
     LIKELY,
     LOW,
     MEAN,
     OBSERVED,
+    ONSET,
     OPEN_VARIANCE,
     PROBABILITY,
     RANK,
@@ -73,6 +78,7 @@ from sensormend.model.layout import (
     TAIL,
     TAIL_COUNT,
     TRUSTING,
+    TYPICAL,
     USUAL,
     VARIANCE,
     VOTES,
@@ -94,12 +100,10 @@ __all__ = [
     "find_wrong",
     "first_doubt",
     "freedom",
-    "influence",
     "judge",
     "only_what_is_explained",
     "outranked",
     "parameters",
-    "residual_without",
     "restlessness",
     "set_scale",
     "sound_likelihood",
@@ -122,6 +126,8 @@ FAR = 5.0
 """Standard deviations of its residual from which a halo member predicts nobody."""
 RESTLESS_MOST = 6.0
 """What the root mean square of some restless relatives is bounded by."""
+HALF = 0.455
+"""The median of a squared normal number."""
 COMPANY = 2
 """Other members that must be heard for the network to speak."""
 
@@ -143,26 +149,6 @@ def find_relatives(w, m, i):
 
 
 @compiled
-def residual_without(w, i, t, j):
-    """Return the residual of channel i in slot t when channel j does not predict it."""
-    if not w.flags[TRUSTING, j, t]:
-        return w.cells[RESIDUAL, i, t]
-    own, other, both = 1.0 / w.cells[OPEN_VARIANCE, i, t], 1.0 / w.cells[OPEN_VARIANCE, j, t], w.precision[i, j]
-    left = max(own - both * both / other, 0.05 * own)
-    return (own * w.cells[RESIDUAL, i, t] - both * w.cells[RESIDUAL, j, t]) / left
-
-
-@compiled
-def influence(w, i, t, j):
-    """Return by how much channel j moves the residual of channel i in a slot."""
-    return (
-        abs(w.precision[i, j] * w.cells[RESIDUAL, j, t]) * w.cells[OPEN_VARIANCE, i, t]
-        if w.flags[TRUSTING, j, t]
-        else 0.0
-    )
-
-
-@compiled
 def common_mode(w, start, m, s, j, out):
     """Write how restless the relatives of channel j are in each slot, at least 1.
 
@@ -173,30 +159,43 @@ def common_mode(w, start, m, s, j, out):
     if w.relatives[j, 0] < 0:
         find_relatives(w, m, j)
     for t in range(s):
-        total, n, all_of_them = 0.0, 0, 0
+        out[t] = 0.0
+        w.vector[t] = 0.0
+    for k in range(count):
+        i = w.relatives[j, k]
+        level, sigma, phi, both = w.known[i, SLOW], w.known[i, SIGMA], w.q[i, PHI], w.precision[i, j]
+        wide = math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
+        known_before = w.known[i, LAST_TIME] == start - 1
+        before, moved_before = w.known[i, LAST_RESIDUAL] - level, 0.0
+        for t in range(s):
+            # Its residual without channel j, and by how much that moved it.
+            moved, left = 0.0, 1.0
+            if w.flags[TRUSTING, j, t]:
+                moved = both * w.cells[RESIDUAL, j, t] * w.cells[OPEN_VARIANCE, i, t]
+                left = max(1.0 - both * both * w.cells[OPEN_VARIANCE, i, t] * w.cells[OPEN_VARIANCE, j, t], 0.05)
+            w.near[k, t] = -1.0
+            if w.flags[OBSERVED, i, t]:
+                now = (w.cells[RESIDUAL, i, t] - moved) / left - level
+                z = (now - phi * before) / sigma if known_before else now / wide
+                # What channel j did to it is taken out only as well as that is known.
+                doubt = 0.25 * max(abs(moved), abs(moved_before)) / sigma
+                w.near[k, t] = max(0.0, abs(z) - doubt) ** 2
+                before = now
+                if w.flags[TRUSTING, i, t]:
+                    w.vector[t] += min(z * z, 64.0)
+                    out[t] += 1.0
+            known_before = w.flags[OBSERVED, i, t]
+            moved_before = moved
+    for t in range(s):
+        trusted = min(w.vector[t] / out[t], RESTLESS_MOST * RESTLESS_MOST) if out[t] > 0.0 else 1.0
+        n = beyond = 0
         for k in range(count):
-            i = w.relatives[j, k]
-            if not w.flags[OBSERVED, i, t]:
-                continue
-            level, sigma = w.known[i, SLOW], w.known[i, SIGMA]
-            phi = w.q[i, PHI]
-            now = residual_without(w, i, t, j) - level
-            if t > 0 and w.flags[OBSERVED, i, t - 1]:
-                z = (now - phi * (residual_without(w, i, t - 1, j) - level)) / sigma
-            elif t == 0 and w.known[i, LAST_TIME] == start - 1:
-                z = (now - phi * (w.known[i, LAST_RESIDUAL] - level)) / sigma
-            else:
-                z = now / math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
-            # What channel j did to it is taken out only as well as that is known.
-            doubt = 0.25 * max(influence(w, i, t, j), influence(w, i, t - 1, j) if t > 0 else 0.0) / sigma
-            w.column[all_of_them] = max(0.0, abs(z) - doubt) ** 2
-            all_of_them += 1
-            if w.flags[TRUSTING, i, t]:
-                total += min(z * z, 64.0)
+            if w.near[k, t] >= 0.0:
+                w.column[n] = w.near[k, t]
                 n += 1
-        trusted = min(total / n, RESTLESS_MOST * RESTLESS_MOST) if n else 1.0
-        # The median of a squared normal number is 0.455.
-        common = min(median(w.column, all_of_them) / 0.455, 1e4) if all_of_them >= 4 else 1.0
+                beyond += 1 if w.near[k, t] > 4.0 * HALF else 0
+        # The median counts where it is beyond what half of them must be beyond, too.
+        common = min(median(w.column, n) / HALF, 1e4) if n >= 4 and 2 * beyond >= n else 1.0
         w.vector[t] = max(trusted, common) if common > 4.0 else trusted
     for t in range(s):
         total, n = w.vector[t], 1.0
@@ -256,7 +255,7 @@ def first_doubt(w, start, s, i):
         if decay != phi:
             miss /= math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
         far = abs(miss) / scale
-        if abs(r - level) > 3.0 * math.sqrt(variance + scale * scale):
+        if (r - level) ** 2 > 9.0 * (variance + scale * scale):
             far = max(far, NOTABLE)
         if w.cells[REPEAT, i, t] <= 0.0:
             run -= min(w.cells[REPEAT, i, t] + log_t(far, w.q[i, FREEDOM]), 0.0)
@@ -299,11 +298,13 @@ def parameters(w, network, p, m, s):
         q[SLOTS] = s
         q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
         q[CONSTANT] = t_constant(q[FREEDOM])
+        typical = network.variables[network.variable[network.members[p, i]], TYPICAL]
+        q[USUALLY] = usual_distance(known, typical) if known[AGE] >= JUDGED_FROM else 0.0
 
 
 @compiled
 def set_scale(w, network, p, s, i):
-    """Set the scale of member i's sound innovations."""
+    """Set the scale of member i's sound innovations, where its relatives are not restless."""
     v = network.variables[network.variable[network.members[p, i]]]
     known = w.known[i]
     young = 1.0 + 3.0 / (1.0 + known[AGE]) + 7.0 / (1.0 + known[AGE]) ** 2
@@ -315,6 +316,11 @@ def set_scale(w, network, p, s, i):
     intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[VOTES] >= RESTING
     rest = forward(known[REST], v) if intermittent else 0.0
     before = abs(forward(known[LAST_VALUE], v) - rest) if intermittent and math.isfinite(known[LAST_VALUE]) else 0.0
+    if v[BEND] == 0.0 and not intermittent:
+        least = young * max(least, linear) * math.sqrt(w.precision[i, i])
+        for t in range(s):
+            w.cells[SCALE, i, t] = least * math.sqrt(w.cells[OPEN_VARIANCE, i, t])
+        return
     most = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
     for t in range(s):
         own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
@@ -326,20 +332,24 @@ def set_scale(w, network, p, s, i):
                 before = abs(w.cells[SCALED, i, t] - rest)
                 moved = max(moved, before)
             own = max(own, min(moved, most))
-        w.cells[SCALE, i, t] = w.cells[COMMON, i, t] * young * max(least, own) * wide
+        w.cells[SCALE, i, t] = young * max(least, own) * wide
 
 
 @compiled
 def restlessness(w, start, m, s):
     """Write how restless the partition is in each slot, at least 1, to the last row of `vector2`."""
     for t in range(s):
-        total, n = 0.0, 0
-        for i in range(m):
+        w.near[0, t] = w.near[1, t] = 0.0
+    for i in range(m):
+        level, weight = w.known[i, SLOW], 1.0 / (w.known[i, VARIANCE] + 1e-30)
+        for t in range(s):
+            z = (w.cells[RESIDUAL, i, t] - level) ** 2 * weight
             if w.flags[TRUSTING, i, t]:
-                z = (w.cells[RESIDUAL, i, t] - w.known[i, SLOW]) ** 2 / (w.known[i, VARIANCE] + 1e-30)
-                total += min(z, 16.0)
-                n += 1
-        w.vector2[t] = max(1.0, min(4.0, math.sqrt(total / n))) if n else 1.0
+                w.near[0, t] += min(z, 16.0)
+                w.near[1, t] += 1.0
+    for t in range(s):
+        n = w.near[1, t]
+        w.vector2[t] = max(1.0, min(4.0, math.sqrt(w.near[0, t] / n))) if n > 0.0 else 1.0
 
 
 @compiled
@@ -349,9 +359,10 @@ def doubt_halo(w, network, period, s, i, c):
     for r in range(network.count[c]):
         row = network.first[c] + r
         is_open = is_open or (network.hypotheses[row, LOGL] == 0.0 and int(network.hypotheses[row, KIND]) != SOUND)
+    variance, level = w.known[i, VARIANCE], w.known[i, SLOW]
     for t in range(s):
-        limit = FAR * math.sqrt(w.known[i, VARIANCE] + w.cells[SCALE, i, t] ** 2)
-        if is_open or abs(w.cells[RESIDUAL, i, t] - w.known[i, SLOW]) > limit:
+        limit = FAR * FAR * (variance + w.cells[SCALE, i, t] ** 2)
+        if is_open or (w.cells[RESIDUAL, i, t] - level) ** 2 > limit:
             w.cells[PROBABILITY, i, t] = 1.0
 
 
@@ -391,29 +402,36 @@ def only_what_is_explained(w, period, s, i, c):
 def judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
-    rows = network.count[c]
+    lasting = w.known[i, LASTING]
+    rows = network.count[c] if lasting == 0.0 else 0
     w.figures[EVIDENCE, i] = 0.0
     for t in range(s):
         w.cells[COMMON, i, t] = 1.0
         w.cells[PROBABILITY, i, t] = 0.0
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
     set_scale(w, network, p, s, i)
-    first, notable = first_doubt(w, period.start, s, i)
     if i >= network.owned[p]:
         # Its own partition judges it; here it only matters whether it can be predicted from.
         doubt_halo(w, network, period, s, i, c)
         return
-    if notable or rows > 0:
+    first, notable = first_doubt(w, period.start, s, i)
+    looked = notable or rows > 0 or lasting != 0.0
+    if looked:
         # Restless relatives may excuse it.
         common_mode(w, period.start, m, s, i, w.cells[COMMON, i])
-        set_scale(w, network, p, s, i)
-        first, notable = first_doubt(w, period.start, s, i)
     else:
         for t in range(s):
             w.cells[COMMON, i, t] = w.vector2[t]
-        set_scale(w, network, p, s, i)
+    for t in range(s):
+        w.cells[SCALE, i, t] *= w.cells[COMMON, i, t]
+    if looked:
+        first, notable = first_doubt(w, period.start, s, i)
     beam = w.beams[i]
-    if rows == 0:
+    if lasting != 0.0:
+        first = 0
+        sound_only(beam, w.known[i, LAST_RESIDUAL], max(w.known[i, LAST_TIME], period.start - 1000.0), 0.0)
+        begin_lasting(beam, lasting, w.known[i, ONSET], float(period.start), w.q[i])
+    elif rows == 0:
         sound_until(w, period.start, first if notable else s, i)
         # Before its first residual, a sound channel's is at its level and long ago.
         time = w.column[1] if w.column[1] >= 0.0 else period.start - 1000.0
@@ -431,7 +449,7 @@ def judge(w, network, period, p, m, s, i):
                 base += 1
             for f in range(FIELDS):
                 beam[base, f] = network.hypotheses[row, f]
-    pure = sound_likelihood(w, period.start, first, s, i) if rows == 0 else NONE
+    pure = sound_likelihood(w, period.start, first, s, i) if rows == 0 and lasting == 0.0 else NONE
     # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
     total = 0.0
     for t in range(s):
@@ -456,7 +474,7 @@ def judge(w, network, period, p, m, s, i):
         ended = beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start
         if int(beam[b, KIND]) != SOUND or ended:
             fault = max(fault, beam[b, LOGL])
-        elif rows > 0:
+        elif rows > 0 or lasting != 0.0:
             sound = max(sound, beam[b, LOGL] + best)
     if fault > NONE:
         w.figures[EVIDENCE, i] = max(0.0, best + fault - max(sound, best - LOST) - w.q[i, BEGIN])
@@ -492,22 +510,24 @@ def find_wrong(w, network, period, p, m, s):
         for i in range(m):
             # Only what is not set aside yet, by how far it lies from what is expected.
             w.figures[RANK, i] = 0.0
-            total, n, fewer = 0.0, 0, False
+            w.touched[i] = False
+            more = fewer = 0
             for t in range(s):
-                if w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]:
-                    total += w.cells[RESIDUAL, i, t] * w.cells[RESIDUAL, i, t] / w.cells[OPEN_VARIANCE, i, t]
-                    n += 1
-                elif w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t] and turn < ROUNDS // 2:
-                    fewer = True
-            if n:
-                w.figures[RANK, i] = max(total / n, 1e-12)
-            if fewer:
+                more += w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]
+                fewer += w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t]
+            if more:
+                total = 0.0
+                for t in range(s):
+                    if w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]:
+                        total += w.cells[RESIDUAL, i, t] * w.cells[RESIDUAL, i, t] / w.cells[OPEN_VARIANCE, i, t]
+                w.figures[RANK, i] = max(total / more, 1e-12)
+            if fewer and turn < ROUNDS // 2:
+                w.touched[i] = changed = True
                 for t in range(s):
                     if w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t]:
                         w.flags[ASIDE, i, t] = False
                         w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t]
                         w.dirty[t] = True
-                        changed = True
         for i in range(m):
             if w.figures[RANK, i] == 0.0 or outranked(w, m, s, i):
                 continue
@@ -517,6 +537,7 @@ def find_wrong(w, network, period, p, m, s):
                     if w.flags[TRUSTING, i, t]:
                         w.flags[TRUSTING, i, t] = False
                         w.dirty[t] = True
+                        w.touched[i] = True
                     changed = True
         # Readings that were too far off to predict anybody, and are not wrong, do so from now on.
         if turn == 0:
@@ -529,7 +550,7 @@ def find_wrong(w, network, period, p, m, s):
                     ):
                         w.flags[TRUSTING, i, t] = True
                         w.dirty[t] = True
-                        changed = True
+                        w.touched[i] = changed = True
         if not changed:
             return turn + 1
         for i in range(m):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import allocating, compiled
 from sensormend.model.faults import (
     BEAM,
     FIELDS,
@@ -35,8 +35,9 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME,
-    SLOW, USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST,
-) = range(23)  # fmt: skip
+    SLOW, USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST, REFERENCE,
+    DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING,
+) = range(29)  # fmt: skip
 """What is known of a channel, a number each.
 
 AGE: periods in which it was heard. VARIANCE: of its residual about its slow level SLOW; COVARIANCE: with the slot
@@ -45,13 +46,16 @@ the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: s
 readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL: evidence for a fault in a usual period.
 WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST: the value at which it rests, by
 VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT innovations were beyond four scales.
-BAD: of its first periods, those in which most readings were wrong."""
-KNOWN = 23
+BAD: of its first periods, those in which most readings were wrong. REFERENCE: its slow level; DISTANCE: from the few
+others that it is compared with, smoothed, since slot ONSET beyond its usual size; DISTANCE_SQUARE: its mean
+square, DISTANCE_USUAL: what that was some weeks ago; LASTING: the size of a fault that begins with the next period, or 0."""
+KNOWN = 29
 
-(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN) = range(9)
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL) = range(10)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of
-predictions is taken away, the shrinkage of correlations, and how more and less of it did lately."""
-KNOWN_OF_VARIABLE = 9
+predictions is taken away, the shrinkage of correlations, how more and less of it did lately, and the median over its
+channels of DISTANCE_USUAL."""
+KNOWN_OF_VARIABLE = 10
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
@@ -80,8 +84,12 @@ FIRST_WIDTH = 1.65
 """The width of an interval at the start, in standard deviations."""
 RELATIVES = 8
 """Channels whose restlessness excuses another's."""
+RELATED = 8
+"""Channels with which the level of another is compared."""
 MEMORY = 0.98
 """Weight of the past per period: about 50 periods. NOAA hardly cares between 0.96 and 0.98."""
+LEVEL_MEMORY = 0.95
+"""The same for the mean of a period: about 20 periods, so that moments hold the weather and not the season."""
 RESTING = 5.0
 """Votes from which a channel is taken to rest at a value."""
 LIKELY, POSSIBLE = 0.5, 0.2
@@ -102,6 +110,8 @@ class Network(NamedTuple):
     hypotheses: Any  # (row, FIELDS)
     first: Any  # (channel,) first row of a channel's hypotheses
     count: Any  # (channel,) how many
+    related: Any  # (channel, RELATED) channels that its level is compared with, -1 where there is none
+    weights: Any  # (channel, RELATED) slow weights of these
 
 
 class Period(NamedTuple):
@@ -122,6 +132,7 @@ class Period(NamedTuple):
     ripple: Any  # (partition, 2): sums for the regression of residuals on the ripple of predictions
     kind: Any  # (channel,) of the most likely fault, whether it is likely or not
     trial: Any  # (partition,) how another shrinkage does
+    level: Any  # (channel,) mean of the period, completed where nothing is trusted
 
 
 class Work(NamedTuple):
@@ -147,9 +158,11 @@ class Work(NamedTuple):
     dirty: Any  # (slot,) predictions are out of date
     others: Any  # (1,) other members that were heard
     odd: Any  # (member,) new, far from the others, and does not move with them
+    near: Any  # (RELATIVES, slot)
+    touched: Any  # (member,) some of its readings began or ceased to predict others
 
 
-@compiled
+@allocating
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     return Work(
@@ -158,6 +171,7 @@ def workspace(m, s):
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
         np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64), np.empty(m, np.bool_),
+        np.empty((RELATIVES, s)), np.empty(m, np.bool_),
     )  # fmt: skip
 
 
@@ -190,19 +204,40 @@ def slope(y, variable):
 
 @compiled
 def median(values, n):
-    """Return the median of the first n values, which are sorted by it."""
-    step = n // 2
-    while step > 0:
-        for i in range(step, n):
-            value, j = values[i], i
-            while j >= step and values[j - step] > value:
-                values[j] = values[j - step]
-                j -= step
-            values[j] = value
-        step //= 2
+    """Return the median of the first n values, which are reordered by it."""
+    k, left, right = n // 2, 0, n - 1
+    # Only the part in which the median lies is divided further, and sorted when it is short.
+    while right - left > 8:
+        first, middle, last = values[left], values[(left + right) // 2], values[right]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        i, j = left, right
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            right = j
+        elif k >= i:
+            left = i
+        else:
+            left = right = k
+    for i in range(left + 1, right + 1):
+        value, j = values[i], i
+        while j > left and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
     if n % 2:
-        return values[n // 2]
-    return 0.5 * (values[n // 2 - 1] + values[n // 2])
+        return values[k]
+    below = values[0]
+    for i in range(1, k):
+        below = max(below, values[i])
+    return 0.5 * (below + values[k])
 
 
 @compiled

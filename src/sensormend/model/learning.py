@@ -44,6 +44,7 @@ from sensormend.model.layout import (
     LAST_RESIDUAL,
     LAST_TIME,
     LAST_VALUE,
+    LEVEL_MEMORY,
     LOW,
     MEAN,
     MEMORY,
@@ -100,9 +101,16 @@ def learn_mean(w, network, period, p, s, i, rate):
     """Move the mean of member i towards its trusted readings, and where it has none towards what the others say."""
     c = network.members[p, i]
     limit = 6.0 * math.sqrt(network.moments[p, i, i])
+    level = total = 0.0
     for t in range(s):
         d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
-        period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d))
+        total += max(-limit, min(limit, d)) / s
+        level += w.cells[MEAN, i, t] / s
+    period.level[c] = level + total
+    faster = max(rate, 1.0 - LEVEL_MEMORY) - rate if rate > 0.0 else 0.0
+    for t in range(s):
+        d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
+        period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + faster * total
 
 
 @compiled
@@ -174,6 +182,7 @@ def learn_channel(w, network, period, p, s, i):
         period.count[c] = -1
         for t in range(s):
             period.mean[c, t] = 0.0
+        period.level[c] = 0.0
         return
     if heard == 0:
         learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)

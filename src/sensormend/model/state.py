@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.model import engine, learning
+from sensormend.model import engine, lasting, learning
 from sensormend.model import layout as at
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.faults import FIELDS
@@ -77,6 +77,8 @@ class State:
     count: NDArray[np.int32] = field(init=False)
     away: NDArray[np.int32] = field(init=False)
     profiles: NDArray[np.float32] = field(init=False)
+    related: NDArray[np.int32] = field(init=False)
+    weights: NDArray[np.float32] = field(init=False)
     sample: FloatArray = field(init=False)
     partitions: Partitioning | None = None
 
@@ -91,6 +93,8 @@ class State:
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.away = np.zeros(0, np.int32)
         self.profiles = np.zeros((0, FEATURES), np.float32)
+        self.related = np.zeros((0, at.RELATED), np.int32)
+        self.weights = np.zeros((0, at.RELATED), np.float32)
         self.sample = np.empty((self.variables, 0, 2))
 
     @property
@@ -116,6 +120,8 @@ class State:
         self.count = np.concatenate([self.count, np.zeros(more, np.int32)])
         self.away = np.concatenate([self.away, np.zeros(more, np.int32)])
         self.profiles = np.concatenate([self.profiles, np.zeros((more, FEATURES), np.float32)])
+        self.related = np.concatenate([self.related, np.full((more, at.RELATED), -1, np.int32)])
+        self.weights = np.concatenate([self.weights, np.zeros((more, at.RELATED), np.float32)])
 
     def heard_periods(self) -> FloatArray:
         """Return in how many periods each channel was heard."""
@@ -124,7 +130,7 @@ class State:
     def check(self, sensors: int) -> None:
         """Raise ValueError where arrays that were read from a file do not belong together."""
         channels = sensors * self.variables
-        for name, wide in (("mean", self.slots), ("known", at.KNOWN), ("profiles", FEATURES)):
+        for name, wide in (("mean", self.slots), ("known", at.KNOWN), ("profiles", FEATURES), ("related", at.RELATED), ("weights", at.RELATED)):
             if getattr(self, name).shape != (channels, wide):
                 raise ValueError(f"{name} does not fit")
         for name in ("first", "count", "away"):
@@ -157,8 +163,11 @@ class State:
         followed = np.flatnonzero(channels & (self.count > 0))
         rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
         self.hypotheses = np.concatenate([np.zeros((0, FIELDS)), *rows])
-        for name in ("mean", "known", "count", "away", "profiles"):
+        for name in ("mean", "known", "count", "away", "profiles", "related", "weights"):
             setattr(self, name, getattr(self, name)[channels])
+        # A channel that is compared with one that is gone is compared with others from then on.
+        numbers = np.append(np.where(channels, np.cumsum(channels) - 1, -2), -1).astype(np.int32)
+        self.related = numbers[self.related]
         self.first = np.cumsum(self.count, dtype=np.int64) - self.count
 
     def rewind(self) -> None:
@@ -220,7 +229,7 @@ class State:
         moments = self.moments.copy() if placed else self.moments
         network = at.Network(
             self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count,
+            self.hypotheses, self.first, self.count, self.related, self.weights,
         )  # fmt: skip
         learned = np.empty_like(self.known) if learning else np.empty((0, at.KNOWN), np.float32)
         period = at.Period(
@@ -228,6 +237,7 @@ class State:
             np.empty(shape), np.empty(shape, np.uint8), np.empty(shape[0]), learned,
             np.empty_like(self.mean) if learning else self.mean[:0], np.zeros(shape[0], np.int32),
             np.zeros((len(parts.members), 2)), np.zeros(shape[0], np.uint8), np.zeros(len(parts.members)),
+            np.zeros(shape[0] if learning else 0, np.float32),
         )  # fmt: skip
         threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
         pieces = len(parts.members)
@@ -253,6 +263,7 @@ class State:
             pairs = np.stack([neighbouring_pairs(some[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
         learning.learn_shown(network, period)
+        self._learn_distances(network, period)
         self._learn_ripple(network, period)
         large = len(network.members) > self.variables
         if large:
@@ -271,6 +282,15 @@ class State:
             self._bend()
         if self.periods > DECIDE[-1]:
             self.sample = self.sample[:, :0]
+
+    def _learn_distances(self, network: at.Network, period: at.Period) -> None:
+        """Follow how far every channel is from those that it is compared with."""
+        for number in range(self.variables):
+            known = network.known[number :: self.variables]
+            known = known[:: max(1, len(known) // SOME)]
+            squares = known[known[:, at.AGE] >= 2 * lasting.RELATED_FROM, at.DISTANCE_USUAL]
+            self.of_variable[number, at.TYPICAL] = np.median(squares) if squares.size else 0.0
+        lasting.follow_distances(network, period)
 
     def _learn_ripple(self, network: at.Network, period: at.Period) -> None:
         """Learn by how much predictions are more restless than readings: regression of residuals on their ripple."""
@@ -340,12 +360,14 @@ class State:
             centre, width = find_scale(values, bend)
             # The slope of the new scale over the old one, at each channel's level.
             stretch = row[at.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
+            slow = self.known[mine, at.REFERENCE] * row[at.WIDTH] + row[at.CENTRE]
             self._set_scale(number, centre, width, bend)
+            self.known[mine, at.REFERENCE] = (np.arcsinh(slow / bend) - centre) / width
             self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
             known = self.known[mine]
-            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW"):
+            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "LASTING"):
                 known[:, getattr(at, name)] *= stretch
-            for name in ("VARIANCE", "COVARIANCE", "WANDERS"):
+            for name in ("VARIANCE", "COVARIANCE", "WANDERS", "DISTANCE_SQUARE", "DISTANCE_USUAL"):
                 known[:, getattr(at, name)] *= stretch**2
             self.count[mine] = 0  # Their rows stay unused until the next period.
             assert self.partitions is not None
