@@ -235,8 +235,8 @@ def test_notes_are_obeyed() -> None:
     assert abs(float(str(ignored["cleaned"])) - float(str(ignored["value"])) + 15) < 3
 
 
-def with_note(action: str, start: int, end: int) -> Mender:
-    return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)))
+def with_note(action: str, start: int, end: int, model: AutoOLRTR | None = None) -> Mender:
+    return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)), model=model)
 
 
 @pytest.mark.parametrize(("action", "said"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
@@ -253,17 +253,73 @@ def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
         assert said[2] is None or there["cleaned"] == said[2]
 
 
-def test_a_recalibrated_sensor_starts_over() -> None:
-    readings = sound(25)
-    readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY)] += 15
-    never = np.iinfo(np.int64).max // 4
-    rows = all_rows(readings, with_note("recalibrated", START + 15 * DAY, never))
-    mine = (rows.sensor == 3) & (rows.time >= START + 15 * DAY)
-    assert Flag.FAIL not in set(rows.flag[mine].tolist())
-    assert set(rows.flag[mine & (rows.time < START + 20 * DAY)].tolist()) == {2}
-    assert set(rows.flag[mine & (rows.time >= START + 21 * DAY)].tolist()) <= {1, 3}
+NEVER = np.iinfo(np.int64).max // 4
+
+
+def another_level(days: int = 25, hour: int = 0) -> Readings:
+    """Sound readings of which the fourth sensor's are 15 higher from an hour of the 16th day on."""
+    readings = sound(days)
+    readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY + hour * HOUR)] += 15
+    return readings
+
+
+@pytest.mark.parametrize("hour", [0, 10])
+def test_the_level_of_a_recalibrated_sensor_is_right_from_then_on(hour: int) -> None:
+    readings, since = another_level(hour=hour), START + 15 * DAY + hour * HOUR
+    rows = all_rows(readings, with_note("recalibrated", since, NEVER))
+    mine = (rows.sensor == 3) & (rows.time >= since)
+    assert set(rows.flag[mine].tolist()) <= {1, 3}, "it is known, and judged at once"
+    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98
     without = all_rows(readings)
-    assert Flag.FAIL in set(without.flag[mine].tolist())
+    assert np.mean(without.flag[mine] == Flag.FAIL) > 0.9
+
+
+@pytest.mark.parametrize("kept", [15, 16])
+def test_a_recalibration_is_kept_by_state_files(tmp_path: Path, kept: int) -> None:
+    readings, note = another_level(hour=10), ("recalibrated", START + 15 * DAY + 10 * HOUR, NEVER)
+    whole = [mended.rows for mended in mend(readings, with_note(*note))]
+    source, first = InMemory.of(readings, HOURLY), with_note(*note)
+    for period in source.periods[:kept]:
+        first.push(source.read(period))
+    first.save(tmp_path / "mender.npz")
+    first.model.save(tmp_path / "model.npz")
+    second = with_note(*note, model=AutoOLRTR.load(tmp_path / "model.npz"))
+    second.restore(tmp_path / "mender.npz")
+    for period, expected in zip(source.periods[kept:], whole[kept:], strict=True):
+        (mended,) = second.push(source.read(period))
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(mended.rows, name), getattr(expected, name))
+
+
+def test_a_recalibration_in_the_first_weeks_is_found_in_its_place() -> None:
+    readings, since = another_level(days=40), START + 15 * DAY
+    mender = with_note("recalibrated", since, NEVER)
+    rows = Rows.concatenate([mended.rows for mended in walk(InMemory.of(readings, HOURLY), mender)])
+    mine = rows.sensor == 3
+    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
+
+
+def test_a_recalibration_may_be_written_down_later() -> None:
+    readings, mender = another_level(), Mender(HOURLY)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:20]:
+        mender.push(source.read(period))
+    mender.maintenance = Maintenance((Note("s03", START + 15 * DAY, NEVER, "recalibrated"),))
+    period = int(source.periods[20])
+    before = (mender.model.copy(), mender.peek(source.read(period), period), mender.peek(source.read(period), period))
+    (mended,) = mender.push(source.read(period))
+    assert before[0].sensors == mender.model.sensors
+    for name in COLUMNS:
+        for peek in before[1:]:
+            np.testing.assert_array_equal(getattr(peek.rows, name), getattr(mended.rows, name))
+    assert set(mended.rows.flag[mended.rows.sensor == 3].tolist()) <= {1, 3}
+    (ended,) = [episode for episode in mended.faults if episode.sensor == 3]
+    assert ended.end == START + 20 * DAY
+    (later,) = mender.push(source.read(source.periods[21]))
+    assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}
+    mender.maintenance = Maintenance()
+    (later,) = mender.push(source.read(source.periods[22]))
+    assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}, "to take it back changes nothing"
 
 
 def test_every_reading_can_have_a_row() -> None:

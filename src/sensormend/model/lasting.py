@@ -25,6 +25,7 @@ from sensormend.model.layout import (
     DISTANCE_USUAL,
     LAST_RESIDUAL,
     LASTING,
+    LEVEL_AGE,
     ONSET,
     REFERENCE,
     RELATED,
@@ -135,6 +136,11 @@ def follow_distances(network, period):
         if known[c, ONSET] < 0.0:
             known[c, REFERENCE] += distance[c] - known[c, DISTANCE]
             known[c, ONSET] = end
+            continue
+        if known[c, LEVEL_AGE] < RELATED_FROM:
+            # Its level started over lately: its reference is the mean of what it has been since.
+            known[c, REFERENCE] += distance[c] / max(known[c, LEVEL_AGE], 1.0)
+            known[c, DISTANCE], known[c, ONSET] = 0.0, end
             continue
         observed = wrong = 0
         for t in range(s):

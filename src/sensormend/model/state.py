@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from sensormend.model import engine, lasting, learning
 from sensormend.model import layout as at
 from sensormend.model.compiling import announce_compilation
-from sensormend.model.faults import FIELDS
+from sensormend.model.faults import DRIFT, FIELDS, H2, KIND, LOGL, OFFSET, THETA1, THETA2
 from sensormend.model.partition import (
     FEATURES,
     WHOLE,
@@ -130,7 +131,13 @@ class State:
     def check(self, sensors: int) -> None:
         """Raise ValueError where arrays that were read from a file do not belong together."""
         channels = sensors * self.variables
-        for name, wide in (("mean", self.slots), ("known", at.KNOWN), ("profiles", FEATURES), ("related", at.RELATED), ("weights", at.RELATED)):
+        for name, wide in (
+            ("mean", self.slots),
+            ("known", at.KNOWN),
+            ("profiles", FEATURES),
+            ("related", at.RELATED),
+            ("weights", at.RELATED),
+        ):
             if getattr(self, name).shape != (channels, wide):
                 raise ValueError(f"{name} does not fit")
         for name in ("first", "count", "away"):
@@ -177,6 +184,37 @@ class State:
         self.known[:, at.LAST_VALUE] = np.nan
         self.count[:] = 0
         self.hypotheses = self.hypotheses[:0]
+
+    def accept(self, channels: Sequence[int]) -> None:
+        """Let the levels of channels start over: where they are now is right, and the next readings say it better.
+
+        An offset or a drift that is open goes into the mean and the reference. What else is known of the channel, and
+        how it moves with others, stays.
+        """
+        for c in channels:
+            known = self.known[c]
+            size = float(known[at.LASTING])
+            rows = self.hypotheses[self.first[c] : self.first[c] + self.count[c]]
+            if size == 0 and len(rows):
+                best = rows[np.argmax(rows[:, LOGL])]
+                if best[KIND] == OFFSET:
+                    size = float(best[THETA1])
+                elif best[KIND] == DRIFT:
+                    size = float(best[THETA1] + best[H2] * best[THETA2])
+            self.mean[c] += size
+            known[at.REFERENCE] += size + known[at.DISTANCE]
+            known[at.DISTANCE] = known[at.LASTING] = known[at.LEVEL_AGE] = 0
+            known[at.ONSET] = self.clock * self.slots
+        self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
+
+    def _drop_hypotheses(self, channels: NDArray[np.intp]) -> None:
+        """Follow channels as sound ones from here on."""
+        kept = np.ones(len(self.hypotheses), dtype=bool)
+        for c in channels[self.count[channels] > 0].tolist():
+            kept[self.first[c] : self.first[c] + self.count[c]] = False
+        self.first = np.append(0, np.cumsum(kept))[self.first].astype(np.int64)
+        self.count[channels] = 0
+        self.hypotheses = self.hypotheses[kept]
 
     def prepare(self, readings: FloatArray) -> None:
         """Find the scales of variables that are read for the first time, and give every channel a partition."""
@@ -369,7 +407,7 @@ class State:
                 known[:, getattr(at, name)] *= stretch
             for name in ("VARIANCE", "COVARIANCE", "WANDERS", "DISTANCE_SQUARE", "DISTANCE_USUAL"):
                 known[:, getattr(at, name)] *= stretch**2
-            self.count[mine] = 0  # Their rows stay unused until the next period.
+            self._drop_hypotheses(np.arange(self.channels)[mine])
             assert self.partitions is not None
             factor = np.ones(self.channels)
             factor[mine] = stretch
