@@ -158,7 +158,8 @@ def check_the_result_has_the_promised_shapes(make: Make, folder: Path) -> None:
     for given_in, result in results:
         assert isinstance(result, Recovery)
         per_fiber = tuple(length for axis, length in enumerate(given_in.shape) if axis != 1)
-        kinds = {"reason": "U"} | dict.fromkeys(("wrong", "doubtful", "spikes", "faulty", "suspect", "evaluated"), "b")
+        verdicts = ("wrong", "doubtful", "spikes", "corrected", "faulty", "suspect", "evaluated")
+        kinds = {"reason": "U"} | dict.fromkeys(verdicts, "b")
         for field in fields(Recovery):
             value = getattr(result, field.name)
             if field.name == "iterations":
@@ -193,6 +194,7 @@ def check_verdicts_about_readings(make: Make, folder: Path) -> None:
     result, observed = make().recover(readings), np.isfinite(readings)
     assert not (result.wrong & result.doubtful).any()
     assert not (result.spikes & ~result.wrong).any()
+    assert not (result.corrected & (~result.wrong | result.spikes)).any()
     assert not (result.wrong & ~observed).any(), "what did not come cannot be wrong"
     assert not (result.doubtful & ~observed).any()
     assert not (result.faulty & ~result.wrong.any(axis=1) & observed.any(axis=1)).any()
@@ -201,10 +203,13 @@ def check_verdicts_about_readings(make: Make, folder: Path) -> None:
         # A method that judges fibers: all readings of the faulty ones are wrong, and no others.
         np.testing.assert_array_equal(result.wrong, observed & result.faulty[:, None, :])
         assert not result.doubtful.any()
+        assert not result.corrected.any(), "it knows of no fault that could be taken out"
         assert not result.suspect.any()
         assert result.faults == ()
     else:
         assert not result.outliers[~result.wrong].any(), "what is not wrong is no outlier"
+        estimated = ~observed | (result.wrong & ~result.corrected)
+        np.testing.assert_array_equal(result.cleaned[estimated], result.low_rank[estimated])
 
 
 def check_faults_are_episodes(make: Make, folder: Path) -> None:

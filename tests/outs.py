@@ -38,11 +38,12 @@ class Written:
 
 def small_out(
     path: Path, *, sensors: int = 12, days: int = 20, variables: tuple[str, ...] = ("",), places: bool = True,
-    names: tuple[str, ...] | None = None, slots: int = 24, seed: int = 0,
+    names: tuple[str, ...] | None = None, slots: int = 24, seed: int = 0, corrected: bool = False,
 ) -> Written:  # fmt: skip
     """Write an OUT in which the second sensor is stuck to the end, the third silent in the middle, the fourth spikes.
 
-    Nobody is evaluated on the first two days, and a reading in fifty is missing.
+    Nobody is evaluated on the first two days, and a reading in fifty is missing. Where something is `corrected`, the
+    fifth sensor is 3 too high on the fourth day, and that is taken out.
     """
     random = np.random.default_rng(seed)
     labels = names or tuple(f"S{k:02d}" for k in range(sensors))
@@ -61,6 +62,9 @@ def small_out(
         value[3, 0, clock == 3 * slots + 5] += 30
         spike = clock == 3 * slots + 5
         flag[3, 0, spike], reason[3, 0, spike] = Flag.FAIL, REASONS.index("spike")
+    if corrected:
+        value[4, 0, day == 3] += 3
+        flag[4, 0, day == 3], reason[4, 0, day == 3] = Flag.FAIL, REASONS.index("offset")
     gone = random.random(shape) < 0.02
     if len(labels) > 2:
         silent = (day >= days // 3) & (day < days // 2)
@@ -79,6 +83,8 @@ def out_of(
 ) -> Written:  # fmt: skip
     """Write rows day by day, as a mender does."""
     estimated = (flag == Flag.FAIL) | (flag == Flag.MISSING)
+    # The only offset there is can be taken out.
+    taken_out = (flag == Flag.FAIL) & (reason == REASONS.index("offset"))
     cleaned = np.where(estimated, truth, value)
     time = FIRST + np.arange(value.shape[-1]) * (DAY // slots)
     with RowWriter(path) as writer:
@@ -95,7 +101,7 @@ def out_of(
                     sensors, variables, sensor, variable, time[day][slot], value[..., day].ravel(),
                     np.isfinite(value[..., day]).ravel().astype(np.int32), middle, middle - wide, middle + wide,
                     flag[..., day].ravel(), reason[..., day].ravel(),
-                    np.where(estimated, 2, 1).astype(np.int8)[..., day].ravel(),
+                    np.where(taken_out, 3, np.where(estimated, 2, 1)).astype(np.int8)[..., day].ravel(),
                 )
             )  # fmt: skip
     return Written(path, sensors, variables, time, value, cleaned, flag, reason)

@@ -316,8 +316,9 @@ def recovered(days: int = 12) -> tuple[np.ndarray[Any, np.dtype[np.float64]], Re
     readings = truth + outliers
     readings[2, 5, 7] = np.nan
     wrong = np.isfinite(readings) & faulty[:, None, :]
-    return readings, Recovery(truth, outliers, wrong, nothing, nothing, truth, None, None, faulty, faulty & False,
-                              ~(faulty & False), faulty * 2.0, np.where(faulty, "offset", ""), (), 1)  # fmt: skip
+    return readings, Recovery(truth, outliers, wrong, nothing, nothing, nothing, truth, None, None, faulty,
+                              faulty & False, ~(faulty & False), faulty * 2.0, np.where(faulty, "offset", ""), (),
+                              1)  # fmt: skip
 
 
 def test_the_decomposition_adds_up(tmp_path: Path, seen: list[Any]) -> None:

@@ -78,6 +78,11 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
         ["flag 4 (fail, offset)", "above the network's estimate, 7.00 (6.50 to 7.50)", "score 3.2", "of 1 day",
          "from 2019-02-03 00:00 to 2019-02-04 00:00: s1 was wrong.", "before the fault contradict it"],
     ),
+    "corrected": (
+        {"span": (WHEN - 12, WHEN + 12), "value": shift(9), "reason": code("offset"), **WRONG, "origin": 3}, "offset",
+        ["flag 4 (fail, offset)", "With its fault taken out it is 7.00 (6.50 to 7.50), which stands in its place",
+         "before the fault contradict it"],
+    ),
     "stuck": (
         {"span": (WHEN - 12, WHEN + 12), "value": 3.25, "reason": code("stuck"), **WRONG}, "stuck",
         ["24 readings in a row, from 2019-02-03 00:00 to 2019-02-03 23:00, are 3.25", "meanwhile the others moved, s"],

@@ -36,11 +36,11 @@ def test_a_star_is_every_sensor_and_an_open_end_is_for_ever(tmp_path: Path) -> N
     assert later.all()
 
 
-def test_recalibration_starts_a_sensor_over_and_hides_what_came_before_it_that_day(tmp_path: Path) -> None:
+def test_recalibration_is_counted_and_hides_what_came_before_it_that_day(tmp_path: Path) -> None:
     kept = notes(tmp_path, "a,2020-03-01T10:00,,recalibrated")
-    assert kept.generation("a", START) == 0
-    assert kept.generation("a", START + DAY) == 1
-    assert kept.generation("b", START + DAY) == 0
+    assert kept.recalibrations("a", "", START) == 0
+    assert kept.recalibrations("a", "", START + DAY) == 1
+    assert kept.recalibrations("b", "", START + DAY) == 0
     cells = kept.hidden(["a"], [""], TIMES, HOUR)
     assert cells is not None
     assert np.flatnonzero(cells[0, 0]).tolist() == list(range(10))
@@ -50,13 +50,21 @@ def test_recalibration_starts_a_sensor_over_and_hides_what_came_before_it_that_d
 
 def test_a_recalibration_with_a_span_is_over_at_its_end(tmp_path: Path) -> None:
     kept = notes(tmp_path, "a,2020-02-28T12:00,2020-03-01T05:00,recalibrated")
-    assert kept.generation("a", START) == 0
-    assert kept.generation("a", START + DAY) == 1
+    assert kept.recalibrations("a", "", START) == 0
+    assert kept.recalibrations("a", "", START + DAY) == 1
     before, day = (kept.hidden(["a"], [""], times, HOUR) for times in (TIMES - DAY, TIMES))
     assert before is not None
     assert before.all()
     assert day is not None
     assert np.flatnonzero(day[0, 0]).tolist() == list(range(5))
+
+
+def test_a_recalibration_may_be_of_one_variable(tmp_path: Path) -> None:
+    lines = ("a,2020-03-01T10:00,,recalibrated,temp", "*,2020-03-03,,recalibrated,")
+    kept = notes(tmp_path, *lines, header="sensor,from,to,action,variable")
+    assert [kept.recalibrations("a", variable, START + DAY) for variable in ("temp", "hum")] == [1, 0]
+    assert [kept.recalibrations("a", variable, START + 3 * DAY) for variable in ("temp", "hum")] == [2, 1]
+    assert kept.recalibrations("b", "temp", START + 3 * DAY) == 1
 
 
 def test_times_may_have_an_offset() -> None:

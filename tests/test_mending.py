@@ -1,19 +1,22 @@
 """The stream of readings: who gets rows, and what is said in them."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 from feeds import HOURLY, START, city_readings, made_of, small_city
-from sensormend import AutoOLRTR
+from sensormend import AutoOLRTR, Recovery
 from sensormend.cleaning import InMemory
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.flags import REASONS, Flag
+from sensormend.frames import columns_of
 from sensormend.maintenance import Maintenance, Note
 from sensormend.mending import Mended, Mender
-from sensormend.readings import COLUMNS, DAY, HOUR, Readings, Rows
+from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, Readings, Rows
 from sensormend.walking import walk
 
 FIRST = int(HOURLY.period_of(np.array([START]))[0])
@@ -85,6 +88,48 @@ def test_rows_say_what_the_model_says() -> None:
         )
         origin = rows.origin[mine][order].reshape(minibatch.shape)
         np.testing.assert_array_equal(origin == 1, present & ~wrong)
+
+
+class Correcting(AutoOLRTR):
+    """A model that takes 2 out of every wrong reading, and is sure of that to 0.5."""
+
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._corrected(super().update(minibatch, sensors), np.asarray(minibatch))
+
+    def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._corrected(super().estimate(minibatch, sensors), np.asarray(minibatch))
+
+    def _corrected(self, result: Recovery, readings: NDArray[np.float64]) -> Recovery:
+        assert result.lower is not None
+        assert result.upper is not None
+        corrected = result.wrong & ~result.spikes
+        cleaned, lower, upper = (
+            np.where(corrected, readings - 2.0 + reach, values)
+            for values, reach in ((result.cleaned, 0.0), (result.lower, -0.5), (result.upper, 0.5))
+        )
+        return replace(result, corrected=corrected, cleaned=cleaned, lower=lower, upper=upper)
+
+
+@pytest.mark.parametrize("per_reading", [False, True])
+def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -> None:
+    readings = sound(days=14)
+    off = (readings.sensor == 3) & (readings.time >= START + 12 * DAY + 5 * HOUR)
+    readings = replace(readings, value=readings.value + np.where(off, 6.0, 0.0))
+    mender = Mender(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:12]:
+        mender.push(source.read(period))
+    peek = mender.peek(source.read(source.periods[12]), int(source.periods[12]))
+    (final,) = mender.push(source.read(source.periods[12]))
+    for mended in (peek, final):
+        rows = mended.asked
+        corrected = rows.origin == ORIGINS.index("corrected")
+        expected = (rows.sensor == rows.sensors.index("s03")) & (rows.time >= START + 12 * DAY + 5 * HOUR)
+        np.testing.assert_array_equal(corrected, expected)
+        assert set(rows.flag[corrected]) == {Flag.FAIL}
+        np.testing.assert_array_equal(rows.cleaned[corrected], rows.value[corrected] - 2.0)
+        np.testing.assert_allclose(rows.upper[corrected] - rows.lower[corrected], 1.0)
+    assert set(columns_of(final.asked)["origin"]) == {"observed", "corrected"}
 
 
 def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -190,8 +235,8 @@ def test_notes_are_obeyed() -> None:
     assert abs(float(str(ignored["cleaned"])) - float(str(ignored["value"])) + 15) < 3
 
 
-def with_note(action: str, start: int, end: int) -> Mender:
-    return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)))
+def with_note(action: str, start: int, end: int, model: AutoOLRTR | None = None) -> Mender:
+    return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)), model=model)
 
 
 @pytest.mark.parametrize(("action", "said"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
@@ -208,17 +253,73 @@ def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
         assert said[2] is None or there["cleaned"] == said[2]
 
 
-def test_a_recalibrated_sensor_starts_over() -> None:
-    readings = sound(25)
-    readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY)] += 15
-    never = np.iinfo(np.int64).max // 4
-    rows = all_rows(readings, with_note("recalibrated", START + 15 * DAY, never))
-    mine = (rows.sensor == 3) & (rows.time >= START + 15 * DAY)
-    assert Flag.FAIL not in set(rows.flag[mine].tolist())
-    assert set(rows.flag[mine & (rows.time < START + 20 * DAY)].tolist()) == {2}
-    assert set(rows.flag[mine & (rows.time >= START + 21 * DAY)].tolist()) <= {1, 3}
+NEVER = np.iinfo(np.int64).max // 4
+
+
+def another_level(days: int = 25, hour: int = 0) -> Readings:
+    """Sound readings of which the fourth sensor's are 15 higher from an hour of the 16th day on."""
+    readings = sound(days)
+    readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY + hour * HOUR)] += 15
+    return readings
+
+
+@pytest.mark.parametrize("hour", [0, 10])
+def test_the_level_of_a_recalibrated_sensor_is_right_from_then_on(hour: int) -> None:
+    readings, since = another_level(hour=hour), START + 15 * DAY + hour * HOUR
+    rows = all_rows(readings, with_note("recalibrated", since, NEVER))
+    mine = (rows.sensor == 3) & (rows.time >= since)
+    assert set(rows.flag[mine].tolist()) <= {1, 3}, "it is known, and judged at once"
+    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98
     without = all_rows(readings)
-    assert Flag.FAIL in set(without.flag[mine].tolist())
+    assert np.mean(without.flag[mine] == Flag.FAIL) > 0.9
+
+
+@pytest.mark.parametrize("kept", [15, 16])
+def test_a_recalibration_is_kept_by_state_files(tmp_path: Path, kept: int) -> None:
+    readings, note = another_level(hour=10), ("recalibrated", START + 15 * DAY + 10 * HOUR, NEVER)
+    whole = [mended.rows for mended in mend(readings, with_note(*note))]
+    source, first = InMemory.of(readings, HOURLY), with_note(*note)
+    for period in source.periods[:kept]:
+        first.push(source.read(period))
+    first.save(tmp_path / "mender.npz")
+    first.model.save(tmp_path / "model.npz")
+    second = with_note(*note, model=AutoOLRTR.load(tmp_path / "model.npz"))
+    second.restore(tmp_path / "mender.npz")
+    for period, expected in zip(source.periods[kept:], whole[kept:], strict=True):
+        (mended,) = second.push(source.read(period))
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(mended.rows, name), getattr(expected, name))
+
+
+def test_a_recalibration_in_the_first_weeks_is_found_in_its_place() -> None:
+    readings, since = another_level(days=40), START + 15 * DAY
+    mender = with_note("recalibrated", since, NEVER)
+    rows = Rows.concatenate([mended.rows for mended in walk(InMemory.of(readings, HOURLY), mender)])
+    mine = rows.sensor == 3
+    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
+
+
+def test_a_recalibration_may_be_written_down_later() -> None:
+    readings, mender = another_level(), Mender(HOURLY)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:20]:
+        mender.push(source.read(period))
+    mender.maintenance = Maintenance((Note("s03", START + 15 * DAY, NEVER, "recalibrated"),))
+    period = int(source.periods[20])
+    before = (mender.model.copy(), mender.peek(source.read(period), period), mender.peek(source.read(period), period))
+    (mended,) = mender.push(source.read(period))
+    assert before[0].sensors == mender.model.sensors
+    for name in COLUMNS:
+        for peek in before[1:]:
+            np.testing.assert_array_equal(getattr(peek.rows, name), getattr(mended.rows, name))
+    assert set(mended.rows.flag[mended.rows.sensor == 3].tolist()) <= {1, 3}
+    (ended,) = [episode for episode in mended.faults if episode.sensor == 3]
+    assert ended.end == START + 20 * DAY
+    (later,) = mender.push(source.read(source.periods[21]))
+    assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}
+    mender.maintenance = Maintenance()
+    (later,) = mender.push(source.read(source.periods[22]))
+    assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}, "to take it back changes nothing"
 
 
 def test_every_reading_can_have_a_row() -> None:

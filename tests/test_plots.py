@@ -26,7 +26,8 @@ def judged(network: Network) -> Recovery:
     evaluated[:, :3] = False
     return Recovery(
         low_rank=truth, outliers=np.zeros_like(truth), wrong=wrong & np.isfinite(readings),
-        doubtful=np.zeros(truth.shape, dtype=bool), spikes=network.spikes, cleaned=cleaned,
+        doubtful=np.zeros(truth.shape, dtype=bool), spikes=network.spikes,
+        corrected=np.zeros(truth.shape, dtype=bool), cleaned=cleaned,
         lower=cleaned - np.where(wrong, 1.0, 0.0), upper=cleaned + np.where(wrong, 1.0, 0.0), faulty=faulty,
         suspect=nothing, evaluated=evaluated, score=faulty * 2.0,
         reason=np.where(faulty, "stuck", ""), faults=(), iterations=1,
@@ -99,7 +100,7 @@ def test_health_says_what_is_worst_of_each_day() -> None:
     suspect[2], faulty[3], evaluated[5] = True, True, False
     zeros = np.zeros_like(readings)
     nothing = zeros.astype(bool)
-    recovery = Recovery(zeros, zeros, nothing, nothing, nothing, zeros, None, None, faulty, suspect, evaluated,
+    recovery = Recovery(zeros, zeros, nothing, nothing, nothing, nothing, zeros, None, None, faulty, suspect, evaluated,
                         np.zeros((6, 1)), np.full((6, 1), ""), (), 1)  # fmt: skip
     named = [HEALTH[index] for index in health(readings, recovery)[:, 0]]
     assert named == ["sound", "filled", "suspect", "faulty", "silent", "not evaluated"]

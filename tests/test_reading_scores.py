@@ -28,7 +28,8 @@ def judged(readings: NDArray[np.float64], wrong: NDArray[np.bool_], faults: tupl
     nothing = np.zeros(readings.shape, dtype=bool)
     return Recovery(
         low_rank=estimate, outliers=np.where(wrong, readings - estimate, 0.0), wrong=wrong, doubtful=nothing,
-        spikes=nothing, cleaned=cleaned, lower=cleaned - 1, upper=cleaned + 1, faulty=fibers > 0, suspect=fibers > 0,
+        spikes=nothing, corrected=nothing, cleaned=cleaned, lower=cleaned - 1, upper=cleaned + 1,
+        faulty=fibers > 0, suspect=fibers > 0,
         evaluated=fibers == 0, score=fibers, reason=np.full(fibers.shape, ""), faults=faults, iterations=1,
     )  # fmt: skip
 

@@ -67,6 +67,7 @@ def test_the_figures_are_those_of_the_rows() -> None:
         assert summary.last == readings.time[readings.sensor == code].max()
     assert sum(tally.flags.values()) == sum(len(part) for part in rows)
     assert tally.filled == sum(int(np.sum(part.origin == 2)) for part in rows)
+    assert tally.corrected == sum(int(np.sum(part.origin == 3)) for part in rows)
 
 
 def test_a_tally_goes_on_from_its_state() -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Placed
+from sensormend.readings import ORIGINS
 from sensormend.recovery import Fault, Recovery
 from sensormend.verdicts import Cells, judge
 
@@ -33,21 +34,24 @@ def recovery_of(
     wrong: NDArray[np.bool_] | None = None,
     doubtful: NDArray[np.bool_] | None = None,
     spikes: NDArray[np.bool_] | None = None,
+    corrected: NDArray[np.bool_] | None = None,
     faults: Sequence[Fault] = (),
     reason: str = "",
     evaluated: bool = True,
 ) -> Recovery:
-    """What a model could say of readings whose estimate is 5 everywhere."""
+    """What a model could say of readings whose estimate is 5 everywhere, and whose fault is an offset of 3."""
     nothing, fibers = np.zeros(value.shape, dtype=bool), np.zeros(value.shape[:2], dtype=bool)
     wrong = nothing if wrong is None else wrong
     doubtful = nothing if doubtful is None else doubtful
-    cleaned = np.where(np.isnan(value) | wrong, 5.0, value)
+    corrected = nothing if corrected is None else corrected
+    cleaned = np.where(corrected, value - 3.0, np.where(np.isnan(value) | wrong, 5.0, value))
     return Recovery(
         low_rank=np.full(value.shape, 5.0),
         outliers=np.where(wrong, value - 5.0, 0.0),
         wrong=wrong,
         doubtful=doubtful,
         spikes=nothing if spikes is None else spikes,
+        corrected=corrected,
         cleaned=cleaned,
         lower=cleaned - 1.0,
         upper=cleaned + 1.0,
@@ -95,6 +99,20 @@ def test_a_sound_morning_stays_good_when_a_sensor_breaks_at_noon() -> None:
     np.testing.assert_array_equal(cells.cleaned[1, 0, :12], VALUE[1, 0, :12])
     assert set(cells.flag[0].ravel()) == set(cells.flag[1, 1]) == {Flag.GOOD}
     assert not cells.reason[0].any()
+
+
+def test_a_reading_with_its_fault_taken_out_is_wrong_and_corrected() -> None:
+    wrong, corrected = at(VALUE.shape, 1, slice(6, None)), at(VALUE.shape, 1, slice(12, None))
+    recovery = recovery_of(VALUE, wrong, corrected=corrected, faults=[fault("b", "offset", 6, None)])
+    cells = judged(recovery)
+    assert cells.flag[1, 0].tolist() == [1] * 6 + [4] * 18
+    assert [ORIGINS[code] for code in cells.origin[1, 0]] == ["observed"] * 6 + ["estimated"] * 6 + ["corrected"] * 12
+    np.testing.assert_array_equal(cells.cleaned[1, 0, 12:], VALUE[1, 0, 12:] - 3.0)
+    np.testing.assert_array_equal(cells.lower[1, 0, 12:], VALUE[1, 0, 12:] - 4.0)
+    np.testing.assert_array_equal(cells.upper[1, 0, 12:], VALUE[1, 0, 12:] - 2.0)
+    real = judged(recovery, real=at(VALUE.shape, 1, slice(20, None)))
+    assert [ORIGINS[code] for code in real.origin[1, 0, 18:22]] == ["corrected"] * 2 + ["observed"] * 2
+    np.testing.assert_array_equal(real.cleaned[1, 0, 20:], VALUE[1, 0, 20:])
 
 
 def test_several_episodes_of_one_fiber_each_give_their_kind() -> None:

@@ -58,6 +58,7 @@ class Report:
     periods: int
     flags: dict[int, int]
     filled: int
+    corrected: int
     notes: tuple[str, ...]
     faults: list[FaultInterval]
     summaries: list[SensorSummary]
@@ -171,6 +172,7 @@ class _Run:
             periods=len(source.periods),
             flags=tally.flags,
             filled=tally.filled,
+            corrected=tally.corrected,
             notes=(*survey.notes, *self._remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
@@ -257,6 +259,7 @@ class _Run:
             "rejected": report.rejected,
             "flags": report.flags,
             "filled": report.filled,
+            "corrected": report.corrected,
             "faults": len(report.faults),
             "notes": list(report.notes),
             "surroundings": surroundings(),

@@ -12,7 +12,7 @@ from rich.table import Table
 from sensormend.bench.scores import DROPPED, Scores, score
 from sensormend.faults import Degraded
 from sensormend.flags import REASONS, Flag
-from sensormend.readings import DAY, Rows
+from sensormend.readings import CORRECTED, DAY, Rows
 from sensormend.recovery import FloatArray, Recovery
 from sensormend.simulate import CITY_KINDS, Network
 
@@ -67,6 +67,7 @@ def as_recovery(rows: Rows, network: Network) -> Recovery:
         wrong=wrong,
         doubtful=flag == Flag.SUSPECT,
         spikes=spikes,
+        corrected=laid_out(rows.origin, 0) == CORRECTED,
         cleaned=cleaned,
         lower=laid_out(rows.lower, np.nan),
         upper=laid_out(rows.upper, np.nan),

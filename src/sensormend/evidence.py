@@ -16,7 +16,7 @@ from sensormend.grid import ANCHOR
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FaultInterval, iso, time_of
 from sensormend.options import duration
-from sensormend.readings import DAY, HOUR, SECOND, Rows
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, SECOND, Rows
 from sensormend.witnesses import Witness, witnesses
 
 __all__ = ["BEFORE", "Case", "Moment", "Row", "look_up", "moment_of", "when"]
@@ -30,7 +30,10 @@ Moment = str | int | datetime | np.datetime64
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row, in plain numbers; `estimated` where its cleaned value is the network's."""
+    """One row, in plain numbers.
+
+    Its cleaned value is an estimate where it is `estimated`, the reading with its fault taken out where `corrected`.
+    """
 
     time: int
     value: float
@@ -41,6 +44,7 @@ class Row:
     flag: Flag
     reason: str
     estimated: bool
+    corrected: bool
 
     @classmethod
     def of(cls, rows: Rows, k: int) -> Row:
@@ -51,7 +55,8 @@ class Row:
             n=int(rows.n[k]),
             flag=Flag(int(rows.flag[k])),
             reason=REASONS[rows.reason[k]],
-            estimated=int(rows.origin[k]) == 2,
+            estimated=int(rows.origin[k]) == ESTIMATED,
+            corrected=int(rows.origin[k]) == CORRECTED,
             **numbers,
         )
 

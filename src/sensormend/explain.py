@@ -84,7 +84,8 @@ def _verdict(case: Case) -> list[str]:
 
 
 def _is_mild(case: Case) -> bool:
-    return case.row.flag == Flag.SUSPECT and case.row.reason != "duplicate" and not case.row.estimated
+    replaced = case.row.estimated or case.row.corrected
+    return case.row.flag == Flag.SUSPECT and case.row.reason != "duplicate" and not replaced
 
 
 def _missing(case: Case) -> str:
@@ -180,9 +181,14 @@ def _estimate(case: Case) -> list[str]:
     row = case.row
     if math.isnan(row.cleaned):
         return ["There is no estimate: nothing is known of it yet."]
-    if not row.estimated:
+    if not row.estimated and not row.corrected:
         return []
     interval = f" ({case.number(row.lower)} to {case.number(row.upper)})" if row.upper > row.lower else ""
+    if row.corrected:
+        return [
+            f"With its fault taken out it is {case.number(row.cleaned)}{interval}, which stands in its place: that is "
+            "surer than the network's estimate."
+        ]
     if math.isnan(row.value):
         return [f"The network's estimate in its place is {case.number(row.cleaned)}{interval}."]
     off = row.value - row.cleaned

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.flags import REASONS, Flag
-from sensormend.readings import Rows
+from sensormend.readings import ESTIMATED, Rows
 from sensormend.recovery import BoolArray
 
 __all__ = [
@@ -60,7 +60,7 @@ def counted_as(rows: Rows) -> dict[str, BoolArray]:
         "spikes": spike,
         "suspect": rows.flag == Flag.SUSPECT,
         "unjudged": rows.flag == Flag.NOT_EVALUATED,
-        "estimated": rows.origin == 2,
+        "estimated": rows.origin == ESTIMATED,
     }
 
 

@@ -42,7 +42,8 @@ class Maintenance:
     """The notes that people keep.
 
     `ignore` hides the readings of the span from the model and leaves them unjudged; `real` lets them pass whatever the
-    model says; `recalibrated` ignores the span and starts the sensor over at its end, or at `from` where it has none.
+    model says; `recalibrated` ignores the span, and the level is right from its end on, or from `from` where it has
+    none.
     """
 
     notes: tuple[Note, ...] = ()
@@ -53,9 +54,13 @@ class Maintenance:
         table = read_table(path, dict.fromkeys(("sensor", "from", "to", "action"), ()))
         return cls(tuple(_note(cells, where) for where, cells in table))
 
-    def generation(self, sensor: str, period_end: int) -> int:
+    def recalibrations(self, sensor: str, variable: str, period_end: int) -> int:
         """Return how often a sensor was recalibrated before the end of a period."""
-        found = {_fresh(note) for note in self.notes if note.action == "recalibrated" and note.concerns(sensor)}
+        found = {
+            _fresh(note)
+            for note in self.notes
+            if note.action == "recalibrated" and note.concerns(sensor) and note.variable in ("", variable)
+        }
         return sum(fresh < period_end for fresh in found)
 
     def hidden(
@@ -66,7 +71,7 @@ class Maintenance:
         spans = [note for note in self.notes if note.action == "ignore"]
         for note in self.notes:
             if note.action == "recalibrated" and note.start < end:
-                # What a sensor said before it was set right, in the period in which it was, belongs to the old one.
+                # What a sensor said before it was set right, in the period in which it was, is of the level before.
                 old = start if start <= _fresh(note) < end else note.start
                 spans.append(Note(note.sensor, min(old, note.start), _fresh(note), "ignore", note.variable))
         return _cells(spans, sensors, variables, times, step)

@@ -20,20 +20,17 @@ from sensormend.grid import Grid, Placed, place
 from sensormend.maintenance import Maintenance
 from sensormend.model.auto import AutoOLRTR
 from sensormend.options import EVERY, Options
-from sensormend.readings import NOTHING, Readings, Rows
+from sensormend.readings import NOTHING, OBSERVED, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 from sensormend.state import read_state, write_state
 from sensormend.verdicts import Cells, judge
 
 __all__ = ["NEVER", "STATE_VERSION", "Episode", "GivenPeriods", "Mended", "Mender"]
 
-STATE_VERSION = 2
-"""1 does not say which periods the model was given."""
+STATE_VERSION = 3
+"""1 does not say which periods the model was given; to the model of 2 a sensor that was recalibrated is another one."""
 
 NEVER = np.iinfo(np.int64).min // 4
-AGAIN = "\x1f"
-"""Between a name and how often its sensor was set right, as the model has it: no name of a sensor holds this."""
-
 MOST_JUMPS = 1000
 """Jumps in time that are remembered: an episode that began before so many of them is said to begin at the oldest."""
 
@@ -202,6 +199,8 @@ class Mender:
         self._row_of_name = np.zeros(0, dtype=np.int64)
         # Like the model one for all twins, and counted on by whichever lets it learn.
         self._given = GivenPeriods()
+        self._recalibrations: dict[tuple[str, int], int] = {}
+        # By sensor and variable: how many recalibrations the model knows of.
 
     def push(self, readings: Readings, period: int | None = None) -> list[Mended]:
         """Mend the readings of one period, later than all before it; periods without any in between are made up for.
@@ -252,6 +251,7 @@ class Mender:
             "sensors": list(self.sensors),
             "period": self.period,
             "given": [self._given.count, self._given.jumps],
+            "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays={"heard": self._heard})
 
@@ -263,6 +263,7 @@ class Mender:
             sensors, period, heard = tuple(settings["sensors"]), settings["period"], arrays["heard"]
             count, jumps = settings["given"]
             given = GivenPeriods(count, [(number, where) for number, where in jumps])
+            recalibrations = {(name, variable): count for name, variable, count in settings["recalibrations"]}
         except (KeyError, TypeError, ValueError) as error:
             raise StateError(f"{Path(path).name} is not a sensormend state file, or it is broken") from error
         if (grid, variables) != (self.grid, self.variables):
@@ -270,7 +271,7 @@ class Mender:
         self.sensors, self.period, self._heard = sensors, period, heard
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
-        self._given = given
+        self._given, self._recalibrations = given, recalibrations
 
     def _period_of(self, readings: Readings, period: int | None) -> int:
         """Return the one period that the readings fall into."""
@@ -304,10 +305,9 @@ class Mender:
         real = self.maintenance.real(names, self.variables, times, grid.step)
         seen = np.isfinite(placed.value) & ~placed.implausible
         seen = seen.reshape(shape) if hidden is None else seen.reshape(shape) & ~hidden
-        labels = self._labels(names, int(times[-1]) + grid.step)
         number = self._given.count
-        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), labels, period, learning)
-        cells = judge(recovery, placed, seen, hidden, real, labels=labels, first_slot=number * grid.slots)
+        recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
+        cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
         listed = listed[here].ravel()
         slots = _slot_rows(self, period, here, listed, placed, cells)
         self._heard, self.period = heard, period
@@ -316,13 +316,13 @@ class Mender:
             slots,
             recovery.low_rank.reshape(-1, grid.slots)[listed],
             recovery.score.ravel()[listed],
-            self._episodes(recovery.faults, labels, here, number, period),
+            self._episodes(recovery.faults, names, here, number, period),
             _reading_rows(slots, readings, placed, listed, _either(hidden, real)) if self._per_reading else None,
         )
 
-    def _recover(self, minibatch: FloatArray, labels: list[str], period: int, learning: bool | None) -> Recovery:
+    def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool | None) -> Recovery:
         """Ask the model, and let it learn or not; None does not even ask."""
-        if not labels or learning is None:
+        if not names or learning is None:
             cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
             return Recovery(
                 low_rank=minibatch,
@@ -330,6 +330,7 @@ class Mender:
                 wrong=cells,
                 doubtful=cells,
                 spikes=cells,
+                corrected=cells,
                 cleaned=minibatch,
                 lower=minibatch,
                 upper=minibatch,
@@ -341,32 +342,56 @@ class Mender:
                 faults=(),
                 iterations=0,
             )
+        news = self._new_recalibrations(names, period)
+        # An answer changes nothing, not even what is taken as right.
+        model = self.model.copy() if news and not learning else self.model
+        known = set(model.sensors) if news else set()
+        for name, variable in news:
+            if name in known:
+                model.accept(name, variable)
         try:
-            recovery = (self.model.update if learning else self.model.estimate)(minibatch, sensors=labels)
+            recovery = (model.update if learning else model.estimate)(minibatch, sensors=names)
         except ValueRangeError as error:
             # The model knows variables by their numbers, people by their names.
             told = re.sub(r"^variable (\d+)", lambda found: f"variable {self.variables[int(found[1])]!r}", str(error))
             raise ValueRangeError(told) from None
         if learning:
             self._given.add(period)
+            self._recalibrations.update(news)
         return recovery
 
+    def _new_recalibrations(self, names: list[str], period: int) -> dict[tuple[str, int], int]:
+        """Return the channels that have more recalibrations by the end of a period than the model knows of, or fewer.
+
+        There are fewer where time went back, or where people take back what they said. The level is another one then,
+        too.
+        """
+        if not self._recalibrations and not any(note.action == "recalibrated" for note in self.maintenance.notes):
+            return {}
+        end = self.grid.start_of(period + 1)
+        counts = {
+            (name, number): self.maintenance.recalibrations(name, variable, end)
+            for name in names
+            for number, variable in enumerate(self.variables)
+        }
+        return {channel: count for channel, count in counts.items() if count != self._recalibrations.get(channel, 0)}
+
     def _episodes(
-        self, faults: Sequence[Fault], labels: list[str], here: NDArray[np.intp], number: int, period: int
+        self, faults: Sequence[Fault], names: list[str], here: NDArray[np.intp], number: int, period: int
     ) -> tuple[Episode, ...]:
         """Return the faults of sensors in this period with their times.
 
         Parameters
         ----------
         faults
-            As the model has them. Those of sensors that are not asked for by that label are left out: what was wrong
-            before a sensor was recalibrated is over. So are those that were over before time went back.
-        labels, here
-            The labels of the period's sensors, and their rows.
+            As the model has them. Those of sensors that are gone are left out, and those that were over before time
+            went back.
+        names, here
+            The period's sensors, and their rows.
         number, period
             The number of the period to the model, and on the grid.
         """
-        row_of = {label: int(row) for label, row in zip(labels, here, strict=True)} if faults else {}
+        row_of = {name: int(row) for name, row in zip(names, here, strict=True)} if faults else {}
         found = []
         for fault in faults:
             row = row_of.get(str(fault.sensor))
@@ -388,13 +413,6 @@ class Mender:
         # The present period may be one that the model is only asked about.
         where = period if its == number else self._given.period_of(its)
         return None if where is None else self.grid.start_of(where) + slot % self.grid.slots * self.grid.step
-
-    def _labels(self, names: list[str], period_end: int) -> list[str]:
-        """Return the names by which the model knows the sensors: one that was set right is another to it."""
-        if not any(note.action == "recalibrated" for note in self.maintenance.notes):
-            return names
-        generations = (self.maintenance.generation(name, period_end) for name in names)
-        return [f"{name}{AGAIN}{turn}" if turn else name for name, turn in zip(names, generations, strict=True)]
 
     def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
         """Return the row of every reading's sensor; sensors that are new get theirs, by name."""
@@ -479,7 +497,7 @@ def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolA
     flag = np.where(clash & (flag < Flag.SUSPECT), Flag.SUSPECT, flag)
     reason = np.where(placed.no_number, REASONS.index("fill"), reason)
     reason = np.where(beyond, REASONS.index("implausible"), reason)
-    own = (origin == 1) & ~placed.no_number & ~beyond & ~placed.repeated
+    own = (origin == OBSERVED) & ~placed.no_number & ~beyond & ~placed.repeated
     values = {name: np.where(own, value, getattr(slots, name)[row]) for name in ("cleaned", "lower", "upper")}
     return Rows(
         sensors=slots.sensors,

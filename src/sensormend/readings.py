@@ -13,10 +13,14 @@ from sensormend.recovery import FloatArray
 
 __all__ = [
     "COLUMNS",
+    "CORRECTED",
     "DAY",
+    "ESTIMATED",
     "HOUR",
     "MINUTE",
     "NOTHING",
+    "NO_ORIGIN",
+    "OBSERVED",
     "ORIGINS",
     "SECOND",
     "IntArray",
@@ -36,8 +40,13 @@ COLUMNS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "uppe
 
 _NUMBERS = ("value", "cleaned", "lower", "upper")
 
-ORIGINS = ("", "observed", "estimated")
-"""Where a cleaned value comes from; `Rows.origin` counts in here, 0 where there is none."""
+ORIGINS = ("", "observed", "estimated", "corrected")
+"""Where a cleaned value comes from: it is the reading, it was predicted from others, or it is the reading with its
+fault taken out. `Rows.origin` counts in here, 0 where there is none; new ones go to the end, since states and journals
+keep the number."""
+
+NO_ORIGIN, OBSERVED, ESTIMATED, CORRECTED = range(4)
+"""Places in `ORIGINS`."""
 
 
 def written_time(text: str) -> int:
@@ -108,7 +117,7 @@ class Rows:
     value, n
         The mean of the slot's `n` readings; NaN and 0 where there is none, or only fill values.
     cleaned, lower, upper
-        The value where it is trusted, else the estimate; and its interval.
+        The value where it is trusted, else its correction or the estimate; and its interval.
     flag
         QARTOD's code for `value`.
     reason

@@ -61,7 +61,7 @@ class Said:
         What lies beyond is flagged as implausible.
     maintenance
         A CSV file of what you know: sensor, from, to, action. The action is ignore (do not look), recalibrated (the
-        sensor starts over) or real (it was odd, but true).
+        level from then on is right) or real (it was odd, but true).
     coordinates
         A CSV file of where the sensors stand: sensor, latitude, longitude.
     gone_after

@@ -44,6 +44,8 @@ def summary(report: Report) -> RenderableType:
     figures.add_row("suspect", share(report.flags[Flag.SUSPECT], present))
     figures.add_row("not evaluated", share(report.flags[Flag.NOT_EVALUATED], present))
     figures.add_row("filled or replaced", share(report.filled, slots))
+    if report.corrected:
+        figures.add_row("corrected", share(report.corrected, slots))
     figures.add_row("seconds", f"{report.seconds:.1f}")
     parts: list[RenderableType] = [figures]
     parts += [f"note: {escape(note)}" for note in report.notes]

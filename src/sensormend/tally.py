@@ -16,6 +16,7 @@ from sensormend.grid import Grid
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.mending import Episode, Mended
 from sensormend.places import Places
+from sensormend.readings import CORRECTED, ESTIMATED
 from sensormend.recovery import BoolArray
 from sensormend.recovery import Fault as ModelFault
 from sensormend.sentences import gather, sentence
@@ -102,6 +103,7 @@ class Tally:
         self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
+        self.corrected = 0
 
     def add(self, mended: Mended) -> None:
         """Take in a period."""
@@ -115,7 +117,8 @@ class Tally:
         for code, count in enumerate(np.bincount(rows.flag, minlength=10)):
             if code in self.flags:
                 self.flags[code] += int(count)
-        self.filled += int((origin == 2).sum())
+        self.filled += int((origin == ESTIMATED).sum())
+        self.corrected += int((origin == CORRECTED).sum())
         value = rows.value.reshape(-1, slots)
         good = (flag == Flag.GOOD) & np.isfinite(mended.network)
         square = np.where(good, value - mended.network, 0.0) ** 2
@@ -316,6 +319,7 @@ class Tally:
             "until": self._until,
             "flags": {str(code): count for code, count in self.flags.items()},
             "filled": self.filled,
+            "corrected": self.corrected,
         }
         return settings, {"counts": self._counts, "span": self._span}
 
@@ -329,6 +333,8 @@ class Tally:
         self._until = settings["until"]
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
+        # States of before there were corrections have none.
+        self.corrected = settings.get("corrected", 0)
         self._counts, self._span = arrays["counts"], arrays["span"]
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Placed
+from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
 __all__ = ["Cells", "judge"]
@@ -91,7 +92,8 @@ def judge(
     say(~here, Flag.MISSING, "")
     say(filled, Flag.MISSING, "fill")
     say(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
-    origin = np.where(np.isnan(cleaned), 0, np.where(trusted, 1, 2)).astype(np.int8)
+    origin = np.where(recovery.corrected & wrong, CORRECTED, ESTIMATED)
+    origin = np.where(np.isnan(cleaned), NO_ORIGIN, np.where(trusted, OBSERVED, origin)).astype(np.int8)
     return Cells(flag, reason, origin, cleaned, lower, upper)
 
 

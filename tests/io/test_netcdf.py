@@ -227,7 +227,7 @@ def test_flags_say_what_they_mean_in_the_words_of_cf(tmp_path: Path) -> None:
         first = {"time": "2019-01-01T00", "station": "s0"}
         assert meaning_of(flags)[int(flags.sel(first))] == "fail"
         assert meaning_of(dataset["t_reason"])[int(dataset["t_reason"].sel(first))] == "stuck"
-        assert meaning_of(dataset["t_origin"]) == {0: "none", 1: "observed", 2: "estimated"}
+        assert meaning_of(dataset["t_origin"]) == {0: "none", 1: "observed", 2: "estimated", 3: "corrected"}
         assert dataset["lat"].attrs["units"] == "degrees_north"
         assert np.isnan(dataset["lon"].sel(station="s1"))
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from networks import LEARNED, Floats, partition_small_networks, regions, seen, sound, trained, walk
 from sensormend import AutoOLRTR, Recovery
 from sensormend.faults import Case, degrade
+from sensormend.model.auto import CORRECTED, WRONG
 
 LATER = slice(LEARNED, None)
 
@@ -113,6 +114,39 @@ def spiked(day: int, sensors: int, random: np.random.Generator) -> tuple[Floats,
     at[random.choice(16, sensors, replace=False), random.integers(0, 24, sensors)] = True
     readings[at] += random.choice([-15.0, 15.0], sensors)
     return readings, at
+
+
+def test_what_the_engine_corrected_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine writes a code and its own `cleaned` for a reading with its fault taken out."""
+    from sensormend.model.state import Result, State
+
+    before = State.run
+
+    def correcting(self: State, readings: Floats, *, learning: bool) -> Result:
+        result = before(self, readings, learning=learning)
+        wrong = result.code == WRONG
+        result.code[wrong] = CORRECTED
+        result.cleaned[wrong] = readings[wrong] - 4.0
+        result.lower[wrong], result.upper[wrong] = readings[wrong] - 4.5, readings[wrong] - 3.5
+        return result
+
+    days = sound(8, 30).copy()
+    days[3, 10:, 29] += 4.0
+    plain = AutoOLRTR().recover(days)
+    assert not plain.corrected.any()
+    monkeypatch.setattr(State, "run", correcting)
+    result = AutoOLRTR().recover(days)
+    np.testing.assert_array_equal(result.wrong, plain.wrong)
+    np.testing.assert_array_equal(result.corrected, plain.wrong & ~plain.spikes)
+    assert result.corrected[3, 10:, 29].all()
+    taken_out = result.corrected
+    np.testing.assert_array_equal(result.cleaned[taken_out], days[taken_out] - 4.0)
+    assert result.lower is not None
+    np.testing.assert_array_equal(result.lower[taken_out], days[taken_out] - 4.5)
+    np.testing.assert_array_equal(result.low_rank, plain.low_rank)
+    np.testing.assert_array_equal(result.outliers[taken_out], (days - plain.low_rank)[taken_out])
+    part = result.of_sensors(np.array([3]))
+    np.testing.assert_array_equal(part.corrected, taken_out[[3]])
 
 
 def test_spikes_are_replaced_and_the_fiber_stays_sound() -> None:

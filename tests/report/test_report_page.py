@@ -87,6 +87,20 @@ def test_its_figures_are_those_of_the_rows(page: Page, written: Written) -> None
     assert flags == {str(int(code)): f"{int((flag == code).sum()):,}" for code in Flag}
 
 
+def test_corrections_are_neither_estimates_nor_readings_as_they_came(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", corrected=True)
+    text = read(write_report(written.path)).text
+    total, offset = written.flag.size, written.reason == REASONS.index("offset")
+    corrected = int(offset.sum())
+    wrong = (written.flag == Flag.FAIL) | (written.flag == Flag.MISSING)
+    estimated = int((wrong & ~offset).sum())
+    read_as_is = total - estimated - corrected
+    assert 18 < corrected <= 24
+    assert f"{corrected} are wrong readings with their fault taken out ({percent(corrected, total)})" in text
+    assert f"{estimated:,} are estimates" in text
+    assert f"{read_as_is:,} are readings as they came" in text
+
+
 def test_each_cause_has_its_values_and_their_interval(page: Page, written: Written) -> None:
     word = {name: np.int8(REASONS.index(name)) for name in ("stuck", "spike", "silent")}
     found = {row[0]: int(row[1].replace(",", "")) for row in page.table("why", "values")}

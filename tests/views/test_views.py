@@ -60,6 +60,18 @@ def test_the_share_that_was_filled_is_that_of_the_rows(look: Look, written: Writ
     assert f"{estimated:.1%}".replace("%", " %") in found.sentence
 
 
+@pytest.mark.parametrize("points", [2000, 48])
+def test_a_series_says_what_was_corrected(tmp_path: Path, points: int) -> None:
+    written = small_out(tmp_path / "city", sensors=6, days=8, corrected=True)
+    with Look(written.path) as look:
+        found = series(look, "S04", start=FIRST, end=FIRST + 8 * DAY, points=points)
+    corrected = written.reason[4, 0] == REASONS.index("offset")
+    estimated = written.flag[4, 0] == Flag.MISSING
+    many = found.thinned
+    assert found.corrected == corrected.reshape(-1, many).any(axis=1).astype(int).tolist()
+    assert found.estimated == estimated.reshape(-1, many).any(axis=1).astype(int).tolist()
+
+
 def test_the_matrix_has_the_worst_first(look: Look) -> None:
     found = matrix(look)
     assert (found.start, found.cells, found.cell_days, found.total) == ("2024-01-01", 24, 1, 28)

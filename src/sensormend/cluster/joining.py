@@ -12,9 +12,11 @@ from sensormend.recovery import Recovery
 
 __all__ = ["joined", "lazily_joined", "summed"]
 
-PER_CELL = ("low_rank", "outliers", "wrong", "doubtful", "spikes", "cleaned")
+PER_CELL = ("low_rank", "outliers", "wrong", "doubtful", "spikes", "corrected", "cleaned")
 FIELDS = (*PER_CELL, "faulty", "suspect", "evaluated", "score", "reason")
-KINDS = {"reason": "<U11"} | dict.fromkeys(("wrong", "doubtful", "spikes", "faulty", "suspect", "evaluated"), bool)
+KINDS = {"reason": "<U11"} | dict.fromkeys(
+    ("wrong", "doubtful", "spikes", "corrected", "faulty", "suspect", "evaluated"), bool
+)
 """Types of arrays that are not numbers of the method."""
 
 

@@ -188,6 +188,7 @@ class Output:
                 "closed": None if stream.closed is None else iso(grid.start_of(stream.closed + 1)),
                 "flags": tally.flags,
                 "filled": tally.filled,
+                "corrected": tally.corrected,
                 "notes": list(stream.survey.notes),
             }  # fmt: skip
         return {**record, "surroundings": self._surroundings}

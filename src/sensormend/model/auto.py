@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sensormend.arrays import Array, as_like, is_tensor, on_host
-from sensormend.errors import ConfigError, ShapeError, StateError, ValueRangeError
+from sensormend.errors import ConfigError, InputError, ShapeError, StateError, ValueRangeError
 from sensormend.model.scales import looks_circular
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 from sensormend.state import read_state, write_state
@@ -204,6 +204,42 @@ class AutoOLRTR:
         if self._state is not None:
             self._state.rewind()
         self._open = {}
+
+    def accept(self, sensor: Hashable, variable: int | None = None) -> None:
+        """Take the present level of a sensor as right from now on, as when it was recalibrated or moved.
+
+        A fault that is open ends with its last wrong reading. The level starts over: the readings of the next period
+        say where it is. How the sensor moves with the others, its noise and its resolution stay known.
+
+        Parameters
+        ----------
+        sensor
+            Its label, or its row where there are no labels.
+        variable
+            The number of the variable; None for all of them.
+
+        Raises
+        ------
+        InputError
+            There is no such sensor, or no such variable.
+        """
+        state = self._state
+        try:
+            index = self._labels.index(as_labels([sensor], 1)[0])
+        except (ValueError, ShapeError):
+            raise InputError(
+                f"no sensor {sensor!r} to accept: the model knows {len(self._labels)} sensors, see its `sensors`"
+            ) from None
+        assert state is not None
+        if variable is None:
+            variables = list(range(state.variables))
+        elif isinstance(variable, bool) or not isinstance(variable, int | np.integer):
+            raise InputError(f"a variable is its number, 0 to {state.variables - 1}; got {variable!r}")
+        elif not 0 <= variable < state.variables:
+            raise InputError(f"no variable {variable}: they have the numbers 0 to {state.variables - 1}")
+        else:
+            variables = [int(variable)]
+        state.accept([index * state.variables + number for number in variables])
 
     def copy(self) -> AutoOLRTR:
         """Return a model that knows the same and goes its own way."""

@@ -87,6 +87,7 @@ from sensormend.model.learning import (
 )
 from sensormend.model.prediction import (
     cold_start,
+    place_levels,
     predict,
 )
 
@@ -228,6 +229,8 @@ def run_partition(w, network, period, p, learning):
                 break
     w.others[0] = heard - 1
     parameters(w, network, p, m, s)
+    if place_levels(w, network, p, m, s):
+        bound_predictors(w, network, p, m, s)
     rounds = find_wrong(w, network, period, p, m, s)
     for i in range(m):
         # Once more, with the last predictions: nothing within the resolution is wrong.

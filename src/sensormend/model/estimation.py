@@ -21,6 +21,7 @@ from sensormend.model.faults import (
     OFFSET,
     PHI,
     SLOTS,
+    SOUND,
     START,
     THETA1,
     USUALLY,
@@ -35,6 +36,7 @@ from sensormend.model.layout import (
     CORRECTED,
     CORRECTION,
     DEVIATION,
+    DISTANT,
     DOUBTFUL,
     EVIDENCE,
     FAULTY,
@@ -74,7 +76,7 @@ __all__ = [
 ]
 
 
-SURE = 2.5
+SURE = 2.75
 """Usual distances below which a fault that lasts makes its readings doubtful, and not wrong."""
 
 
@@ -179,6 +181,9 @@ def settle(w, network, period, p, s):
     for i in range(network.owned[p]):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
+        distant = w.known[i, DISTANT] > 0.0
+        if distant and period.kind[c] == SOUND:
+            period.kind[c] = DRIFT
         low, high = v[LOW], v[HIGH]
         for t in range(s):
             if w.flags[TRUSTING, i, t]:
@@ -194,10 +199,11 @@ def settle(w, network, period, p, s):
             value = max(least, min(high + margin, backward(y, v))) if high >= low else np.nan
             period.low_rank[c, t] = value
             if trusted:
-                period.code[c, t] = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE else TRUSTED
+                period.code[c, t] = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE or distant else TRUSTED
                 period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue
             period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
+            period.cleaned[c, t] = value
             wide = interval_width(w, i, t, w.column[1])
             if w.flags[OBSERVED, i, t] and w.small[i]:
                 # As far from the others as it may be: nobody can tell whether it is still wrong.

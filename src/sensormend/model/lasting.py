@@ -24,9 +24,11 @@ from sensormend.model.layout import (
     DISTANCE,
     DISTANCE_SQUARE,
     DISTANCE_USUAL,
+    DISTANT,
     FAULT_SIZE,
     LAST_RESIDUAL,
     LASTING,
+    LEVEL_AGE,
     ONSET,
     OWN_DISTANCE,
     REFERENCE,
@@ -54,13 +56,15 @@ DELAY = 0.05
 """Rate per period at which the usual distance follows what it is: a drift must not become usual while it is judged."""
 OWN_SMOOTHING = 0.3
 """Of the distance of wrong readings, per period."""
-ENDS = 1.25
+ENDS = 2.0
 """Usual distances below which a fault that lasts is over."""
 RETURNS = 2.5
 """Usual distances from which a channel was wrong before, if an offset brings it back."""
+DOUBTED, DOUBTED_UNTIL = 3.75, 2.5
+"""Usual distances from which a channel is doubtful, and until which it stays so."""
 POOLED = 60.0
 """Periods of its own past that count as much as the median channel's."""
-SLOW_LIMIT = 4.75
+SLOW_LIMIT = 5.0
 """Usual distances from which a fault begins. On sound networks of several years, simulated and real, one per ten
 sensor-years or fewer are beyond it."""
 
@@ -161,6 +165,11 @@ def follow_distances(network, period):
             known[c, REFERENCE] += distance[c] - known[c, DISTANCE]
             known[c, ONSET] = end
             continue
+        if known[c, LEVEL_AGE] < RELATED_FROM:
+            # Its level started over lately: its reference is the mean of what it has been since.
+            known[c, REFERENCE] += distance[c] / max(known[c, LEVEL_AGE], 1.0)
+            known[c, DISTANCE], known[c, ONSET] = 0.0, end
+            continue
         usual = usual_distance(known[c], typical)
         observed = wrong = 0
         for t in range(s):
@@ -198,6 +207,7 @@ def follow_distances(network, period):
             known[c, ONSET] = end
         if age >= JUDGED_FROM and usual > 0.0:
             beyond[c] = abs(known[c, DISTANCE]) / usual
+            known[c, DISTANT] = 1.0 if beyond[c] > (DOUBTED_UNTIL if known[c, DISTANT] > 0.0 else DOUBTED) else 0.0
     begun = np.zeros(n)
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
@@ -222,6 +232,7 @@ def follow_distances(network, period):
             for t in range(s):
                 period.mean[c, t] -= back
             known[c, LASTING] = known[c, OWN_DISTANCE] = begun[c]
+            known[c, DISTANT] = 0.0
             known[c, LAST_RESIDUAL] += back
             known[c, SLOW] = known[c, DISTANCE] = 0.0
     for c in range(n):

@@ -48,6 +48,7 @@ from sensormend.model.layout import (
     LAST_TIME,
     LAST_VALUE,
     LEFT_OPEN,
+    LEVEL_AGE,
     LEVEL_MEMORY,
     LOW,
     MEAN,
@@ -216,7 +217,7 @@ def learn_channel(w, network, period, p, s, i):
         learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)
         return
     rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
-    new[AGE] = known[AGE] + 1.0
+    new[AGE], new[LEVEL_AGE] = known[AGE] + 1.0, known[LEVEL_AGE] + 1.0
     learn_mean(w, network, period, p, s, i, rate)
     if pairs >= 3 or pairs == s - 1 or (pairs > 0 and pairs == count):
         new[VARIANCE] += rate * (first / pairs - known[VARIANCE])

@@ -10,21 +10,30 @@ from sensormend.model.compiling import compiled
 from sensormend.model.covariance import (
     leave_one_out,
 )
+from sensormend.model.faults import (
+    WANDER,
+)
 from sensormend.model.layout import (
     AGE,
     COVARIANCE,
     DEVIATION,
+    DISTANCE,
     EXPECTED,
+    LAST_RESIDUAL,
+    LAST_TIME,
+    LEVEL_AGE,
     MEAN,
     OBSERVED,
     OPEN_VARIANCE,
     PREDICTOR,
     RANK,
+    REFERENCE,
     RESIDUAL,
     RIPPLE,
     SCALE,
     SCALED,
     SIGMA,
+    SLOW,
     SMOOTH,
     TRUSTING,
     VARIANCE,
@@ -39,6 +48,7 @@ __all__ = [
     "cold_start",
     "lead_across",
     "moves_along",
+    "place_levels",
     "predict",
 ]
 
@@ -287,3 +297,43 @@ def predict(w, network, p, m, s):
                 smooth -= share * (smooth - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1]))
             w.cells[SMOOTH, i, t] = smooth
             w.cells[RESIDUAL, i, t] = w.cells[DEVIATION, i, t] - smooth
+
+
+@compiled
+def place_levels(w, network, p, m, s):
+    """Place members whose level starts over by what the others say of their readings; return whether there are any.
+
+    How they move with the others is known, so the median of their residuals is by how far they are off. Where that is
+    within their usual wander, the level stays: it is known better from before.
+    """
+    waiting = 0
+    for i in range(m):
+        w.touched[i] = False
+        if w.known[i, AGE] > 0.0 and w.known[i, LEVEL_AGE] == 0.0:
+            for t in range(s):
+                w.touched[i] = w.touched[i] or w.flags[OBSERVED, i, t]
+                w.flags[TRUSTING, i, t] = False
+            waiting += w.touched[i]
+    if waiting == 0:
+        return False
+    for t in range(s):
+        w.dirty[t] = True
+    predict(w, network, p, m, s)
+    for i in range(m):
+        if not w.touched[i]:
+            continue
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.vector[n] = w.cells[RESIDUAL, i, t]
+                n += 1
+        off = median(w.vector, n)
+        known = w.known[i]
+        if abs(off - known[SLOW]) <= w.q[i, WANDER]:
+            continue
+        for t in range(s):
+            w.cells[MEAN, i, t] += off
+        known[REFERENCE] += off - known[SLOW]
+        known[SLOW] = known[LAST_RESIDUAL] = known[DISTANCE] = 0.0
+        known[LAST_TIME] = -1.0
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -174,6 +175,36 @@ class State:
         self.known[:, at.LAST_VALUE] = np.nan
         self.count[:] = 0
         self.hypotheses = self.hypotheses[:0]
+
+    def accept(self, channels: Sequence[int]) -> None:
+        """Let the levels of channels start over: where they are now is right, and the next readings say it better.
+
+        An offset or a drift that is open goes into the mean and the reference. What else is known of the channel, and
+        how it moves with others, stays.
+        """
+        for c in channels:
+            known = self.known[c]
+            size = float(known[at.LASTING])
+            if size == 0:
+                size = float(known[at.FAULT_SIZE])
+            elif np.isinf(size):
+                # That fault ended, and went into the mean, when the period was over.
+                size = 0.0
+            self.mean[c] += size
+            known[at.REFERENCE] += size + known[at.DISTANCE]
+            for name in ("DISTANCE", "LASTING", "LEVEL_AGE", "FAULT_SIZE", "OWN_DISTANCE", "DISTANT"):
+                known[getattr(at, name)] = 0
+            known[at.ONSET] = self.clock * self.slots
+        self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
+
+    def _drop_hypotheses(self, channels: NDArray[np.intp]) -> None:
+        """Follow channels as sound ones from here on."""
+        kept = np.ones(len(self.hypotheses), dtype=bool)
+        for c in channels[self.count[channels] > 0].tolist():
+            kept[self.first[c] : self.first[c] + self.count[c]] = False
+        self.first = np.append(0, np.cumsum(kept))[self.first].astype(np.int64)
+        self.count[channels] = 0
+        self.hypotheses = self.hypotheses[kept]
 
     def prepare(self, readings: FloatArray) -> None:
         """Find the scales of variables that are read for the first time, and give every channel a partition."""
@@ -374,11 +405,12 @@ class State:
             self.known[mine, at.REFERENCE] = (np.arcsinh(slow / bend) - centre) / width
             self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
             known = self.known[mine]
-            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "LASTING"):
+            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "FAULT_SIZE", "OWN_DISTANCE"):
                 known[:, getattr(at, name)] *= stretch
+            known[:, at.LASTING] = 0
             for name in ("VARIANCE", "COVARIANCE", "WANDERS", "DISTANCE_SQUARE", "DISTANCE_USUAL"):
                 known[:, getattr(at, name)] *= stretch**2
-            self.count[mine] = 0  # Their rows stay unused until the next period.
+            self._drop_hypotheses(np.arange(self.channels)[mine])
             assert self.partitions is not None
             factor = np.ones(self.channels)
             factor[mine] = stretch

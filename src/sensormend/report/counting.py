@@ -37,8 +37,8 @@ class Channel:
 
     Attributes
     ----------
-    rows, estimated
-        How many values it has, and how many of them are estimates.
+    rows, estimated, corrected
+        How many values it has, how many of them are estimates, and how many are readings with their fault taken out.
     heard, alone, unjudged
         How many have a reading; how many of these nobody could judge since it stands alone, and for another cause.
     first, last
@@ -47,6 +47,7 @@ class Channel:
 
     rows: int
     estimated: int
+    corrected: int
     heard: int
     alone: int
     unjudged: int
@@ -123,6 +124,11 @@ class Counts:
     def estimated(self) -> int:
         """How many of them are estimates."""
         return sum(channel.estimated for channel in self.channels.values())
+
+    @property
+    def corrected(self) -> int:
+        """How many of them are readings with their fault taken out."""
+        return sum(channel.corrected for channel in self.channels.values())
 
     def half_width(self, variable: str, *causes: str, share: float = 0.5) -> float:
         """Return how far an interval reaches to either side; `share` of the estimates have a narrower one."""
@@ -299,6 +305,7 @@ def _both(before: Channel, new: Channel) -> Channel:
     return Channel(
         before.rows + new.rows,
         before.estimated + new.estimated,
+        before.corrected + new.corrected,
         before.heard + new.heard,
         before.alone + new.alone,
         before.unjudged + new.unjudged,

@@ -90,7 +90,10 @@ def _worst(material: Material, one: Trouble) -> Html:
     # A command that is cut would not run.
     why = [" Why, with all numbers: ", tag("code", typed)] if len(typed) <= LONGEST_COMMAND else []
     channel = material.counts.channels.get((one.sensor, one.variable))
-    estimated = f" In all, {lasting(channel.estimated, material.step)} of its values are estimates." if channel else ""
+    estimated = f" In all, {lasting(channel.estimated, material.step)} of its values are estimates" if channel else ""
+    if channel and channel.corrected:
+        estimated += f", {lasting(channel.corrected, material.step)} are readings with their fault taken out"
+    estimated += "." if estimated else ""
     return tag(
         "div",
         tag("h3", name_of(one.sensor, one.variable)),
@@ -116,8 +119,8 @@ def _picture(seen: Series, begin: int, end: int) -> Html:
     slot = seen.step * seen.thinned
     x = across.at(_array(seen.time) + slot / 2)
     half = (across.place(slot) - across.place(0.0)) / 2
-    filled = np.array(seen.estimated, dtype=bool)
-    unsure = [np.where(filled, edge, np.nan) for edge in (lower, upper)]
+    replaced = np.array(seen.estimated, dtype=bool) | np.array(seen.corrected, dtype=bool)
+    unsure = [np.where(replaced, edge, np.nan) for edge in (lower, upper)]
     top, bottom = TOP, HEIGHT - BOTTOM
     drawn: list[str] = []
     for tick in value_ticks(low, high, 5):

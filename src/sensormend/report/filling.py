@@ -31,7 +31,7 @@ def filling(material: Material) -> Html:
 
 def _balance(material: Material) -> Html:
     counts = material.counts
-    read = counts.rows - counts.estimated - counts.unknown
+    read = counts.rows - counts.estimated - counts.corrected - counts.unknown
     said = [
         f"There is one value per sensor{', variable' if material.several else ''} and "
         f"{how_often(material.step).removeprefix('every ')}: {counts.rows:,} in all. "
@@ -40,6 +40,9 @@ def _balance(material: Material) -> Html:
         f"{counted(counts.estimated, 'is an estimate', 'are estimates')} ({percent(counts.estimated, counts.rows)})"
         f"{', for the causes below' if counts.estimated else ''}.",
     ]
+    if counts.corrected:
+        said.append(f" {counted(counts.corrected, 'is a wrong reading with its', 'are wrong readings with their')} "
+                    f"fault taken out ({percent(counts.corrected, counts.rows)}).")  # fmt: skip
     suspect = counts.flags[Flag.SUSPECT]
     if suspect:
         said.append(f" {counted(suspect, 'reading')} ({percent(suspect, counts.rows)}) seemed doubtful and "

@@ -26,7 +26,7 @@ WORDS = {
     "sound": "every reading good",
     "filled": "gaps or single wrong values, filled",
     "suspect": "doubtful, kept as it came",
-    "faulty": "wrong, replaced by estimates",
+    "faulty": "wrong, replaced by corrections or estimates",
     "silent": "nothing came, all of it estimated",
     "not evaluated": "nobody could judge it",
 }

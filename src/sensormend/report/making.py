@@ -18,7 +18,7 @@ FLAG_WORDS = {
     Flag.GOOD: "the reading was trusted and not changed",
     Flag.NOT_EVALUATED: "nobody could judge it, or it was to be left alone",
     Flag.SUSPECT: "doubtful; the reading was kept",
-    Flag.FAIL: "wrong; replaced by an estimate",
+    Flag.FAIL: "wrong; replaced by its correction or an estimate",
     Flag.MISSING: "no reading; filled by an estimate",
 }
 

@@ -45,9 +45,10 @@ class Part:
         return found
 
     def channels(self) -> list[Any]:
-        """Return sensor, variable, rows, estimates, readings, alone, not judged else, first and last time."""
+        """Return sensor, variable, rows, estimates, corrections, readings, alone, not judged else, first, last time."""
         return self._ask(
-            "SELECT sensor, variable, count(*), count(*) FILTER (guess), count(*) FILTER (n > 0), "
+            "SELECT sensor, variable, count(*), count(*) FILTER (guess), count(*) FILTER (corrected), "
+            "count(*) FILTER (n > 0), "
             "count(*) FILTER (flag = 2 AND reason = 'alone'), count(*) FILTER (flag = 2 AND reason <> 'alone'), "
             "min(slot), max(slot) FROM part GROUP BY ALL"
         )
@@ -175,7 +176,8 @@ def _read(engine: Any, files: list[Path], last: int, step: int) -> None:
     engine.execute(
         f"CREATE OR REPLACE TEMP TABLE part AS SELECT sensor, {variable} AS variable, epoch_us(time) AS slot, value, "
         "n, cleaned, lower, upper, flag, coalesce(reason, '') AS reason, coalesce(origin = 'estimated', false) AS "
-        f"guess FROM {source} WHERE time < make_timestamp({last})"
+        "guess, coalesce(origin = 'corrected', false) AS corrected "
+        f"FROM {source} WHERE time < make_timestamp({last})"
     )
     engine.execute(
         f"""CREATE OR REPLACE TEMP TABLE gaps AS SELECT sensor, variable, min(slot) AS begin, max(slot) AS last FROM (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sensormend.flags import Flag
 from sensormend.health import shade_words
 from sensormend.io.metadata import SensorSummary
-from sensormend.readings import DAY, SECOND, Rows
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, SECOND, Rows
 from sensormend.recovery import FloatArray
 from sensormend.views.look import Look, numbers, utc
 
@@ -61,8 +61,9 @@ class Series:
         What came; where points are several slots its mean, and the lowest and the highest of them.
     cleaned, lower, upper
         What was made of it, and its interval.
-    flag, estimated
-        QARTOD's code, the worst of a point; 1 where `cleaned` is an estimate.
+    flag, estimated, corrected
+        QARTOD's code, the worst of a point; 1 where `cleaned` is an estimate, and where it is a reading with its fault
+        taken out.
     provisional_from
         The first time that is provisional.
     spans
@@ -86,6 +87,7 @@ class Series:
     upper: list[float | None]
     flag: list[int]
     estimated: list[int]
+    corrected: list[int]
     provisional_from: float | None
     spans: list[Span]
 
@@ -188,10 +190,12 @@ def _thinned(rows: Rows, per_point: int) -> dict[str, Any]:
         ranks[rows.flag == flag] = rank
     flags = np.array([0, *WORST_LAST])
     if not begins.size:
-        worst, estimated = np.empty(0, np.int64), np.empty(0, np.int64)
+        worst = estimated = corrected = np.empty(0, np.int64)
     else:
         worst = flags[np.maximum.reduceat(ranks, begins)]
-        estimated = np.maximum.reduceat((rows.origin == 2).astype(np.int64), begins)
+        estimated, corrected = (
+            np.maximum.reduceat((rows.origin == origin).astype(np.int64), begins) for origin in (ESTIMATED, CORRECTED)
+        )
     several = per_point > 1
     return {
         "time": [time / SECOND for time in rows.time[begins].tolist()],
@@ -203,6 +207,7 @@ def _thinned(rows: Rows, per_point: int) -> dict[str, Any]:
         "upper": numbers(_means(rows.upper, begins)),
         "flag": worst.tolist(),
         "estimated": estimated.tolist(),
+        "corrected": corrected.tolist(),
     }
 
 

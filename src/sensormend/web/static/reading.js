@@ -5,7 +5,7 @@ const PIECE = 390 * 86400;
 export const LONGEST = 10 * PIECE;
 
 const FAULTY = 4;
-const COLUMNS = ["time", "value", "low", "high", "cleaned", "lower", "upper", "flag", "estimated"];
+const COLUMNS = ["time", "value", "low", "high", "cleaned", "lower", "upper", "flag", "estimated", "corrected"];
 
 export async function loadSeries(get, sensor, variable, from, to, points, signal) {
   const pieces = Math.max(1, Math.ceil((to - from) / PIECE));

@@ -170,7 +170,7 @@ export async function show(root, params, context) {
     return [
       element("strong", { text: `${day(moment)}, ${clock(moment)}` }),
       part("raw", many ? `${value(loaded.low[at])} to ${value(loaded.high[at])}` : value(raw, 4, "nothing came"), "read-raw"),
-      part("cleaned", value(loaded.cleaned[at], 4, "unknown"), "read-cleaned"),
+      part(loaded.corrected[at] ? "corrected" : "cleaned", value(loaded.cleaned[at], 4, "unknown"), "read-cleaned"),
       part("interval", lower === null || upper === null ? "unknown" : `${value(lower)} to ${value(upper)}`),
       element("span", { class: "read", text: `${word}${provisional ? ", provisional" : ""}` }),
     ];
