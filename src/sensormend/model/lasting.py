@@ -58,9 +58,9 @@ OWN_SMOOTHING = 0.3
 """Of the distance of wrong readings, per period."""
 ENDS = 2.0
 """Usual distances below which a fault that lasts is over."""
-RETURNS = 2.5
+RETURNS = 1.25
 """Usual distances from which a channel was wrong before, if an offset brings it back."""
-DOUBTED, DOUBTED_UNTIL = 3.75, 2.5
+DOUBTED, DOUBTED_UNTIL = 4.0, 2.75
 """Usual distances from which a channel is doubtful, and until which it stays so."""
 POOLED = 60.0
 """Periods of its own past that count as much as the median channel's."""
