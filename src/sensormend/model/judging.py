@@ -47,6 +47,7 @@ from sensormend.model.layout import (
     AT_REST,
     BEND,
     COMMON,
+    COMPANY,
     COVARIANCE,
     EVIDENCE,
     FAULTY,
@@ -113,7 +114,7 @@ __all__ = [
 
 ROUNDS = 12
 """How often a partition is judged at most; two to three times is usual."""
-PENALTY, PENALTY_MOST, PENALTY_ALONE = 11.0, 26.0, 34.0
+PENALTY, PENALTY_MOST, PENALTY_ALONE = 11.0, 26.0, 13.0
 """Log odds against a fault of one kind that begins at one reading: at least, at most, and where only the channel's own
 past speaks."""
 PENALTY_BASE, RESTLESS = 9.0, 2.0
@@ -129,8 +130,6 @@ RESTLESS_MOST = 6.0
 """What the root mean square of some restless relatives is bounded by."""
 HALF = 0.455
 """The median of a squared normal number."""
-COMPANY = 2
-"""Other members that must be heard for the network to speak."""
 
 
 @compiled
