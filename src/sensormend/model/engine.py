@@ -11,9 +11,7 @@ from sensormend.model.covariance import (
     invert,
     prediction_covariance,
 )
-from sensormend.model.estimation import (
-    settle,
-)
+from sensormend.model.estimation import settle, take_out_fault
 from sensormend.model.faults import (
     BEAM,
     ENDED,
@@ -37,7 +35,7 @@ from sensormend.model.judging import (
     find_wrong,
     parameters,
 )
-from sensormend.model.lasting import RELATED_FROM, learn_weights
+from sensormend.model.lasting import learn_weights
 from sensormend.model.layout import (
     AGE,
     AT_REST,
@@ -84,6 +82,7 @@ from sensormend.model.learning import (
     learn_channel,
     learn_moments,
     learn_ripple,
+    level_corrections,
     try_shrinkage,
 )
 from sensormend.model.prediction import (
@@ -247,12 +246,17 @@ def run_partition(w, network, period, p, learning):
                 w.flags[TRUSTING, i, t] = trusted
                 w.dirty[t] = True
     predict(w, network, p, m, s)
+    for i in range(m):
+        take_out_fault(w, network, period, p, s, i)
     settle(w, network, period, p, s)
     if learning:
+        for i in range(m):
+            if w.lasts[i]:
+                level_corrections(w, s, i)
         for i in range(network.owned[p]):
             learn_channel(w, network, period, p, s, i)
-            if w.known[i, AGE] >= RELATED_FROM:
-                learn_weights(w, network, period.learned[network.members[p, i]], p, m, i)
+            if w.known[i, AGE] > 0.0:
+                learn_weights(w, network, p, m, i)
         learn_ripple(w, network, period, p, s)
         if p < TRIED:
             try_shrinkage(w, network, period, p, m, s)

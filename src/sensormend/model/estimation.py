@@ -9,30 +9,58 @@ import numpy as np
 from sensormend.model.compiling import compiled
 from sensormend.model.faults import (
     BEGIN,
+    COUNT,
+    DRIFT,
+    ENDED,
+    EPISODE,
+    EPISODES,
+    GAIN,
+    KIND,
+    LAST_WRONG,
+    NONE,
+    OFFSET,
     PHI,
+    SLOTS,
+    SOUND,
+    START,
+    THETA1,
+    USUALLY,
+    WEEK,
+    best_hypothesis,
+    fault_size,
+    lasts,
     power,
 )
 from sensormend.model.layout import (
     COMMON,
+    CORRECTED,
+    CORRECTION,
+    DEVIATION,
+    DISTANT,
     DOUBTFUL,
     EVIDENCE,
+    FAULTY,
     HIGH,
     LAST_RESIDUAL,
     LAST_TIME,
+    LEFT_OPEN,
     LOW,
     MEAN,
     MISSING,
     OBSERVED,
     OPEN_VARIANCE,
+    OWN_DISTANCE,
     POSSIBLE,
     PROBABILITY,
     RAW,
     RESIDUAL,
+    SCALED,
     SLOW,
     SMOOTH,
     TRUSTED,
     TRUSTING,
     VARIANCE,
+    WANDERS,
     WIDTH_FAR,
     WIDTH_GAP,
     WRONG,
@@ -42,8 +70,14 @@ from sensormend.model.layout import (
 __all__ = [
     "bridge",
     "interval_width",
+    "known_width",
     "settle",
+    "take_out_fault",
 ]
+
+
+SURE = 2.75
+"""Usual distances below which a fault that lasts makes its readings doubtful, and not wrong."""
 
 
 @compiled
@@ -74,6 +108,59 @@ def bridge(w, start, s, i, t, out):
 
 
 @compiled
+def take_out_fault(w, network, period, p, s, i):
+    """Write what the wrong readings of member i are with an offset, a drift or a gain taken out, and how sure that is.
+
+    The size of a fault is known as well as the mean of n residuals with memory phi, whose variance is
+    (1 + phi) / ((1 - phi) n) of theirs; that of a drift, at its ends, half as well. Over weeks the distance of the
+    channel from others wanders, too, and that goes into the size.
+    """
+    beam, q, known = w.beams[i], w.q[i], w.known[i]
+    mean = 0.0
+    for t in range(s):
+        mean += w.cells[MEAN, i, t] / s
+    best = best_hypothesis(beam)
+    w.lasts[i] = w.small[i] = False
+    for t in range(s):
+        w.cells[LEFT_OPEN, i, t] = np.inf
+    usual = q[USUALLY] * q[USUALLY] if q[USUALLY] > 0.0 else known[WANDERS]
+    for e in range(EPISODES + 1):
+        if e == 0:
+            first, last, kind, count = beam[best, START], beam[best, LAST_WRONG], int(beam[best, KIND]), beam[best, COUNT]
+            size, rate = fault_size(beam, best)
+        else:
+            at = ENDED + EPISODE * (e - 1)
+            first, last, kind = beam[best, at], beam[best, at + 1], int(beam[best, at + 2])
+            size, rate = beam[best, at + 3], beam[best, at + 4]
+            if first <= NONE:
+                continue
+            count = last - first + 1.0
+        if last < period.start or not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
+            continue
+        if e == 0 and lasts(beam, best, q):
+            w.lasts[i] = True
+            w.small[i] = abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
+        variance = known[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
+        if kind != OFFSET:
+            variance *= 4.0
+        variance += usual * min(1.0, count / (WEEK * q[SLOTS]))
+        if kind == GAIN:
+            # A sensor that has lost its sensitivity says nothing.
+            if size < 0.3:
+                continue
+            variance /= size * size
+        for t in range(max(0, int(first) - period.start), min(s - 1, int(last) - period.start) + 1):
+            if w.flags[FAULTY, i, t]:
+                if kind == GAIN:
+                    value = mean + (w.cells[SCALED, i, t] - mean - beam[best, THETA1]) / size
+                    w.cells[CORRECTION, i, t] = value - w.cells[MEAN, i, t]
+                else:
+                    part = size - rate * (last - period.start - t) / q[SLOTS]
+                    w.cells[CORRECTION, i, t] = w.cells[DEVIATION, i, t] - part
+                w.cells[LEFT_OPEN, i, t] = variance
+
+
+@compiled
 def interval_width(w, i, t, share):
     """Return half the width of the interval of a cell whose residual is open to this share."""
     known = w.known[i]
@@ -83,11 +170,20 @@ def interval_width(w, i, t, share):
 
 
 @compiled
+def known_width(w, i, variance):
+    """Return half the width of the interval of a correction that leaves this variance open."""
+    return w.known[i, WIDTH_FAR] * math.sqrt(variance)
+
+
+@compiled
 def settle(w, network, period, p, s):
     """Write what every owned cell is taken to be."""
     for i in range(network.owned[p]):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
+        distant = w.known[i, DISTANT] > 0.0
+        if distant and period.kind[c] == SOUND:
+            period.kind[c] = DRIFT
         low, high = v[LOW], v[HIGH]
         for t in range(s):
             if w.flags[TRUSTING, i, t]:
@@ -103,12 +199,23 @@ def settle(w, network, period, p, s):
             value = max(least, min(high + margin, backward(y, v))) if high >= low else np.nan
             period.low_rank[c, t] = value
             if trusted:
-                period.code[c, t] = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE else TRUSTED
+                period.code[c, t] = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE or distant else TRUSTED
                 period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue
             period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
             period.cleaned[c, t] = value
             wide = interval_width(w, i, t, w.column[1])
+            if w.flags[OBSERVED, i, t] and w.small[i]:
+                # As far from the others as it may be: nobody can tell whether it is still wrong.
+                period.code[c, t] = DOUBTFUL
+                period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
+                continue
+            wider = known_width(w, i, w.cells[LEFT_OPEN, i, t])
+            if w.flags[OBSERVED, i, t] and wider < wide:
+                period.code[c, t] = CORRECTED
+                y, wide = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], wider
+                value = max(least, min(high + margin, backward(y, v)))
+            period.cleaned[c, t] = value
             period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
             period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
         period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]

@@ -34,6 +34,7 @@ __all__ = [
     "fault_size",
     "follow",
     "followed_level",
+    "lasts",
     "log_t",
     "power",
     "sound_only",
@@ -87,8 +88,6 @@ MONTH, WEEK = 30.0, 7.0
 """Periods over which the size of a fault may change by the usual distance, and from which on a fault lasts."""
 LASTING_ODDS = 15.0
 """Log odds that a fault which is seen from the channel's slow distance is there."""
-ENDS = 2.5
-"""Usual distances below which a fault that lasts is none any more."""
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
 SMALL_GAIN = 0.6
@@ -207,6 +206,13 @@ def fault_size(beam, b):
     if kind == DRIFT:
         return beam[b, THETA1] + beam[b, H2] * beam[b, THETA2], beam[b, THETA2]
     return beam[b, THETA1], 0.0
+
+
+@compiled
+def lasts(beam, b, q):
+    """Return whether a hypothesis is one of an offset or a drift that has lasted for more than a week."""
+    kind = int(beam[b, KIND])
+    return q[USUALLY] > 0.0 and (kind == OFFSET or kind == DRIFT) and beam[b, COUNT] > WEEK * q[SLOTS]
 
 
 @compiled
@@ -386,10 +392,7 @@ def _within_wander(beam, q):
                 continue
         else:
             size, _ = fault_size(beam, b)
-            limit = q[WANDER]
-            if beam[b, COUNT] > WEEK * q[SLOTS] and q[USUALLY] > 0.0:
-                limit = min(limit, ENDS * q[USUALLY])
-            small = abs(size) < limit
+            small = abs(size) < q[WANDER]
         if small:
             logl = beam[b, LOGL]
             beam[b, LOGL] = NONE

@@ -33,6 +33,7 @@ from sensormend.model.faults import (
     best_hypothesis,
     follow,
     followed_level,
+    lasts,
     log_t,
     power,
     sound_only,
@@ -427,6 +428,9 @@ def judge(w, network, period, p, m, s, i):
     if looked:
         first, notable = first_doubt(w, period.start, s, i)
     beam = w.beams[i]
+    if math.isinf(lasting):
+        # The fault that was open is over.
+        lasting = 0.0
     if lasting != 0.0:
         first = 0
         sound_only(beam, w.known[i, LAST_RESIDUAL], max(w.known[i, LAST_TIME], period.start - 1000.0), 0.0)
@@ -449,6 +453,9 @@ def judge(w, network, period, p, m, s, i):
                 base += 1
             for f in range(FIELDS):
                 beam[base, f] = network.hypotheses[row, f]
+    if lasting != 0.0 or lasts(beam, best_hypothesis(beam), w.q[i]):
+        # What lasts ends when the slow distance is back where it was, or at once.
+        w.q[i, WANDER] = 0.0
     pure = sound_likelihood(w, period.start, first, s, i) if rows == 0 and lasting == 0.0 else NONE
     # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
     total = 0.0

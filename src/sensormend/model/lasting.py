@@ -2,7 +2,7 @@
 
 The means follow the seasons within weeks, and with them a sensor that drifts. So every channel has a slow reference,
 ref, of its level L (a period's mean reading on its variable's scale, completed where nothing is trusted), and slow
-weights w of the few channels that say most of it. Its distance from them,
+weights w of the other members of its partition. Its distance from them,
 
     R = (L - ref) - sum_k w_k (L_k - ref_k),
 
@@ -18,28 +18,34 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import compiled, entry
+from sensormend.model.faults import WEEK
 from sensormend.model.layout import (
     AGE,
     DISTANCE,
     DISTANCE_SQUARE,
     DISTANCE_USUAL,
+    DISTANT,
+    FAULT_SIZE,
     LAST_RESIDUAL,
     LASTING,
     LEVEL_AGE,
     ONSET,
+    OWN_DISTANCE,
     REFERENCE,
-    RELATED,
     SLOW,
     TYPICAL,
     WRONG,
+    forward,
 )
 
-__all__ = ["follow_distances", "learn_weights", "usual_distance"]
+__all__ = ["carry_weights", "follow_distances", "learn_weights", "usual_distance"]
 
-RELATED_FROM = 10.0
-"""Periods after which the channels that a channel's level is compared with are chosen."""
-JUDGED_FROM = 25.0
-"""Periods after which its distance from them is judged."""
+RELATED_FROM = 25.0
+"""Periods after which a channel's distance from the others is followed."""
+JUDGED_FROM = 45.0
+"""Periods after which it is judged."""
+FEW = 3
+"""Members of a partition up to which nobody can tell who it is that is away from whom."""
 SMOOTHING = 0.12
 """Of the distance, per period."""
 SLOW_RATE = 0.005
@@ -48,54 +54,29 @@ WEIGHT_RATE = 0.01
 """Rate per period at which the weights follow."""
 DELAY = 0.05
 """Rate per period at which the usual distance follows what it is: a drift must not become usual while it is judged."""
+OWN_SMOOTHING = 0.3
+"""Of the distance of wrong readings, per period."""
+ENDS = 2.0
+"""Usual distances below which a fault that lasts is over."""
+RETURNS = 2.5
+"""Usual distances from which a channel was wrong before, if an offset brings it back."""
+DOUBTED, DOUBTED_UNTIL = 3.75, 2.5
+"""Usual distances from which a channel is doubtful, and until which it stays so."""
 POOLED = 60.0
 """Periods of its own past that count as much as the median channel's."""
-SLOW_LIMIT = 4.75
+SLOW_LIMIT = 5.0
 """Usual distances from which a fault begins. On sound networks of several years, simulated and real, one per ten
 sensor-years or fewer are beyond it."""
 
 
 @compiled
-def learn_weights(w, network, new, p, m, i):
-    """Choose the channels that say most of member i, or follow their weights."""
-    c = network.members[p, i]
-    related, weights = network.related, network.weights
-    total = 0.0
+def learn_weights(w, network, p, m, i):
+    """Let the slow weights of owned member i follow those of its prediction."""
+    rate = max(WEIGHT_RATE, 1.0 / (w.known[i, AGE] + 1.0))
+    row = network.weights[p, i]
     for j in range(m):
-        w.column[j] = 0.0 if j == i else -w.precision[i, j] / w.precision[i, i]
-        total += w.column[j]
-    count = min(RELATED, m - 1)
-    there = 0
-    for k in range(count):
-        w.index[k] = -1
-        for j in range(m):
-            if related[c, k] == network.members[p, j]:
-                w.index[k] = j
-                there += 1
-                break
-    chosen = there == count
-    if not chosen:
-        if related[c, 0] != -1:
-            # Others than before: the distance goes on from where it is.
-            new[ONSET] = -1.0
-        for k in range(count):
-            best = -1
-            for j in range(m):
-                taken = j == i
-                for before in range(k):
-                    taken = taken or w.index[before] == j
-                if not taken and (best < 0 or abs(w.column[j]) > abs(w.column[best])):
-                    best = j
-            w.index[k] = best
-    part = 0.0
-    for k in range(count):
-        part += w.column[w.index[k]]
-    # The few stand for all of them.
-    factor = max(0.5, min(2.0, total / part)) if part > 0.1 * abs(total) and total > 0.0 else 1.0
-    rate = WEIGHT_RATE if chosen else 1.0
-    for k in range(count):
-        related[c, k] = network.members[p, w.index[k]]
-        weights[c, k] += rate * (factor * w.column[w.index[k]] - weights[c, k])
+        if j != i:
+            row[j] += rate * (-w.precision[i, j] / w.precision[i, i] - row[j])
 
 
 @compiled
@@ -106,32 +87,79 @@ def usual_distance(known, typical):
 
 
 @compiled
-def _distance(known, level, related, weights, c):
-    """Return the distance of a channel from those that it is compared with."""
-    total = level[c] - known[c, REFERENCE]
-    for k in range(RELATED):
-        other = related[c, k]
-        if other >= 0:
-            total -= weights[c, k] * (level[other] - known[other, REFERENCE])
-    return total
+def _own_level(network, period, c):
+    """Return the level of a channel's readings as they are, right or wrong."""
+    s = period.readings.shape[1]
+    v = network.variables[network.variable[c]]
+    total, mean, n = 0.0, 0.0, 0
+    for t in range(s):
+        mean += network.mean[c, t] / s
+        if math.isfinite(period.readings[c, t]):
+            total += forward(period.readings[c, t], v) - network.mean[c, t]
+            n += 1
+    return mean + total / n
+
+
+@entry
+def carry_weights(old, weights, new, numbers):
+    """Return the slow weights of new partitions, and which channels have lost some.
+
+    `old` and `new` are (members, owned, size, home, place) of the partitions; `numbers` has the old number of each
+    channel, -1 where it has none.
+    """
+    members, owned, size, home, place = new
+    most = 0
+    for p in range(len(owned)):
+        most = max(most, owned[p])
+    out = np.zeros((members.shape[0], most, members.shape[1]), np.float32)
+    lost = np.zeros(len(numbers), np.bool_)
+    position = np.full(len(old[3]), -1, np.int32)
+    for p in range(len(owned)):
+        for i in range(owned[p]):
+            c = members[p, i]
+            before = numbers[c]
+            if before < 0:
+                continue
+            q, row = old[3][before], old[4][before]
+            for j in range(old[2][q]):
+                position[old[0][q, j]] = j
+            left = 0.0
+            for j in range(old[2][q]):
+                left += abs(weights[q, row, j])
+            for j in range(size[p]):
+                other = numbers[members[p, j]]
+                if other >= 0 and position[other] >= 0:
+                    out[p, i, j] = weights[q, row, position[other]]
+                    left -= abs(out[p, i, j])
+            lost[c] = left > 0.01
+            for j in range(old[2][q]):
+                position[old[0][q, j]] = -1
+    return out, lost
 
 
 @entry
 def follow_distances(network, period):
     """Follow the distances of all channels after a period; note where a fault begins that lasts."""
     n, s = period.readings.shape
-    known, related, weights = period.learned, network.related, network.weights
+    known, members, weights = period.learned, network.members, network.weights
+    away = np.zeros(n)
     distance = np.zeros(n)
     for c in range(n):
-        if known[c, AGE] >= RELATED_FROM and related[c, 0] >= 0:
-            distance[c] = _distance(known, period.level, related, weights, c)
+        if known[c, AGE] > 0.0:
+            away[c] = period.level[c] - known[c, REFERENCE]
+    for p in range(len(network.owned)):
+        for i in range(network.owned[p]):
+            total = away[members[p, i]]
+            for j in range(network.size[p]):
+                total -= weights[p, i, j] * away[members[p, j]]
+            distance[members[p, i]] = total
     beyond = np.zeros(n)
     end = float(period.start + s)
     for c in range(n):
         typical = network.variables[network.variable[c], TYPICAL]
         age = known[c, AGE]
         known[c, LASTING] = 0.0
-        if age < RELATED_FROM or related[c, 0] < 0:
+        if age < RELATED_FROM:
             continue
         if known[c, ONSET] < 0.0:
             known[c, REFERENCE] += distance[c] - known[c, DISTANCE]
@@ -142,19 +170,33 @@ def follow_distances(network, period):
             known[c, REFERENCE] += distance[c] / max(known[c, LEVEL_AGE], 1.0)
             known[c, DISTANCE], known[c, ONSET] = 0.0, end
             continue
+        usual = usual_distance(known[c], typical)
         observed = wrong = 0
         for t in range(s):
             observed += 1 if math.isfinite(period.readings[c, t]) else 0
             wrong += 1 if period.code[c, t] >= WRONG else 0
+        if known[c, FAULT_SIZE] != 0.0 and observed > 0:
+            own = distance[c] + _own_level(network, period, c) - period.level[c]
+            if network.known[c, FAULT_SIZE] == 0.0 and network.known[c, LASTING] == 0.0:
+                known[c, OWN_DISTANCE] = own
+            known[c, OWN_DISTANCE] += OWN_SMOOTHING * (own - known[c, OWN_DISTANCE])
+            lasts = end - known[c, ONSET] > WEEK * s or abs(known[c, DISTANCE]) > RETURNS * usual
+            if age >= JUDGED_FROM and lasts and abs(known[c, OWN_DISTANCE]) < ENDS * usual:
+                # It is back where it was before; or it was wrong before, and nobody could tell.
+                known[c, LASTING] = np.inf
+                for t in range(s):
+                    period.mean[c, t] += known[c, FAULT_SIZE]
+                known[c, LAST_RESIDUAL] -= known[c, FAULT_SIZE]
+                known[c, SLOW] = 0.0
+                known[c, DISTANCE] = known[c, OWN_DISTANCE]
+            continue
         if 2 * wrong >= observed:
             # What is wrong, or silent, is estimated: its level says nothing of its own.
-            known[c, DISTANCE] *= 1.0 - SMOOTHING
-            known[c, ONSET] = end
             continue
         rate = max(SMOOTHING, 1.0 / (age - RELATED_FROM + 1.0))
         known[c, DISTANCE] += rate * (distance[c] - known[c, DISTANCE])
         square = known[c, DISTANCE] ** 2
-        if age >= 2.0 * RELATED_FROM:
+        if age >= JUDGED_FROM:
             square = min(square, 4.5 * (known[c, DISTANCE_SQUARE] + typical))
         rate = max(SLOW_RATE, 1.0 / (age - RELATED_FROM + 1.0))
         known[c, DISTANCE_SQUARE] += rate * (square - known[c, DISTANCE_SQUARE])
@@ -165,29 +207,34 @@ def follow_distances(network, period):
             known[c, ONSET] = end
         if age >= JUDGED_FROM and usual > 0.0:
             beyond[c] = abs(known[c, DISTANCE]) / usual
+            known[c, DISTANT] = 1.0 if beyond[c] > (DOUBTED_UNTIL if known[c, DISTANT] > 0.0 else DOUBTED) else 0.0
     begun = np.zeros(n)
-    for c in range(n):
-        worst = beyond[c] > SLOW_LIMIT
-        for k in range(RELATED):
-            # One that is wrong moves the distance of those that are compared with it.
-            other = related[c, k]
-            worst = worst and (other < 0 or beyond[other] < beyond[c])
-        if worst:
-            begun[c] = known[c, DISTANCE]
-    for c in range(n):
-        if begun[c] != 0.0:
+    for p in range(len(network.owned)):
+        for i in range(network.owned[p]):
+            c = members[p, i]
+            if beyond[c] <= SLOW_LIMIT:
+                continue
+            worst = network.size[p] > FEW
+            for j in range(network.size[p]):
+                # One that is wrong moves the distance of those that are compared with it.
+                worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < 0.02)
+            if worst:
+                begun[c] = known[c, DISTANCE]
+    for p in range(len(network.owned)):
+        for i in range(network.owned[p]):
+            c = members[p, i]
+            if begun[c] == 0.0:
+                for j in range(network.size[p]):
+                    known[c, DISTANCE] += weights[p, i, j] * begun[members[p, j]]
+                continue
             # The mean is set back to where the distance shows whole.
             back = begun[c] - known[c, SLOW]
             for t in range(s):
                 period.mean[c, t] -= back
-            known[c, LASTING] = begun[c]
+            known[c, LASTING] = known[c, OWN_DISTANCE] = begun[c]
+            known[c, DISTANT] = 0.0
             known[c, LAST_RESIDUAL] += back
             known[c, SLOW] = known[c, DISTANCE] = 0.0
-            continue
-        for k in range(RELATED):
-            other = related[c, k]
-            if other >= 0:
-                known[c, DISTANCE] += weights[c, k] * begun[other]
     for c in range(n):
         if known[c, AGE] > 0.0:
             rate = max(SLOW_RATE, 1.0 / known[c, AGE])

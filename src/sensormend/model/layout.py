@@ -36,8 +36,8 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
 (
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME,
     SLOW, USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST, REFERENCE,
-    DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING, LEVEL_AGE,
-) = range(30)  # fmt: skip
+    DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING, FAULT_SIZE, OWN_DISTANCE, DISTANT, LEVEL_AGE,
+) = range(33)  # fmt: skip
 """What is known of a channel, a number each.
 
 AGE: periods in which it was heard. VARIANCE: of its residual about its slow level SLOW; COVARIANCE: with the slot
@@ -49,8 +49,10 @@ VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COU
 BAD: of its first periods, those in which most readings were wrong. REFERENCE: its slow level; DISTANCE: from the few
 others that it is compared with, smoothed, since slot ONSET beyond its usual size; DISTANCE_SQUARE: its mean
 square, DISTANCE_USUAL: what that was some weeks ago; LASTING: the size of a fault that begins with the next period,
-or 0. LEVEL_AGE: periods in which it was heard since its level started over."""
-KNOWN = 30
+infinite where one ends before it, or 0. FAULT_SIZE: of an offset or a drift that is open, or 0; OWN_DISTANCE:
+meanwhile, that of the readings as they are. DISTANT: 1 while its distance makes it doubtful. LEVEL_AGE: periods in
+which it was heard since its level started over."""
+KNOWN = 33
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL) = range(10)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of
@@ -64,15 +66,17 @@ REPORT = 9
 
 (
     RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, OPEN_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY, REPEAT, COMMON,
-    PREDICTOR,
-) = range(14)  # fmt: skip
+    PREDICTOR, CORRECTION, LEFT_OPEN,
+) = range(16)  # fmt: skip
 """Cells of a partition, (member, slot).
 
 RAW, SCALED: the reading, and on its variable's scale. MEAN, DEVIATION: the member's mean, and the distance from it.
 EXPECTED, SMOOTH: what the others say of the deviation, as it is and without ripple; OPEN_VARIANCE: what that leaves
 open. RESIDUAL: deviation minus SMOOTH; SCALE: of a sound innovation; JUDGED: the residual that was judged last;
 PROBABILITY: of being wrong. REPEAT: log probability of repeating the reading before, 1 where it does not. COMMON: how
-restless the relatives are. PREDICTOR: the deviation as it predicts others, bounded."""
+restless the relatives are. PREDICTOR: the deviation as it predicts others, bounded. CORRECTION: the
+deviation with its fault taken out, and LEFT_OPEN the variance that this leaves open, infinite where it cannot be taken
+out."""
 
 OBSERVED, TRUSTING, FAULTY, ASIDE = range(4)
 """Cells that have a reading; that predict others; that are judged wrong; that are set aside."""
@@ -85,8 +89,6 @@ FIRST_WIDTH = 1.65
 """The width of an interval at the start, in standard deviations."""
 RELATIVES = 8
 """Channels whose restlessness excuses another's."""
-RELATED = 8
-"""Channels with which the level of another is compared."""
 MEMORY = 0.98
 """Weight of the past per period: about 50 periods. NOAA hardly cares between 0.96 and 0.98."""
 LEVEL_MEMORY = 0.95
@@ -111,8 +113,7 @@ class Network(NamedTuple):
     hypotheses: Any  # (row, FIELDS)
     first: Any  # (channel,) first row of a channel's hypotheses
     count: Any  # (channel,) how many
-    related: Any  # (channel, RELATED) channels that its level is compared with, -1 where there is none
-    weights: Any  # (channel, RELATED) slow weights of these
+    weights: Any  # (partition, owned member, member) slow weights of the others in what is expected of a level
 
 
 class Period(NamedTuple):
@@ -139,7 +140,7 @@ class Period(NamedTuple):
 class Work(NamedTuple):
     """Memory for one partition at a time."""
 
-    cells: Any  # (14, member, slot)
+    cells: Any  # (16, member, slot)
     flags: Any  # (4, member, slot)
     figures: Any  # (2, member)
     known: Any  # (member, KNOWN)
@@ -159,6 +160,8 @@ class Work(NamedTuple):
     dirty: Any  # (slot,) predictions are out of date
     others: Any  # (1,) other members that were heard
     odd: Any  # (member,) new, far from the others, and does not move with them
+    lasts: Any  # (member,) in an offset or a drift for more than a week
+    small: Any  # (member,) and that is within its usual distance
     near: Any  # (RELATIVES, slot)
     touched: Any  # (member,) some of its readings began or ceased to predict others
 
@@ -167,11 +170,12 @@ class Work(NamedTuple):
 def workspace(m, s):
     """Allocate memory for partitions of up to m members and s slots."""
     return Work(
-        np.empty((14, m, s)), np.empty((4, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
+        np.empty((16, m, s)), np.empty((4, m, s), np.bool_), np.empty((2, m)), np.empty((m, KNOWN)),
         np.empty((m, PARAMETERS)), np.empty((m, m)), np.empty((m, m)), np.empty((m + 1, m)), np.empty((m + 1, m + 2)),
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
         np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64), np.empty(m, np.bool_),
+        np.empty(m, np.bool_), np.empty(m, np.bool_),
         np.empty((RELATIVES, s)), np.empty(m, np.bool_),
     )  # fmt: skip
 

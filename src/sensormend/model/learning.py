@@ -28,22 +28,26 @@ from sensormend.model.faults import (
     PHI,
     SOUND,
     best_hypothesis,
+    fault_size,
 )
 from sensormend.model.layout import (
     AGE,
     AT_REST,
     BAD,
     COMMON,
+    CORRECTION,
     COVARIANCE,
     DEVIATION,
     EVIDENCE,
     EXPECTED,
+    FAULT_SIZE,
     HIGH,
     JUDGED,
     KNOWN,
     LAST_RESIDUAL,
     LAST_TIME,
     LAST_VALUE,
+    LEFT_OPEN,
     LEVEL_AGE,
     LEVEL_MEMORY,
     LOW,
@@ -82,6 +86,8 @@ from sensormend.model.layout import (
 )
 
 __all__ = [
+    "completed_deviation",
+    "level_corrections",
     "learn_channel",
     "learn_mean",
     "learn_moments",
@@ -98,19 +104,41 @@ FIRST_PERIODS = 20.0
 
 
 @compiled
+def completed_deviation(w, i, t):
+    """Return the deviation that a cell teaches: its reading's, without a fault that lasts, or what the others say."""
+    if w.flags[TRUSTING, i, t]:
+        return w.cells[DEVIATION, i, t]
+    if w.lasts[i] and w.cells[LEFT_OPEN, i, t] < np.inf:
+        return w.cells[CORRECTION, i, t]
+    return w.cells[SMOOTH, i, t]
+
+
+@compiled
+def level_corrections(w, s, i):
+    """Move the corrections of a fault that lasts to the level that the others say: its own is what is wrong."""
+    total, n = 0.0, 0
+    for t in range(s):
+        if w.cells[LEFT_OPEN, i, t] < np.inf:
+            total += w.cells[CORRECTION, i, t] - w.cells[SMOOTH, i, t]
+            n += 1
+    for t in range(s):
+        if w.cells[LEFT_OPEN, i, t] < np.inf:
+            w.cells[CORRECTION, i, t] -= total / n
+
+
+@compiled
 def learn_mean(w, network, period, p, s, i, rate):
     """Move the mean of member i towards its trusted readings, and where it has none towards what the others say."""
     c = network.members[p, i]
     limit = 6.0 * math.sqrt(network.moments[p, i, i])
     level = total = 0.0
     for t in range(s):
-        d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
-        total += max(-limit, min(limit, d)) / s
+        total += max(-limit, min(limit, completed_deviation(w, i, t))) / s
         level += w.cells[MEAN, i, t] / s
     period.level[c] = level + total
     faster = max(rate, 1.0 - LEVEL_MEMORY) - rate if rate > 0.0 else 0.0
     for t in range(s):
-        d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
+        d = completed_deviation(w, i, t)
         period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + faster * total
 
 
@@ -212,7 +240,11 @@ def learn_channel(w, network, period, p, s, i):
         pace = max(0.05, 0.5 / (1.0 + known[AGE]))
         new[WIDTH_GAP] *= math.exp(pace * (gap_out / hidden - outside) * 2.0)
         new[WIDTH_FAR] *= math.exp(pace * (far_out / hidden - outside) * 2.0)
-    best = w.beams[i, best_hypothesis(w.beams[i])]
+    row = best_hypothesis(w.beams[i])
+    best = w.beams[i, row]
+    new[FAULT_SIZE] = 0.0
+    if int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT:
+        new[FAULT_SIZE], _ = fault_size(w.beams[i], row)
     new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW] = best[LAST_R], best[LAST_T], best[LEVEL]
     if int(best[KIND]) != SOUND:
         new[LAST_RESIDUAL], new[LAST_TIME] = last_r, last_t
@@ -299,7 +331,7 @@ def learn_moments(w, network, p, m, s):
     for i in range(m):
         limit = 6.0 * math.sqrt(moments[i, i])
         for t in range(s):
-            d = w.cells[DEVIATION, i, t] if w.flags[TRUSTING, i, t] else w.cells[SMOOTH, i, t]
+            d = completed_deviation(w, i, t)
             w.cells[SCALED, i, t] = max(-limit, min(limit, d))
     for i in range(m):
         for j in range(i + 1):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sensormend.model import engine, lasting, learning
 from sensormend.model import layout as at
 from sensormend.model.compiling import announce_compilation
-from sensormend.model.faults import DRIFT, FIELDS, H2, KIND, LOGL, OFFSET, THETA1, THETA2
+from sensormend.model.faults import FIELDS
 from sensormend.model.partition import (
     FEATURES,
     WHOLE,
@@ -78,7 +78,6 @@ class State:
     count: NDArray[np.int32] = field(init=False)
     away: NDArray[np.int32] = field(init=False)
     profiles: NDArray[np.float32] = field(init=False)
-    related: NDArray[np.int32] = field(init=False)
     weights: NDArray[np.float32] = field(init=False)
     sample: FloatArray = field(init=False)
     partitions: Partitioning | None = None
@@ -94,8 +93,7 @@ class State:
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
         self.away = np.zeros(0, np.int32)
         self.profiles = np.zeros((0, FEATURES), np.float32)
-        self.related = np.zeros((0, at.RELATED), np.int32)
-        self.weights = np.zeros((0, at.RELATED), np.float32)
+        self.weights = np.zeros((0, 0, 0), np.float32)
         self.sample = np.empty((self.variables, 0, 2))
 
     @property
@@ -121,8 +119,6 @@ class State:
         self.count = np.concatenate([self.count, np.zeros(more, np.int32)])
         self.away = np.concatenate([self.away, np.zeros(more, np.int32)])
         self.profiles = np.concatenate([self.profiles, np.zeros((more, FEATURES), np.float32)])
-        self.related = np.concatenate([self.related, np.full((more, at.RELATED), -1, np.int32)])
-        self.weights = np.concatenate([self.weights, np.zeros((more, at.RELATED), np.float32)])
 
     def heard_periods(self) -> FloatArray:
         """Return in how many periods each channel was heard."""
@@ -131,13 +127,7 @@ class State:
     def check(self, sensors: int) -> None:
         """Raise ValueError where arrays that were read from a file do not belong together."""
         channels = sensors * self.variables
-        for name, wide in (
-            ("mean", self.slots),
-            ("known", at.KNOWN),
-            ("profiles", FEATURES),
-            ("related", at.RELATED),
-            ("weights", at.RELATED),
-        ):
+        for name, wide in (("mean", self.slots), ("known", at.KNOWN), ("profiles", FEATURES)):
             if getattr(self, name).shape != (channels, wide):
                 raise ValueError(f"{name} does not fit")
         for name in ("first", "count", "away"):
@@ -156,6 +146,8 @@ class State:
                 raise ValueError("partitions do not fit")
             if self.moments.shape != (pieces, width, width):
                 raise ValueError("moments do not fit")
+            if self.weights.shape != (pieces, int(self.partitions.owned.max()), width):
+                raise ValueError("weights do not fit")
 
     def drop(self, kept: NDArray[np.bool_]) -> None:
         """Forget sensors for good."""
@@ -167,14 +159,13 @@ class State:
             self.moments = transfer(
                 before, self.moments, self.partitions, np.zeros(numbers.size), self.profiles[numbers], numbers
             )
+            lost = self._carry_weights(before, numbers)
+            self.known[numbers[lost], at.ONSET] = -1
         followed = np.flatnonzero(channels & (self.count > 0))
         rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
         self.hypotheses = np.concatenate([np.zeros((0, FIELDS)), *rows])
-        for name in ("mean", "known", "count", "away", "profiles", "related", "weights"):
+        for name in ("mean", "known", "count", "away", "profiles"):
             setattr(self, name, getattr(self, name)[channels])
-        # A channel that is compared with one that is gone is compared with others from then on.
-        numbers = np.append(np.where(channels, np.cumsum(channels) - 1, -2), -1).astype(np.int32)
-        self.related = numbers[self.related]
         self.first = np.cumsum(self.count, dtype=np.int64) - self.count
 
     def rewind(self) -> None:
@@ -194,16 +185,15 @@ class State:
         for c in channels:
             known = self.known[c]
             size = float(known[at.LASTING])
-            rows = self.hypotheses[self.first[c] : self.first[c] + self.count[c]]
-            if size == 0 and len(rows):
-                best = rows[np.argmax(rows[:, LOGL])]
-                if best[KIND] == OFFSET:
-                    size = float(best[THETA1])
-                elif best[KIND] == DRIFT:
-                    size = float(best[THETA1] + best[H2] * best[THETA2])
+            if size == 0:
+                size = float(known[at.FAULT_SIZE])
+            elif np.isinf(size):
+                # That fault ended, and went into the mean, when the period was over.
+                size = 0.0
             self.mean[c] += size
             known[at.REFERENCE] += size + known[at.DISTANCE]
-            known[at.DISTANCE] = known[at.LASTING] = known[at.LEVEL_AGE] = 0
+            for name in ("DISTANCE", "LASTING", "LEVEL_AGE", "FAULT_SIZE", "OWN_DISTANCE", "DISTANT"):
+                known[getattr(at, name)] = 0
             known[at.ONSET] = self.clock * self.slots
         self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
 
@@ -236,11 +226,22 @@ class State:
             self.partitions = partition(likeness, group)
             width = self.partitions.members.shape[1]
             self.moments = np.zeros((len(self.partitions.members), width, width), np.float32)
+            self.weights = np.zeros((len(self.partitions.members), int(self.partitions.owned.max()), width), np.float32)
             return
         old = before.home.size
         self.partitions = extend(before, likeness, group, np.arange(old, self.channels))
         numbers = np.where(np.arange(self.channels) < old, np.arange(self.channels), -1)
         self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), likeness, numbers)
+        self.known[self._carry_weights(before, numbers), at.ONSET] = -1
+
+    def _carry_weights(self, before: Partitioning, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Take the slow weights over to new partitions; return whose distance has to begin anew."""
+        assert self.partitions is not None
+        old, new = (
+            (parts.members, parts.owned, parts.size, parts.home, parts.place) for parts in (before, self.partitions)
+        )
+        self.weights, lost = lasting.carry_weights(old, self.weights, new, numbers)
+        return np.asarray(lost)
 
     def repartition_due(self) -> bool:
         """Return whether the next period begins with partitioning the network anew."""
@@ -255,6 +256,7 @@ class State:
         self.partitions = partition(self.profiles, self.variable)
         numbers = np.arange(self.channels)
         self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), self.profiles, numbers)
+        self._carry_weights(before, numbers)
 
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
@@ -267,7 +269,7 @@ class State:
         moments = self.moments.copy() if placed else self.moments
         network = at.Network(
             self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, moments,
-            self.hypotheses, self.first, self.count, self.related, self.weights,
+            self.hypotheses, self.first, self.count, self.weights,
         )  # fmt: skip
         learned = np.empty_like(self.known) if learning else np.empty((0, at.KNOWN), np.float32)
         period = at.Period(
@@ -326,7 +328,7 @@ class State:
         for number in range(self.variables):
             known = network.known[number :: self.variables]
             known = known[:: max(1, len(known) // SOME)]
-            squares = known[known[:, at.AGE] >= 2 * lasting.RELATED_FROM, at.DISTANCE_USUAL]
+            squares = known[known[:, at.AGE] >= lasting.JUDGED_FROM - 5, at.DISTANCE_USUAL]
             self.of_variable[number, at.TYPICAL] = np.median(squares) if squares.size else 0.0
         lasting.follow_distances(network, period)
 
@@ -403,8 +405,9 @@ class State:
             self.known[mine, at.REFERENCE] = (np.arcsinh(slow / bend) - centre) / width
             self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
             known = self.known[mine]
-            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "LASTING"):
+            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "FAULT_SIZE", "OWN_DISTANCE"):
                 known[:, getattr(at, name)] *= stretch
+            known[:, at.LASTING] = 0
             for name in ("VARIANCE", "COVARIANCE", "WANDERS", "DISTANCE_SQUARE", "DISTANCE_USUAL"):
                 known[:, getattr(at, name)] *= stretch**2
             self._drop_hypotheses(np.arange(self.channels)[mine])
