@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from feeds import START, city_readings, write_csv
+from html_pages import page_of
+from networks import sound
 from sensormend.cli import main
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, Readings
 from sensormend.said import _fill, _valid
+from sensormend.views.look import Look
+from sensormend.views.network import network
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +184,57 @@ def test_pipes_are_read_once_each(place: Path, tmp_path: Path) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert len((tmp_path / "out" / "sensors.csv").read_text().splitlines()) == 1 + 8
+
+
+def written_days(path: Path, sensors: int, days: int) -> Path:
+    """Write the hours of some days of a network in which nothing is wrong."""
+    values = sound(8, 90)[:sensors, :, :days]
+    lines = [
+        f"s{sensor},2020-01-{1 + day:02d}T{hour:02d}:00,{values[sensor, hour, day]:.2f}"
+        for sensor in range(sensors)
+        for day in range(days)
+        for hour in range(24)
+    ]
+    path.write_text("\n".join(["sensor,time,value", *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(("sensors", "days"), [(1, 3), (6, 4)])
+def test_what_was_not_judged_is_said_first_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sensors: int, days: int
+) -> None:
+    out = tmp_path / "mended"
+    readings = written_days(tmp_path / "a.csv", sensors, days)
+    assert main(["clean", str(readings), str(out), "--one-pass", "--period", "1d"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("Nothing was judged: all readings have flag 2 and are kept as they came.")
+    assert f"heard in 5 periods, here of 1d; there are {days} with readings" in told
+    assert "Nothing wrong was found" not in told
+    assert main(["report", str(out)]) == 0
+    page = page_of((out / "report.html").read_text(encoding="utf-8")).text
+    assert "Nothing was judged" in page
+    assert page.index("Nothing was judged") < page.index("What to repair")
+    assert "Nothing wrong was found" not in page
+    assert "no sensor was faulty" not in page
+    with Look(out) as look:
+        assert network(look).sentence.startswith("Nothing is judged yet, of ")
+    capsys.readouterr()
+    assert main(["explain", str(out), "s0", "2020-01-02T05:00"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "It was not judged" in told
+    assert ("There is no other sensor: only its own past could tell." in told) == (sensors == 1)
+
+
+def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readings = written_days(tmp_path / "a.csv", 6, 8)
+    assert main(["clean", str(readings), str(tmp_path / "few"), "--one-pass", "--period", "1d"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("Only 38 % of the readings were judged: the others have flag 2")
+    assert "Nothing wrong was found among the readings that were judged" in told
+    readings = written_days(tmp_path / "b.csv", 1, 28)
+    assert main(["clean", str(readings), str(tmp_path / "lone"), "--period", "1d"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("sensors 1 ")
+    assert "Nothing wrong was found. With one or two sensors only their own past can tell" in told

@@ -246,3 +246,15 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(
     with pytest.raises(error, match=match) as caught:
         clean(frame, **said)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("heard", [0, 5])
+def test_a_polars_frame_has_texts_also_where_nothing_is_known_at_first(heard: int) -> None:
+    """The first slots, or all of them, have no reading and no estimate."""
+    times = np.datetime64("2020-01-01T00:00", "us") + np.arange(heard, heard + 24) * np.timedelta64(3600, "s")
+    frame = pl.DataFrame({"sensor": ["a"] * 24, "time": times, "value": [float("nan")] * 19 + [1.0] * heard
+                              + [float("nan")] * (5 - heard)})  # fmt: skip
+    rows = clean(frame, step="1h", period="1d", one_pass=True)
+    assert rows["origin"].dtype == rows["reason"].dtype == rows["sensor"].dtype == pl.String
+    assert rows["origin"].to_list().count(None) >= 24 - 5
+    assert set(rows["origin"].to_list()) <= {None, "observed", "estimated"}

@@ -216,6 +216,8 @@ def _interval(case: Case) -> list[str]:
 def _testimony(case: Case) -> list[str]:
     """Say what those most like it read, and whether that fits."""
     value = case.row.value
+    if not case.others and case.run.get("sensors") == 1:
+        return ["There is no other sensor: only its own past could tell."]
     if not case.others:
         known = int((case.usual.flag == Flag.GOOD).sum()) >= ENOUGH
         return ["No other sensor that is like it had a good reading then." if known

@@ -92,9 +92,16 @@ class Frame:
 
     def like(self, columns: Mapping[str, Any]) -> Any:
         """Return columns as a frame of the same kind; what is not known is null where a frame has that."""
-        table = nw.from_dict(dict(columns), backend=self.table.implementation)
-        if self.table.implementation.is_polars():
-            table = table.with_columns(nw.selectors.by_dtype(nw.Float64).fill_nan(None))
+        named = dict(columns)
+        # Polars takes an array of texts for one of anything where the first is not known, as before the first reading.
+        polars = self.table.implementation.is_polars()
+        unknown = [name for name, column in named.items() if polars and len(column) and column[0] is None]
+        named |= {name: list(named[name]) for name in unknown}
+        table = nw.from_dict(named, backend=self.table.implementation)
+        if polars:
+            table = table.with_columns(
+                nw.selectors.by_dtype(nw.Float64).fill_nan(None), *(nw.col(name).cast(nw.String) for name in unknown)
+            )
         return table.to_native()
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from sensormend.flags import Flag
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "Story",
     "counted",
     "gather",
+    "how_far_judged",
     "how_long",
     "how_often",
     "measured",
@@ -234,3 +237,30 @@ def counted(count: int, one: str, many: str = "") -> str:
     ('1 sensor', '2,000 sensors')
     """
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def how_far_judged(flags: Mapping[int, int]) -> str:
+    """Say that nothing was judged, or less than half; empty where more was, or nothing came at all.
+
+    Parameters
+    ----------
+    flags
+        How many readings have each flag.
+
+    Examples
+    --------
+    >>> how_far_judged({1: 0, 2: 48, 9: 2})
+    'Nothing was judged: all readings have flag 2 and are kept as they came.'
+    >>> how_far_judged({1: 10, 2: 30})
+    'Only 25 % of the readings were judged: the others have flag 2 and are kept as they came.'
+    >>> how_far_judged({1: 30, 2: 10})
+    ''
+    """
+    unjudged = flags.get(Flag.NOT_EVALUATED, 0)
+    judged = sum(flags.get(flag, 0) for flag in (Flag.GOOD, Flag.SUSPECT, Flag.FAIL))
+    if judged >= unjudged:
+        return ""
+    if not judged:
+        return "Nothing was judged: all readings have flag 2 and are kept as they came."
+    share = percent(judged, judged + unjudged)
+    return f"Only {share} of the readings were judged: the others have flag 2 and are kept as they came."

@@ -13,7 +13,7 @@ from rich.table import Table
 from sensormend.flags import Flag
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.options import in_words
-from sensormend.sentences import how_long
+from sensormend.sentences import how_far_judged, how_long
 
 if TYPE_CHECKING:
     from sensormend.archive import Report
@@ -47,7 +47,10 @@ def summary(report: Report) -> RenderableType:
     if report.corrected:
         figures.add_row("corrected", share(report.corrected, slots))
     figures.add_row("seconds", f"{report.seconds:.1f}")
-    parts: list[RenderableType] = [figures]
+    told = how_far_judged(report.flags)
+    # What was not looked at comes before all figures: they would read as if it were sound.
+    parts: list[RenderableType] = [f"[bold]{told}[/]{_why_not(report)}", ""] if told else []
+    parts.append(figures)
     parts += [f"note: {escape(note)}" for note in report.notes]
     found = worst(report.faults)
     if found:
@@ -106,10 +109,38 @@ def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[Fault
 
 def _next(report: Report, found: list[tuple[tuple[str, str], list[FaultInterval]]], out: str) -> str:
     if not found:
-        heard = report.flags[Flag.MISSING] < sum(report.flags.values())
-        return f"{'Nothing wrong was found' if heard else 'There is no number at all'}. The rows are in [bold]{out}[/]."
+        return f"{_nothing_found(report)} The rows are in [bold]{out}[/]."
     (sensor, variable), faults = found[0]
     longest = max(faults, key=lambda fault: fault.end - fault.start)
     named = f" --variable {escape(shlex.quote(variable))}" if variable else ""
     middle = iso((longest.start + longest.end) // 2 // report.grid.step * report.grid.step)[:16]
     return f"Why? Type: [bold]sensormend explain {out} {escape(shlex.quote(sensor))} {middle}{named}[/]"
+
+
+def _why_not(report: Report) -> str:
+    """Say why little was judged, where the length of the archive is the cause."""
+    from sensormend.model.auto import LEARNING
+
+    if report.periods > 2 * LEARNING:
+        return ""
+    return (
+        f" A sensor is judged when it was heard in {LEARNING} periods, here of {in_words(report.grid.period)}; there "
+        f"are {report.periods:,} with readings."
+    )
+
+
+def _nothing_found(report: Report) -> str:
+    """Say that nothing wrong was found, as far as anything was judged, and by what."""
+    flags = report.flags
+    if flags[Flag.MISSING] == sum(flags.values()):
+        return "There is no number at all."
+    if not flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL]:
+        return "Nothing was judged."
+    doubtful = f", but {flags[Flag.SUSPECT]:,} readings are doubtful" if flags[Flag.SUSPECT] else ""
+    among = " among the readings that were judged" if flags[Flag.NOT_EVALUATED] else ""
+    alone = (
+        " With one or two sensors only their own past can tell, which hardly sees an offset or a drift."
+        if report.sensors <= 2
+        else ""
+    )
+    return f"Nothing wrong was found{among}{doubtful}.{alone}"

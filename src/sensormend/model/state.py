@@ -173,6 +173,11 @@ class State:
         self.known[:, at.LAST_TIME] = -1
         self.known[:, at.LAST_RESIDUAL] = 0
         self.known[:, at.LAST_VALUE] = np.nan
+        # How far every channel is from the others is another thing then: the next periods say what the references are.
+        # Means and correlations stay, so that no level has to be placed anew.
+        self.known[:, [at.DISTANCE, at.DISTANT, at.FAULT_SIZE, at.LASTING, at.OWN_DISTANCE]] = 0
+        self.known[:, at.ONSET] = -1
+        self.known[:, at.LEVEL_AGE] = np.minimum(self.known[:, at.LEVEL_AGE], 1)
         self.count[:] = 0
         self.hypotheses = self.hypotheses[:0]
 

@@ -7,7 +7,7 @@ from sensormend.readings import DAY
 from sensormend.report.html import LONGEST_NAME, Html, joined, tag
 from sensormend.report.material import Material
 from sensormend.report.words import listed, span
-from sensormend.sentences import counted, percent
+from sensormend.sentences import counted, how_far_judged, percent
 
 __all__ = ["opening"]
 
@@ -34,6 +34,7 @@ def opening(material: Material, contents: list[tuple[str, str]]) -> Html:
             f"{span(material.start // DAY * DAY, -(-material.end // DAY) * DAY)}{of} · all times are UTC",
             class_="span",
         ),
+        *([tag("p", told, class_="says")] if (told := how_far_judged(material.counts.flags)) else []),
         tag("p", network.sentence, class_="says"),
         tag(
             "ul",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sensormend.flags import Flag
 from sensormend.io.metadata import FaultInterval
 from sensormend.report.html import Html, joined, name_of, quoted, table, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.words import ADVICE, date, moment, reason_words
-from sensormend.sentences import counted, how_long, percent
+from sensormend.sentences import counted, how_far_judged, how_long, percent
 from sensormend.views.faults import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
 from sensormend.views.now import Standing
 
@@ -33,7 +34,7 @@ def repairs(material: Material) -> Html:
 
 def _open(material: Material, wrong: Sequence[Standing]) -> Html:
     if not wrong:
-        return tag("p", "Nothing: no sensor was faulty or silent at the end.")
+        return tag("p", _nothing_judged(material) or "Nothing: no sensor was faulty or silent at the end.")
     rows = []
     for one in wrong[:MOST_OPEN]:
         fault = material.open_fault(one)
@@ -57,6 +58,12 @@ def _open(material: Material, wrong: Sequence[Standing]) -> Html:
     return joined(parts)
 
 
+def _nothing_judged(material: Material) -> str:
+    """Say so where nothing was judged: that nothing wrong is known says nothing then."""
+    flags = material.counts.flags
+    return "" if flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL] else how_far_judged(flags)
+
+
 def _how_sure(fault: FaultInterval | None) -> str:
     return (how_sure(fault.score, confidence=fault.confidence) if fault is not None else "") or "-"
 
@@ -77,7 +84,8 @@ def _gone(gone: Sequence[tuple[str, int]]) -> Html:
 
 def _worst(material: Material, troubles: Sequence[Trouble]) -> Html:
     if not troubles:
-        return tag("p", "Nothing wrong was found, in no sensor and at no time.")
+        told = _nothing_judged(material) or how_far_judged(material.counts.flags)
+        return tag("p", told or "Nothing wrong was found, in no sensor and at no time.")
     rows = []
     for one in troubles[:MOST_TROUBLES]:
         channel = material.counts.channels.get((one.sensor, one.variable))

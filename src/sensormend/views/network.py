@@ -148,7 +148,7 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     elif states["sound"] == sensors:
         told = f"All {who} sound" if sensors > 1 else f"{who} sound"
     elif states["not evaluated"] == sensors:
-        told = f"{who}, none judged yet"
+        told = f"Nothing is judged yet, of {who}"
     else:
         others = (
             f"{states[word]:,} {word}" for word in ("faulty", "silent", "suspect", "not evaluated") if states[word]

@@ -4,7 +4,7 @@ import { button, element, isQuiet, iso, unix } from "./elements.js";
 import { plural, sensorLink, seriesName, span, time, value, whole } from "./format.js";
 import { calm } from "./pace.js";
 import { sparklines } from "./sparkline.js";
-import { hasBar, plainReason, sureWords } from "./words.js";
+import { hasBar, nothingJudged, plainReason, sureWords } from "./words.js";
 
 const PAGE = 50;
 const STATES = [["all", "all"], ["open", "still going on"], ["over", "over"]];
@@ -104,7 +104,8 @@ export async function show(root, params, context) {
     empty.hidden = page.total > 0;
     table.hidden = pager.hidden = page.total === 0;
     if (!page.total) {
-      empty.replaceChildren(element("p", { text: isFiltered() ? "No fault fits these filters." : "No fault was found." }),
+      empty.replaceChildren(element("p", { text: isFiltered() ? "No fault fits these filters."
+        : nothingJudged(context.network) ? "Nothing is judged yet: no fault was looked for." : "No fault was found." }),
         ...(isFiltered() ? [button("Show all", reset, { class: "button" })] : []));
     }
     where.textContent = `${whole(page.offset + 1)} to ${whole(page.offset + page.items.length)} of ${whole(page.total)}`;

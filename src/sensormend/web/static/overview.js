@@ -4,7 +4,7 @@ import { button, element } from "./elements.js";
 import { percent, plural, sensorLink, seriesName, span, time, whole } from "./format.js";
 import { mountMatrix } from "./matrix.js";
 import { chip, mark } from "./palette.js";
-import { plainReason } from "./words.js";
+import { nothingJudged, plainReason } from "./words.js";
 
 const FIGURES = ["sound", "suspect", "faulty", "silent", "not evaluated"];
 const HELP = {
@@ -73,7 +73,7 @@ export async function show(root, params, context) {
       element("div", { class: "section-head" }, element("h2", { id: "trouble-title" }, "Needs attention now"),
         page.total ? element("a", { class: "small", href: "#/faults?state=open" },
           page.total > FIRST ? `all ${plural(page.total, "open fault")}` : "the fault list") : null),
-      items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, "No fault is open."),
+      items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, nothingJudged(context.network) ? "Nothing is judged yet." : "No fault is open."),
     );
   }
 

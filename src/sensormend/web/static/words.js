@@ -36,3 +36,8 @@ export function sureWords(fault) {
   if (fault.reason === "silent") return "nothing came";
   return hasBar(fault) ? fault.sure : "past its limit";
 }
+
+// Whether no sensor of a network can be judged yet: then that no fault is known says nothing.
+export function nothingJudged(network) {
+  return network.sensors > 0 && network.states["not evaluated"] === network.sensors;
+}
