@@ -390,7 +390,7 @@ def _step(beam, fresh, time, residual, expected, repeated, scale, q):
     decay = power(phi, time - beam[likeliest, LAST_T])
     spread = scale if decay == phi else scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     peak = q[CONSTANT] - math.log(spread)
-    reach = min(LOST, 6.0 - q[BEGIN])
+    reach = min(LOST, 3.0 - q[BEGIN])
     lost = best - reach
     # What has lost by the next reading is not written at all.
     best = NONE
