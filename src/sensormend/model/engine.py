@@ -138,30 +138,35 @@ def load(w, network, period, p):
             n += 1
     # Who repeats itself far more often than the others may have been stuck from the start.
     most = max(0.3, 4.0 * median(w.vector, n)) if n else 1.0
+    # Members lie anywhere in memory: all are fetched before anything is computed, so that fetches overlap.
+    for i in range(m):
+        c = network.members[p, i]
+        for f in range(KNOWN):
+            w.known[i, f] = network.known[c, f]
+        for t in range(s):
+            w.cells[RAW, i, t] = period.readings[c, t]
+            w.cells[MEAN, i, t] = network.mean[c, t]
     for i in range(m):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
-        for f in range(KNOWN):
-            w.known[i, f] = network.known[c, f]
+        for t in range(s):
+            x = w.cells[RAW, i, t]
+            w.flags[OBSERVED, i, t] = math.isfinite(x)
+            w.cells[REPEAT, i, t] = 1.0
+            w.cells[SCALED, i, t] = forward(x, v) if math.isfinite(x) else 0.0
         last = w.known[i, LAST_VALUE]
-        repeat = math.log(min(most, (w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0)))
-        again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
         running = False
         rests = rests_like_others(network, p, m, c)
         intermittent = rests and w.known[i, AT_REST] > 0.8 * w.known[i, READINGS]
+        repeating = not intermittent and w.known[i, AGE] >= 3.0
+        repeat = math.log(min(most, (w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0)))
+        again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
         for t in range(s):
-            x = period.readings[c, t]
-            w.cells[RAW, i, t] = x
-            w.cells[MEAN, i, t] = network.mean[c, t]
-            w.flags[OBSERVED, i, t] = math.isfinite(x)
-            w.cells[REPEAT, i, t] = 1.0
-            w.cells[SCALED, i, t] = 0.0
             if w.flags[OBSERVED, i, t]:
-                w.cells[SCALED, i, t] = forward(x, v)
-                # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                resting = rests and np.float32(x) == np.float32(w.known[i, REST])
+                x = w.cells[RAW, i, t]
                 same = np.float32(x) == np.float32(last)
-                if same and not resting and not intermittent and w.known[i, AGE] >= 3.0:
+                # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
+                if same and repeating and not (rests and np.float32(x) == np.float32(w.known[i, REST])):
                     w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
                 running = same
                 last = x
@@ -361,4 +366,5 @@ def run_block(network, period, begin, end, learning):
         for i in range(network.owned[p]):
             rows, used = keep_hypotheses(w, network, period, p, i, rows, used)
             found, faults = report(w, network, period, p, i, found, faults, s)
-    return rows[:used], found[:faults], rounds
+    # Without the room that is left.
+    return rows[:used].copy(), found[:faults].copy(), rounds

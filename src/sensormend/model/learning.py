@@ -77,12 +77,14 @@ from sensormend.model.layout import (
     WIDTH_FAR,
     WIDTH_GAP,
     forget_channel,
+    forward,
 )
 
 __all__ = [
     "learn_channel",
     "learn_mean",
     "learn_moments",
+    "learn_profiles",
     "learn_ripple",
     "learn_shown",
     "log_error",
@@ -310,12 +312,42 @@ def learn_moments(w, network, p, m, s):
 
 
 @entry
-def learn_shown(network, period):
-    """Widen what each variable has shown by this period's trusted readings."""
+def learn_shown(network, period, away):
+    """Widen what each variable has shown by this period's trusted readings; count periods without any in `away`."""
     n, s = period.readings.shape
     for c in range(n):
         v = network.variables[network.variable[c]]
+        low, high, heard = v[LOW], v[HIGH], 0
         for t in range(s):
+            heard += math.isfinite(period.readings[c, t])
             if period.code[c, t] == TRUSTED:
-                v[LOW] = min(v[LOW], period.readings[c, t])
-                v[HIGH] = max(v[HIGH], period.readings[c, t])
+                low, high = min(low, period.readings[c, t]), max(high, period.readings[c, t])
+        v[LOW], v[HIGH] = low, high
+        away[c] = 0 if heard else away[c] + 1
+
+
+@entry
+def learn_profiles(begin, end, network, period, axes, decay, profiles):
+    """Add to the profiles of channels `begin` to `end` their trusted readings' course, on axes of this period.
+
+    The course is in units of its own root mean square. What was there before decays.
+    """
+    s, features = axes.shape
+    course = np.empty(s, np.float32)
+    for c in range(begin, end):
+        v = network.variables[network.variable[c]]
+        n, square = 0, 0.0
+        for t in range(s):
+            course[t] = 0.0
+            if period.code[c, t] == TRUSTED:
+                d = forward(period.readings[c, t], v) - network.mean[c, t]
+                course[t] = d
+                square += d * d
+                n += 1
+        spread = math.sqrt(square / max(n, 1) + 1e-12)
+        for f in range(features):
+            profiles[c, f] *= decay
+        for t in range(s):
+            share = np.float32(course[t] / spread)
+            for f in range(features):
+                profiles[c, f] += share * axes[t, f]
