@@ -146,42 +146,31 @@ def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, wo
             expected[j, slot] = deviation[j, slot] - column[j] / precision[j, j]
             variance[j, slot] = 1.0 / precision[j, j]
         return
-    for a in range(count):
-        for b in range(a + 1):
-            block[a, b] = precision[index[a], index[b]]
-    if not cholesky(block, count):
-        for j in range(n):
-            expected[j, slot] = 0.0
-            variance[j, slot] = 1.0 / precision[j, j]
-        return
-    # work = L^-1 W_U: (count, n).
-    for a in range(count):
-        row = index[a]
-        for j in range(n):
-            work[a, j] = precision[row, j]
-        for b in range(a):
-            factor = block[a, b]
-            for j in range(n):
-                work[a, j] -= factor * work[b, j]
-        scale = 1.0 / block[a, a]
-        for j in range(n):
-            work[a, j] *= scale
-    # L^-1 z_U, kept in the unused upper part: column `count` of `block` is not needed any more.
-    for a in range(count):
-        total = column[index[a]]
-        for b in range(a):
-            total -= block[a, b] * block[b, count]
-        block[a, count] = total / block[a, a]
-    for a in range(count):
-        factor = block[a, count]
-        for j in range(n):
-            column[j] -= factor * work[a, j]
-    # The diagonal of P, in a row of `work` that is not needed otherwise.
+    # work = L^-1 W_U, (count, n), with L the Cholesky factor of W_UU: L_ab is column index[a] of row b. As each row is
+    # there, it is taken out of z = W d and of the diagonal of P, which is in a row of `work` that is free.
     for j in range(n):
         work[n, j] = precision[j, j]
     for a in range(count):
+        u = index[a]
         for j in range(n):
-            work[n, j] -= work[a, j] * work[a, j]
+            work[a, j] = precision[u, j]
+        for b in range(a):
+            factor = work[b, u]
+            for j in range(n):
+                work[a, j] -= factor * work[b, j]
+        if not work[a, u] > 0.0:
+            for j in range(n):
+                expected[j, slot] = 0.0
+                variance[j, slot] = 1.0 / precision[j, j]
+            return
+        scale = 1.0 / math.sqrt(work[a, u])
+        factor = column[u] * scale
+        block[0, a] = factor
+        for j in range(n):
+            value = work[a, j] * scale
+            work[a, j] = value
+            column[j] -= factor * value
+            work[n, j] -= value * value
     for j in range(n):
         if trusted[j, slot]:
             own = max(work[n, j], 1e-12 * precision[j, j])
@@ -189,19 +178,19 @@ def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, wo
             variance[j, slot] = 1.0 / own
     # x_U = -L'^-1 (L^-1 z_U), and the diagonal of W_UU^-1 = L'^-1 L^-1.
     for a in range(count - 1, -1, -1):
-        total = block[a, count]
+        total = block[0, a]
         for b in range(a + 1, count):
-            total -= block[b, a] * block[b, count]
-        block[a, count] = total / block[a, a]
-        expected[index[a], slot] = -block[a, count]
+            total -= work[a, index[b]] * block[0, b]
+        block[0, a] = total / work[a, index[a]]
+        expected[index[a], slot] = -block[0, a]
     for a in range(count):
         # Column a of L^-1 by forward substitution; the sum of its squares is the variance.
         total = 0.0
         for b in range(a, count):
             value = 1.0 if b == a else 0.0
             for c in range(a, b):
-                value -= block[b, c] * column[c]
-            value /= block[b, b]
+                value -= work[c, index[b]] * column[c]
+            value /= work[b, index[b]]
             column[b] = value
             total += value * value
         variance[index[a], slot] = total

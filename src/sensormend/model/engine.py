@@ -269,9 +269,9 @@ def enlarged(rows):
     return larger
 
 
-@allocating
+@compiled
 def keep_hypotheses(w, network, period, p, i, rows, used):
-    """Append the hypotheses of owned member i to `rows`; return the rows, perhaps moved, and how many are used."""
+    """Append the hypotheses of owned member i to `rows`, which has room; return how many are used."""
     c = network.members[p, i]
     beam = w.beams[i]
     doubt = False
@@ -280,22 +280,20 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     starts_over = period.count[c] < 0
     period.count[c] = 0
     if starts_over or not doubt:
-        return rows, used
+        return used
     for b in range(BEAM):
         if beam[b, LOGL] == NONE:
             continue
-        if used == rows.shape[0]:
-            rows = enlarged(rows)
         for f in range(FIELDS):
             rows[used, f] = beam[b, f]
         used += 1
         period.count[c] += 1
-    return rows, used
+    return used
 
 
-@allocating
+@compiled
 def report(w, network, period, p, i, found, used, s):
-    """Append the episodes of owned member i that touch this period to `found`."""
+    """Append the episodes of owned member i that touch this period to `found`, which has room."""
     c = network.members[p, i]
     beam = w.beams[i]
     best = best_hypothesis(beam)
@@ -338,8 +336,6 @@ def report(w, network, period, p, i, found, used, s):
             size, rate = value, 0.0
         elif int(kind) != GAIN:
             size, rate = size * unit, rate * unit
-        if used == found.shape[0]:
-            found = enlarged(found)
         row = found[used]
         row[CHANNEL], row[KIND_OF], row[SIZE], row[RATE], row[OPEN] = c, kind, size, rate, is_open
         row[FIRST] = first if first < period.start else period.start + head
@@ -347,7 +343,7 @@ def report(w, network, period, p, i, found, used, s):
         row[READINGS_IN] = n
         row[CONFIDENCE] = confidence if n else 1.0
         used += 1
-    return found, used
+    return used
 
 
 @entry
@@ -358,13 +354,17 @@ def run_block(network, period, begin, end, learning):
     """
     s = period.readings.shape[1]
     w = workspace(network.members.shape[1], s)
-    rows, used = np.empty((16, FIELDS)), 0
-    found, faults = np.empty((16, REPORT)), 0
+    rows, used = np.empty((4 * BEAM, FIELDS)), 0
+    found, faults = np.empty((4 * (EPISODES + 1), REPORT)), 0
     rounds = 0
     for p in range(begin, end):
         rounds = max(rounds, run_partition(w, network, period, p, learning))
         for i in range(network.owned[p]):
-            rows, used = keep_hypotheses(w, network, period, p, i, rows, used)
-            found, faults = report(w, network, period, p, i, found, faults, s)
+            if used + BEAM > rows.shape[0]:
+                rows = enlarged(rows)
+            if faults + EPISODES + 1 > found.shape[0]:
+                found = enlarged(found)
+            used = keep_hypotheses(w, network, period, p, i, rows, used)
+            faults = report(w, network, period, p, i, found, faults, s)
     # Without the room that is left.
     return rows[:used].copy(), found[:faults].copy(), rounds
