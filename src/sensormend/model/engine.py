@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import allocating, compiled, entry
+from sensormend.model.compiling import allocating, compiled, entry, inlined
 from sensormend.model.covariance import (
     invert,
     prediction_covariance,
@@ -109,7 +109,7 @@ SETTLED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
 
 
-@compiled
+@inlined
 def rests_like_others(network, p, m, c):
     """Return whether a channel rests where a fifth of the others rest, too; one that is stuck does so alone."""
     if network.known[c, VOTES] < RESTING:
@@ -269,7 +269,7 @@ def enlarged(rows):
     return larger
 
 
-@compiled
+@inlined
 def keep_hypotheses(w, network, period, p, i, rows, used):
     """Append the hypotheses of owned member i to `rows`, which has room; return how many are used."""
     c = network.members[p, i]
@@ -291,7 +291,7 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     return used
 
 
-@compiled
+@inlined
 def report(w, network, period, p, i, found, used, s):
     """Append the episodes of owned member i that touch this period to `found`, which has room."""
     c = network.members[p, i]

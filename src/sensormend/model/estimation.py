@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import compiled, inlined
 from sensormend.model.faults import (
     BEGIN,
     PHI,
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 
-@compiled
+@inlined
 def bridge(w, start, s, i, t, out):
     """Predict a residual from the trusted ones before and after it: the value, and the share of its variance left."""
     known, phi = w.known[i], w.q[i, PHI]
@@ -73,7 +73,7 @@ def bridge(w, start, s, i, t, out):
     out[1] = (1.0 - near * near) * (1.0 - far * far) / left
 
 
-@compiled
+@inlined
 def interval_width(w, i, t, share):
     """Return half the width of the interval of a cell whose residual is open to this share."""
     known = w.known[i]

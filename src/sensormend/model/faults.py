@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import compiled, inlined
 
 __all__ = [
     "BEAM",
@@ -121,7 +121,7 @@ def sound_only(beam, residual, time, level):
         beam[0, ENDED + EPISODE * e] = NONE
 
 
-@compiled
+@inlined
 def _row_for(beam, kind, logl):
     """Return the row for a hypothesis of this kind: a free one, or the least likely one's; -1 if that is likelier."""
     worst, row = logl, -1
@@ -133,7 +133,7 @@ def _row_for(beam, kind, logl):
     return row
 
 
-@compiled
+@inlined
 def _copy(beam, b, fresh, row, logl, residual, time):
     for f in range(FIELDS):
         fresh[row, f] = beam[b, f]
@@ -149,7 +149,7 @@ def followed_level(level, miss, scale, q):
     return max(-q[WANDER], min(q[WANDER], level))
 
 
-@compiled
+@inlined
 def _continue_sound(beam, fresh, b, time, residual, scale, q, decay, spread, peak):
     """Let a sound channel go on; return the log-likelihood, as all that write a hypothesis do.
 
@@ -179,7 +179,7 @@ def fault_size(beam, b):
     return beam[b, THETA1], 0.0
 
 
-@compiled
+@inlined
 def _append_episode(beam, row, kind):
     """Note the fault of a hypothesis among the episodes that ended."""
     size, rate = fault_size(beam, row)
@@ -191,7 +191,7 @@ def _append_episode(beam, row, kind):
     beam[row, ENDED + 3], beam[row, ENDED + 4] = size, rate
 
 
-@compiled
+@inlined
 def _end_fault(beam, fresh, b, time, residual, scale, q, decay, spread, peak, lost):
     """Let a fault end with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
@@ -233,7 +233,7 @@ def _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q):
     return fit + peak - min(repeated + fit, 0.0)
 
 
-@compiled
+@inlined
 def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay, spread, peak, lost):
     """Let a fault go on with this reading."""
     kind, level, count = int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
@@ -286,7 +286,7 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay
     return logl
 
 
-@compiled
+@inlined
 def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, q, decay, spread, peak, lost):
     """Let a fault of this kind begin with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
     level, tau = beam[b, LEVEL], q[TAU]

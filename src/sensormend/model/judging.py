@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import compiled, inlined
 from sensormend.model.faults import (
     BEAM,
     BEGIN,
@@ -126,7 +126,7 @@ COMPANY = 2
 """Other members that must be heard for the network to speak."""
 
 
-@compiled
+@inlined
 def find_relatives(w, m, i):
     """Write the relatives of channel i, those with the largest correlations, to `relatives`."""
     count = min(RELATIVES, m - 1)
@@ -142,7 +142,7 @@ def find_relatives(w, m, i):
         w.column[best] = -1.0
 
 
-@compiled
+@inlined
 def common_mode(w, start, m, s, j, out):
     """Write how restless the relatives of channel j are in each slot, at least 1.
 
@@ -202,7 +202,7 @@ def common_mode(w, start, m, s, j, out):
         out[t] = max(1.0, math.sqrt(total / n))
 
 
-@compiled
+@inlined
 def sound_until(w, start, end, i):
     """Follow channel i as if it were sound up to slot `end`; its last residual, slot and level go into `column`."""
     phi = w.q[i, PHI]
@@ -216,7 +216,7 @@ def sound_until(w, start, end, i):
     w.column[0], w.column[1], w.column[2] = last, time, level
 
 
-@compiled
+@inlined
 def sound_likelihood(w, start, begin, s, i):
     """Return the log-likelihood of channel i from slot `begin` on if it is sound; `column` says what was before."""
     phi, free, constant = w.q[i, PHI], w.q[i, FREEDOM], w.q[i, CONSTANT]
@@ -233,7 +233,7 @@ def sound_likelihood(w, start, begin, s, i):
     return total
 
 
-@compiled
+@inlined
 def first_doubt(w, start, s, i):
     """Return the first slot at which channel i may not be sound, and whether any reading asks for a closer look."""
     phi = w.q[i, PHI]
@@ -294,7 +294,7 @@ def parameters(w, network, p, m, s):
         q[CONSTANT] = t_constant(q[FREEDOM])
 
 
-@compiled
+@inlined
 def set_scale(w, network, p, s, i):
     """Set the scale of member i's sound innovations, where its relatives are not restless."""
     v = network.variables[network.variable[network.members[p, i]]]
@@ -344,7 +344,7 @@ def restlessness(w, start, m, s):
         w.vector2[t] = max(1.0, min(4.0, math.sqrt(w.near[0, t] / n))) if n > 0.0 else 1.0
 
 
-@compiled
+@inlined
 def doubt_halo(w, network, period, s, i, c):
     """Mark the readings of a halo member that are far off, or all of them while a fault of it is open."""
     is_open = False
@@ -370,7 +370,7 @@ def covers(beam, b, time):
     return False
 
 
-@compiled
+@inlined
 def only_what_is_explained(w, period, s, i, c):
     """Let readings that are in no fault of the best hypothesis be doubtful at most; note the likeliest fault."""
     beam = w.beams[i]
@@ -390,7 +390,7 @@ def only_what_is_explained(w, period, s, i, c):
             period.kind[c] = kind
 
 
-@compiled
+@inlined
 def judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
@@ -562,7 +562,7 @@ def outranked(w, m, s, i):
     return False
 
 
-@compiled
+@inlined
 def decide(w, network, p, s, i):
     """Mark the wrong readings of member i, unless all of an episode's are within the resolution."""
     for t in range(s):

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled, entry
+from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.covariance import (
     add_conditional_covariance,
     invert,
@@ -97,7 +97,7 @@ FIRST_PERIODS = 20.0
 """Periods in which a channel may start over."""
 
 
-@compiled
+@inlined
 def learn_mean(w, network, period, p, s, i, rate):
     """Move the mean of member i towards its trusted readings, and where it has none towards what the others say."""
     c = network.members[p, i]
@@ -107,7 +107,7 @@ def learn_mean(w, network, period, p, s, i, rate):
         period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d))
 
 
-@compiled
+@inlined
 def learn_channel(w, network, period, p, s, i):
     """Write what member i is known to be like after this period."""
     c = network.members[p, i]
