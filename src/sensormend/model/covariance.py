@@ -46,7 +46,12 @@ def cholesky(a, n):
                 second -= a[i + 1, k] * factor
                 third -= a[i + 2, k] * factor
                 fourth -= a[i + 3, k] * factor
-            a[i, j], a[i + 1, j], a[i + 2, j], a[i + 3, j] = first * scale, second * scale, third * scale, fourth * scale
+            a[i, j], a[i + 1, j], a[i + 2, j], a[i + 3, j] = (
+                first * scale,
+                second * scale,
+                third * scale,
+                fourth * scale,
+            )
             i += 4
         while i < n:
             total = a[i, j]

@@ -497,7 +497,6 @@ def find_wrong(w, network, period, p, m, s):
         for i in range(m):
             # Only what is not set aside yet, by how far it lies from what is expected.
             w.figures[RANK, i] = 0.0
-            w.touched[i] = False
             more = fewer = 0
             for t in range(s):
                 more += w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]
@@ -509,7 +508,7 @@ def find_wrong(w, network, period, p, m, s):
                         total += w.cells[RESIDUAL, i, t] * w.cells[RESIDUAL, i, t] / w.cells[OPEN_VARIANCE, i, t]
                 w.figures[RANK, i] = max(total / more, 1e-12)
             if fewer and turn < ROUNDS // 2:
-                w.touched[i] = changed = True
+                changed = True
                 for t in range(s):
                     if w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t]:
                         w.flags[ASIDE, i, t] = False
@@ -524,7 +523,6 @@ def find_wrong(w, network, period, p, m, s):
                     if w.flags[TRUSTING, i, t]:
                         w.flags[TRUSTING, i, t] = False
                         w.dirty[t] = True
-                        w.touched[i] = True
                     changed = True
         # Readings that were too far off to predict anybody, and are not wrong, do so from now on.
         if turn == 0:
@@ -537,7 +535,7 @@ def find_wrong(w, network, period, p, m, s):
                     ):
                         w.flags[TRUSTING, i, t] = True
                         w.dirty[t] = True
-                        w.touched[i] = changed = True
+                        changed = True
         if not changed:
             return turn + 1
         for i in range(m):

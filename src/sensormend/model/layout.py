@@ -145,8 +145,7 @@ class Work(NamedTuple):
     dirty: Any  # (slot,) predictions are out of date
     others: Any  # (1,) other members that were heard
     odd: Any  # (member,) new, far from the others, and does not move with them
-    near: Any  # (RELATIVES, slot)
-    touched: Any  # (member,) some of its readings began or ceased to predict others
+    near: Any  # (RELATIVES, slot) of a few members or figures at a time
 
 
 @allocating
@@ -158,7 +157,7 @@ def workspace(m, s):
         np.empty(m + 4), np.empty(max(m, s)), np.empty(max(m, s)), np.empty(m + 2, np.int64),
         np.empty((m, RELATIVES), np.int64), np.empty((m, BEAM, FIELDS)), np.empty((BEAM, FIELDS)),
         np.empty(m, np.bool_), np.empty(s, np.bool_), np.empty(1, np.int64), np.empty(m, np.bool_),
-        np.empty((RELATIVES, s)), np.empty(m, np.bool_),
+        np.empty((RELATIVES, s)),
     )  # fmt: skip
 
 

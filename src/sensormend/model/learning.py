@@ -79,6 +79,7 @@ from sensormend.model.layout import (
     forget_channel,
     forward,
 )
+from sensormend.model.partition import sketch
 
 __all__ = [
     "learn_channel",
@@ -327,27 +328,21 @@ def learn_shown(network, period, away):
 
 
 @entry
-def learn_profiles(begin, end, network, period, axes, decay, profiles):
-    """Add to the profiles of channels `begin` to `end` their trusted readings' course, on axes of this period.
-
-    The course is in units of its own root mean square. What was there before decays.
-    """
-    s, features = axes.shape
+def learn_profiles(begin, end, network, period, axes, profiles):
+    """Add the course of their trusted readings to the profiles of channels `begin` to `end`."""
+    s = axes.shape[0]
     course = np.empty(s, np.float32)
     for c in range(begin, end):
         v = network.variables[network.variable[c]]
         n, square = 0, 0.0
         for t in range(s):
-            course[t] = 0.0
+            course[t] = np.nan
             if period.code[c, t] == TRUSTED:
                 d = forward(period.readings[c, t], v) - network.mean[c, t]
                 course[t] = d
                 square += d * d
                 n += 1
         spread = math.sqrt(square / max(n, 1) + 1e-12)
-        for f in range(features):
-            profiles[c, f] *= decay
         for t in range(s):
-            share = np.float32(course[t] / spread)
-            for f in range(features):
-                profiles[c, f] += share * axes[t, f]
+            course[t] /= spread
+        sketch(profiles[c], course, axes)

@@ -16,7 +16,6 @@ from sensormend.model import layout as at
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.faults import FIELDS
 from sensormend.model.partition import (
-    DECAY,
     FEATURES,
     WHOLE,
     Partitioning,
@@ -269,7 +268,7 @@ class State:
             axes = profile_axes(self.slots, self.periods, self.seed)
             in_spans(
                 self.channels, CHANNELS,
-                lambda begin, end: learning.learn_profiles(begin, end, network, period, axes, DECAY, self.profiles),
+                lambda begin, end: learning.learn_profiles(begin, end, network, period, axes, self.profiles),
             )  # fmt: skip
         self.known, self.mean = period.learned, period.mean
         self.hypotheses, self.count = np.concatenate(rows), period.count
