@@ -105,6 +105,9 @@ GROSS = 12.0
 """Standard deviations from the others' median deviation beyond which a reading predicts nobody until it is judged."""
 TRIED = 4
 """Partitions in which another shrinkage is tried."""
+FORGOTTEN = 8.0
+"""Between periods, hypotheses are forgotten that are less likely than the best by this much, in log: in a large network
+they would take more memory than all else, and a fault that goes on can begin again."""
 SETTLED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
 
@@ -282,7 +285,7 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     if starts_over or not doubt:
         return used
     for b in range(BEAM):
-        if beam[b, LOGL] == NONE:
+        if beam[b, LOGL] < -FORGOTTEN:
             continue
         for f in range(FIELDS):
             rows[used, f] = beam[b, f]

@@ -253,10 +253,13 @@ class State:
             max(block[2] for block in blocks),
         )  # fmt: skip
         if learning:
-            self._learn(network, period, [block[0] for block in blocks])
+            self._learn(network, period)
+            # What was known before is let go of first: both would be the peak of memory.
+            del network, period
+            self.hypotheses = np.concatenate([block[0] for block in blocks])
         return result
 
-    def _learn(self, network: at.Network, period: at.Period, rows: list[FloatArray]) -> None:
+    def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings
         if self.periods <= DECIDE[-1]:
             some = readings.reshape(-1, self.variables, self.slots)
@@ -271,7 +274,7 @@ class State:
                 lambda begin, end: learning.learn_profiles(begin, end, network, period, axes, self.profiles),
             )  # fmt: skip
         self.known, self.mean = period.learned, period.mean
-        self.hypotheses, self.count = np.concatenate(rows), period.count
+        self.count = period.count
         # The rows lie in the order of the partitions, and within one in that of its owned channels.
         owned = np.arange(network.members.shape[1]) < network.owned[:, None]
         order = network.members[owned]
