@@ -41,8 +41,8 @@ LEARNING = 5
 FAULT_KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck", "implausible", "spike")
 """As the engine numbers them."""
 
-DOUBTFUL, WRONG, SPIKE, CORRECTED = 2, 3, 4, 5
-"""What the engine says of a cell; from WRONG on it is wrong."""
+CHANNELS = 16_384
+"""Channels that one thread takes at a time."""
 
 SOME = 20_000
 """Sensors of a large network by which directions are recognised."""
@@ -400,10 +400,20 @@ class AutoOLRTR:
         rows: NDArray[np.intp] | None,
     ) -> Recovery:  # fmt: skip
         """Return what is said of one period, in the minibatch's order and the shape of one period."""
-        code, observed = result.code, np.isfinite(readings)
-        wrong: BoolArray = code >= WRONG
-        doubtful: BoolArray = code == DOUBTFUL
-        heard, bad = observed.sum(axis=1), wrong.sum(axis=1)
+        from sensormend.model.results import complete
+        from sensormend.model.state import in_spans
+
+        code, shape = result.code, result.code.shape
+        outliers = np.empty(shape)
+        wrong, doubtful, spikes, corrected = (np.empty(shape, np.bool_) for _ in range(4))
+        heard, bad, unsure = (np.empty(len(code), np.int32) for _ in range(3))
+        in_spans(
+            len(code), CHANNELS,
+            lambda begin, end: complete(
+                begin, end, readings, code, result.low_rank, result.lower, result.upper, outliers, wrong, doubtful,
+                spikes, corrected, heard, bad, unsure,
+            ),
+        )  # fmt: skip
         faulty = (bad > 0) & (3 * bad >= heard)
         evaluated = (age >= LEARNING) & (heard > 0)
         reason = np.zeros(len(code), dtype="<U11")
@@ -411,11 +421,9 @@ class AutoOLRTR:
         for row in result.found[np.argsort(result.found[:, 8], kind="stable")].tolist():
             if row[8] > 0 and row[8] >= most[int(row[0])]:
                 reason[int(row[0])], most[int(row[0])] = FAULT_KINDS[int(row[3])], row[8]
-        unnamed = (reason == "") & (doubtful.any(axis=1) | (bad > 0))
+        unnamed = np.flatnonzero((unsure > 0) | (bad > 0))
+        unnamed = unnamed[reason[unnamed] == ""]
         reason[unnamed] = np.array(FAULT_KINDS)[result.kind[unnamed]]
-        outliers = np.where(wrong, readings - result.low_rank, 0.0)
-        lower = np.where(doubtful, np.minimum(readings, result.low_rank), result.lower)
-        upper = np.where(doubtful, np.maximum(readings, result.low_rank), result.upper)
         whole, pick = given.shape[: self.fiber_axis + 1], slice(None) if rows is None else rows
 
         def cells(array: NDArray[Any]) -> NDArray[Any]:
@@ -429,13 +437,13 @@ class AutoOLRTR:
             outliers=cells(outliers),
             wrong=cells(wrong),
             doubtful=cells(doubtful),
-            spikes=cells(code == SPIKE),
-            corrected=cells(code == CORRECTED),
+            spikes=cells(spikes),
+            corrected=cells(corrected),
             cleaned=cells(result.cleaned),
-            lower=cells(lower),
-            upper=cells(upper),
+            lower=cells(result.lower),
+            upper=cells(result.upper),
             faulty=fibers(faulty),
-            suspect=fibers(doubtful.any(axis=1) & ~faulty),
+            suspect=fibers((unsure > 0) & ~faulty),
             evaluated=fibers(evaluated),
             score=fibers(result.score),
             reason=fibers(reason),
@@ -449,9 +457,8 @@ class AutoOLRTR:
 
         channels = len(readings)
         code = np.isfinite(readings).astype(np.uint8)
-        result = Result(
-            readings, readings, readings, readings, code, np.zeros(channels), np.zeros((0, 9)), code[:, 0] * 0, 0
-        )
+        cleaned, lower, upper = readings.copy(), readings.copy(), readings.copy()
+        result = Result(readings, cleaned, lower, upper, code, np.zeros(channels), np.zeros((0, 9)), code[:, 0] * 0, 0)
         return self._recovery(readings, result, np.zeros(channels), [], given, rows)
 
     def _joined(self, parts: list[Recovery], given: Minibatch) -> Recovery:

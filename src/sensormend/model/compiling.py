@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numba
 
-__all__ = ["allocating", "announce_compilation", "compiled", "entry", "exact"]
+__all__ = ["allocating", "announce_compilation", "compiled", "entry", "exact", "inlined"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -29,13 +29,17 @@ def compiled(function: Callable[..., Any]) -> Any:
     It neither makes arrays nor returns them: those that it is given are the caller's, and their references are not
     counted, which would take a fifth of the time.
     """
-    # Without wrappers for callers from Python, which take half of the time to compile.
-    return _jit(function, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)
+    return _inner(function, _nrt=False)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a function that `compiled` ones contain: the arrays it works on are not handed over in every call."""
+    return _inner(function, _nrt=False, forceinline=True)
 
 
 def allocating(function: Callable[..., Any]) -> Any:
     """Compile a function that compiled ones call, and that makes arrays or returns them."""
-    return _jit(function, **OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    return _inner(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:
@@ -53,6 +57,13 @@ def announce_compilation(function: Any) -> None:
     cache = _cache_file(function)
     if cache is not None and not function.signatures and not cache._load_index():
         print("compiling the engine, once; this takes about half a minute", file=sys.stderr, flush=True)
+
+
+def _inner(function: Callable[..., Any], **options: Any) -> Any:
+    # Without wrappers for callers from Python, which take half of the time to compile, and without a cache: what calls
+    # it has it in its own.
+    every: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
+    return numba.njit(**every)(function)
 
 
 def _jit(function: _Function, **options: Any) -> _Function:
@@ -76,7 +87,7 @@ def _cache_file(function: Any) -> Any:
 def _fingerprint() -> str:
     """Return a digest of all modules with compiled functions."""
     sources = (file.read_bytes() for file in sorted(Path(__file__).parent.glob("*.py")))
-    decorated = re.compile(rb"^@(compiled|allocating|entry|exact)\b", re.MULTILINE)
+    decorated = re.compile(rb"^@(compiled|inlined|allocating|entry|exact)\b", re.MULTILINE)
     return hashlib.sha256(b"\0".join(source for source in sources if decorated.search(source))).hexdigest()
 
 

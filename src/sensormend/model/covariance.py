@@ -36,11 +36,29 @@ def cholesky(a, n):
         pivot = math.sqrt(total)
         a[j, j] = pivot
         scale = 1.0 / pivot
-        for i in range(j + 1, n):
+        # Four rows at a time: each number of row j is fetched once for all of them.
+        i = j + 1
+        while i + 3 < n:
+            first, second, third, fourth = a[i, j], a[i + 1, j], a[i + 2, j], a[i + 3, j]
+            for k in range(j):
+                factor = a[j, k]
+                first -= a[i, k] * factor
+                second -= a[i + 1, k] * factor
+                third -= a[i + 2, k] * factor
+                fourth -= a[i + 3, k] * factor
+            a[i, j], a[i + 1, j], a[i + 2, j], a[i + 3, j] = (
+                first * scale,
+                second * scale,
+                third * scale,
+                fourth * scale,
+            )
+            i += 4
+        while i < n:
             total = a[i, j]
             for k in range(j):
                 total -= a[i, k] * a[j, k]
             a[i, j] = total * scale
+            i += 1
     return True
 
 
@@ -49,26 +67,46 @@ def invert(a, n, work):
     """Replace the leading n x n of the positive definite `a` by its inverse; return whether that was possible."""
     if not cholesky(a, n):
         return False
-    # work = L^-1, row by row; then a = work' work.
+    # work = L^-1, row by row; then a = work' work. Four rows are added at a time; what is above the diagonal is zero.
     for i in range(n):
         scale = 1.0 / a[i, i]
-        for k in range(i):
+        for k in range(n):
             work[i, k] = 0.0
-        work[i, i] = 1.0
-        for k in range(i):
+        k = 0
+        while k + 3 < i:
+            first, second, third, fourth = a[i, k], a[i, k + 1], a[i, k + 2], a[i, k + 3]
+            for j in range(k + 4):
+                work[i, j] -= (
+                    first * work[k, j] + second * work[k + 1, j] + third * work[k + 2, j] + fourth * work[k + 3, j]
+                )
+            k += 4
+        while k < i:
             factor = a[i, k]
             for j in range(k + 1):
                 work[i, j] -= factor * work[k, j]
-        for j in range(i + 1):
+            k += 1
+        for j in range(i):
             work[i, j] *= scale
+        work[i, i] = scale
     for i in range(n):
         for j in range(n):
             a[i, j] = 0.0
-    for k in range(n):
-        for i in range(k + 1):
-            factor = work[k, i]
-            for j in range(i + 1):
-                a[i, j] += factor * work[k, j]
+    k = 0
+    while k < n:
+        if k + 3 < n:
+            for i in range(k + 4):
+                first, second, third, fourth = work[k, i], work[k + 1, i], work[k + 2, i], work[k + 3, i]
+                for j in range(i + 1):
+                    a[i, j] += (
+                        first * work[k, j] + second * work[k + 1, j] + third * work[k + 2, j] + fourth * work[k + 3, j]
+                    )
+            k += 4
+        else:
+            for i in range(k + 1):
+                factor = work[k, i]
+                for j in range(i + 1):
+                    a[i, j] += factor * work[k, j]
+            k += 1
     for i in range(n):
         for j in range(i + 1, n):
             a[i, j] = a[j, i]
@@ -89,71 +127,75 @@ def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, wo
         if not trusted[j, slot]:
             index[count] = j
             count += 1
-    for i in range(n):
-        if trusted[i, slot]:
-            d = deviation[i, slot]
+    i = 0
+    while i < n:
+        d = deviation[i, slot] if trusted[i, slot] else 0.0
+        if i + 3 < n:
+            second = deviation[i + 1, slot] if trusted[i + 1, slot] else 0.0
+            third = deviation[i + 2, slot] if trusted[i + 2, slot] else 0.0
+            fourth = deviation[i + 3, slot] if trusted[i + 3, slot] else 0.0
+            for j in range(n):
+                column[j] += (
+                    precision[i, j] * d
+                    + precision[i + 1, j] * second
+                    + precision[i + 2, j] * third
+                    + precision[i + 3, j] * fourth
+                )
+            i += 4
+        else:
             for j in range(n):
                 column[j] += precision[i, j] * d
+            i += 1
     if count == 0:
         for j in range(n):
             expected[j, slot] = deviation[j, slot] - column[j] / precision[j, j]
             variance[j, slot] = 1.0 / precision[j, j]
         return
+    # work = L^-1 W_U, (count, n), with L the Cholesky factor of W_UU: L_ab is column index[a] of row b. As each row is
+    # there, it is taken out of z = W d and of the diagonal of P, which is in a row of `work` that is free.
+    for j in range(n):
+        work[n, j] = precision[j, j]
     for a in range(count):
-        for b in range(a + 1):
-            block[a, b] = precision[index[a], index[b]]
-    if not cholesky(block, count):
+        u = index[a]
         for j in range(n):
-            expected[j, slot] = 0.0
-            variance[j, slot] = 1.0 / precision[j, j]
-        return
-    # work = L^-1 W_U: (count, n).
-    for a in range(count):
-        row = index[a]
-        for j in range(n):
-            work[a, j] = precision[row, j]
+            work[a, j] = precision[u, j]
         for b in range(a):
-            factor = block[a, b]
+            factor = work[b, u]
             for j in range(n):
                 work[a, j] -= factor * work[b, j]
-        scale = 1.0 / block[a, a]
+        if not work[a, u] > 0.0:
+            for j in range(n):
+                expected[j, slot] = 0.0
+                variance[j, slot] = 1.0 / precision[j, j]
+            return
+        scale = 1.0 / math.sqrt(work[a, u])
+        factor = column[u] * scale
+        block[0, a] = factor
         for j in range(n):
-            work[a, j] *= scale
-    # L^-1 z_U, kept in the unused upper part: column `count` of `block` is not needed any more.
-    for a in range(count):
-        total = column[index[a]]
-        for b in range(a):
-            total -= block[a, b] * block[b, count]
-        block[a, count] = total / block[a, a]
-    for a in range(count):
-        factor = block[a, count]
-        for j in range(n):
-            column[j] -= factor * work[a, j]
-    for j in range(n):
-        variance[j, slot] = precision[j, j]
-    for a in range(count):
-        for j in range(n):
-            variance[j, slot] -= work[a, j] * work[a, j]
+            value = work[a, j] * scale
+            work[a, j] = value
+            column[j] -= factor * value
+            work[n, j] -= value * value
     for j in range(n):
         if trusted[j, slot]:
-            own = max(variance[j, slot], 1e-12 * precision[j, j])
+            own = max(work[n, j], 1e-12 * precision[j, j])
             expected[j, slot] = deviation[j, slot] - column[j] / own
             variance[j, slot] = 1.0 / own
     # x_U = -L'^-1 (L^-1 z_U), and the diagonal of W_UU^-1 = L'^-1 L^-1.
     for a in range(count - 1, -1, -1):
-        total = block[a, count]
+        total = block[0, a]
         for b in range(a + 1, count):
-            total -= block[b, a] * block[b, count]
-        block[a, count] = total / block[a, a]
-        expected[index[a], slot] = -block[a, count]
+            total -= work[a, index[b]] * block[0, b]
+        block[0, a] = total / work[a, index[a]]
+        expected[index[a], slot] = -block[0, a]
     for a in range(count):
         # Column a of L^-1 by forward substitution; the sum of its squares is the variance.
         total = 0.0
         for b in range(a, count):
             value = 1.0 if b == a else 0.0
             for c in range(a, b):
-                value -= block[b, c] * column[c]
-            value /= block[b, b]
+                value -= work[c, index[b]] * column[c]
+            value /= work[b, index[b]]
             column[b] = value
             total += value * value
         variance[index[a], slot] = total

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import allocating, compiled, entry
+from sensormend.model.compiling import allocating, compiled, entry, inlined
 from sensormend.model.covariance import (
     invert,
     prediction_covariance,
@@ -106,11 +106,14 @@ GROSS = 12.0
 """Standard deviations from the others' median deviation beyond which a reading predicts nobody until it is judged."""
 TRIED = 4
 """Partitions in which another shrinkage is tried."""
+FORGOTTEN = 8.0
+"""Between periods, hypotheses are forgotten that are less likely than the best by this much, in log: in a large network
+they would take more memory than all else, and a fault that goes on can begin again."""
 SETTLED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
 
 
-@compiled
+@inlined
 def rests_like_others(network, p, m, c):
     """Return whether a channel rests where a fifth of the others rest, too; one that is stuck does so alone."""
     if network.known[c, VOTES] < RESTING:
@@ -139,30 +142,35 @@ def load(w, network, period, p):
             n += 1
     # Who repeats itself far more often than the others may have been stuck from the start.
     most = max(0.3, 4.0 * median(w.vector, n)) if n else 1.0
+    # Members lie anywhere in memory: all are fetched before anything is computed, so that fetches overlap.
+    for i in range(m):
+        c = network.members[p, i]
+        for f in range(KNOWN):
+            w.known[i, f] = network.known[c, f]
+        for t in range(s):
+            w.cells[RAW, i, t] = period.readings[c, t]
+            w.cells[MEAN, i, t] = network.mean[c, t]
     for i in range(m):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
-        for f in range(KNOWN):
-            w.known[i, f] = network.known[c, f]
+        for t in range(s):
+            x = w.cells[RAW, i, t]
+            w.flags[OBSERVED, i, t] = math.isfinite(x)
+            w.cells[REPEAT, i, t] = 1.0
+            w.cells[SCALED, i, t] = forward(x, v) if math.isfinite(x) else 0.0
         last = w.known[i, LAST_VALUE]
-        repeat = math.log(min(most, (w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0)))
-        again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
         running = False
         rests = rests_like_others(network, p, m, c)
         intermittent = rests and w.known[i, AT_REST] > 0.8 * w.known[i, READINGS]
+        repeating = not intermittent and w.known[i, AGE] >= 3.0
+        repeat = math.log(min(most, (w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0)))
+        again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
         for t in range(s):
-            x = period.readings[c, t]
-            w.cells[RAW, i, t] = x
-            w.cells[MEAN, i, t] = network.mean[c, t]
-            w.flags[OBSERVED, i, t] = math.isfinite(x)
-            w.cells[REPEAT, i, t] = 1.0
-            w.cells[SCALED, i, t] = 0.0
             if w.flags[OBSERVED, i, t]:
-                w.cells[SCALED, i, t] = forward(x, v)
-                # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                resting = rests and np.float32(x) == np.float32(w.known[i, REST])
+                x = w.cells[RAW, i, t]
                 same = np.float32(x) == np.float32(last)
-                if same and not resting and not intermittent and w.known[i, AGE] >= 3.0:
+                # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
+                if same and repeating and not (rests and np.float32(x) == np.float32(w.known[i, REST])):
                     w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
                 running = same
                 last = x
@@ -274,9 +282,9 @@ def enlarged(rows):
     return larger
 
 
-@allocating
+@inlined
 def keep_hypotheses(w, network, period, p, i, rows, used):
-    """Append the hypotheses of owned member i to `rows`; return the rows, perhaps moved, and how many are used."""
+    """Append the hypotheses of owned member i to `rows`, which has room; return how many are used."""
     c = network.members[p, i]
     beam = w.beams[i]
     doubt = False
@@ -285,22 +293,20 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
     starts_over = period.count[c] < 0
     period.count[c] = 0
     if starts_over or not doubt:
-        return rows, used
+        return used
     for b in range(BEAM):
-        if beam[b, LOGL] == NONE:
+        if beam[b, LOGL] < -FORGOTTEN:
             continue
-        if used == rows.shape[0]:
-            rows = enlarged(rows)
         for f in range(FIELDS):
             rows[used, f] = beam[b, f]
         used += 1
         period.count[c] += 1
-    return rows, used
+    return used
 
 
-@allocating
+@inlined
 def report(w, network, period, p, i, found, used, s):
-    """Append the episodes of owned member i that touch this period to `found`."""
+    """Append the episodes of owned member i that touch this period to `found`, which has room."""
     c = network.members[p, i]
     beam = w.beams[i]
     best = best_hypothesis(beam)
@@ -343,8 +349,6 @@ def report(w, network, period, p, i, found, used, s):
             size, rate = value, 0.0
         elif int(kind) != GAIN:
             size, rate = size * unit, rate * unit
-        if used == found.shape[0]:
-            found = enlarged(found)
         row = found[used]
         row[CHANNEL], row[KIND_OF], row[SIZE], row[RATE], row[OPEN] = c, kind, size, rate, is_open
         row[FIRST] = first if first < period.start else period.start + head
@@ -352,7 +356,7 @@ def report(w, network, period, p, i, found, used, s):
         row[READINGS_IN] = n
         row[CONFIDENCE] = confidence if n else 1.0
         used += 1
-    return found, used
+    return used
 
 
 @entry
@@ -363,12 +367,17 @@ def run_block(network, period, begin, end, learning):
     """
     s = period.readings.shape[1]
     w = workspace(network.members.shape[1], s)
-    rows, used = np.empty((16, FIELDS)), 0
-    found, faults = np.empty((16, REPORT)), 0
+    rows, used = np.empty((4 * BEAM, FIELDS)), 0
+    found, faults = np.empty((4 * (EPISODES + 1), REPORT)), 0
     rounds = 0
     for p in range(begin, end):
         rounds = max(rounds, run_partition(w, network, period, p, learning))
         for i in range(network.owned[p]):
-            rows, used = keep_hypotheses(w, network, period, p, i, rows, used)
-            found, faults = report(w, network, period, p, i, found, faults, s)
-    return rows[:used], found[:faults], rounds
+            if used + BEAM > rows.shape[0]:
+                rows = enlarged(rows)
+            if faults + EPISODES + 1 > found.shape[0]:
+                found = enlarged(found)
+            used = keep_hypotheses(w, network, period, p, i, rows, used)
+            faults = report(w, network, period, p, i, found, faults, s)
+    # Without the room that is left.
+    return rows[:used].copy(), found[:faults].copy(), rounds

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import compiled, inlined
 from sensormend.model.faults import (
     BEGIN,
     COUNT,
@@ -83,7 +83,7 @@ SURE_ALONE = 30.0
 """Evidence from which an offset, a drift or a gain is wrong where only the channel's own past speaks."""
 
 
-@compiled
+@inlined
 def bridge(w, start, s, i, t, out):
     """Predict a residual from the trusted ones before and after it: the value, and the share of its variance left."""
     known, phi = w.known[i], w.q[i, PHI]
@@ -130,7 +130,8 @@ def take_out_fault(w, network, period, p, s, i):
     usual = q[USUALLY] * q[USUALLY] if q[USUALLY] > 0.0 else known[WANDERS]
     for e in range(EPISODES + 1):
         if e == 0:
-            first, last, kind, count = beam[best, START], beam[best, LAST_WRONG], int(beam[best, KIND]), beam[best, COUNT]
+            first, last, kind = beam[best, START], beam[best, LAST_WRONG], int(beam[best, KIND])
+            count = beam[best, COUNT]
             size, rate = fault_size(beam, best)
         else:
             at = ENDED + EPISODE * (e - 1)
@@ -166,7 +167,7 @@ def take_out_fault(w, network, period, p, s, i):
                 w.cells[LEFT_OPEN, i, t] = variance
 
 
-@compiled
+@inlined
 def interval_width(w, i, t, share):
     """Return half the width of the interval of a cell whose residual is open to this share."""
     known = w.known[i]

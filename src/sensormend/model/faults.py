@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import compiled, inlined
 
 __all__ = [
     "BEAM",
@@ -91,8 +91,8 @@ LASTING_ODDS = 15.0
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
 RARER = np.array([0.0, 0.0, 0.0, 3.0, 0.0, 2.0])
-"""Log odds by which a gain and a stuck sensor are rarer than other kinds: calm weather, and water that freezes or melts,
-look like them."""
+"""Log odds by which a gain and a stuck sensor are rarer than other kinds: calm weather, and water that freezes or
+melts, look like them."""
 SMALL_GAIN = 0.6
 """A gain nearer to 1 than this is no fault: the network's own prediction may be so far off."""
 
@@ -153,7 +153,7 @@ def begin_lasting(beam, size, onset, time, q):
     beam[0, LOGL] = -LASTING_ODDS
 
 
-@compiled
+@inlined
 def _row_for(beam, kind, logl):
     """Return the row for a hypothesis of this kind: a free one, or the least likely one's; -1 if that is likelier."""
     worst, row = logl, -1
@@ -165,7 +165,7 @@ def _row_for(beam, kind, logl):
     return row
 
 
-@compiled
+@inlined
 def _copy(beam, b, fresh, row, logl, residual, time):
     for f in range(FIELDS):
         fresh[row, f] = beam[b, f]
@@ -181,7 +181,7 @@ def followed_level(level, miss, scale, q):
     return max(-q[WANDER], min(q[WANDER], level))
 
 
-@compiled
+@inlined
 def _continue_sound(beam, fresh, b, time, residual, scale, q, decay, spread, peak):
     """Let a sound channel go on; return the log-likelihood, as all that write a hypothesis do.
 
@@ -218,7 +218,7 @@ def lasts(beam, b, q):
     return q[USUALLY] > 0.0 and (kind == OFFSET or kind == DRIFT) and beam[b, COUNT] > WEEK * q[SLOTS]
 
 
-@compiled
+@inlined
 def _append_episode(beam, row, kind):
     """Note the fault of a hypothesis among the episodes that ended."""
     size, rate = fault_size(beam, row)
@@ -230,7 +230,7 @@ def _append_episode(beam, row, kind):
     beam[row, ENDED + 3], beam[row, ENDED + 4] = size, rate
 
 
-@compiled
+@inlined
 def _end_fault(beam, fresh, b, time, residual, scale, q, decay, spread, peak, lost):
     """Let a fault end with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
@@ -272,7 +272,7 @@ def _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q):
     return fit + peak - min(repeated + fit, 0.0)
 
 
-@compiled
+@inlined
 def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay, spread, peak, lost):
     """Let a fault go on with this reading."""
     kind, level, count = int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
@@ -327,7 +327,7 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay
     return logl
 
 
-@compiled
+@inlined
 def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, q, decay, spread, peak, lost):
     """Let a fault of this kind begin with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
     level, tau = beam[b, LEVEL], q[TAU]
@@ -431,7 +431,7 @@ def _step(beam, fresh, time, residual, expected, repeated, scale, q):
     decay = power(phi, time - beam[likeliest, LAST_T])
     spread = scale if decay == phi else scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     peak = q[CONSTANT] - math.log(spread)
-    reach = min(LOST, 6.0 - q[BEGIN])
+    reach = min(LOST, 3.0 - q[BEGIN])
     lost = best - reach
     # What has lost by the next reading is not written at all.
     best = NONE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import compiled, inlined
 from sensormend.model.faults import (
     BEAM,
     BEGIN,
@@ -135,7 +135,7 @@ HALF = 0.455
 """The median of a squared normal number."""
 
 
-@compiled
+@inlined
 def find_relatives(w, m, i):
     """Write the relatives of channel i, those with the largest correlations, to `relatives`."""
     count = min(RELATIVES, m - 1)
@@ -151,7 +151,7 @@ def find_relatives(w, m, i):
         w.column[best] = -1.0
 
 
-@compiled
+@inlined
 def common_mode(w, start, m, s, j, out):
     """Write how restless the relatives of channel j are in each slot, at least 1.
 
@@ -211,7 +211,7 @@ def common_mode(w, start, m, s, j, out):
         out[t] = max(1.0, math.sqrt(total / n))
 
 
-@compiled
+@inlined
 def sound_until(w, start, end, i):
     """Follow channel i as if it were sound up to slot `end`; its last residual, slot and level go into `column`."""
     phi = w.q[i, PHI]
@@ -225,7 +225,7 @@ def sound_until(w, start, end, i):
     w.column[0], w.column[1], w.column[2] = last, time, level
 
 
-@compiled
+@inlined
 def sound_likelihood(w, start, begin, s, i):
     """Return the log-likelihood of channel i from slot `begin` on if it is sound; `column` says what was before."""
     phi, free, constant = w.q[i, PHI], w.q[i, FREEDOM], w.q[i, CONSTANT]
@@ -242,7 +242,7 @@ def sound_likelihood(w, start, begin, s, i):
     return total
 
 
-@compiled
+@inlined
 def first_doubt(w, start, s, i):
     """Return the first slot at which channel i may not be sound, and whether any reading asks for a closer look."""
     phi = w.q[i, PHI]
@@ -306,7 +306,7 @@ def parameters(w, network, p, m, s):
         q[USUALLY] = usual_distance(known, typical) if known[AGE] >= JUDGED_FROM else 0.0
 
 
-@compiled
+@inlined
 def set_scale(w, network, p, s, i):
     """Set the scale of member i's sound innovations, where its relatives are not restless."""
     v = network.variables[network.variable[network.members[p, i]]]
@@ -356,7 +356,7 @@ def restlessness(w, start, m, s):
         w.vector2[t] = max(1.0, min(4.0, math.sqrt(w.near[0, t] / n))) if n > 0.0 else 1.0
 
 
-@compiled
+@inlined
 def doubt_halo(w, network, period, s, i, c):
     """Mark the readings of a halo member that are far off, or all of them while a fault of it is open."""
     is_open = False
@@ -382,7 +382,7 @@ def covers(beam, b, time):
     return False
 
 
-@compiled
+@inlined
 def only_what_is_explained(w, period, s, i, c):
     """Let readings that are in no fault of the best hypothesis be doubtful at most; note the likeliest fault."""
     beam = w.beams[i]
@@ -402,7 +402,7 @@ def only_what_is_explained(w, period, s, i, c):
             period.kind[c] = kind
 
 
-@compiled
+@inlined
 def judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
@@ -520,7 +520,6 @@ def find_wrong(w, network, period, p, m, s):
         for i in range(m):
             # Only what is not set aside yet, by how far it lies from what is expected.
             w.figures[RANK, i] = 0.0
-            w.touched[i] = False
             more = fewer = 0
             for t in range(s):
                 more += w.flags[FAULTY, i, t] and not w.flags[ASIDE, i, t]
@@ -532,7 +531,7 @@ def find_wrong(w, network, period, p, m, s):
                         total += w.cells[RESIDUAL, i, t] * w.cells[RESIDUAL, i, t] / w.cells[OPEN_VARIANCE, i, t]
                 w.figures[RANK, i] = max(total / more, 1e-12)
             if fewer and turn < ROUNDS // 2:
-                w.touched[i] = changed = True
+                changed = True
                 for t in range(s):
                     if w.flags[ASIDE, i, t] and not w.flags[FAULTY, i, t]:
                         w.flags[ASIDE, i, t] = False
@@ -547,7 +546,6 @@ def find_wrong(w, network, period, p, m, s):
                     if w.flags[TRUSTING, i, t]:
                         w.flags[TRUSTING, i, t] = False
                         w.dirty[t] = True
-                        w.touched[i] = True
                     changed = True
         # Readings that were too far off to predict anybody, and are not wrong, do so from now on.
         if turn == 0:
@@ -560,7 +558,7 @@ def find_wrong(w, network, period, p, m, s):
                     ):
                         w.flags[TRUSTING, i, t] = True
                         w.dirty[t] = True
-                        w.touched[i] = changed = True
+                        changed = True
         if not changed:
             return turn + 1
         for i in range(m):
@@ -585,7 +583,7 @@ def outranked(w, m, s, i):
     return False
 
 
-@compiled
+@inlined
 def decide(w, network, p, s, i):
     """Mark the wrong readings of member i, unless all of an episode's are within the resolution."""
     for t in range(s):

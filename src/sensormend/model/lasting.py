@@ -138,7 +138,7 @@ def carry_weights(old, weights, new, numbers):
     `old` and `new` are (members, owned, size, home, place) of the partitions; `numbers` has the old number of each
     channel, -1 where it has none.
     """
-    members, owned, size, home, place = new
+    members, owned, size = new[:3]
     most = 0
     for p in range(len(owned)):
         most = max(most, owned[p])

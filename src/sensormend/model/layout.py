@@ -164,7 +164,7 @@ class Work(NamedTuple):
     odd: Any  # (member,) new, far from the others, and does not move with them
     lasts: Any  # (member,) in an offset or a drift for more than a week
     unsure: Any  # (member,) its wrong readings are doubtful
-    near: Any  # (RELATIVES, slot)
+    near: Any  # (RELATIVES, slot) of a few members or figures at a time
     touched: Any  # (member,) some of its readings began or ceased to predict others
 
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled, entry
+from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.covariance import (
     add_conditional_covariance,
     invert,
@@ -83,16 +83,19 @@ from sensormend.model.layout import (
     WIDTH_FAR,
     WIDTH_GAP,
     forget_channel,
+    forward,
 )
+from sensormend.model.partition import sketch
 
 __all__ = [
     "completed_deviation",
-    "level_corrections",
     "learn_channel",
     "learn_mean",
     "learn_moments",
+    "learn_profiles",
     "learn_ripple",
     "learn_shown",
+    "level_corrections",
     "log_error",
     "try_shrinkage",
 ]
@@ -126,7 +129,7 @@ def level_corrections(w, s, i):
             w.cells[CORRECTION, i, t] -= total / n
 
 
-@compiled
+@inlined
 def learn_mean(w, network, period, p, s, i, rate):
     """Move the mean of member i towards its trusted readings, and where it has none towards what the others say."""
     c = network.members[p, i]
@@ -142,7 +145,7 @@ def learn_mean(w, network, period, p, s, i, rate):
         period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + faster * total
 
 
-@compiled
+@inlined
 def learn_channel(w, network, period, p, s, i):
     """Write what member i is known to be like after this period."""
     c = network.members[p, i]
@@ -352,12 +355,36 @@ def learn_moments(w, network, p, m, s):
 
 
 @entry
-def learn_shown(network, period):
-    """Widen what each variable has shown by this period's trusted readings."""
+def learn_shown(network, period, away):
+    """Widen what each variable has shown by this period's trusted readings; count periods without any in `away`."""
     n, s = period.readings.shape
     for c in range(n):
         v = network.variables[network.variable[c]]
+        low, high, heard = v[LOW], v[HIGH], 0
         for t in range(s):
+            heard += math.isfinite(period.readings[c, t])
             if period.code[c, t] == TRUSTED:
-                v[LOW] = min(v[LOW], period.readings[c, t])
-                v[HIGH] = max(v[HIGH], period.readings[c, t])
+                low, high = min(low, period.readings[c, t]), max(high, period.readings[c, t])
+        v[LOW], v[HIGH] = low, high
+        away[c] = 0 if heard else away[c] + 1
+
+
+@entry
+def learn_profiles(begin, end, network, period, axes, profiles):
+    """Add the course of their trusted readings to the profiles of channels `begin` to `end`."""
+    s = axes.shape[0]
+    course = np.empty(s, np.float32)
+    for c in range(begin, end):
+        v = network.variables[network.variable[c]]
+        n, square = 0, 0.0
+        for t in range(s):
+            course[t] = np.nan
+            if period.code[c, t] == TRUSTED:
+                d = forward(period.readings[c, t], v) - network.mean[c, t]
+                course[t] = d
+                square += d * d
+                n += 1
+        spread = math.sqrt(square / max(n, 1) + 1e-12)
+        for t in range(s):
+            course[t] /= spread
+        sketch(profiles[c], course, axes)

@@ -407,22 +407,27 @@ def profile_axes(slots: int, period: int, seed: int = 0) -> Singles:
     return np.random.default_rng([seed, period]).normal(size=(slots, FEATURES)).astype(np.float32)
 
 
-def sketch(profiles: Singles, course: NDArray[Any], axes: Singles) -> Singles:
-    """Return the profiles after a period: a decaying sum of each channel's course on axes that are new every period.
+@exact
+def sketch(profile: Singles, course: Singles, axes: Singles) -> None:
+    """Take a channel's profile through a period: a decaying sum of its course on axes that are new every period.
 
     The angle between two such profiles tells the correlation of the two channels.
 
     Parameters
     ----------
-    profiles
-        Those before the period, (channel, `FEATURES`).
+    profile
+        That before the period, (`FEATURES`,); it is changed.
     course
-        Deviations in units of each channel's standard deviation, (channel, slot). What is not finite adds nothing.
+        Deviations in units of the channel's standard deviation, (slot,). What is not finite adds nothing.
     axes
         Those of this period, see `profile_axes`.
     """
-    added = np.where(np.isfinite(course), course, 0.0).astype(np.float32, copy=False) @ axes
-    return (DECAY * profiles + added).astype(np.float32, copy=False)
+    for feature in range(profile.size):
+        profile[feature] *= DECAY
+    for slot in range(course.size):
+        if np.isfinite(course[slot]):
+            for feature in range(profile.size):
+                profile[feature] += course[slot] * axes[slot, feature]
 
 
 def _check(profiles: Singles, group: Ints) -> None:

@@ -291,12 +291,13 @@ def predict(w, network, p, m, s):
     lead_across(w, m, s)
     share = network.variables[network.variable[network.members[p, 0]], RIPPLE]
     for i in range(m):
-        for t in range(s):
+        w.cells[SMOOTH, i, 0], w.cells[SMOOTH, i, s - 1] = w.cells[EXPECTED, i, 0], w.cells[EXPECTED, i, s - 1]
+        for t in range(1, s - 1):
             smooth = w.cells[EXPECTED, i, t]
-            if 0 < t < s - 1:
-                smooth -= share * (smooth - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1]))
-            w.cells[SMOOTH, i, t] = smooth
-            w.cells[RESIDUAL, i, t] = w.cells[DEVIATION, i, t] - smooth
+            ripple = smooth - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1])
+            w.cells[SMOOTH, i, t] = smooth - share * ripple
+        for t in range(s):
+            w.cells[RESIDUAL, i, t] = w.cells[DEVIATION, i, t] - w.cells[SMOOTH, i, t]
 
 
 @compiled

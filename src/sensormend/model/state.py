@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,12 @@ from sensormend.model.partition import (
     first_profiles,
     partition,
     profile_axes,
-    sketch,
     transfer,
 )  # fmt: skip
 from sensormend.model.scales import DECIDE, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
 
-__all__ = ["Result", "State"]
+__all__ = ["Result", "State", "in_spans"]
 
 REPARTITION = 7
 """Periods after which a large network is partitioned anew, once: its channels are better known then."""
@@ -38,8 +37,24 @@ REPARTITION = 7
 BLOCK = 64
 """Partitions that one thread takes at a time."""
 
+CHANNELS = 16_384
+"""Channels of which one thread learns profiles at a time, and that are put on their scales at a time."""
+
 SOME = 20_000
 """Sensors of a large network by which the scale of a variable is found."""
+
+
+_Returned = TypeVar("_Returned")
+
+
+def in_spans(count: int, step: int, function: Callable[[int, int], _Returned]) -> list[_Returned]:
+    """Call a function for spans of at most `step` out of `count`, in as many threads as `SENSORMEND_THREADS` says."""
+    spans = [(begin, min(begin + step, count)) for begin in range(0, count, step)]
+    threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
+    if threads == 1 or len(spans) == 1:
+        return [function(*span) for span in spans]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda span: function(*span), spans))
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,47 +299,46 @@ class State:
             np.zeros((len(parts.members), 2)), np.zeros(shape[0], np.uint8), np.zeros(len(parts.members)),
             np.zeros(shape[0] if learning else 0, np.float32),
         )  # fmt: skip
-        threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
-        pieces = len(parts.members)
-        if threads == 1 or pieces <= BLOCK:
-            blocks = [engine.run_block(network, period, 0, pieces, learning)]
-        else:
-            spans = [(begin, min(begin + BLOCK, pieces)) for begin in range(0, pieces, BLOCK)]
-            with ThreadPoolExecutor(threads) as pool:
-                blocks = list(pool.map(lambda span: engine.run_block(network, period, *span, learning), spans))
+        blocks = in_spans(
+            len(parts.members), BLOCK, lambda begin, end: engine.run_block(network, period, begin, end, learning)
+        )
         found = np.concatenate([block[1] for block in blocks])
         result = Result(
             period.low_rank, period.cleaned, period.lower, period.upper, period.code, period.score, found, period.kind,
             max(block[2] for block in blocks),
         )  # fmt: skip
         if learning:
-            self._learn(network, period, [block[0] for block in blocks])
+            self._learn(network, period)
+            # What was known before is let go of first: both would be the peak of memory.
+            del network, period
+            self.hypotheses = np.concatenate([block[0] for block in blocks])
+            if self.periods in DECIDE:
+                self._bend()
         return result
 
-    def _learn(self, network: at.Network, period: at.Period, rows: list[FloatArray]) -> None:
+    def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings
         if self.periods <= DECIDE[-1]:
             some = readings.reshape(-1, self.variables, self.slots)
             pairs = np.stack([neighbouring_pairs(some[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
-        learning.learn_shown(network, period)
+        learning.learn_shown(network, period, self.away)
         self._learn_distances(network, period)
         self._learn_ripple(network, period)
-        large = len(network.members) > self.variables
-        if large:
-            self._learn_profiles(period)
-        heard = np.isfinite(readings).any(axis=1)
-        self.away = np.where(heard, 0, self.away + 1).astype(np.int32)
+        if len(network.members) > self.variables:
+            axes = profile_axes(self.slots, self.periods, self.seed)
+            in_spans(
+                self.channels, CHANNELS,
+                lambda begin, end: learning.learn_profiles(begin, end, network, period, axes, self.profiles),
+            )  # fmt: skip
         self.known, self.mean = period.learned, period.mean
-        self.hypotheses, self.count = np.concatenate(rows), period.count
+        self.count = period.count
         # The rows lie in the order of the partitions, and within one in that of its owned channels.
         owned = np.arange(network.members.shape[1]) < network.owned[:, None]
         order = network.members[owned]
         self.first = np.empty(len(order), np.int64)
         self.first[order] = np.cumsum(period.count[order]) - period.count[order]
         self.periods += 1
-        if self.periods in DECIDE:
-            self._bend()
         if self.periods > DECIDE[-1]:
             self.sample = self.sample[:, :0]
 
@@ -362,27 +376,16 @@ class State:
             row[at.SHRINKAGE] = float(np.clip(row[at.SHRINKAGE] * factor, 1e-4, 0.9))
             row[at.TRIAL_UP] = row[at.TRIAL_DOWN] = 0.0
 
-    def _learn_profiles(self, period: at.Period) -> None:
-        axes = profile_axes(self.slots, self.periods, self.seed)
-        step = 65_536
-        for begin in range(0, self.channels, step):
-            part = slice(begin, begin + step)
-            course = self._scaled(np.where(period.code[part] == at.TRUSTED, period.readings[part], np.nan), begin)
-            course -= self.mean[part]
-            there = np.isfinite(course)
-            square = np.square(course, where=there, out=np.zeros_like(course)).sum(axis=1, keepdims=True)
-            spread = np.sqrt(square / np.maximum(there.sum(axis=1, keepdims=True), 1) + 1e-12)
-            self.profiles[part] = sketch(self.profiles[part], course / spread, axes)
-
-    def _scaled(self, readings: FloatArray, begin: int = 0) -> NDArray[np.float32]:
-        """Put readings on their variables' scales; `begin` is the number of the first channel."""
-        number = (begin + np.arange(len(readings))) % self.variables
-        scale = self.of_variable[number]
-        width = np.where(scale[:, at.WIDTH] > 0, scale[:, at.WIDTH], 1.0)[:, None]
-        bend = scale[:, at.BEND][:, None]
-        bent = np.arcsinh(readings / np.where(bend > 0, bend, 1.0)) if bend.any() else readings
-        values = (np.where(bend > 0, bent, readings) - scale[:, at.CENTRE][:, None]) / width
-        return np.asarray(np.clip(values, -1e6, 1e6), np.float32)
+    def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:
+        """Put readings on their variables' scales."""
+        out = np.empty(readings.shape, np.float32)
+        for number, row in enumerate(self.of_variable):
+            width, bend = row[at.WIDTH] if row[at.WIDTH] > 0 else 1.0, row[at.BEND]
+            for begin in range(number, len(readings), CHANNELS * self.variables):
+                part = slice(begin, begin + CHANNELS * self.variables, self.variables)
+                bent = np.arcsinh(readings[part] / bend) if bend > 0 else readings[part]
+                out[part] = np.clip((bent - row[at.CENTRE]) / width, -1e6, 1e6)
+        return out
 
     def _set_scale(self, number: int, centre: float, width: float, bend: float) -> None:
         row = self.of_variable[number]
