@@ -23,7 +23,7 @@ def drawn_channel(random: np.random.Generator) -> Channel:
     return Channel(
         phi=float(random.choice([0.0, 0.3, 0.7, 0.97])), tau=tau, slope=2 * tau, begin=-random.uniform(2, 26),
         wander=random.uniform(0.1, 4), slots=int(random.choice([4, 24])), freedom=random.uniform(3, 10),
-        noisy=random.uniform(0.5, 5),
+        noisy=random.uniform(0.5, 5), usually=float(random.choice([0.0, 1.0, 10.0])),
     )  # fmt: skip
 
 

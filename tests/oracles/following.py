@@ -29,7 +29,7 @@ def parameters(channel: Channel) -> Floats:
     q = np.zeros(faults.PARAMETERS)
     q[faults.PHI], q[faults.TAU], q[faults.SLOPE] = channel.phi, channel.tau, channel.slope
     q[faults.NOISY], q[faults.BEGIN], q[faults.WANDER] = channel.noisy, channel.begin, channel.wander
-    q[faults.SLOTS], q[faults.FREEDOM] = channel.slots, channel.freedom
+    q[faults.SLOTS], q[faults.FREEDOM], q[faults.USUALLY] = channel.slots, channel.freedom, channel.usually
     q[faults.CONSTANT] = faults.t_constant.py_func(channel.freedom)
     return q
 

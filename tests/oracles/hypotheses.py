@@ -36,6 +36,7 @@ class Channel:
     slots: int
     freedom: float
     noisy: float
+    usually: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +97,7 @@ def explain(case: Case, story: Story) -> Explanation | None:
         if fault is None:
             return None
         is_open = episode.last == len(slots) - 1
-        total += fault.log_likelihood + _log_prior(case.channel, len(inside), is_open=is_open)
+        total += fault.log_likelihood + _log_prior(case.channel, episode.kind, len(inside), is_open=is_open)
         sizes.append(fault.size)
         reading = episode.last + 1
         if not is_open:
@@ -150,12 +151,12 @@ def _log_cauchy(miss: float, width: float) -> float:
     return _log_t(miss, width, 1.0)
 
 
-def _log_prior(channel: Channel, length: int, *, is_open: bool) -> float:
+def _log_prior(channel: Channel, kind: str, length: int, *, is_open: bool) -> float:
     """Return the log probability that a fault begins and is so long.
 
     After n readings it ends with the probability END / n, where n counts as at least two.
     """
-    total = channel.begin
+    total = channel.begin - {"gain": 3.0, "stuck": 2.0}.get(kind, 0.0)
     for readings in range(1, length):
         total += math.log(1 - END / max(readings, 2))
     return total if is_open else total + math.log(END / max(length, 2))
@@ -246,6 +247,9 @@ def _regressed(case: Case, slots: Sequence[int], past: _Past, kind: str) -> _Fau
         centre, spread = _sound_prediction(case, slot, before)
         g = h - channel.phi ** (time - before.time) * h_before
         miss = case.residual[slot] - centre - float(g @ theta)
+        if number > 0:
+            # The size of a fault may change by the usual distance within thirty periods.
+            P = P + np.diag([channel.usually**2 * (time - before.time) / (30 * channel.slots), 0.0])
         variance = spread**2 + float(g @ P @ g)
         weight = 1.0
         if number == 0:
