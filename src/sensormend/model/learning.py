@@ -19,7 +19,9 @@ from sensormend.model.estimation import (
 )
 from sensormend.model.faults import (
     BEGIN,
+    COUNT,
     DRIFT,
+    GAIN,
     KIND,
     LAST_R,
     LAST_T,
@@ -27,11 +29,14 @@ from sensormend.model.faults import (
     OFFSET,
     PHI,
     SOUND,
+    THETA2,
+    WEEK,
     best_hypothesis,
     fault_size,
 )
 from sensormend.model.layout import (
     AGE,
+    ALONG,
     AT_REST,
     BAD,
     COMMON,
@@ -211,6 +216,7 @@ def learn_channel(w, network, period, p, s, i):
     if w.odd[i]:
         # It is met again in the next period.
         forget_channel(new)
+        new[ALONG] = known[ALONG]
         period.count[c] = -1
         for t in range(s):
             period.mean[c, t] = 0.0
@@ -254,6 +260,11 @@ def learn_channel(w, network, period, p, s, i):
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             new[LAST_VALUE] = w.cells[RAW, i, t]
+    if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s:
+        # No sensor becomes more sensitive: what was learned of it was wrong, as of one that began its life indoors.
+        forget_channel(new)
+        period.count[c] = -1
+        return
     # Whoever is wrong for most of its first periods was placed by wrong readings: it starts over.
     if known[AGE] < FIRST_PERIODS:
         new[BAD] = known[BAD] + (1.0 if 2 * count < heard else 0.0)

@@ -15,6 +15,7 @@ from sensormend.model.faults import (
 )
 from sensormend.model.layout import (
     AGE,
+    ALONG,
     COVARIANCE,
     DEVIATION,
     DISTANCE,
@@ -46,21 +47,25 @@ from sensormend.model.layout import (
 __all__ = [
     "cold_network",
     "cold_start",
+    "is_odd",
     "lead_across",
     "moves_along",
+    "n_observed",
     "place_levels",
     "predict",
 ]
 
-ODD = 3.0
+ODD = 2.0
 """A new member is odd from so many times the others' spread, of their levels and of one about its mean."""
+LONG_ENOUGH = 3.0
+"""Periods one after the other in which it must move with them to be taken as one of them."""
 MOVES = 6
 """Readings from which it is judged whether a new member moves with the others."""
 
 
 @compiled
 def moves_along(w, s, i, reach):
-    """Return whether a new member moves with the others in this period: by at least 0.4 of what they do."""
+    """Return 1 where a new member moves with the others, by 0.4 of what they do or more, 0 where not, -1 if unclear."""
     n, own, other, both, square = 0, 0.0, 0.0, 0.0, 0.0
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
@@ -71,8 +76,29 @@ def moves_along(w, s, i, reach):
             both += w.cells[SCALED, i, t] * common
             square += common * common
     spread = n * square - other * other
-    # On a flat day nobody moves.
-    return spread > (0.25 * reach * n) ** 2 and n * both - own * other > 0.4 * spread
+    if n < MOVES or spread <= (0.25 * reach * n) ** 2:
+        return -1
+    return 1 if n * both - own * other > 0.4 * spread else 0
+
+
+@compiled
+def is_odd(w, s, i, off, reach):
+    """Return whether a new member is to be held back: far from the others, without having moved with them for long."""
+    if n_observed(w, s, i) == 0 or abs(off) <= ODD * reach:
+        return False
+    along = moves_along(w, s, i, reach)
+    if along >= 0:
+        w.known[i, ALONG] = (w.known[i, ALONG] + 1.0) * along
+    return w.known[i, ALONG] < LONG_ENOUGH
+
+
+@compiled
+def n_observed(w, s, i):
+    """Return how many readings a member has in this period."""
+    n = 0
+    for t in range(s):
+        n += w.flags[OBSERVED, i, t]
+    return n
 
 
 @compiled
@@ -128,7 +154,7 @@ def cold_start(w, network, p, m, s):
                 w.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
                 n += 1
         level = median(w.vector, n) if n else middle
-        w.odd[i] = abs(level - middle) > ODD * reach and (n < MOVES or not moves_along(w, s, i, reach))
+        w.odd[i] = is_odd(w, s, i, level - middle, reach)
         for t in range(s):
             w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
     # An average member's variance and correlations, a bit weaker.
