@@ -155,6 +155,9 @@ def cold_start(w, network, p, m, s):
                 n += 1
         level = median(w.vector, n) if n else middle
         w.odd[i] = is_odd(w, s, i, level - middle, reach)
+        if w.odd[i]:
+            # Its own level says nothing: it is estimated like any other.
+            level = middle
         for t in range(s):
             w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
     # An average member's variance and correlations, a bit weaker.
