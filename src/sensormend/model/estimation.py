@@ -33,6 +33,7 @@ from sensormend.model.faults import (
 )
 from sensormend.model.layout import (
     COMMON,
+    COMPANY,
     CORRECTED,
     CORRECTION,
     DEVIATION,
@@ -78,6 +79,8 @@ __all__ = [
 
 SURE = 2.75
 """Usual distances below which a fault that lasts makes its readings doubtful, and not wrong."""
+SURE_ALONE = 30.0
+"""Evidence from which an offset, a drift or a gain is wrong where only the channel's own past speaks."""
 
 
 @compiled
@@ -120,9 +123,10 @@ def take_out_fault(w, network, period, p, s, i):
     for t in range(s):
         mean += w.cells[MEAN, i, t] / s
     best = best_hypothesis(beam)
-    w.lasts[i] = w.small[i] = False
+    w.lasts[i] = w.unsure[i] = False
     for t in range(s):
         w.cells[LEFT_OPEN, i, t] = np.inf
+    alone = w.others[0] < COMPANY
     usual = q[USUALLY] * q[USUALLY] if q[USUALLY] > 0.0 else known[WANDERS]
     for e in range(EPISODES + 1):
         if e == 0:
@@ -139,7 +143,9 @@ def take_out_fault(w, network, period, p, s, i):
             continue
         if e == 0 and lasts(beam, best, q):
             w.lasts[i] = True
-            w.small[i] = abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
+            w.unsure[i] = abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
+        # Where only its own past speaks, weather may be another explanation.
+        w.unsure[i] = w.unsure[i] or (alone and w.figures[EVIDENCE, i] < SURE_ALONE)
         variance = known[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
         if kind != OFFSET:
             variance *= 4.0
@@ -205,8 +211,7 @@ def settle(w, network, period, p, s):
             period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
             period.cleaned[c, t] = value
             wide = interval_width(w, i, t, w.column[1])
-            if w.flags[OBSERVED, i, t] and w.small[i]:
-                # As far from the others as it may be: nobody can tell whether it is still wrong.
+            if w.flags[OBSERVED, i, t] and w.unsure[i]:
                 period.code[c, t] = DOUBTFUL
                 period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue

@@ -90,6 +90,9 @@ LASTING_ODDS = 15.0
 """Log odds that a fault which is seen from the channel's slow distance is there."""
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
 """What a wrong gain adds to 1: most have lost their sensitivity."""
+RARER = np.array([0.0, 0.0, 0.0, 3.0, 0.0, 2.0])
+"""Log odds by which a gain and a stuck sensor are rarer than other kinds: calm weather, and water that freezes or melts,
+look like them."""
 SMALL_GAIN = 0.6
 """A gain nearer to 1 than this is no fault: the network's own prediction may be so far off."""
 
@@ -328,7 +331,7 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay
 def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, q, decay, spread, peak, lost):
     """Let a fault of this kind begin with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
     level, tau = beam[b, LEVEL], q[TAU]
-    logl = beam[b, LOGL] + q[BEGIN]
+    logl = beam[b, LOGL] + q[BEGIN] - RARER[kind]
     g2 = mean2 = p22 = 0.0
     miss = residual - level - decay * (beam[b, LAST_R] - level)
     if kind == STUCK:

@@ -47,6 +47,7 @@ from sensormend.model.layout import (
     AT_REST,
     BEND,
     COMMON,
+    COMPANY,
     COVARIANCE,
     EVIDENCE,
     FAULTY,
@@ -113,11 +114,14 @@ __all__ = [
 
 ROUNDS = 12
 """How often a partition is judged at most; two to three times is usual."""
-PENALTY, PENALTY_MOST, PENALTY_ALONE = 11.0, 26.0, 34.0
+PENALTY, PENALTY_MOST, PENALTY_ALONE = 11.0, 26.0, 11.0
 """Log odds against a fault of one kind that begins at one reading: at least, at most, and where only the channel's own
 past speaks."""
 PENALTY_BASE, RESTLESS = 9.0, 2.0
 """In between they are the base and this many times the channel's usual evidence."""
+FEWER, MANY = 2.0, 20.0
+"""By how much less these odds are where nobody else is heard, and how many others there are for them to be whole: in a
+small network a person looks at every sensor."""
 TAIL_USUAL, TAIL_PRIOR = 0.013, 800.0
 """The share of innovations beyond four scales that a new channel is taken to have, and after how many readings its own
 share counts as much."""
@@ -129,8 +133,6 @@ RESTLESS_MOST = 6.0
 """What the root mean square of some restless relatives is bounded by."""
 HALF = 0.455
 """The median of a squared normal number."""
-COMPANY = 2
-"""Other members that must be heard for the network to speak."""
 
 
 @compiled
@@ -282,6 +284,7 @@ def freedom(share):
 @compiled
 def parameters(w, network, p, m, s):
     """Set what the judge needs to know of every member."""
+    fewer = FEWER * max(0.0, 1.0 - w.others[0] / MANY)
     for i in range(m):
         known, q = w.known[i], w.q[i]
         q[PHI] = max(0.0, min(0.97, known[COVARIANCE] / max(known[VARIANCE], 1e-30)))
@@ -289,7 +292,7 @@ def parameters(w, network, p, m, s):
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(known[VARIANCE]))
         q[SLOPE] = 2.0 * q[TAU]
         q[NOISY] = 2.5 * math.sqrt(known[VARIANCE])
-        q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
+        q[BEGIN] = fewer - max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
         if w.others[0] < COMPANY:
             # Only its own past speaks.
             q[BEGIN] = -PENALTY_ALONE

@@ -21,14 +21,17 @@ from sensormend.model.compiling import compiled, entry
 from sensormend.model.faults import WEEK
 from sensormend.model.layout import (
     AGE,
+    COMPANY,
     DISTANCE,
     DISTANCE_SQUARE,
     DISTANCE_USUAL,
     DISTANT,
     FAULT_SIZE,
+    HIGH,
     LAST_RESIDUAL,
     LASTING,
     LEVEL_AGE,
+    LOW,
     ONSET,
     OWN_DISTANCE,
     REFERENCE,
@@ -44,8 +47,6 @@ RELATED_FROM = 25.0
 """Periods after which a channel's distance from the others is followed."""
 JUDGED_FROM = 45.0
 """Periods after which it is judged."""
-FEW = 3
-"""Members of a partition up to which nobody can tell who it is that is away from whom."""
 SMOOTHING = 0.12
 """Of the distance, per period."""
 SLOW_RATE = 0.005
@@ -58,9 +59,9 @@ OWN_SMOOTHING = 0.3
 """Of the distance of wrong readings, per period."""
 ENDS = 2.0
 """Usual distances below which a fault that lasts is over."""
-RETURNS = 2.5
+RETURNS = 1.25
 """Usual distances from which a channel was wrong before, if an offset brings it back."""
-DOUBTED, DOUBTED_UNTIL = 3.75, 2.5
+DOUBTED, DOUBTED_UNTIL = 4.0, 2.75
 """Usual distances from which a channel is doubtful, and until which it stays so."""
 POOLED = 60.0
 """Periods of its own past that count as much as the median channel's."""
@@ -98,6 +99,36 @@ def _own_level(network, period, c):
             total += forward(period.readings[c, t], v) - network.mean[c, t]
             n += 1
     return mean + total / n
+
+
+@compiled
+def _believe(network, period, c):
+    """Let the level of a channel with nobody to compare it with start over after a week, unless nothing was ever there.
+
+    Otherwise one offset that was none would stand for good, its estimate further behind the season every day.
+    """
+    known, s = period.learned[c], period.readings.shape[1]
+    end = float(period.start + s)
+    if known[FAULT_SIZE] == 0.0:
+        known[ONSET] = end
+        return
+    v = network.variables[network.variable[c]]
+    low, high = forward(v[LOW], v), forward(v[HIGH], v)
+    margin = 0.25 * (high - low)
+    level = period.level[c] + known[FAULT_SIZE]
+    if end - known[ONSET] > WEEK * s and low - margin < level < high + margin:
+        _end_fault(period, c)
+
+
+@compiled
+def _end_fault(period, c):
+    """Let an offset or a drift end with this period: what it was goes into the mean."""
+    known = period.learned[c]
+    known[LASTING] = np.inf
+    for t in range(period.mean.shape[1]):
+        period.mean[c, t] += known[FAULT_SIZE]
+    known[LAST_RESIDUAL] -= known[FAULT_SIZE]
+    known[SLOW] = 0.0
 
 
 @entry
@@ -155,10 +186,17 @@ def follow_distances(network, period):
             distance[members[p, i]] = total
     beyond = np.zeros(n)
     end = float(period.start + s)
+    alone = np.zeros(n, np.bool_)
+    for p in range(len(network.owned)):
+        for i in range(network.owned[p]):
+            alone[members[p, i]] = network.size[p] <= COMPANY
     for c in range(n):
         typical = network.variables[network.variable[c], TYPICAL]
         age = known[c, AGE]
         known[c, LASTING] = 0.0
+        if alone[c]:
+            _believe(network, period, c)
+            continue
         if age < RELATED_FROM:
             continue
         if known[c, ONSET] < 0.0:
@@ -183,11 +221,7 @@ def follow_distances(network, period):
             lasts = end - known[c, ONSET] > WEEK * s or abs(known[c, DISTANCE]) > RETURNS * usual
             if age >= JUDGED_FROM and lasts and abs(known[c, OWN_DISTANCE]) < ENDS * usual:
                 # It is back where it was before; or it was wrong before, and nobody could tell.
-                known[c, LASTING] = np.inf
-                for t in range(s):
-                    period.mean[c, t] += known[c, FAULT_SIZE]
-                known[c, LAST_RESIDUAL] -= known[c, FAULT_SIZE]
-                known[c, SLOW] = 0.0
+                _end_fault(period, c)
                 known[c, DISTANCE] = known[c, OWN_DISTANCE]
             continue
         if 2 * wrong >= observed:
@@ -214,7 +248,7 @@ def follow_distances(network, period):
             c = members[p, i]
             if beyond[c] <= SLOW_LIMIT:
                 continue
-            worst = network.size[p] > FEW
+            worst = True
             for j in range(network.size[p]):
                 # One that is wrong moves the distance of those that are compared with it.
                 worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < 0.02)

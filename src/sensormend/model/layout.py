@@ -95,6 +95,8 @@ LEVEL_MEMORY = 0.95
 """The same for the mean of a period: about 20 periods, so that moments hold the weather and not the season."""
 RESTING = 5.0
 """Votes from which a channel is taken to rest at a value."""
+COMPANY = 2
+"""Other members that must be heard for the network to speak."""
 LIKELY, POSSIBLE = 0.5, 0.2
 """Probabilities from which a reading is wrong, and doubtful."""
 
@@ -161,7 +163,7 @@ class Work(NamedTuple):
     others: Any  # (1,) other members that were heard
     odd: Any  # (member,) new, far from the others, and does not move with them
     lasts: Any  # (member,) in an offset or a drift for more than a week
-    small: Any  # (member,) and that is within its usual distance
+    unsure: Any  # (member,) its wrong readings are doubtful
     near: Any  # (RELATIVES, slot)
     touched: Any  # (member,) some of its readings began or ceased to predict others
 
