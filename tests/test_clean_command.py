@@ -199,7 +199,7 @@ def written_days(path: Path, sensors: int, days: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("sensors", "days"), [(1, 3), (6, 4)])
+@pytest.mark.parametrize(("sensors", "days"), [(1, 2), (6, 4)])
 def test_what_was_not_judged_is_said_first_of_all(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], sensors: int, days: int
 ) -> None:

@@ -17,6 +17,8 @@ from sensormend.closing import Closing
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import now, surroundings
 from sensormend.grid import ANCHOR, Grid
+from sensormend.hindsight import overlapping, remarked
+from sensormend.io.folder import data_files, date_of, file_rows
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
 from sensormend.io.netcdf import attributes_of, locations_of
 from sensormend.io.sources import format_of
@@ -25,9 +27,10 @@ from sensormend.io.target import Target
 from sensormend.io.writing import RowWriter
 from sensormend.jobs import Source, identity_of, job_of, told_options
 from sensormend.maintenance import ALL, Maintenance
+from sensormend.mending import Mender
 from sensormend.options import Options, in_words
 from sensormend.places import Places, Position
-from sensormend.readings import Readings
+from sensormend.readings import DAY, Readings
 from sensormend.survey import Survey, look
 from sensormend.tally import Tally
 from sensormend.walking import WARM_UP, walk
@@ -162,6 +165,8 @@ class _Run:
             if written is not None:
                 written.result()
             writer.sync()
+            if not one_pass:
+                self._look_back(mender, tally, writer)
         self.checkpoint.save(mender, tally)
         return Report(
             out=self.target.path,
@@ -178,6 +183,32 @@ class _Run:
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
         )
+
+    def _look_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
+        """Mark the readings that faults were dated back to, in the files that are there.
+
+        They are counted before any file is changed: a run that is killed meanwhile marks the same again.
+        """
+        faults, step = tally.dated_back(), self.survey.grid.step
+        if not faults:
+            return
+        start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
+        files = [
+            (file, mine)
+            for file in data_files(self.target.work, start, end)
+            if (mine := overlapping(faults, date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY))
+        ]
+        if not tally.looked_back:
+            for file, mine in files:
+                rows = file_rows(file)
+                tally.note_remarked(rows, remarked(rows, mine, mender.maintenance, step)[1])
+            tally.looked_back = True
+            self.checkpoint.save(mender, tally)
+        for file, mine in files:
+            rows, which = remarked(file_rows(file), mine, mender.maintenance, step)
+            if which.any():
+                writer.rewrite(file, rows)
+        writer.sync()
 
     def finish(self, report: Report) -> None:
         """Write what stands beside the rows, and clear away what nobody needs any more."""

@@ -19,8 +19,8 @@ from sensormend.tally import Tally
 
 __all__ = ["Checkpoint", "fetch", "put"]
 
-STATE_VERSION = 2
-"""1 has no episodes."""
+STATE_VERSION = 3
+"""1 has no episodes, 2 does not know where they were first seen."""
 
 
 class Checkpoint:

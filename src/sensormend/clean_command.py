@@ -60,7 +60,7 @@ def clean(
         OUT by the same path.
     one_pass
         Meet every day for the first time, as a live feed would; by default the first four weeks are cleaned again
-        with what was learned from them.
+        with what was learned from them, and readings from before a fault was seen are marked too.
     per_reading
         A row for every reading rather than for every slot.
     overwrite

@@ -12,6 +12,7 @@ import numpy as np
 from sensormend.errors import ConfigError, InputError
 from sensormend.frames import Frame, columns_of, is_frame
 from sensormend.grid import Grid
+from sensormend.hindsight import remarked
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.maintenance import Maintenance
 from sensormend.mending import Mender
@@ -148,10 +149,14 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     tally = Tally(survey.grid, readings.variables)
     parts = []
     for mended in walk(source, mender, one_pass=options.one_pass):
-        if details:
+        if details or not options.one_pass:
             tally.add(mended)
         parts.append(mended.asked)
     rows = Rows.concatenate(parts)
+    if not options.one_pass:
+        before = rows
+        rows, which = remarked(before, tally.dated_back(), mender.maintenance, survey.grid.step)
+        tally.note_remarked(before, which)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
 

