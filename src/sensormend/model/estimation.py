@@ -150,7 +150,7 @@ def take_out_fault(w, network, period, p, s, i):
         variance = known[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
         if kind != OFFSET:
             variance *= 4.0
-        variance += usual * min(1.0, count / (WEEK * q[SLOTS]))
+        variance += usual * min(4.0, count / (WEEK * q[SLOTS]))
         if kind == GAIN:
             # A sensor that has lost its sensitivity says nothing.
             if size < 0.3:

@@ -23,6 +23,7 @@ from sensormend.model.layout import (
     AGE,
     COMPANY,
     DISTANCE,
+    DISTANCE_BEFORE,
     DISTANCE_SQUARE,
     DISTANCE_USUAL,
     DISTANT,
@@ -206,7 +207,8 @@ def follow_distances(network, period):
         if known[c, LEVEL_AGE] < RELATED_FROM:
             # Its level started over lately: its reference is the mean of what it has been since.
             known[c, REFERENCE] += distance[c] / max(known[c, LEVEL_AGE], 1.0)
-            known[c, DISTANCE], known[c, ONSET] = 0.0, end
+            known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = 0.0
+            known[c, ONSET] = end
             continue
         usual = usual_distance(known[c], typical)
         observed = wrong = 0
@@ -222,13 +224,14 @@ def follow_distances(network, period):
             if age >= JUDGED_FROM and lasts and abs(known[c, OWN_DISTANCE]) < ENDS * usual:
                 # It is back where it was before; or it was wrong before, and nobody could tell.
                 _end_fault(period, c)
-                known[c, DISTANCE] = known[c, OWN_DISTANCE]
+                known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = known[c, OWN_DISTANCE]
             continue
         if 2 * wrong >= observed:
             # What is wrong, or silent, is estimated: its level says nothing of its own.
             continue
         rate = max(SMOOTHING, 1.0 / (age - RELATED_FROM + 1.0))
         known[c, DISTANCE] += rate * (distance[c] - known[c, DISTANCE])
+        known[c, DISTANCE_BEFORE] += rate * (known[c, DISTANCE] - known[c, DISTANCE_BEFORE])
         square = known[c, DISTANCE] ** 2
         if age >= JUDGED_FROM:
             square = min(square, 4.5 * (known[c, DISTANCE_SQUARE] + typical))
@@ -243,6 +246,7 @@ def follow_distances(network, period):
             beyond[c] = abs(known[c, DISTANCE]) / usual
             known[c, DISTANT] = 1.0 if beyond[c] > (DOUBTED_UNTIL if known[c, DISTANT] > 0.0 else DOUBTED) else 0.0
     begun = np.zeros(n)
+    before = np.zeros((n, 2))
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
@@ -253,13 +257,18 @@ def follow_distances(network, period):
                 # One that is wrong moves the distance of those that are compared with it.
                 worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < 0.02)
             if worst:
-                begun[c] = known[c, DISTANCE]
+                # What is smoothed lags behind a drift; smoothed twice, by twice as much.
+                before[c, 0], before[c, 1] = known[c, DISTANCE], known[c, DISTANCE_BEFORE]
+                begun[c] = 2.0 * known[c, DISTANCE] - known[c, DISTANCE_BEFORE]
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
             if begun[c] == 0.0:
                 for j in range(network.size[p]):
-                    known[c, DISTANCE] += weights[p, i, j] * begun[members[p, j]]
+                    other = members[p, j]
+                    if begun[other] != 0.0:
+                        known[c, DISTANCE] += weights[p, i, j] * before[other, 0]
+                        known[c, DISTANCE_BEFORE] += weights[p, i, j] * before[other, 1]
                 continue
             # The mean is set back to where the distance shows whole.
             back = begun[c] - known[c, SLOW]
@@ -268,7 +277,7 @@ def follow_distances(network, period):
             known[c, LASTING] = known[c, OWN_DISTANCE] = begun[c]
             known[c, DISTANT] = 0.0
             known[c, LAST_RESIDUAL] += back
-            known[c, SLOW] = known[c, DISTANCE] = 0.0
+            known[c, SLOW] = known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = 0.0
     for c in range(n):
         if known[c, AGE] > 0.0:
             rate = max(SLOW_RATE, 1.0 / known[c, AGE])

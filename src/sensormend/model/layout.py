@@ -37,7 +37,8 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDERS, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL, LAST_TIME,
     SLOW, USUAL, WIDTH_GAP, WIDTH_FAR, REST, VOTES, TAIL, TAIL_COUNT, RUNS, RUN_READINGS, BAD, AT_REST, REFERENCE,
     DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING, FAULT_SIZE, OWN_DISTANCE, DISTANT, LEVEL_AGE, ALONG,
-) = range(34)  # fmt: skip
+    DISTANCE_BEFORE,
+) = range(35)  # fmt: skip
 """What is known of a channel, a number each.
 
 AGE: periods in which it was heard. VARIANCE: of its residual about its slow level SLOW; COVARIANCE: with the slot
@@ -46,14 +47,14 @@ the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: s
 readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL: evidence for a fault in a usual period.
 WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST: the value at which it rests, by
 VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT innovations were beyond four scales.
-BAD: of its first periods, those in which most readings were wrong. REFERENCE: its slow level; DISTANCE: from the few
-others that it is compared with, smoothed, since slot ONSET beyond its usual size; DISTANCE_SQUARE: its mean
-square, DISTANCE_USUAL: what that was some weeks ago; LASTING: the size of a fault that begins with the next period,
-infinite where one ends before it, or 0. FAULT_SIZE: of an offset or a drift that is open, or 0; OWN_DISTANCE:
+BAD: of its first periods, those in which most readings were wrong. REFERENCE: its slow level; DISTANCE: from the others
+that it is compared with, smoothed, since slot ONSET beyond its usual size; DISTANCE_BEFORE: the same, smoothed once
+more, which tells how it moves; DISTANCE_SQUARE: its mean square, DISTANCE_USUAL: what that was some weeks ago; LASTING:
+the size of a fault that begins with the next period, infinite where one ends before it, or 0. FAULT_SIZE: of an offset or a drift that is open, or 0; OWN_DISTANCE:
 meanwhile, that of the readings as they are. DISTANT: 1 while its distance makes it doubtful. LEVEL_AGE: periods in
 which it was heard since its level started over. ALONG: periods one after the other in which a new channel that is far
 from the others moved with them."""
-KNOWN = 34
+KNOWN = 35
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL) = range(10)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of

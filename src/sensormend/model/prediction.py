@@ -19,6 +19,7 @@ from sensormend.model.layout import (
     COVARIANCE,
     DEVIATION,
     DISTANCE,
+    DISTANCE_BEFORE,
     EXPECTED,
     LAST_RESIDUAL,
     LAST_TIME,
@@ -364,6 +365,6 @@ def place_levels(w, network, p, m, s):
         for t in range(s):
             w.cells[MEAN, i, t] += off
         known[REFERENCE] += off - known[SLOW]
-        known[SLOW] = known[LAST_RESIDUAL] = known[DISTANCE] = 0.0
+        known[SLOW] = known[LAST_RESIDUAL] = known[DISTANCE] = known[DISTANCE_BEFORE] = 0.0
         known[LAST_TIME] = -1.0
     return True

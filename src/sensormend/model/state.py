@@ -212,7 +212,15 @@ class State:
                 size = 0.0
             self.mean[c] += size
             known[at.REFERENCE] += size + known[at.DISTANCE]
-            for name in ("DISTANCE", "LASTING", "LEVEL_AGE", "FAULT_SIZE", "OWN_DISTANCE", "DISTANT"):
+            for name in (
+                "DISTANCE",
+                "DISTANCE_BEFORE",
+                "LASTING",
+                "LEVEL_AGE",
+                "FAULT_SIZE",
+                "OWN_DISTANCE",
+                "DISTANT",
+            ):
                 known[getattr(at, name)] = 0
             known[at.ONSET] = self.clock * self.slots
         self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
@@ -413,7 +421,7 @@ class State:
             self.known[mine, at.REFERENCE] = (np.arcsinh(slow / bend) - centre) / width
             self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
             known = self.known[mine]
-            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "FAULT_SIZE", "OWN_DISTANCE"):
+            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "DISTANCE_BEFORE", "FAULT_SIZE", "OWN_DISTANCE"):
                 known[:, getattr(at, name)] *= stretch
             known[:, at.LASTING] = 0
             for name in ("VARIANCE", "COVARIANCE", "WANDERS", "DISTANCE_SQUARE", "DISTANCE_USUAL"):
