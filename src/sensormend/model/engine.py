@@ -40,6 +40,7 @@ from sensormend.model.layout import (
     AGE,
     AT_REST,
     CHANNEL,
+    COMPANY,
     CONFIDENCE,
     DEVIATION,
     FAULTY,
@@ -256,6 +257,10 @@ def run_partition(w, network, period, p, learning):
     predict(w, network, p, m, s)
     for i in range(m):
         take_out_fault(w, network, period, p, s, i)
+        if w.unsure[i] and w.others[0] < COMPANY:
+            # There is nothing better than its own readings to estimate others from, and to learn from.
+            for t in range(s):
+                w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t]
     settle(w, network, period, p, s)
     if learning:
         for i in range(m):

@@ -122,10 +122,13 @@ def take_out_fault(w, network, period, p, s, i):
     mean = 0.0
     for t in range(s):
         mean += w.cells[MEAN, i, t] / s
-    best = best_hypothesis(beam)
     w.lasts[i] = w.unsure[i] = False
     for t in range(s):
         w.cells[LEFT_OPEN, i, t] = np.inf
+    if i >= network.owned[p]:
+        # Its own partition follows it; there are no hypotheses of it here.
+        return
+    best = best_hypothesis(beam)
     alone = w.others[0] < COMPANY
     usual = q[USUALLY] * q[USUALLY] if q[USUALLY] > 0.0 else known[WANDERS]
     for e in range(EPISODES + 1):
