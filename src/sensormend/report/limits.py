@@ -160,8 +160,8 @@ def _unjudged(material: Material) -> list[Html]:
         items = [joined([name_of(*name), f": {counted(many, 'reading')}"]) for many, name in others[:MOST]]
         parts += _limit(
             "Readings that were not judged while the others were.",
-            f"{counted(apart, 'reading')}: sensors that were new, that started over after a calibration or a long "
-            "fault, or that people said to leave alone. They may be wrong.",
+            f"{counted(apart, 'reading')}: sensors that were new, or that people said to leave alone. They may be "
+            "wrong.",
             items,
             len(others) - MOST,
         )
