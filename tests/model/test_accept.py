@@ -82,7 +82,7 @@ def test_how_it_moves_with_the_others_stays_known() -> None:
     model.accept(3)
     np.testing.assert_array_equal(state.moments, moments)
     of_level = {at.REFERENCE, at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
-    changed = {*of_level, at.LEVEL_AGE}
+    changed = {*of_level, at.LEVEL_AGE, at.DISTANCE_BEFORE}
     kept = [field for field in range(at.KNOWN) if field not in changed]
     np.testing.assert_array_equal(state.known[:, kept], known[:, kept])
     others = np.arange(8) != 3

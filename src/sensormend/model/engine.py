@@ -45,12 +45,14 @@ from sensormend.model.layout import (
     DEVIATION,
     FAULTY,
     FIRST,
+    HIGH,
     KIND_IMPLAUSIBLE,
     KIND_OF,
     KIND_SPIKE,
     KNOWN,
     LAST,
     LAST_VALUE,
+    LOW,
     MEAN,
     OBSERVED,
     OPEN,
@@ -258,9 +260,12 @@ def run_partition(w, network, period, p, learning):
     for i in range(m):
         take_out_fault(w, network, period, p, s, i)
         if w.unsure[i] and w.others[0] < COMPANY:
-            # There is nothing better than its own readings to estimate others from, and to learn from.
+            # There is nothing better than its own readings to estimate others from, and to learn from; but for those
+            # beyond anything that was seen before, which are wrong.
+            margin = 0.25 * (v[HIGH] - v[LOW]) if v[HIGH] >= v[LOW] else np.inf
             for t in range(s):
-                w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t]
+                x = w.cells[RAW, i, t]
+                w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and v[LOW] - margin <= x <= v[HIGH] + margin
     settle(w, network, period, p, s)
     if learning:
         for i in range(m):

@@ -23,6 +23,7 @@ from sensormend.model.faults import (
     SLOTS,
     SOUND,
     START,
+    STUCK,
     THETA1,
     USUALLY,
     WEEK,
@@ -143,13 +144,15 @@ def take_out_fault(w, network, period, p, s, i):
             if first <= NONE:
                 continue
             count = last - first + 1.0
-        if last < period.start or not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
+        if last < period.start or kind == SOUND:
+            continue
+        # Where only its own past speaks, weather may be another explanation, except of readings that stand still.
+        w.unsure[i] = w.unsure[i] or (alone and kind != STUCK and w.figures[EVIDENCE, i] < SURE_ALONE)
+        if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
         if e == 0 and lasts(beam, best, q):
             w.lasts[i] = True
-            w.unsure[i] = abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
-        # Where only its own past speaks, weather may be another explanation.
-        w.unsure[i] = w.unsure[i] or (alone and w.figures[EVIDENCE, i] < SURE_ALONE)
+            w.unsure[i] = w.unsure[i] or abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
         variance = known[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
         if kind != OFFSET:
             variance *= 4.0
@@ -215,7 +218,7 @@ def settle(w, network, period, p, s):
             period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
             period.cleaned[c, t] = value
             wide = interval_width(w, i, t, w.column[1])
-            if w.flags[OBSERVED, i, t] and w.unsure[i]:
+            if w.flags[OBSERVED, i, t] and w.unsure[i] and w.others[0] >= COMPANY:
                 period.code[c, t] = DOUBTFUL
                 period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue

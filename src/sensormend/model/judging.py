@@ -117,8 +117,10 @@ ROUNDS = 12
 PENALTY, PENALTY_MOST, PENALTY_ALONE = 11.0, 26.0, 11.0
 """Log odds against a fault of one kind that begins at one reading: at least, at most, and where only the channel's own
 past speaks."""
-ALONE_FROM = 10.0
-"""Periods after which the odds against a fault of such a channel are still twice these."""
+ALONE_PERIODS, ALONE_READINGS = 10.0, 60.0
+"""Periods, and readings, after which the odds against a fault of such a channel are still twice these."""
+ALONE_FREEDOM = 7.0
+"""Least degrees of freedom of its innovations: jumps are all that its own past can tell of."""
 PENALTY_BASE, RESTLESS = 9.0, 2.0
 """In between they are the base and this many times the channel's usual evidence."""
 FEWER, MANY = 2.0, 20.0
@@ -297,12 +299,15 @@ def parameters(w, network, p, m, s):
         q[BEGIN] = fewer - max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
         if w.others[0] < COMPANY:
             # Only its own past speaks.
-            q[BEGIN] = -PENALTY_ALONE * (1.0 + ALONE_FROM / (1.0 + known[AGE]))
+            young = ALONE_PERIODS / (1.0 + known[AGE]) + ALONE_READINGS / (1.0 + known[AGE] * s)
+            q[BEGIN] = -PENALTY_ALONE * (1.0 + young)
         # A period's mean residual wanders at least as far as its memory lets it.
         held = min(2.0, 3.3 * math.sqrt((1.0 + q[PHI]) / ((1.0 - q[PHI]) * s)))
         q[WANDER] = max(3.0 * math.sqrt(known[WANDERS]), held * math.sqrt(known[VARIANCE]))
         q[SLOTS] = s
         q[FREEDOM] = freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
+        if w.others[0] < COMPANY:
+            q[FREEDOM] = max(q[FREEDOM], ALONE_FREEDOM)
         q[CONSTANT] = t_constant(q[FREEDOM])
         typical = network.variables[network.variable[network.members[p, i]], TYPICAL]
         q[USUALLY] = usual_distance(known, typical) if known[AGE] >= JUDGED_FROM else 0.0

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import compiled, entry
-from sensormend.model.faults import WEEK
+from sensormend.model.faults import STUCK, WEEK
 from sensormend.model.layout import (
     AGE,
     COMPANY,
@@ -27,6 +27,7 @@ from sensormend.model.layout import (
     DISTANCE_SQUARE,
     DISTANCE_USUAL,
     DISTANT,
+    DOUBTFUL,
     FAULT_SIZE,
     HIGH,
     LAST_RESIDUAL,
@@ -106,18 +107,27 @@ def _own_level(network, period, c):
 def _believe(network, period, c):
     """Let the level of a channel with nobody to compare it with start over after a week, unless nothing was ever there.
 
-    Otherwise one offset that was none would stand for good, its estimate further behind the season every day.
+    Otherwise one fault that was none would stand for good, its estimate further behind the season every day. A channel
+    that stands still is not believed.
     """
     known, s = period.learned[c], period.readings.shape[1]
     end = float(period.start + s)
-    if known[FAULT_SIZE] == 0.0:
+    observed = bad = 0
+    for t in range(s):
+        observed += math.isfinite(period.readings[c, t])
+        bad += period.code[c, t] >= DOUBTFUL
+    if 2 * bad < observed or observed == 0 or period.kind[c] == STUCK:
         known[ONSET] = end
         return
     v = network.variables[network.variable[c]]
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
-    level = period.level[c] + known[FAULT_SIZE]
+    level = _own_level(network, period, c)
     if end - known[ONSET] > WEEK * s and low - margin < level < high + margin:
+        mean = 0.0
+        for t in range(s):
+            mean += period.mean[c, t] / s
+        known[FAULT_SIZE] = level - mean
         _end_fault(period, c)
 
 

@@ -50,10 +50,10 @@ VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COU
 BAD: of its first periods, those in which most readings were wrong. REFERENCE: its slow level; DISTANCE: from the others
 that it is compared with, smoothed, since slot ONSET beyond its usual size; DISTANCE_BEFORE: the same, smoothed once
 more, which tells how it moves; DISTANCE_SQUARE: its mean square, DISTANCE_USUAL: what that was some weeks ago; LASTING:
-the size of a fault that begins with the next period, infinite where one ends before it, or 0. FAULT_SIZE: of an offset or a drift that is open, or 0; OWN_DISTANCE:
-meanwhile, that of the readings as they are. DISTANT: 1 while its distance makes it doubtful. LEVEL_AGE: periods in
-which it was heard since its level started over. ALONG: periods one after the other in which a new channel that is far
-from the others moved with them."""
+the size of a fault that begins with the next period, infinite where one ends before it, or 0. FAULT_SIZE: of an offset
+or a drift that is open, or 0; OWN_DISTANCE: meanwhile, that of the readings as they are. DISTANT: 1 while its distance
+makes it doubtful. LEVEL_AGE: periods in which it was heard since its level started over. ALONG: periods one after the
+other in which a new channel that is far from the others moved with them."""
 KNOWN = 35
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL) = range(10)

@@ -228,7 +228,7 @@ def learn_channel(w, network, period, p, s, i):
     rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
     new[AGE], new[LEVEL_AGE] = known[AGE] + 1.0, known[LEVEL_AGE] + 1.0
     learn_mean(w, network, period, p, s, i, rate)
-    if pairs >= 3 or pairs == s - 1 or (pairs > 0 and pairs == count):
+    if pairs >= 3 or (pairs > 0 and (pairs == s - 1 or pairs == count)):
         new[VARIANCE] += rate * (first / pairs - known[VARIANCE])
         new[COVARIANCE] += rate * (second / pairs - known[COVARIANCE])
         new[TAIL] = MEMORY * known[TAIL] + tail
