@@ -67,7 +67,7 @@ DOUBTED, DOUBTED_UNTIL = 4.0, 2.75
 """Usual distances from which a channel is doubtful, and until which it stays so."""
 POOLED = 60.0
 """Periods of its own past that count as much as the median channel's."""
-SLOW_LIMIT = 5.5
+SLOW_LIMIT = 5.0
 """Usual distances from which a fault begins. On sound networks of several years, simulated and real, one per ten
 sensor-years or fewer are beyond it."""
 

@@ -268,7 +268,7 @@ def learn_channel(w, network, period, p, s, i):
     # Whoever is wrong for most of its first periods was placed by wrong readings: it starts over.
     if known[AGE] < FIRST_PERIODS:
         new[BAD] = known[BAD] + (1.0 if 2 * count < heard else 0.0)
-        level = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT
+        level = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT or int(best[KIND]) == GAIN
         if 2.0 * new[BAD] > new[AGE] and (level or known[AGE] == 0.0):
             forget_channel(new)
             period.count[c] = -1
