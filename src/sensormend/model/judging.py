@@ -310,7 +310,7 @@ def parameters(w, network, p, m, s):
             q[FREEDOM] = max(q[FREEDOM], ALONE_FREEDOM)
         q[CONSTANT] = t_constant(q[FREEDOM])
         typical = network.variables[network.variable[network.members[p, i]], TYPICAL]
-        q[USUALLY] = usual_distance(known, typical) if known[AGE] >= JUDGED_FROM else 0.0
+        q[USUALLY] = usual_distance(known, typical, network.moments[p, i, i]) if known[AGE] >= JUDGED_FROM else 0.0
 
 
 @inlined

@@ -61,10 +61,13 @@ OWN_SMOOTHING = 0.3
 """Of the distance of wrong readings, per period."""
 ENDS = 2.0
 """Usual distances below which a fault that lasts is over."""
-RETURNS = 1.25
-"""Usual distances from which a channel was wrong before, if an offset brings it back."""
+RETURNS, NEARER = 1.25, 0.75
+"""Usual distances from which a channel was wrong before, if an offset brings it nearer than this share of them."""
 DOUBTED, DOUBTED_UNTIL = 4.0, 2.75
 """Usual distances from which a channel is doubtful, and until which it stays so."""
+LEAST = 0.022
+"""Of a channel's standard deviation, what its usual distance is at least. Barometers agree better for weeks, and then
+do not."""
 POOLED = 60.0
 """Periods of its own past that count as much as the median channel's."""
 SLOW_LIMIT = 5.0
@@ -83,10 +86,14 @@ def learn_weights(w, network, p, m, i):
 
 
 @compiled
-def usual_distance(known, typical):
-    """Return the usual distance of a channel, `typical` being the mean square of a median one."""
+def usual_distance(known, typical, variance):
+    """Return the usual distance of a channel, `typical` being the mean square of a median one.
+
+    It is no less than a small share of how far the channel moves, whose `variance` is given.
+    """
     own = min(known[AGE], 1.0 / SLOW_RATE)
-    return math.sqrt((POOLED * typical + own * known[DISTANCE_USUAL]) / (POOLED + own))
+    square = (POOLED * typical + own * known[DISTANCE_USUAL]) / (POOLED + own)
+    return math.sqrt(max(square, LEAST * LEAST * variance))
 
 
 @compiled
@@ -198,9 +205,11 @@ def follow_distances(network, period):
     beyond = np.zeros(n)
     end = float(period.start + s)
     alone = np.zeros(n, np.bool_)
+    variance = np.zeros(n)
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             alone[members[p, i]] = network.size[p] <= COMPANY
+            variance[members[p, i]] = network.moments[p, i, i]
     for c in range(n):
         typical = network.variables[network.variable[c], TYPICAL]
         age = known[c, AGE]
@@ -220,18 +229,28 @@ def follow_distances(network, period):
             known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = 0.0
             known[c, ONSET] = end
             continue
-        usual = usual_distance(known[c], typical)
+        usual = usual_distance(known[c], typical, variance[c])
         observed = wrong = 0
         for t in range(s):
             observed += 1 if math.isfinite(period.readings[c, t]) else 0
             wrong += 1 if period.code[c, t] >= WRONG else 0
         if known[c, FAULT_SIZE] != 0.0 and observed > 0:
+            went_on = network.known[c, FAULT_SIZE] != 0.0 or network.known[c, LASTING] != 0.0
+            if not went_on:
+                known[c, ONSET] = float(period.start)
+            if 2 * wrong < observed:
+                # It began or ended in this period, whose level is neither its own nor what it was.
+                continue
             own = distance[c] + _own_level(network, period, c) - period.level[c]
-            if network.known[c, FAULT_SIZE] == 0.0 and network.known[c, LASTING] == 0.0:
+            if end - known[c, ONSET] <= 2.0 * s:
                 known[c, OWN_DISTANCE] = own
             known[c, OWN_DISTANCE] += OWN_SMOOTHING * (own - known[c, OWN_DISTANCE])
-            lasts = end - known[c, ONSET] > WEEK * s or abs(known[c, DISTANCE]) > RETURNS * usual
-            if age >= JUDGED_FROM and lasts and abs(known[c, OWN_DISTANCE]) < ENDS * usual:
+            away_now, away_before = abs(known[c, OWN_DISTANCE]), abs(known[c, DISTANCE])
+            over = end - known[c, ONSET] > WEEK * s and away_now < ENDS * usual
+            returned = away_before > RETURNS * usual and away_now < NEARER * away_before
+            # The reference has followed some of what nobody saw for months: the return overshoots it.
+            returned = returned or (away_before > 2.0 * usual and away_now < 1.1 * away_before)
+            if age >= JUDGED_FROM and went_on and (over or returned):
                 # It is back where it was before; or it was wrong before, and nobody could tell.
                 _end_fault(period, c)
                 known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = known[c, OWN_DISTANCE]
@@ -249,7 +268,7 @@ def follow_distances(network, period):
         known[c, DISTANCE_SQUARE] += rate * (square - known[c, DISTANCE_SQUARE])
         rate = max(DELAY, rate)
         known[c, DISTANCE_USUAL] += rate * (known[c, DISTANCE_SQUARE] - known[c, DISTANCE_USUAL])
-        usual = usual_distance(known[c], typical)
+        usual = usual_distance(known[c], typical, variance[c])
         if abs(known[c, DISTANCE]) < usual:
             known[c, ONSET] = end
         if age >= JUDGED_FROM and usual > 0.0:
