@@ -11,7 +11,7 @@ import pytest
 
 from sensormend.model import compiling
 
-LINE = "compiling the engine, once; this takes about half a minute\n"
+LINE = "compiling the engine, once; this takes about a minute\n"
 
 MODULE = """
 from sensormend.model.compiling import announce_compilation, entry

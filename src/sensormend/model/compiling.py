@@ -56,7 +56,7 @@ def announce_compilation(function: Any) -> None:
     """Write one line to stderr where a function from `entry` has neither been compiled nor cached."""
     cache = _cache_file(function)
     if cache is not None and not function.signatures and not cache._load_index():
-        print("compiling the engine, once; this takes about half a minute", file=sys.stderr, flush=True)
+        print("compiling the engine, once; this takes about a minute", file=sys.stderr, flush=True)
 
 
 def _inner(function: Callable[..., Any], **options: Any) -> Any:
