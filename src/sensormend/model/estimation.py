@@ -152,7 +152,7 @@ def take_out_fault(w, network, period, p, s, i):
             continue
         if e == 0 and lasts(beam, best, q):
             w.lasts[i] = True
-            w.unsure[i] = w.unsure[i] or abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
+            w.unsure[i] = w.unsure[i] or 0.0 < abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
         variance = known[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
         if kind != OFFSET:
             variance *= 4.0

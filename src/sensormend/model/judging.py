@@ -40,7 +40,7 @@ from sensormend.model.faults import (
     t_constant,
     wrong_probability,
 )
-from sensormend.model.lasting import JUDGED_FROM, usual_distance
+from sensormend.model.lasting import JUDGED_FROM, RELATED_FROM, usual_distance
 from sensormend.model.layout import (
     AGE,
     ASIDE,
@@ -57,6 +57,7 @@ from sensormend.model.layout import (
     LAST_TIME,
     LAST_VALUE,
     LASTING,
+    LEVEL_AGE,
     LIKELY,
     LOW,
     MEAN,
@@ -310,7 +311,9 @@ def parameters(w, network, p, m, s):
             q[FREEDOM] = max(q[FREEDOM], ALONE_FREEDOM)
         q[CONSTANT] = t_constant(q[FREEDOM])
         typical = network.variables[network.variable[network.members[p, i]], TYPICAL]
-        q[USUALLY] = usual_distance(known, typical, network.moments[p, i, i]) if known[AGE] >= JUDGED_FROM else 0.0
+        # Where the level started over lately, its distance is not known either.
+        followed = known[AGE] >= JUDGED_FROM and known[LEVEL_AGE] >= RELATED_FROM
+        q[USUALLY] = usual_distance(known, typical, network.moments[p, i, i]) if followed else 0.0
 
 
 @inlined
