@@ -98,7 +98,8 @@ def demo(
     if days is not None and days <= DROPPED:
         raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
     city = City(sensors, days=days, seed=seed, climate=climate, pace=None if days else pace, at_once=FIRST_DAYS)
-    _make_room(out)
+    _empty(out)
+    _compile_engine()
     page = screen()
     settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY), metrics=None)
 
@@ -120,6 +121,15 @@ def demo(
         with Screen(page, aside, service, city, days=days, seconds=seconds, address=window.address) as shown:
             service.run()
     _tell(page, service, city, out, seed, climate)
+
+
+def _compile_engine() -> None:
+    """Let the engine be compiled, which takes a minute the first time, before the clock starts."""
+    import numpy as np
+
+    from sensormend import AutoOLRTR
+
+    AutoOLRTR().update(np.eye(4))
 
 
 def _tell(page: Console, service: Service, city: City, out: Path, seed: int, climate: str) -> None:
@@ -197,7 +207,7 @@ def _say_next(page: Console, out: Path) -> None:
     page.print("Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]", soft_wrap=True)
 
 
-def _make_room(out: Path) -> None:
+def _empty(out: Path) -> None:
     """Take away what an earlier demo left; refuse to touch anything else."""
     from sensormend.files import locked
     from sensormend.io.metadata import write_json

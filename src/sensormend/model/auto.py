@@ -25,8 +25,8 @@ __all__ = [
     "Minibatch",
 ]
 
-STATE_VERSION = 3
-"""1 and 2 are of the engines that judged whole periods."""
+STATE_VERSION = 4
+"""1 and 2 are of the engines that judged whole periods, 3 of one without slow references."""
 
 WATCHED = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
@@ -40,9 +40,6 @@ LEARNING = 5
 
 FAULT_KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck", "implausible", "spike")
 """As the engine numbers them."""
-
-CHANNELS = 16_384
-"""Channels that one thread takes at a time."""
 
 SOME = 20_000
 """Sensors of a large network by which directions are recognised."""
@@ -400,8 +397,8 @@ class AutoOLRTR:
         rows: NDArray[np.intp] | None,
     ) -> Recovery:  # fmt: skip
         """Return what is said of one period, in the minibatch's order and the shape of one period."""
-        from sensormend.model.results import complete
-        from sensormend.model.state import in_spans
+        from sensormend.model.estimation import complete
+        from sensormend.model.state import CHANNELS, in_spans
 
         code, shape = result.code, result.code.shape
         outliers = np.empty(shape)

@@ -284,7 +284,7 @@ def run_partition(w, network, period, p, learning):
 
 @allocating
 def enlarged(rows):
-    """Return a copy of `rows` with twice the room."""
+    """Return a copy of `rows` that is twice as long."""
     larger = np.empty((2 * rows.shape[0], rows.shape[1]))
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
@@ -294,7 +294,7 @@ def enlarged(rows):
 
 @inlined
 def keep_hypotheses(w, network, period, p, i, rows, used):
-    """Append the hypotheses of owned member i to `rows`, which has room; return how many are used."""
+    """Append the hypotheses of owned member i to `rows`, which is long enough; return how many are used."""
     c = network.members[p, i]
     beam = w.beams[i]
     doubt = False
@@ -316,7 +316,7 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
 
 @inlined
 def report(w, network, period, p, i, found, used, s):
-    """Append the episodes of owned member i that touch this period to `found`, which has room."""
+    """Append the episodes of owned member i that touch this period to `found`, which is long enough."""
     c = network.members[p, i]
     beam = w.beams[i]
     best = best_hypothesis(beam)
@@ -389,5 +389,5 @@ def run_block(network, period, begin, end, learning):
                 found = enlarged(found)
             used = keep_hypotheses(w, network, period, p, i, rows, used)
             faults = report(w, network, period, p, i, found, faults, s)
-    # Without the room that is left.
+    # Without the rows that are not used.
     return rows[:used].copy(), found[:faults].copy(), rounds

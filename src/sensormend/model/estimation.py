@@ -1,4 +1,4 @@
-"""What every cell is taken to be, and how sure that is."""
+"""What every cell is taken to be, and how sure that is; and what is returned of a period."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled, inlined
+from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.faults import (
     BEGIN,
     COUNT,
@@ -59,6 +59,7 @@ from sensormend.model.layout import (
     SCALED,
     SLOW,
     SMOOTH,
+    SPIKE,
     TRUSTED,
     TRUSTING,
     VARIANCE,
@@ -71,8 +72,9 @@ from sensormend.model.layout import (
 
 __all__ = [
     "bridge",
+    "complete",
+    "correction_width",
     "interval_width",
-    "known_width",
     "settle",
     "take_out_fault",
 ]
@@ -183,7 +185,7 @@ def interval_width(w, i, t, share):
 
 
 @compiled
-def known_width(w, i, variance):
+def correction_width(w, i, variance):
     """Return half the width of the interval of a correction that leaves this variance open."""
     return w.known[i, WIDTH_FAR] * math.sqrt(variance)
 
@@ -216,18 +218,42 @@ def settle(w, network, period, p, s):
                 period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue
             period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
-            period.cleaned[c, t] = value
             wide = interval_width(w, i, t, w.column[1])
             if w.flags[OBSERVED, i, t] and w.unsure[i] and w.others[0] >= COMPANY:
                 period.code[c, t] = DOUBTFUL
                 period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
                 continue
-            wider = known_width(w, i, w.cells[LEFT_OPEN, i, t])
-            if w.flags[OBSERVED, i, t] and wider < wide:
+            of_correction = correction_width(w, i, w.cells[LEFT_OPEN, i, t])
+            if w.flags[OBSERVED, i, t] and of_correction < wide:
                 period.code[c, t] = CORRECTED
-                y, wide = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], wider
+                y, wide = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], of_correction
                 value = max(least, min(high + margin, backward(y, v)))
             period.cleaned[c, t] = value
             period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
             period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
         period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]
+
+
+@entry
+def complete(
+    begin, end, readings, code, low_rank, lower, upper, outliers, wrong, doubtful, spikes, corrected, heard, bad, unsure
+):
+    """Fill in the cells of channels `begin` to `end`, and count their readings: all, wrong ones, and doubtful ones.
+
+    The interval of a doubtful reading reaches to the estimate: `lower` and `upper` are changed there.
+    """
+    slots = readings.shape[1]
+    for c in range(begin, end):
+        n = n_wrong = n_doubtful = 0
+        for t in range(slots):
+            x, estimate, verdict = readings[c, t], low_rank[c, t], code[c, t]
+            observed, is_wrong, is_doubtful = math.isfinite(x), verdict >= WRONG, verdict == DOUBTFUL
+            wrong[c, t], doubtful[c, t], spikes[c, t] = is_wrong, is_doubtful, verdict == SPIKE
+            corrected[c, t] = verdict == CORRECTED
+            outliers[c, t] = x - estimate if is_wrong else 0.0
+            if is_doubtful:
+                lower[c, t], upper[c, t] = min(x, estimate), max(x, estimate)
+            n += observed
+            n_wrong += is_wrong
+            n_doubtful += is_doubtful
+        heard[c], bad[c], unsure[c] = n, n_wrong, n_doubtful

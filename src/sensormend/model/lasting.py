@@ -1,4 +1,4 @@
-"""Faults that set in slowly and last: each channel's distance from a few others, against a reference that hardly moves.
+"""Faults that set in slowly and last: each channel's distance from the others, against a reference that hardly moves.
 
 The means follow the seasons within weeks, and with them a sensor that drifts. So every channel has a slow reference,
 ref, of its level L (a period's mean reading on its variable's scale, completed where nothing is trusted), and slow
@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled, entry
+from sensormend.model.compiling import allocating, compiled, entry
 from sensormend.model.faults import STUCK, WEEK
 from sensormend.model.layout import (
     AGE,
@@ -63,6 +63,12 @@ ENDS = 2.0
 """Usual distances below which a fault that lasts is over."""
 RETURNS, NEARER = 1.25, 0.75
 """Usual distances from which a channel was wrong before, if an offset brings it nearer than this share of them."""
+OVERSHOOTS, BARELY = 2.0, 1.1
+"""The same, for a return that overshoots: the reference has followed some of what nobody saw for months."""
+WIDEST = 4.5
+"""Mean squares, its own and the median channel's, beyond which a distance does not widen what is usual."""
+COUNTS = 0.02
+"""Slow weight from which another channel's fault may be what moves a distance."""
 DOUBTED, DOUBTED_UNTIL = 4.0, 2.75
 """Usual distances from which a channel is doubtful, and until which it stays so."""
 LEAST = 0.022
@@ -188,92 +194,125 @@ def carry_weights(old, weights, new, numbers):
 
 @entry
 def follow_distances(network, period):
-    """Follow the distances of all channels after a period; note where a fault begins that lasts."""
-    n, s = period.readings.shape
-    known, members, weights = period.learned, network.members, network.weights
-    away = np.zeros(n)
-    distance = np.zeros(n)
+    """Follow the distances of all channels after a period; note where a fault begins that lasts, or ends."""
+    n = len(period.readings)
+    known = period.learned
+    distance = _distances(network, period)
+    beyond = np.zeros(n)
+    for p in range(len(network.owned)):
+        for i in range(network.owned[p]):
+            c = network.members[p, i]
+            known[c, LASTING] = 0.0
+            if network.size[p] <= COMPANY:
+                _believe(network, period, c)
+            elif known[c, AGE] >= RELATED_FROM:
+                beyond[c] = _follow(network, period, c, distance[c], network.moments[p, i, i])
+    _begin_faults(network, period, beyond)
+    for c in range(n):
+        if known[c, AGE] > 0.0:
+            rate = max(SLOW_RATE, 1.0 / known[c, AGE])
+            known[c, REFERENCE] += rate * (period.level[c] - known[c, REFERENCE])
+
+
+@allocating
+def _distances(network, period):
+    """Return the distance of every channel from the others in this period."""
+    known, n = period.learned, len(period.readings)
+    away, distance = np.zeros(n), np.zeros(n)
     for c in range(n):
         if known[c, AGE] > 0.0:
             away[c] = period.level[c] - known[c, REFERENCE]
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
-            total = away[members[p, i]]
+            total = away[network.members[p, i]]
             for j in range(network.size[p]):
-                total -= weights[p, i, j] * away[members[p, j]]
-            distance[members[p, i]] = total
-    beyond = np.zeros(n)
+                total -= network.weights[p, i, j] * away[network.members[p, j]]
+            distance[network.members[p, i]] = total
+    return distance
+
+
+@compiled
+def _follow(network, period, c, distance, variance):
+    """Follow the distance of one channel; return how many usual ones it is, 0 where that is not judged."""
+    known, s = period.learned[c], period.readings.shape[1]
     end = float(period.start + s)
-    alone = np.zeros(n, np.bool_)
-    variance = np.zeros(n)
-    for p in range(len(network.owned)):
-        for i in range(network.owned[p]):
-            alone[members[p, i]] = network.size[p] <= COMPANY
-            variance[members[p, i]] = network.moments[p, i, i]
-    for c in range(n):
-        typical = network.variables[network.variable[c], TYPICAL]
-        age = known[c, AGE]
-        known[c, LASTING] = 0.0
-        if alone[c]:
-            _believe(network, period, c)
-            continue
-        if age < RELATED_FROM:
-            continue
-        if known[c, ONSET] < 0.0:
-            known[c, REFERENCE] += distance[c] - known[c, DISTANCE]
-            known[c, ONSET] = end
-            continue
-        if known[c, LEVEL_AGE] < RELATED_FROM:
-            # Its level started over lately: its reference is the mean of what it has been since.
-            known[c, REFERENCE] += distance[c] / max(known[c, LEVEL_AGE], 1.0)
-            known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = 0.0
-            known[c, ONSET] = end
-            continue
-        usual = usual_distance(known[c], typical, variance[c])
-        observed = wrong = 0
-        for t in range(s):
-            observed += 1 if math.isfinite(period.readings[c, t]) else 0
-            wrong += 1 if period.code[c, t] >= WRONG else 0
-        if known[c, FAULT_SIZE] != 0.0 and observed > 0:
-            went_on = network.known[c, FAULT_SIZE] != 0.0 or network.known[c, LASTING] != 0.0
-            if not went_on:
-                known[c, ONSET] = float(period.start)
-            if 2 * wrong < observed:
-                # It began or ended in this period, whose level is neither its own nor what it was.
-                continue
-            own = distance[c] + _own_level(network, period, c) - period.level[c]
-            if end - known[c, ONSET] <= 2.0 * s:
-                known[c, OWN_DISTANCE] = own
-            known[c, OWN_DISTANCE] += OWN_SMOOTHING * (own - known[c, OWN_DISTANCE])
-            away_now, away_before = abs(known[c, OWN_DISTANCE]), abs(known[c, DISTANCE])
-            over = end - known[c, ONSET] > WEEK * s and away_now < ENDS * usual
-            returned = away_before > RETURNS * usual and away_now < NEARER * away_before
-            # The reference has followed some of what nobody saw for months: the return overshoots it.
-            returned = returned or (away_before > 2.0 * usual and away_now < 1.1 * away_before)
-            if age >= JUDGED_FROM and went_on and (over or returned):
-                # It is back where it was before; or it was wrong before, and nobody could tell.
-                _end_fault(period, c)
-                known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = known[c, OWN_DISTANCE]
-            continue
-        if 2 * wrong >= observed:
-            # What is wrong, or silent, is estimated: its level says nothing of its own.
-            continue
-        rate = max(SMOOTHING, 1.0 / (age - RELATED_FROM + 1.0))
-        known[c, DISTANCE] += rate * (distance[c] - known[c, DISTANCE])
-        known[c, DISTANCE_BEFORE] += rate * (known[c, DISTANCE] - known[c, DISTANCE_BEFORE])
-        square = known[c, DISTANCE] ** 2
-        if age >= JUDGED_FROM:
-            square = min(square, 4.5 * (known[c, DISTANCE_SQUARE] + typical))
-        rate = max(SLOW_RATE, 1.0 / (age - RELATED_FROM + 1.0))
-        known[c, DISTANCE_SQUARE] += rate * (square - known[c, DISTANCE_SQUARE])
-        rate = max(DELAY, rate)
-        known[c, DISTANCE_USUAL] += rate * (known[c, DISTANCE_SQUARE] - known[c, DISTANCE_USUAL])
-        usual = usual_distance(known[c], typical, variance[c])
-        if abs(known[c, DISTANCE]) < usual:
-            known[c, ONSET] = end
-        if age >= JUDGED_FROM and usual > 0.0:
-            beyond[c] = abs(known[c, DISTANCE]) / usual
-            known[c, DISTANT] = 1.0 if beyond[c] > (DOUBTED_UNTIL if known[c, DISTANT] > 0.0 else DOUBTED) else 0.0
+    if known[ONSET] < 0.0:
+        known[REFERENCE] += distance - known[DISTANCE]
+        known[ONSET] = end
+        return 0.0
+    if known[LEVEL_AGE] < RELATED_FROM:
+        # Its level started over lately: its reference is the mean of what it has been since.
+        known[REFERENCE] += distance / max(known[LEVEL_AGE], 1.0)
+        known[DISTANCE] = known[DISTANCE_BEFORE] = 0.0
+        known[ONSET] = end
+        return 0.0
+    observed = wrong = 0
+    for t in range(s):
+        observed += 1 if math.isfinite(period.readings[c, t]) else 0
+        wrong += 1 if period.code[c, t] >= WRONG else 0
+    typical = network.variables[network.variable[c], TYPICAL]
+    if known[FAULT_SIZE] != 0.0 and observed > 0:
+        # Where it began or ended in this period, the level is neither its own nor what it was.
+        _follow_fault(network, period, c, distance, usual_distance(known, typical, variance), 2 * wrong >= observed)
+        return 0.0
+    if 2 * wrong >= observed:
+        # What is wrong, or silent, is estimated: its level says nothing of its own.
+        return 0.0
+    age = known[AGE]
+    rate = max(SMOOTHING, 1.0 / (age - RELATED_FROM + 1.0))
+    known[DISTANCE] += rate * (distance - known[DISTANCE])
+    known[DISTANCE_BEFORE] += rate * (known[DISTANCE] - known[DISTANCE_BEFORE])
+    square = known[DISTANCE] ** 2
+    if age >= JUDGED_FROM:
+        square = min(square, WIDEST * (known[DISTANCE_SQUARE] + typical))
+    rate = max(SLOW_RATE, 1.0 / (age - RELATED_FROM + 1.0))
+    known[DISTANCE_SQUARE] += rate * (square - known[DISTANCE_SQUARE])
+    known[DISTANCE_USUAL] += max(DELAY, rate) * (known[DISTANCE_SQUARE] - known[DISTANCE_USUAL])
+    usual = usual_distance(known, typical, variance)
+    if abs(known[DISTANCE]) < usual:
+        known[ONSET] = end
+    if age < JUDGED_FROM or usual <= 0.0:
+        return 0.0
+    beyond = abs(known[DISTANCE]) / usual
+    known[DISTANT] = 1.0 if beyond > (DOUBTED_UNTIL if known[DISTANT] > 0.0 else DOUBTED) else 0.0
+    return beyond
+
+
+@compiled
+def _follow_fault(network, period, c, distance, usual, whole):
+    """Follow the distance of a channel with an offset or a drift, and end that where it is back.
+
+    `whole` says whether most of the period's readings are in it.
+    """
+    known, s = period.learned[c], period.readings.shape[1]
+    went_on = network.known[c, FAULT_SIZE] != 0.0 or network.known[c, LASTING] != 0.0
+    if not went_on:
+        known[ONSET] = float(period.start)
+    if not whole:
+        return
+    lasted = float(period.start + s) - known[ONSET]
+    own = distance + _own_level(network, period, c) - period.level[c]
+    if lasted <= 2.0 * s:
+        known[OWN_DISTANCE] = own
+    known[OWN_DISTANCE] += OWN_SMOOTHING * (own - known[OWN_DISTANCE])
+    away, before = abs(known[OWN_DISTANCE]), abs(known[DISTANCE])
+    ended = lasted > WEEK * s and away < ENDS * usual
+    # It was wrong before, and nobody could tell.
+    returned = before > RETURNS * usual and away < NEARER * before
+    returned = returned or (before > OVERSHOOTS * usual and away < BARELY * before)
+    if known[AGE] >= JUDGED_FROM and went_on and (ended or returned):
+        _end_fault(period, c)
+        known[DISTANCE] = known[DISTANCE_BEFORE] = known[OWN_DISTANCE]
+
+
+@allocating
+def _begin_faults(network, period, beyond):
+    """Note a fault of every channel that is too many usual distances away, and farther than those it is compared with.
+
+    One that is wrong moves the distance of those that are compared with it: these are set right.
+    """
+    n, s = period.readings.shape
+    known, members, weights = period.learned, network.members, network.weights
     begun = np.zeros(n)
     before = np.zeros((n, 2))
     for p in range(len(network.owned)):
@@ -283,8 +322,7 @@ def follow_distances(network, period):
                 continue
             worst = True
             for j in range(network.size[p]):
-                # One that is wrong moves the distance of those that are compared with it.
-                worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < 0.02)
+                worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < COUNTS)
             if worst:
                 # What is smoothed lags behind a drift; smoothed twice, by twice as much.
                 before[c, 0], before[c, 1] = known[c, DISTANCE], known[c, DISTANCE_BEFORE]
@@ -307,7 +345,3 @@ def follow_distances(network, period):
             known[c, DISTANT] = 0.0
             known[c, LAST_RESIDUAL] += back
             known[c, SLOW] = known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = 0.0
-    for c in range(n):
-        if known[c, AGE] > 0.0:
-            rate = max(SLOW_RATE, 1.0 / known[c, AGE])
-            known[c, REFERENCE] += rate * (period.level[c] - known[c, REFERENCE])

@@ -22,6 +22,7 @@ __all__ = [
     "forget_channel",
     "forward",
     "median",
+    "select",
     "slope",
     "workspace",
 ]
@@ -167,7 +168,7 @@ class Work(NamedTuple):
     lasts: Any  # (member,) in an offset or a drift for more than a week
     unsure: Any  # (member,) its wrong readings are doubtful
     near: Any  # (RELATIVES, slot) of a few members or figures at a time
-    touched: Any  # (member,) some of its readings began or ceased to predict others
+    placed: Any  # (member,) its level starts over, and its readings say where it is
 
 
 @allocating
@@ -212,13 +213,17 @@ def slope(y, variable):
 
 
 @compiled
-def median(values, n):
-    """Return the median of the first n values, which are reordered by it."""
-    k, left, right = n // 2, 0, n - 1
-    # Only the part in which the median lies is divided further, and sorted when it is short.
+def select(values, n, k):
+    """Return which of the first n values is at place k when they are sorted.
+
+    They are reordered: those before it are no larger. Quickselect: np.partition takes six seconds longer to compile.
+    Only the part in which place k lies is divided further, and sorted when it is short. Pivots are pseudorandom, so
+    that no pattern in the values makes it slow.
+    """
+    left, right, chance = 0, n - 1, 1
     while right - left > 8:
-        first, middle, last = values[left], values[(left + right) // 2], values[right]
-        pivot = max(min(first, middle), min(max(first, middle), last))
+        chance = (chance * 1103515245 + 12345) % 2147483648
+        pivot = values[left + chance % (right - left + 1)]
         i, j = left, right
         while i <= j:
             while values[i] < pivot:
@@ -234,19 +239,27 @@ def median(values, n):
         elif k >= i:
             left = i
         else:
-            left = right = k
+            return values[k]
     for i in range(left + 1, right + 1):
         value, j = values[i], i
         while j > left and values[j - 1] > value:
             values[j] = values[j - 1]
             j -= 1
         values[j] = value
+    return values[k]
+
+
+@compiled
+def median(values, n):
+    """Return the median of the first n values, which are reordered."""
+    k = n // 2
+    upper = select(values, n, k)
     if n % 2:
-        return values[k]
-    below = values[0]
+        return upper
+    lower = values[0]
     for i in range(1, k):
-        below = max(below, values[i])
-    return 0.5 * (below + values[k])
+        lower = max(lower, values[i])
+    return 0.5 * (lower + upper)
 
 
 @compiled

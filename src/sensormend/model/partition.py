@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.model.compiling import exact
+from sensormend.model.layout import select
 
 __all__ = [
     "FEATURES",
@@ -506,7 +507,7 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
             along[index] = total
         for index in range(start, stop):
             work[index - start] = along[index]
-        edge = _selected(work, stop - start, cut - 1)
+        edge = select(work, stop - start, cut - 1)
         level = cut
         for index in range(start, stop):
             level -= along[index] < edge
@@ -527,37 +528,6 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
         first[waiting], last[waiting] = middle, end
         first[waiting + 1], last[waiting + 1] = begin, middle
         waiting += 2
-
-
-@exact
-def _selected(values: Floats, count: int, place: int) -> float:
-    """Return which of the first `count` values is at this place when they are sorted; they are reordered.
-
-    Quickselect: np.partition takes six seconds longer to compile. Pivots are pseudorandom, so that no pattern in the
-    values makes it slow; the answer does not depend on them.
-    """
-    low, high = 0, count - 1
-    chance = 1
-    while low < high:
-        chance = (chance * 1103515245 + 12345) % 2**31
-        pivot = values[low + chance % (high - low + 1)]
-        left, right = low, high
-        while left <= right:
-            while values[left] < pivot:
-                left += 1
-            while values[right] > pivot:
-                right -= 1
-            if left <= right:
-                values[left], values[right] = values[right], values[left]
-                left += 1
-                right -= 1
-        if place <= right:
-            high = right
-        elif place >= left:
-            low = left
-        else:
-            break
-    return float(values[place])
 
 
 @exact
@@ -642,7 +612,7 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
             wanted = min(halo, width - (edges[piece + 1] - edges[piece]))
             if wanted == 0:
                 continue
-            edge = _selected(work, width, wanted - 1)
+            edge = select(work, width, wanted - 1)
             level = wanted
             for place in range(width):
                 level -= relative[place] < edge

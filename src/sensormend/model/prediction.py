@@ -339,19 +339,19 @@ def place_levels(w, network, p, m, s):
     """
     waiting = 0
     for i in range(m):
-        w.touched[i] = False
+        w.placed[i] = False
         if w.known[i, AGE] > 0.0 and w.known[i, LEVEL_AGE] == 0.0:
             for t in range(s):
-                w.touched[i] = w.touched[i] or w.flags[OBSERVED, i, t]
+                w.placed[i] = w.placed[i] or w.flags[OBSERVED, i, t]
                 w.flags[TRUSTING, i, t] = False
-            waiting += w.touched[i]
+            waiting += w.placed[i]
     if waiting == 0:
         return False
     for t in range(s):
         w.dirty[t] = True
     predict(w, network, p, m, s)
     for i in range(m):
-        if not w.touched[i]:
+        if not w.placed[i]:
             continue
         n = 0
         for t in range(s):

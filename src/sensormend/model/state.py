@@ -29,7 +29,7 @@ from sensormend.model.partition import (
 from sensormend.model.scales import DECIDE, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
 
-__all__ = ["Result", "State", "in_spans"]
+__all__ = ["CHANNELS", "Result", "State", "in_spans"]
 
 REPARTITION = 7
 """Periods after which a large network is partitioned anew, once: its channels are better known then."""
@@ -38,7 +38,7 @@ BLOCK = 64
 """Partitions that one thread takes at a time."""
 
 CHANNELS = 16_384
-"""Channels of which one thread learns profiles at a time, and that are put on their scales at a time."""
+"""Channels that one thread takes at a time where they are taken one by one."""
 
 SOME = 20_000
 """Sensors of a large network by which the scale of a variable is found."""
