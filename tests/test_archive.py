@@ -56,7 +56,7 @@ def test_out_is_laid_out_as_the_design_says(mended: Path) -> None:
     assert all(path.startswith("data/date=2020-") for path in parquet)
     assert {path.name for path in (mended / "state").iterdir()} == {"model.npz", "mender.npz", "checkpoint.json"}
     record = json.loads((mended / "run.json").read_text())
-    assert record["grid"] == {"step": "1h", "period": "1d", "early_seconds": 0}
+    assert record["grid"] == {"step": "1h", "period": "1d", "early_seconds": 0, "cut_seconds": 0}
     assert record["readings"] == len(city_readings())
     assert str(mended.parent) not in (mended / "run.json").read_text()
 

@@ -80,6 +80,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "nothing.csv", "out"], 1, "nothing.csv"),
         (["clean", "readings.csv", "mended"], 2, "--overwrite replaces it"),
         (["clean", "readings.csv", "out", "--valid", "warm"], 2, "--valid takes numbers like"),
+        (["clean", "readings.csv", "out", "--tolerance", "some"], 2, "--tolerance takes a number like 0.5 or temp=0.5"),
         (["clean", "readings.csv", "out", "--valid", "50,-40"], 2, "lowest and a highest"),
         (["clean", "readings.csv", "out", "--step", "often"], 2, "15min, 1h or 1d"),
         (["clean", "readings.csv", "out", "--value", "temp"], 2, "temp"),

@@ -258,3 +258,20 @@ def test_a_polars_frame_has_texts_also_where_nothing_is_known_at_first(heard: in
     assert rows["origin"].dtype == rows["reason"].dtype == rows["sensor"].dtype == pl.String
     assert rows["origin"].to_list().count(None) >= 24 - 5
     assert set(rows["origin"].to_list()) <= {None, "observed", "estimated"}
+
+
+def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
+    random = np.random.default_rng(0)
+    weather = np.cumsum(random.normal(size=40 * 24)) * 0.3
+    times = np.datetime64("2021-05-01T00:00", "us") + np.arange(weather.size) * np.timedelta64(3600, "s")
+    parts = []
+    for number in range(6):
+        values = weather + 0.2 * random.normal(size=weather.size)
+        values[800:830] += 4.0 if number == 2 else 0.0
+        parts.append(pl.DataFrame({"sensor": f"s{number}", "time": times, "warm": values, "cold": values}))
+    rows = clean(pl.concat(parts), tolerance={"warm": 6.0})
+    mine = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
+    assert mine.filter(pl.col("variable") == "cold").height >= 28
+    assert mine.filter(pl.col("variable") == "warm").height == 0
+    with pytest.raises(ConfigError, match="tolerance speaks of 'hot'; there is"):
+        clean(pl.concat(parts), tolerance={"hot": 1.0})

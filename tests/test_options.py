@@ -39,6 +39,8 @@ def test_limits_and_fill_values_are_for_all_variables_or_for_each() -> None:
     [
         ({"valid": [50, -40]}, "lowest and a highest"),
         ({"valid": [1, 2, 3]}, "lowest and a highest"),
+        ({"tolerance": -1}, "tolerance is a number, 0 or more"),
+        ({"tolerance": {"temp": "half"}}, "tolerance is a number, 0 or more"),
         ({"fill": "none"}, "list of numbers"),
         ({"step": "soon"}, "step: a duration"),
         ({"sensor": 3}, "name of a column"),

@@ -64,13 +64,21 @@ def near_a_cut(hour: int) -> bool:
     return any(min((hour - cut) % 24, (cut - hour) % 24) <= SHIFT for cut in (0, 24 - SHIFT))
 
 
-@pytest.mark.parametrize("one_pass", [False, True])
+@pytest.mark.parametrize("shift", [SHIFT, 17])
+def test_times_that_are_later_change_no_flag_of_an_archive(shift: int) -> None:
+    line, _ = broken(3)
+    hour = np.timedelta64(3600, "s")
+    one, other = (flagged(clean(frame(line, hour, later)), line.shape, hour, later) for later in (0, shift))
+    assert one.any()
+    np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("seed", [0, 1, 5])
-def test_times_that_are_six_hours_later_change_only_what_lies_at_a_cut(seed: int, one_pass: bool) -> None:
+def test_in_one_pass_times_that_are_six_hours_later_change_only_what_lies_at_a_cut(seed: int) -> None:
     line, faults = broken(seed)
     hour = np.timedelta64(3600, "s")
     one, other = (
-        flagged(clean(frame(line, hour, shift), one_pass=one_pass, period="1d"), line.shape, hour, shift)
+        flagged(clean(frame(line, hour, shift), one_pass=True, period="1d"), line.shape, hour, shift)
         for shift in (0, SHIFT)
     )
     wrong = np.zeros(line.shape, dtype=bool)

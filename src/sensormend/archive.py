@@ -16,7 +16,7 @@ from sensormend.cleaning import mender_for
 from sensormend.closing import Closing
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import now, surroundings
-from sensormend.grid import ANCHOR, Grid
+from sensormend.grid import Grid
 from sensormend.hindsight import overlapping, remarked
 from sensormend.io.folder import data_files, date_of, file_rows
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
@@ -236,7 +236,7 @@ class _Run:
         staging.load(source, self.options, self.stages("reading", 0))
         survey = look(staging.sample(), self.options)
         grid = survey.grid
-        staging.sort(grid.early, grid.period, ANCHOR, self.stages("sorting", staging.readings))
+        staging.sort(grid.early, grid.period, grid.origin, self.stages("sorting", staging.readings))
         return staging, survey
 
     def _places(self) -> Places:
@@ -281,7 +281,12 @@ class _Run:
             "seconds": round(report.seconds, 2),
             "source": self.source,
             "options": told_options(self.options),
-            "grid": {"step": in_words(grid.step), "period": in_words(grid.period), "early_seconds": grid.early / 1e6},
+            "grid": {
+                "step": in_words(grid.step),
+                "period": in_words(grid.period),
+                "early_seconds": grid.early / 1e6,
+                "cut_seconds": grid.cut / 1e6,
+            },
             "fill": self.survey.fill,
             "variables": list(self.staging.variables),
             "sensors": report.sensors,

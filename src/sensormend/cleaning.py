@@ -179,6 +179,7 @@ def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Me
         variables,
         fill=survey.fill,
         valid=options.valid,
+        tolerance=options.tolerance,
         maintenance=Maintenance.read(options.maintenance) if options.maintenance else None,
         gone_after=options.gone_after,
         interval=options.interval,

@@ -34,11 +34,14 @@ class Grid:
     early
         How much before its slot's start a reading may come: clocks that tick around the full hour jitter to both
         sides of it.
+    cut
+        How long after `ANCHOR` periods begin, less than one of them, whole slots.
     """
 
     step: int
     period: int
     early: int = 0
+    cut: int = 0
 
     def __post_init__(self) -> None:
         if self.step < 1 or self.period < self.step or self.period % self.step:
@@ -47,17 +50,22 @@ class Grid:
             )
 
     @property
+    def origin(self) -> int:
+        """The time at which period 0 begins."""
+        return ANCHOR + self.cut
+
+    @property
     def slots(self) -> int:
         """How many slots a period has."""
         return self.period // self.step
 
     def period_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the periods that these times fall into."""
-        return (time + (self.early - ANCHOR)) // self.period
+        return (time + (self.early - self.origin)) // self.period
 
     def slot_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of the slots within their periods."""
-        return (time + (self.early - ANCHOR)) % self.period // self.step
+        return (time + (self.early - self.origin)) % self.period // self.step
 
     def slots_until(self, time: _Number) -> _Number:
         """Return how many slots of all periods have ended by a time."""
@@ -65,7 +73,7 @@ class Grid:
 
     def start_of(self, period: int) -> int:
         """Return the time at which a period begins."""
-        return period * self.period + ANCHOR
+        return period * self.period + self.origin
 
     def times_of(self, period: int) -> NDArray[np.int64]:
         """Return the starts of a period's slots."""

@@ -7,7 +7,7 @@ import os
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +140,8 @@ class Mender:
         The names of what is measured, all that will ever come.
     fill, valid
         Fill values and limits per variable; the empty name stands for every variable.
+    tolerance
+        The accuracy of the probes, likewise.
     maintenance
         What people know.
     gone_after
@@ -173,6 +175,7 @@ class Mender:
         *,
         fill: Mapping[str, Sequence[float]] | None = None,
         valid: Mapping[str, tuple[float, float]] | None = None,
+        tolerance: Mapping[str, float] | None = None,
         maintenance: Maintenance | None = None,
         gone_after: int = Options.gone_after,
         interval: float = 0.9,
@@ -190,7 +193,9 @@ class Mender:
         self.maintenance = maintenance or Maintenance()
         self._patience = max(1, gone_after // grid.period)
         self._per_reading = per_reading
-        self.model = model or AutoOLRTR(fiber_axis=2, interval=interval, seed=seed)
+        limits = tolerance or {}
+        self._tolerance = [limits.get(name, limits.get(EVERY)) for name in self.variables]
+        self.model = model or AutoOLRTR(fiber_axis=2, interval=interval, seed=seed, tolerance=self._tolerance)
         self.sensors: tuple[str, ...] = ()
         self.period: int | None = None
         self._rows: dict[str, int] = {}
@@ -246,7 +251,7 @@ class Mender:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write what is remembered beside the model, which goes to its own file: `model.save`."""
         settings = {
-            "grid": [self.grid.step, self.grid.period, self.grid.early],
+            "grid": list(astuple(self.grid)),
             "variables": list(self.variables),
             "sensors": list(self.sensors),
             "period": self.period,
@@ -272,6 +277,8 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
         self._given, self._recalibrations = given, recalibrations
+        if any(limit is not None for limit in self._tolerance):
+            self.model.tolerance = self._tolerance
 
     def _period_of(self, readings: Readings, period: int | None) -> int:
         """Return the one period that the readings fall into."""

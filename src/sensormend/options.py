@@ -18,7 +18,7 @@ from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 __all__ = ["COLUMNS", "EVERY", "Options", "duration", "in_words", "read_toml"]
 
 EVERY = ""
-"""The key of `fill` and `valid` that stands for every variable."""
+"""The key of `fill`, `valid` and `tolerance` that stands for every variable."""
 
 COLUMNS = ("sensor", "time", "value", "variable", "latitude", "longitude", "networks")
 """The options that are the name of a column."""
@@ -48,6 +48,8 @@ class Options:
         Values that stand for "no reading": a list, or a list per variable. An empty list: there are none.
     valid
         The lowest and the highest value that are possible: a pair, or a pair per variable.
+    tolerance
+        The accuracy of the probes: a number, or one per variable. Nothing that is off by less is flagged.
     maintenance
         A CSV file of what people know: sensor, from, to, action, and variable where it is about one only.
     coordinates
@@ -78,6 +80,7 @@ class Options:
     period: int | None = None
     fill: Mapping[str, tuple[float, ...]] | None = None
     valid: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    tolerance: Mapping[str, float] = field(default_factory=dict)
     maintenance: Path | None = None
     coordinates: Path | None = None
     gone_after: int = 30 * DAY
@@ -124,9 +127,13 @@ class Options:
         """Return the limits given for a variable."""
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
 
+    def per_variable(self) -> dict[str, Mapping[str, Any]]:
+        """Return the options that say something of variables one by one."""
+        return {"valid": self.valid, "fill": self.fill or {}, "tolerance": self.tolerance}
+
     def refuse_unknown(self, variables: Sequence[str]) -> None:
-        """Refuse limits and fill values of a variable that is not there."""
-        for name, said in (("valid", self.valid), ("fill", self.fill or {})):
+        """Refuse limits, fill values and tolerances of a variable that is not there."""
+        for name, said in self.per_variable().items():
             unknown = sorted(set(said).difference(variables, [EVERY]))
             if unknown:
                 there = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
@@ -236,10 +243,19 @@ def _valid(name: str, given: Any) -> dict[str, tuple[float, float]]:
     return limits
 
 
+def _tolerance(name: str, given: Any) -> dict[str, float]:
+    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
+    for number in per_variable.values():
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
+            raise ConfigError(f"{name} is a number, 0 or more, or one for each variable; got {number!r}")
+    return {variable: float(number) for variable, number in per_variable.items()}
+
+
 _FORMS: dict[str, Any] = {
     **dict.fromkeys(("step", "period", "gone_after"), _duration),
     **dict.fromkeys(("variables", "sensors"), _names),
     **dict.fromkeys(("maintenance", "coordinates"), _path),
     "fill": _fill,
     "valid": _valid,
+    "tolerance": _tolerance,
 }

@@ -59,6 +59,9 @@ class Said:
     valid
         The lowest and the highest value that are possible: -40,50, or for one variable temp=-40,50; may be repeated.
         What lies beyond is flagged as implausible.
+    tolerance
+        The accuracy of the probes: 0.5, or for one variable temp=0.5; may be repeated. Nothing that is off by less is
+        flagged; by default the step of the readings.
     maintenance
         A CSV file of what you know: sensor, from, to, action. The action is ignore (do not look), recalibrated (the
         level from then on is right) or real (it was odd, but true).
@@ -83,6 +86,7 @@ class Said:
     period: Annotated[str | None, Parameter(group=KNOWN)] = None
     fill: Annotated[str | None, Parameter(group=KNOWN, allow_leading_hyphen=True)] = None
     valid: Annotated[list[str] | None, Parameter(group=KNOWN, allow_leading_hyphen=True, negative=())] = None
+    tolerance: Annotated[list[str] | None, Parameter(group=KNOWN, negative=())] = None
     maintenance: Annotated[Path | None, Parameter(group=KNOWN)] = None
     coordinates: Annotated[Path | None, Parameter(group=KNOWN)] = None
     gone_after: Annotated[str | None, Parameter(group=KNOWN)] = None
@@ -96,6 +100,7 @@ class Said:
             "sensors": listed(self.sensors),
             "fill": _fill(self.fill),
             "valid": _valid(self.valid),
+            "tolerance": _tolerance(self.tolerance),
         }
         return {entry.name: forms.get(entry.name, getattr(self, entry.name)) for entry in fields(self)}
 
@@ -125,4 +130,17 @@ def _valid(given: Sequence[str] | None) -> dict[str, list[float]] | None:
     for entry in given:
         name, _, pair = entry.rpartition("=")
         limits[name.strip() or EVERY] = _numbers(pair, "valid", "-40,50 or temp=-40,50")
+    return limits
+
+
+def _tolerance(given: Sequence[str] | None) -> dict[str, float] | None:
+    if not given:
+        return None
+    limits = {}
+    for entry in given:
+        name, _, number = entry.rpartition("=")
+        try:
+            limits[name.strip() or EVERY] = float(number)
+        except ValueError:
+            raise ConfigError(f"--tolerance takes a number like 0.5 or temp=0.5; got {entry!r}") from None
     return limits

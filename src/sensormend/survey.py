@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError
-from sensormend.grid import Grid
+from sensormend.grid import ANCHOR, Grid
 from sensormend.options import Options, in_words
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
@@ -68,6 +68,10 @@ def look(sample: Readings, options: Options) -> Survey:
     sample = _by_course(sample)
     _refuse_contradictions(sample)
     grid, notes = time_grid(sample, options)
+    if not options.one_pass:
+        # An archive's periods begin with its first reading, so that verdicts do not depend on the zone of its clock.
+        first = int(sample.time.min()) + grid.early - ANCHOR
+        grid = replace(grid, cut=first % grid.period // grid.step * grid.step)
     fill, guessed = _fill(sample, options)
     return Survey(grid, fill, (*notes, *guessed))
 

@@ -8,6 +8,7 @@ import pytest
 import hostile
 from networks import Floats, sound
 from sensormend import AutoOLRTR, Recovery
+from sensormend.errors import ConfigError, ShapeError
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
 BEGIN, END = 80, 150
@@ -72,6 +73,68 @@ def test_silence_closes_nothing() -> None:
     assert result.wrong[WHO, :, 120:140].mean() > 0.99
     back = {fault.id for fault in result.faults if fault.sensor == WHO and fault.start < 100 * SLOTS}
     assert len(back) == 1, "one fault, before and after"
+
+
+def test_a_sensor_that_is_away_for_a_year_comes_back_with_its_fault() -> None:
+    readings, _ = spoilt(offset=5.0)
+    names = [f"s{number}" for number in range(SENSORS)]
+    model = AutoOLRTR()
+    for day in range(110):
+        model.update(readings[..., day], sensors=names)
+    others = [name for number, name in enumerate(names) if number != WHO]
+    rest = np.delete(readings, WHO, axis=0)
+    for day in range(190):
+        model.update(rest[..., day % 110], sensors=others)
+    assert names[WHO] in model.sensors
+    back = model.update(readings[..., 111], sensors=names)
+    assert back.wrong[WHO].mean() > 0.9
+    (fault,) = [fault for fault in back.faults if fault.sensor == names[WHO]]
+    assert fault.end is None
+    assert abs(fault.start - (BEGIN * SLOTS + 12)) <= 2
+
+
+def test_a_distance_that_only_makes_doubtful_is_a_fault_of_low_confidence() -> None:
+    readings, _ = spoilt(rate=0.04)
+    model = AutoOLRTR()
+    doubtful = faults = 0
+    for day in range(END):
+        result = model.update(readings[..., day])
+        if result.doubtful[WHO].mean() > 0.9:
+            doubtful += 1
+            mine = [fault for fault in result.faults if fault.sensor == WHO and fault.end is None]
+            faults += len(mine)
+            assert all(fault.kind in ("drifting", "offset") and fault.size > 0 for fault in mine)
+            assert min(fault.confidence for fault in mine) < 0.95
+            assert max(fault.start for fault in mine) <= day * SLOTS
+    assert doubtful > 5
+    assert faults >= doubtful
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 2.5, 6.0])
+def test_nothing_below_the_accuracy_of_the_probe_is_flagged(tolerance: float) -> None:
+    readings, _ = spoilt(offset=4.0)
+    readings[2, 10, 60] += 3.0
+    model = AutoOLRTR(tolerance=tolerance)
+    result = through(readings, model)
+    flagged = (result.wrong | result.doubtful)[WHO, :, BEGIN + 1 : END]
+    assert flagged.mean() > 0.99 if tolerance < 3 else flagged.mean() < 0.02
+    off = np.abs(readings - result.low_rank)
+    assert (off[result.wrong & result.spikes] > tolerance).all()
+    assert model.copy().tolerance == tolerance
+
+
+def test_a_tolerance_per_variable_and_wrong_ones() -> None:
+    readings, _ = spoilt(offset=4.0)
+    both = np.stack([readings, readings], axis=1)
+    model = AutoOLRTR(fiber_axis=2, tolerance=[6.0, None])
+    result = model.update(both[..., :100])
+    assert not result.wrong[WHO, 0, :, BEGIN + 1 :].any()
+    assert result.wrong[WHO, 1, :, BEGIN + 1 :].mean() > 0.9
+    for wrong in (-1.0, "much", [1.0, -2.0], np.nan, True):
+        with pytest.raises(ConfigError, match="tolerance is a number, 0 or more"):
+            AutoOLRTR(tolerance=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="tolerance has 3 numbers; there are 2 variables"):
+        AutoOLRTR(fiber_axis=2, tolerance=[1.0, 1.0, 1.0]).update(both[..., 0])
 
 
 def test_seasons_are_no_faults() -> None:

@@ -86,10 +86,12 @@ class Stream:
         check_grid(options)
         self.options, self._grace, self._late_for = options, grace, late_for
         self.alerts = alerts or Alerts()
-        spoken_of = [name for said in (options.valid, options.fill or {}) for name in said if name != EVERY]
+        spoken_of = [name for said in options.per_variable().values() for name in said if name != EVERY]
         strange = [name for name in spoken_of if options.variables and name not in options.variables]
         if strange:
-            raise ConfigError(f"valid or fill speaks of {strange[0]!r}; variables has {', '.join(options.variables)}")
+            raise ConfigError(
+                f"valid, fill or tolerance speaks of {strange[0]!r}; variables has {', '.join(options.variables)}"
+            )
         self.sensors, self.variables = Names(), Names(list(dict.fromkeys([*options.variables, *spoken_of])))
         self.window = Window()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
@@ -359,7 +361,7 @@ class Stream:
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
         if self.mender is not None:
             grid = self.mender.grid
-            settings["grid"] = [grid.step, grid.period, grid.early]
+            settings["grid"] = list(astuple(grid))
             settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
             settings["notes"] = list(self.survey.notes)
             settings["listening"], ages = self.listening.state()

@@ -35,6 +35,11 @@ FORGET = 180
 """Periods after which a sensor that is no longer heard of is forgotten; by then the memory of the others has been
 renewed more than three times."""
 
+FORGET_FAULTY = 1800
+"""The same for a sensor with an open offset, drift or gain: when it comes back it still has its fault."""
+
+LASTING_KINDS = ("offset", "drifting", "gain")
+
 LEARNING = 5
 """Periods in which a channel must have been heard before it counts as evaluated."""
 
@@ -74,6 +79,9 @@ class AutoOLRTR:
         Nominal coverage of `lower` ... `upper`.
     seed
         For the random axes by which the channels of a large network are compared.
+    tolerance
+        The accuracy of the probes in the unit of the readings, one number or one per variable: nothing below it is
+        flagged. By default the step of each channel's readings.
 
     Notes
     -----
@@ -105,13 +113,21 @@ class AutoOLRTR:
     True
     """
 
-    def __init__(self, *, fiber_axis: int = 1, interval: float = 0.9, seed: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        fiber_axis: int = 1,
+        interval: float = 0.9,
+        seed: int = 0,
+        tolerance: float | Sequence[float | None] | None = None,
+    ) -> None:
         self.fiber_axis = check_fiber_axis(fiber_axis)
         if isinstance(interval, bool) or not isinstance(interval, int | float) or not 0 < interval < 1:
             raise ConfigError(f"interval is a share between 0 and 1; got {interval!r}")
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise ConfigError(f"seed is a whole number, 0 or more; got {seed!r}")
         self.interval, self.seed = float(interval), int(seed)
+        self._tolerance = _checked_tolerance(tolerance)
         self._state: State | None = None
         self._shape: tuple[int, ...] = ()
         self._labels: Sequence[str | int] = []
@@ -125,6 +141,17 @@ class AutoOLRTR:
     def sensors(self) -> tuple[str | int, ...]:
         """The sensors that the model knows, in the order in which it met them."""
         return tuple(self._labels)
+
+    @property
+    def tolerance(self) -> float | tuple[float | None, ...] | None:
+        """The accuracy of the probes; it may be set at any time."""
+        return self._tolerance
+
+    @tolerance.setter
+    def tolerance(self, given: float | Sequence[float | None] | None) -> None:
+        self._tolerance = _checked_tolerance(given)
+        if self._state is not None:
+            self._state.set_tolerance(self._tolerances(self._state.variables))
 
     @property
     def periods(self) -> int:
@@ -146,7 +173,9 @@ class AutoOLRTR:
             from sensormend.model.state import State
 
             variables = int(np.prod(given.shape[1 : self.fiber_axis], dtype=int))
+            limits = self._tolerances(variables)
             self._state = State(variables, given.shape[self.fiber_axis], self.interval, self.seed)
+            self._state.set_tolerance(limits)
             self._shape, self._labelled = given.shape[1 : self.fiber_axis + 1], given.labelled
         state = self._state
         rows = self._rows(given)
@@ -240,7 +269,7 @@ class AutoOLRTR:
 
     def copy(self) -> AutoOLRTR:
         """Return a model that knows the same and goes its own way."""
-        twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed)
+        twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed, tolerance=self.tolerance)
         if self._state is not None:
             twin._state = type(self._state).unpack(*self._state.pack())
         twin._shape, twin._labels, twin._labelled = self._shape, self._labels, self._labelled
@@ -253,6 +282,7 @@ class AutoOLRTR:
             "fiber_axis": self.fiber_axis,
             "interval": self.interval,
             "seed": self.seed,
+            "tolerance": self.tolerance,
             "shape": list(self._shape),
             "labels": list(self._labels) if self._labelled else len(self._labels),
             "labelled": self._labelled,
@@ -270,7 +300,12 @@ class AutoOLRTR:
         """Read a model back; it goes on as if it had never stopped."""
         settings, arrays = read_state(path, method="AutoOLRTR", version=STATE_VERSION, oldest=STATE_VERSION)
         try:
-            model = cls(fiber_axis=settings["fiber_axis"], interval=settings["interval"], seed=settings["seed"])
+            model = cls(
+                fiber_axis=settings["fiber_axis"],
+                interval=settings["interval"],
+                seed=settings["seed"],
+                tolerance=settings["tolerance"],
+            )
             model._shape = tuple(settings["shape"])
             labels = settings["labels"]
             model._labels = range(labels) if isinstance(labels, int) else list(labels)
@@ -316,6 +351,15 @@ class AutoOLRTR:
         if self.periods <= WATCHED:
             self._refuse_directions(parts, shape)
         return Minibatch(parts, labels, sensors is not None, shape, periods, tensor)
+
+    def _tolerances(self, variables: int) -> list[float | None]:
+        """Return the accuracy of the probes of every variable, None where it is found."""
+        given = self.tolerance
+        if isinstance(given, tuple):
+            if len(given) != variables:
+                raise ShapeError(f"tolerance has {len(given)} numbers; there are {variables} variables")
+            return list(given)
+        return [given] * variables
 
     def _refuse_directions(self, parts: NDArray[Any], shape: tuple[int, ...]) -> None:
         variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
@@ -476,7 +520,12 @@ class AutoOLRTR:
         state = self._state
         if not self._labelled or state is None:
             return
-        kept = state.away.reshape(len(self._labels), -1).min(axis=1) <= FORGET
+        away = state.away.reshape(len(self._labels), -1).min(axis=1)
+        kept = away <= FORGET
+        for channel, (fault, _) in self._open.items():
+            # Silence ends nothing.
+            sensor = channel // state.variables
+            kept[sensor] |= fault.kind in LASTING_KINDS and away[sensor] <= FORGET_FAULTY
         if kept.all():
             return
         channels = np.cumsum(np.repeat(kept, state.variables)) - 1
@@ -484,6 +533,19 @@ class AutoOLRTR:
         self._open = {int(channels[c]): fault for c, fault in self._open.items() if stays[c]}
         state.drop(kept)
         self._labels = [label for label, here in zip(self._labels, kept, strict=True) if here]
+
+
+def _checked_tolerance(given: Any) -> float | tuple[float | None, ...] | None:
+    """Return the tolerance, a number or None, or a tuple of them for the variables."""
+    if given is None:
+        return None
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given):
+        numbers = [_checked_tolerance(one) for one in given]
+        if not any(isinstance(one, tuple) for one in numbers):
+            return tuple(one for one in numbers if not isinstance(one, tuple))
+    elif isinstance(given, int | float | np.number) and not isinstance(given, bool) and 0 <= given < np.inf:
+        return float(given)
+    raise ConfigError(f"tolerance is a number, 0 or more, or one for each variable; got {given!r}")
 
 
 def _tells_little(readings: FloatArray) -> bool:

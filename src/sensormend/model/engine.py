@@ -14,6 +14,7 @@ from sensormend.model.covariance import (
 from sensormend.model.estimation import settle, take_out_fault
 from sensormend.model.faults import (
     BEAM,
+    DRIFT,
     ENDED,
     EPISODE,
     EPISODES,
@@ -43,6 +44,9 @@ from sensormend.model.layout import (
     COMPANY,
     CONFIDENCE,
     DEVIATION,
+    DISTANCE,
+    DISTANT,
+    DOUBTFUL,
     FAULTY,
     FIRST,
     HIGH,
@@ -55,6 +59,7 @@ from sensormend.model.layout import (
     LOW,
     MEAN,
     OBSERVED,
+    ONSET,
     OPEN,
     PREDICTOR,
     PROBABILITY,
@@ -114,6 +119,9 @@ FORGOTTEN = 8.0
 they would take more memory than all else, and a fault that goes on can begin again."""
 SETTLED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
+DISTANT_CONFIDENCE = 0.5
+"""Of a fault that shows in a channel's distance from the others alone: about half of them are none (`bench faults
+--cases lasting`)."""
 
 
 @inlined
@@ -320,6 +328,7 @@ def report(w, network, period, p, i, found, used, s):
     c = network.members[p, i]
     beam = w.beams[i]
     best = best_hypothesis(beam)
+    before = used
     for e in range(EPISODES + 1):
         if e == 0:
             if int(beam[best, KIND]) == SOUND:
@@ -366,6 +375,20 @@ def report(w, network, period, p, i, found, used, s):
         row[READINGS_IN] = n
         row[CONFIDENCE] = confidence if n else 1.0
         used += 1
+    if used == before and w.known[i, DISTANT] > 0.0:
+        # No reading shows it by itself; all of them together are farther from the others than they use to be.
+        last, n = -1, 0
+        for t in range(s):
+            if period.code[c, t] == DOUBTFUL:
+                last = t
+                n += 1
+        if n > 0:
+            row = found[used]
+            row[CHANNEL], row[KIND_OF], row[RATE], row[OPEN], row[CONFIDENCE] = c, DRIFT, 0.0, 1.0, DISTANT_CONFIDENCE
+            v = network.variables[network.variable[c]]
+            row[SIZE] = w.known[i, DISTANCE] * slope(w.cells[MEAN, i, s // 2], v)
+            row[FIRST], row[LAST], row[READINGS_IN] = min(w.known[i, ONSET], period.start), period.start + last, n
+            used += 1
     return used
 
 

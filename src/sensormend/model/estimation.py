@@ -38,6 +38,7 @@ from sensormend.model.layout import (
     CORRECTED,
     CORRECTION,
     DEVIATION,
+    DISTANCE,
     DISTANT,
     DOUBTFUL,
     EVIDENCE,
@@ -56,10 +57,12 @@ from sensormend.model.layout import (
     PROBABILITY,
     RAW,
     RESIDUAL,
+    RESOLUTION,
     SCALED,
     SLOW,
     SMOOTH,
     SPIKE,
+    TOLERANCE,
     TRUSTED,
     TRUSTING,
     VARIANCE,
@@ -68,6 +71,7 @@ from sensormend.model.layout import (
     WIDTH_GAP,
     WRONG,
     backward,
+    slope,
 )
 
 __all__ = [
@@ -232,6 +236,39 @@ def settle(w, network, period, p, s):
             period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
             period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
         period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]
+        if period.kind[c] != STUCK:
+            tolerate(w, period, v, i, c, s)
+
+
+@compiled
+def tolerate(w, period, v, i, c, s):
+    """Trust the readings of spans that are no farther from the estimate than the probe is accurate, root mean square.
+
+    Where nobody gave the accuracy, it is the step of the readings.
+    """
+    limit = v[TOLERANCE] if v[TOLERANCE] >= 0.0 else w.known[i, RESOLUTION]
+    if limit > 1e29 or (
+        w.known[i, DISTANT] > 0.0 and abs(w.known[i, DISTANCE]) * slope(w.cells[MEAN, i, 0], v) > limit
+    ):
+        return
+    t = 0
+    while t < s:
+        if period.code[c, t] < DOUBTFUL:
+            t += 1
+            continue
+        first, square, n = t, 0.0, 0
+        while t < s and period.code[c, t] != TRUSTED:
+            if period.code[c, t] >= DOUBTFUL:
+                square += (w.cells[RAW, i, t] - period.low_rank[c, t]) ** 2
+                n += 1
+            t += 1
+        if square > limit * limit * n:
+            continue
+        for u in range(first, t):
+            if period.code[c, u] >= DOUBTFUL:
+                w.flags[FAULTY, i, u] = False
+                period.code[c, u] = TRUSTED
+                period.cleaned[c, u] = period.lower[c, u] = period.upper[c, u] = w.cells[RAW, i, u]
 
 
 @entry

@@ -57,11 +57,11 @@ makes it doubtful. LEVEL_AGE: periods in which it was heard since its level star
 other in which a new channel that is far from the others moved with them."""
 KNOWN = 35
 
-(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL) = range(10)
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL, TOLERANCE) = range(11)
 """What is known of a variable: its scale, the least and the most that it has shown, how much of the ripple of
-predictions is taken away, the shrinkage of correlations, how more and less of it did lately, and the median over its
-channels of DISTANCE_USUAL."""
-KNOWN_OF_VARIABLE = 10
+predictions is taken away, the shrinkage of correlations, how more and less of it did lately, the median over its
+channels of DISTANCE_USUAL, and the accuracy of its probes in the unit of the readings, -1 where nobody gave it."""
+KNOWN_OF_VARIABLE = 11
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9

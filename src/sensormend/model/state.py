@@ -103,6 +103,7 @@ class State:
         self.of_variable = np.zeros((self.variables, at.KNOWN_OF_VARIABLE))
         self.of_variable[:, at.LOW], self.of_variable[:, at.HIGH] = np.inf, -np.inf
         self.of_variable[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
+        self.of_variable[:, at.TOLERANCE] = -1.0
         self.moments = np.zeros((0, 0, 0), np.float32)
         self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -120,6 +121,10 @@ class State:
     def variable(self) -> NDArray[np.int32]:
         """The variable of every channel."""
         return np.tile(np.arange(self.variables, dtype=np.int32), self.channels // self.variables)
+
+    def set_tolerance(self, limits: Sequence[float | None]) -> None:
+        """Set the accuracy of the probes of every variable; None where it is found from the readings."""
+        self.of_variable[:, at.TOLERANCE] = [-1.0 if limit is None else limit for limit in limits]
 
     def grow(self, sensors: int) -> None:
         """Add sensors that have never been heard."""

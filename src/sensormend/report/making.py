@@ -22,7 +22,19 @@ FLAG_WORDS = {
     Flag.MISSING: "no reading; filled by an estimate",
 }
 
-OPTIONS = ("step", "period", "fill", "valid", "gone_after", "interval", "one_pass", "per_reading", "grace", "seed")
+OPTIONS = (
+    "step",
+    "period",
+    "fill",
+    "valid",
+    "tolerance",
+    "gone_after",
+    "interval",
+    "one_pass",
+    "per_reading",
+    "grace",
+    "seed",
+)
 """What people said that is no path, no address and no name."""
 
 DURATIONS = ("step", "period", "gone_after", "grace")
