@@ -178,7 +178,7 @@ class _Run:
             flags=tally.flags,
             filled=tally.filled,
             corrected=tally.corrected,
-            notes=(*survey.notes, *self._remarks()),
+            notes=(*staging.notes, *survey.notes, *self._remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,

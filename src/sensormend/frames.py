@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -13,9 +15,10 @@ from numpy.typing import NDArray
 from sensormend.errors import InputError, ValueRangeError
 from sensormend.flags import REASONS
 from sensormend.io.layout import Kind, Layout, kind_of, recognise
+from sensormend.io.times import typed_time
 from sensormend.options import EVERY, Options
 from sensormend.places import Position
-from sensormend.readings import ORIGINS, Readings, Rows, written_time
+from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, SECOND, Readings, Rows, written_time
 from sensormend.recovery import FloatArray
 
 __all__ = ["Frame", "columns_of", "is_frame", "rows_of"]
@@ -45,25 +48,19 @@ class Frame:
         if len(table) == 0:
             raise InputError("the frame has no rows")
         kinds = [(name, _kind(table[name])) for name in table.columns]
-        layout = recognise(kinds, options, "the frame")
-        if layout.clock is not None:
-            raise InputError(
-                f"the frame has the day in {layout.time!r} and the hour in {layout.clock!r}; "
-                "make one column of times of them first"
-            )
-        return cls(table, layout)
+        return cls(table, recognise(kinds, options, "the frame"))
 
     def readings(self) -> Readings:
         """Return its readings, in the order of its rows."""
         layout, table = self.layout, self.table
         columns = [_numbers(table[name]) for name in layout.columns]
         rows, wide = len(table), len(columns)
-        time = np.repeat(_times(table[layout.time]), wide)
+        time = np.repeat(self.times(), wide)
         value = np.stack(columns, axis=1).ravel() if columns else np.zeros(0)
         across = np.tile(np.arange(wide), rows)
         nobody = np.zeros(rows * wide, dtype=np.int64)
         sensors: Sequence[str] = layout.columns if layout.across == "sensor" else ("sensor",)
-        variables: Sequence[str] = layout.columns if layout.across == "variable" else (EVERY,)
+        variables: Sequence[str] = layout.columns if layout.across == "variable" else (layout.name,)
         sensor = across if layout.across == "sensor" else nobody
         variable = across if layout.across == "variable" else nobody
         if layout.sensor is not None:
@@ -76,13 +73,29 @@ class Frame:
         # A cell of a wide table with nothing in it is no reading, as in a file.
         return readings if layout.across == "value" else readings.taken(~np.isnan(value))
 
+    def times(self) -> NDArray[np.int64]:
+        """Return the times of its rows, put together where they stand in several columns."""
+        layout, table = self.layout, self.table
+        units = dict(layout.parts)
+        time = (
+            _dates({unit: table[name] for unit, name in units.items()})
+            if "year" in units
+            else _times(table[layout.time])
+        )
+        if layout.clock is not None:
+            time = time + _clocks(table[layout.clock])
+        for unit, length in _CLOCK.items():
+            if unit in units:
+                time = time + _offsets(table[units[unit]], unit, length)
+        return time
+
     def positions(self) -> list[Position]:
         """Return every place to which a sensor came, with the time."""
         layout = self.layout
         if layout.latitude is None or layout.longitude is None or layout.sensor is None:
             return []
         names, sensor = _codes(self.table[layout.sensor])
-        time = _times(self.table[layout.time])
+        time = self.times()
         place = np.stack([_numbers(self.table[name]) for name in (layout.latitude, layout.longitude)], axis=1)
         told = np.flatnonzero(np.isfinite(place).all(axis=1))
         told = told[np.lexsort((time[told], sensor[told]))]
@@ -177,8 +190,12 @@ def _speaks(index: Any) -> bool:
 
 def _kind(column: nw.Series[Any]) -> Kind:
     dtype = column.dtype
-    if dtype == nw.Datetime or dtype == nw.Date:
-        return "time"
+    if dtype == nw.Date:
+        return "date"
+    if dtype == nw.Datetime:
+        # An hour in a column beside it is only added to what has none.
+        hours = column.dt.timestamp("us").drop_nulls().to_numpy() % DAY
+        return "time" if hours.any() else "date"
     if dtype.is_numeric():
         return "number"
     if dtype == nw.String or dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.Object:
@@ -207,9 +224,90 @@ def _times(column: nw.Series[Any]) -> NDArray[np.int64]:
     dtype = column.dtype
     if dtype == nw.Date:
         column = column.cast(nw.Datetime("us"))
+    elif dtype.is_numeric():
+        return _epochs(column)
     elif dtype != nw.Datetime:
         return _written_times(column)
     return column.dt.timestamp("us").to_numpy().astype(np.int64)
+
+
+_CLOCK = {"hour": HOUR, "minute": MINUTE, "second": SECOND}
+
+
+def _dates(parts: Mapping[str, nw.Series[Any]]) -> NDArray[np.int64]:
+    """Return the times of dates whose year, month and day have a column each."""
+    year, month, day = (_wholes(parts[unit]) if unit in parts else np.ones(1, dtype=np.int64)
+                        for unit in ("year", "month", "day"))  # fmt: skip
+    year = year + np.where((year >= 0) & (year < 70), 2000, np.where((year >= 70) & (year < 100), 1900, 0))
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    dates = months.astype("datetime64[D]") + (day - 1)
+    wrong = (month < 1) | (month > 12) | (dates.astype("datetime64[M]") != months)
+    if "day of year" in parts:
+        count = _wholes(parts["day of year"])
+        dates, wrong = dates + (count - 1), wrong | (count < 1) | (count > 366)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        written = "-".join(str(column[row]) for column in parts.values())
+        raise InputError(
+            f"columns {', '.join(column.name for column in parts.values())}: {written} in row {row} is no date"
+        )
+    microseconds: NDArray[np.int64] = dates.astype("datetime64[us]").astype(np.int64)
+    return microseconds
+
+
+def _wholes(column: nw.Series[Any]) -> NDArray[np.int64]:
+    numbers = _numbers(column)
+    _refuse(column, ~(numbers == np.trunc(numbers)), "which is no whole number")
+    return numbers.astype(np.int64)
+
+
+def _offsets(column: nw.Series[Any], unit: str, length: int) -> NDArray[np.int64]:
+    """Return the microseconds that hours, minutes or seconds of a column add; hours may be written as 1330."""
+    numbers = _numbers(column)
+    if unit == "hour" and np.nanmax(numbers, initial=0.0) >= 100:
+        numbers = numbers // 100 + numbers % 100 / 60
+    _refuse(column, ~((numbers >= 0) & (numbers <= (24 if unit == "hour" else 60))), f"which is no {unit}")
+    return np.round(numbers * length).astype(np.int64)
+
+
+def _clocks(column: nw.Series[Any]) -> NDArray[np.int64]:
+    """Return the microseconds since midnight of texts like 06:30, 6:30:15 or 6:30 pm."""
+    known: dict[str, int] = {}
+    for text in {str(entry) for entry in column.to_list()}:
+        shape = re.fullmatch(r"\s*(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*([ap]m)?\s*", text, re.IGNORECASE)
+        if not shape:
+            raise InputError(f"column {column.name!r} has {text!r}, which is no time of the day like 06:30")
+        half = (shape[4] or "").lower()
+        hour = int(shape[1]) % 12 + 12 * (half == "pm") if half else int(shape[1])
+        known[text] = hour * HOUR + int(shape[2]) * MINUTE + round(float(shape[3] or 0) * SECOND)
+    return np.array([known[str(entry)] for entry in column.to_list()], dtype=np.int64)
+
+
+def _refuse(column: nw.Series[Any], wrong: NDArray[np.bool_], why: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(f"column {column.name!r} has {column[row]!r} in row {row}, {why}")
+
+
+def _epochs(column: nw.Series[Any]) -> NDArray[np.int64]:
+    """Return the times of numbers: seconds, milliseconds, micro- or nanoseconds since 1970, or like 20200131."""
+    numbers = _numbers(column)
+    written = typed_time(float(np.nanmedian(numbers)))
+    if written is None:
+        raise InputError(
+            f"column {column.name!r} holds no times, but for example {column[0]!r}; name the right one with time="
+        )
+    if written.name == "strptime":
+        texts = (f"{number:.0f}" for number in numbers)
+        return _seconds([datetime.strptime(text, written.formats[0]) for text in texts])
+    if column.dtype.is_integer():
+        whole = column.to_numpy().astype(np.int64)
+        return whole * written.scale if written.scale else whole // 1000
+    return np.round(numbers * (written.scale or 1e-3)).astype(np.int64)
+
+
+def _seconds(moments: list[datetime]) -> NDArray[np.int64]:
+    return np.array(moments, dtype="datetime64[us]").astype(np.int64)
 
 
 def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
