@@ -28,11 +28,12 @@ from sensormend.io.writing import RowWriter
 from sensormend.jobs import Source, identity_of, job_of, told_options
 from sensormend.maintenance import ALL, Maintenance
 from sensormend.mending import Mender
-from sensormend.options import Options, in_words
+from sensormend.options import EVERY, Options, in_words
 from sensormend.places import Places, Position
 from sensormend.readings import DAY, Readings
 from sensormend.survey import Survey, look
 from sensormend.tally import Tally
+from sensormend.units import described, record_of
 from sensormend.walking import WARM_UP, walk
 
 __all__ = ["Report", "Stages", "clean_archive"]
@@ -100,6 +101,8 @@ def clean_archive(
     options, target = options or Options(), Target.of(out)
     if options.per_reading and target.ending == ".nc":
         raise ConfigError("rows per reading have times of their own and do not fit into NetCDF; choose another OUT")
+    if options.wide and target.ending not in (".csv", ".csv.gz", ".parquet"):
+        raise ConfigError("wide makes one table: choose an OUT that ends in .csv, .csv.gz or .parquet")
     if options.networks:
         raise ConfigError("networks keeps several networks apart: see sensormend.cluster.clean_networks")
     started = monotonic()
@@ -217,10 +220,11 @@ class _Run:
         write_csv(work / "sensors.csv", SENSORS_HEADER, map(astuple, report.summaries))
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
+        attributes = self._attributes()
         self.staging.close()
-        write_json(work / "run.json", self._record(report))
+        write_json(work / "run.json", self._record(report) | record_of(attributes))
         if self.target.ending:
-            self.target.export(self._attributes())
+            self.target.export(attributes, wide=self.options.wide)
         self.checkpoint.leave()
         shutil.rmtree(work / "staging", ignore_errors=True)
 
@@ -254,11 +258,11 @@ class _Run:
         return [Path(str(name)) for name in given if format_of(Path(str(name))) == "netcdf"]
 
     def _attributes(self) -> dict[str, dict[str, Any]]:
-        """Return what NetCDF files say of their variables: units, standard names."""
-        found: dict[str, dict[str, Any]] = {}
+        """Return what is known of the variables: units, standard names."""
+        known: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
         for path in self._labelled():
-            found.update(attributes_of(path, self.options))
-        return found
+            known.update(attributes_of(path, self.options))
+        return described(self.staging.variables, self.options, known)
 
     def _remarks(self) -> list[str]:
         """Return what is worth telling about the sensors: who moved, and who is spoken of but never heard."""

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError, ValueRangeError
 from sensormend.flags import REASONS
-from sensormend.io.layout import Kind, Layout, kind_of, recognise
+from sensormend.io.layout import Kind, Layout, is_quantity, kind_of, recognise
 from sensormend.io.times import typed_time
 from sensormend.options import EVERY, Options
 from sensormend.places import Position
 from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, SECOND, Readings, Rows, written_time
 from sensormend.recovery import FloatArray
 
-__all__ = ["Frame", "columns_of", "is_frame", "rows_of"]
+__all__ = ["Frame", "columns_of", "is_frame", "is_series", "rows_of"]
 
 LOOK = 200
 """Texts of a column that are looked at to tell what they are."""
@@ -32,23 +32,45 @@ def is_frame(thing: object) -> bool:
     return nw.dependencies.is_into_dataframe(thing)
 
 
+def is_series(thing: object) -> bool:
+    """Say whether this is a pandas Series."""
+    return nw.dependencies.is_pandas_series(thing)
+
+
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A table of readings in memory, and how it is to be read."""
+    """A table of readings in memory, and how it is to be read.
+
+    Attributes
+    ----------
+    table, layout
+        The table, and its columns.
+    indexed
+        The times came as the index of a pandas frame.
+    series
+        The name of a pandas Series, where it was one; None for a frame.
+    """
 
     table: nw.DataFrame[Any]
     layout: Layout
+    indexed: bool = False
+    series: tuple[Any] | None = None
 
     @classmethod
     def of(cls, frame: Any, options: Options) -> Frame:
         """Look at a frame; a pandas index that says something is a column like the others."""
+        series = (frame.name,) if is_series(frame) else None
+        if series:
+            frame = _framed(frame)
+        indexed = False
         if nw.dependencies.is_pandas_dataframe(frame):
+            indexed = "datetime" in str(frame.index.dtype)
             frame = _plain_pandas(frame)
         table = nw.from_native(frame, eager_only=True)
         if len(table) == 0:
             raise InputError("the frame has no rows")
         kinds = [(name, _kind(table[name])) for name in table.columns]
-        return cls(table, recognise(kinds, options, "the frame"))
+        return cls(table, recognise(kinds, options, "the frame"), indexed, series)
 
     def readings(self) -> Readings:
         """Return its readings, in the order of its rows."""
@@ -103,8 +125,48 @@ class Frame:
         new[1:] = (np.diff(sensor[told]) != 0) | (np.diff(place[told].round(4), axis=0) != 0).any(axis=1)
         return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in told[new]]
 
-    def like(self, columns: Mapping[str, Any]) -> Any:
-        """Return columns as a frame of the same kind; what is not known is null where a frame has that."""
+    def wide(self, rows: Rows) -> Any:
+        """Return the cleaned values of rows as a wide frame of the same kind, its columns named as they came.
+
+        A column per sensor; where there are several variables, a column per variable beside the sensor.
+        """
+        several = len(rows.variables) > 1
+        names, code = (rows.variables, rows.variable) if several else (rows.sensors, rows.sensor)
+        lines = rows.sensor if several else np.zeros(len(rows), dtype=np.int64)
+        order = np.lexsort((rows.time, lines))
+        new = np.ones(order.size, dtype=bool)
+        new[1:] = (np.diff(rows.time[order]) != 0) | (np.diff(lines[order]) != 0)
+        line = np.empty(order.size, dtype=np.int64)
+        line[order] = np.cumsum(new) - 1
+        cleaned = np.full((len(names), int(new.sum())), np.nan)
+        cleaned[code, line] = rows.cleaned
+        first = order[new]
+        here = np.unique(code).tolist()
+        came = {name: place for place, name in enumerate(self.layout.columns)}
+        here.sort(key=lambda number: (came.get(names[number], len(came)), names[number]))
+        time = "time" if self.layout.parts or self.layout.clock else self.layout.time
+        columns: dict[str, Any] = {time: rows.time[first].astype("datetime64[us]")}
+        if several:
+            columns = {
+                self.layout.sensor or "sensor": np.array(rows.sensors, dtype=object)[rows.sensor[first]],
+                **columns,
+            }
+        columns |= {names[number]: cleaned[number] for number in here}
+        frame = self.like(columns)
+        if self.series is not None:
+            return frame.set_index(time)[names[here[0]]].rename(self.series[0])
+        return frame.set_index(time) if self.indexed else frame
+
+    def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
+        """Return columns as a frame of the same kind; what is not known is null where a frame has that.
+
+        Parameters
+        ----------
+        columns
+            By their names.
+        attrs
+            What a pandas frame keeps beside them.
+        """
         named = dict(columns)
         # Polars takes an array of texts for one of anything where the first is not known, as before the first reading.
         polars = self.table.implementation.is_polars()
@@ -115,7 +177,10 @@ class Frame:
             table = table.with_columns(
                 nw.selectors.by_dtype(nw.Float64).fill_nan(None), *(nw.col(name).cast(nw.String) for name in unknown)
             )
-        return table.to_native()
+        made = table.to_native()
+        if attrs and self.table.implementation.is_pandas():
+            made.attrs.update(attrs)
+        return made
 
 
 def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
@@ -182,6 +247,19 @@ def _plain_pandas(frame: Any) -> Any:
              and ("," in str(dtype) or "tz=" in str(dtype))]  # fmt: skip
     # Not every zone that pandas knows is one to narwhals; UTC is.
     return frame.assign(**{name: frame[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned})
+
+
+def _framed(series: Any) -> Any:
+    """Return a Series with an index of times as a long frame of one sensor.
+
+    Its name is that of the variable where it is one of something measured, else that of the sensor.
+    """
+    if "datetime" not in str(series.index.dtype):
+        raise InputError("a Series is one sensor and needs an index of times; give it one, or give a frame")
+    name = "" if series.name is None else str(series.name)
+    measured = is_quantity(name)
+    frame = series.rename(name if measured else "value").rename_axis("time").reset_index()
+    return frame.assign(sensor="sensor" if measured or not name else name)
 
 
 def _speaks(index: Any) -> bool:

@@ -60,6 +60,8 @@ class Filling:
     ----------
     notes
         What is worth telling of how the files were read, a line each.
+    unit
+        In which the one variable without a name is measured, where its column says it.
 
     Notes
     -----
@@ -71,6 +73,7 @@ class Filling:
         self._database, self._options, self._unread = database, options, unread
         self._engine, self._ask, self._columns = database.engine, database.ask, database.columns
         self.notes: list[str] = []
+        self.unit = ""
         self._no_readings: dict[str, Exception] = {}
         self._stations: list[Table] = []
 
@@ -145,6 +148,8 @@ class Filling:
             raise type(why)(str(why) if not more else f"{why}; {first} and {len(more)} more hold no readings")
         if self._unread is None:
             self._note_how(found, planned)
+        units = {layout.unit for _, layout, _ in planned.values()}
+        self.unit = units.pop() if len(units) == 1 else ""
         return self._settled(planned)
 
     def _note_how(self, found: Sequence[Found], planned: dict[int, _Plan]) -> None:
@@ -192,7 +197,9 @@ class Filling:
                 self._no_readings[file.shown] = _why_none(table, options)
                 return None
         table = split_dates(self._engine, table)
-        layout = recognise(table.kinds, options, table.shown, or_file=alone and file.sensor is not None)
+        # In a table of many networks a sensor without a name is no sensor of its own.
+        or_file = alone and file.sensor is not None and options.networks is None
+        layout = recognise(table.kinds, options, table.shown, or_file=or_file)
         layout = with_hhmm(table, layout)
         return table, layout, format_of(table, layout)
 

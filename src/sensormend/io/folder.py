@@ -136,6 +136,8 @@ class Archive(Closing):
         self.meta = meta_of(self.path)
         if not self.path.exists():
             raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
+        if self.path.is_file() and (self.meta / "data").is_dir():
+            self.path = self.meta  # a wide table, whose rows lie beside it
         self._ending = None if self.path.is_dir() else ending_of(self.path)
         self._names: tuple[object, tuple[str, ...]] | None = None
         if self.path.is_dir() and not (self.path / "data").is_dir():

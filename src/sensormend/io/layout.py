@@ -10,6 +10,7 @@ from typing import Any, Literal
 from sensormend.errors import ConfigError
 from sensormend.io.times import has_clock, time_format
 from sensormend.options import Options
+from sensormend.units import unit_of
 
 __all__ = [
     "CLOCK_UNITS",
@@ -20,10 +21,10 @@ __all__ = [
     "called",
     "holds_readings",
     "is_part",
+    "is_quantity",
     "kind_of",
     "place_columns",
     "recognise",
-    "unit_of",
 ]
 
 Kind = Literal["time", "date", "clock", "number", "text", "other"]
@@ -133,6 +134,11 @@ class Layout:
     name: str = ""
 
     @property
+    def unit(self) -> str:
+        """Return the unit of a long table's one column that has no name of its own: `value (°C)`."""
+        return unit_of(self.columns[0])[1] if self.across == "value" and not self.name else ""
+
+    @property
     def used(self) -> tuple[str, ...]:
         """Return every column that is read, each once."""
         parts = (name for _, name in self.parts)
@@ -222,16 +228,15 @@ def is_part(unit: str, name: str) -> bool:
     return _plain(name) in _PARTS[unit]
 
 
-def unit_of(name: str) -> tuple[str, str]:
-    """Return the name of a column without its unit, and the unit that stands in brackets at its end.
+def is_quantity(name: str) -> bool:
+    """Say whether a name is rather that of something measured than of a sensor.
 
     Examples
     --------
-    >>> unit_of("temp (°C)"), unit_of("Wert [hPa]"), unit_of("PM2.5")
-    (('temp', '°C'), ('Wert', 'hPa'), ('PM2.5', ''))
+    >>> is_quantity("PM2.5"), is_quantity("Temp (°C)"), is_quantity("Hilltop")
+    (True, True, False)
     """
-    seen = re.fullmatch(r"\s*(.*?\S)\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*", name)
-    return (seen[1], seen[2]) if seen else (name.strip(), "")
+    return bool(_QUANTITIES.fullmatch(_spaced(name)))
 
 
 def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> bool:
@@ -335,7 +340,7 @@ class _Table:
             raise self.unknown("value", "the readings")
         if sensor is not None or said.sensor_from_file:
             return Layout(time, sensor, "variable", tuple(numbers), **place)
-        if said.variable is not None or len(numbers) == 1 or any(_QUANTITIES.fullmatch(_spaced(n)) for n in numbers):
+        if said.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
             self.have_a_sensor(None)
         return Layout(time, None, "sensor", tuple(numbers), **place)
 

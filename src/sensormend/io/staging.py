@@ -141,6 +141,7 @@ class Staging(Closing):
         filling.fill(found, progress)
         for note in filling.notes:
             self._remember("note", note)
+        self._remember("unit", filling.unit)
         self._name()
         if not self.readings:
             raise InputError(self._why_nothing(found))
@@ -170,6 +171,11 @@ class Staging(Closing):
     def notes(self) -> tuple[str, ...]:
         """Return what is worth telling of how the files were read, a line each."""
         return tuple(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
+
+    @property
+    def unit(self) -> str:
+        """Return in what a variable without a name is measured, where its column says it."""
+        return "".join(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'unit'"))
 
     @property
     def periods(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
