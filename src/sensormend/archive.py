@@ -205,13 +205,15 @@ class _Run:
         if not faults:
             return
         start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
-        files = data_files(self.target.work, start, end)
+        files = [
+            file
+            for file in data_files(self.target.work, start, end)
+            if overlapping(faults, date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY)
+        ]
         marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
         for begin in range(0, len(files), TOGETHER):
             some = files[begin : begin + TOGETHER]
             mine = overlapping(faults, date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY)
-            if not mine:
-                continue
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in mine]
             before, file, place = rows_of_spans(some, spans)
             after, which = remarked(before, mine, mender.maintenance, step)

@@ -127,10 +127,9 @@ class RowWriter(Closing):
         columns = _columns_of(rows, False)
         amended = {name: f"CASE WHEN place IS NULL THEN old.{name} ELSE {sql} END" for name, sql in _AMENDED.items()}
         old = f"read_parquet({literal(glob.escape(str(path)))}, hive_partitioning = false, file_row_number = true)"
-        names = [line[0] for line in self._engine.execute(f"DESCRIBE SELECT * FROM {old}").fetchall()]
-        selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in COLUMNS if name in names)
-        joined = f"{old} AS old LEFT JOIN rows_now ON file_row_number = place"
-        query = f"SELECT {selected} FROM {joined} ORDER BY file_row_number"
+        names = [name for name in COLUMNS if name != "variable" or named(rows.variables)]
+        selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in names)
+        query = f"SELECT {selected} FROM {old} AS old LEFT JOIN rows_now ON file_row_number = place"
         now = {"place": np.ascontiguousarray(places), **{name: columns[name] for name in _AMENDED}}
         # It takes the place of rows that nobody could make again.
         self._unsynced.append(self._copy(now, path, query, safely=True))
