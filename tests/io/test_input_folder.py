@@ -115,6 +115,17 @@ def test_what_holds_no_readings_is_named_and_passed_over(tmp_path: Path) -> None
         pass
 
 
+@pytest.mark.parametrize("said", [{"time": "when"}, {"value": "reading"}, {"variables": ["reading"]}])
+def test_files_without_the_columns_that_are_named_are_passed_over(tmp_path: Path, said: dict[str, Any]) -> None:
+    (tmp_path / "a.csv").write_text("sensor,when,reading\na,2020-01-01,1\n")
+    (tmp_path / "other.csv").write_text("sensor,time,battery\na,2020-01-01,1\n")
+    with staged(tmp_path, Options.of(**said)) as staging:
+        assert {(sensor, moment, value) for sensor, _, moment, value in as_set(staging.sample())} == {
+            ("a", NEW_YEAR, 1.0)
+        }
+        assert staging.notes == ("passed over, no readings in them: other.csv",)
+
+
 def test_a_damaged_file_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("sensor,time,value\na,2020-01-01,1\n")
     (tmp_path / "b.csv.gz").write_bytes(b"\x1f\x8bnonsense")

@@ -242,7 +242,7 @@ def is_quantity(name: str) -> bool:
 def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> bool:
     """Say whether a table may hold readings: it has a time, and numbers that are neither a place nor about a row.
 
-    What the user names is always taken for readings.
+    Where the user names columns, it has to have the time, and one of those with readings.
 
     Examples
     --------
@@ -250,8 +250,11 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
     False
     """
     table = _Table(columns, options, "")
-    if any(table.has(name) for name in (options.time, options.value, *options.variables, *options.sensors) if name):
-        return True
+    if options.time is not None and not table.has(options.time):
+        return False
+    named = [name for name in (options.value, *options.variables, *options.sensors) if name]
+    if named:
+        return any(map(table.has, named))
     time, clock, parts = table.times()
     aside = {time, clock, *(name for _, name in parts), *(place_columns(columns) or ())}
     numbers = [name for name, kind in table.kinds.items() if kind == "number" and name not in aside]
