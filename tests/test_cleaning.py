@@ -10,7 +10,9 @@ import pytest
 from feeds import START, city_readings, small_city
 from sensormend import clean
 from sensormend.errors import ConfigError, InputError, ValueRangeError
+from sensormend.frames import Frame
 from sensormend.io.metadata import FAULTS_HEADER
+from sensormend.options import Options
 from sensormend.readings import DAY, HOUR
 
 DAYS = 34
@@ -49,7 +51,9 @@ def same(one: Any, other: pd.DataFrame) -> None:
 def test_a_frame_comes_back_with_the_columns_of_the_contract(expected: pd.DataFrame) -> None:
     assert list(expected.columns) == [
         "sensor", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin",
+        "variable",
     ]  # fmt: skip
+    assert set(expected.variable) == {"temperature"}, "a column that has a name keeps it"
     assert len(expected) == 8 * 24 * DAYS
     assert expected.groupby("sensor").time.is_monotonic_increasing.all()
     assert set(expected.flag) <= {1, 2, 3, 4, 9}
@@ -77,7 +81,56 @@ def test_a_wide_frame_gives_the_same_with_times_as_a_column_or_as_the_index(expe
     assert isinstance(wide.index, pd.DatetimeIndex)
     assert wide.isna().any(axis=None), "cells with nothing in them are no readings"
     for frame in (wide, wide.reset_index().rename_axis(columns=None)):
-        same(clean(frame), expected)
+        same(clean(frame), expected.drop(columns="variable"))
+
+
+def spread(frame: pd.DataFrame, names: str) -> pd.DataFrame:
+    """Return a long frame with its times as numbers in several columns."""
+    time = frame["time"].dt
+    parts = {"year": time.year, "month": time.month, "day": time.day, "doy": time.day_of_year, "hour": time.hour,
+             "minute": time.minute, "date": time.normalize(),
+             "hhmm": 100 * time.hour + time.minute, "clock": time.strftime("%I:%M %p")}  # fmt: skip
+    parts["epoch"] = (frame["time"] - pd.Timestamp(0)) // pd.Timedelta("1s")
+    parts["timestamp_ms"] = parts["epoch"] * 1000
+    return frame.drop(columns="time").assign(**{name: parts[name] for name in names.split()})
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["year month day hour", "year month day hour minute", "year doy hhmm", "date hour", "date clock", "epoch",
+     "timestamp_ms", "year month day clock"],
+)  # fmt: skip
+def test_times_over_several_columns_of_a_frame(names: str) -> None:
+    frame = pd.DataFrame(columns())
+    expected = Frame.of(frame, Options()).readings()
+    for spread_out in (
+        spread(frame, names),
+        pl.DataFrame({name: list(column) for name, column in spread(frame, names).items()}),
+    ):
+        readings = Frame.of(spread_out, Options()).readings()
+        np.testing.assert_array_equal(readings.time, expected.time)
+        np.testing.assert_array_equal(readings.value, expected.value)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"year": [2020, 2020], "month": [1, 13], "day": [1, 1]}, "2020-13-1 in row 1 is no date"),
+        ({"year": [2020, 2020], "month": [1, 2], "day": [1, 30]}, "2020-2-30 in row 1 is no date"),
+        (
+            {"date": ["2020-01-01", "2020-01-01"], "hour": [1, 25]},
+            "column 'hour' has .*25.* in row 1, which is no hour",
+        ),
+        ({"date": ["2020-01-01"] * 3, "at": ["6:30", "7:15 pm", "7:15 xm"]}, "no time of the day"),
+        ({"year": [2020, 2020.5], "month": [1, 1]}, "no whole number"),
+        ({"time": [7, 8]}, "column 'time' holds no times"),
+    ],
+)
+def test_columns_that_make_no_time_are_refused_in_one_line(parts: dict[str, list[object]], said: str) -> None:
+    frame = pd.DataFrame(parts)
+    frame = frame.assign(sensor="a", value=np.arange(len(frame)) + 1.5)
+    with pytest.raises(InputError, match=said):
+        clean(frame)
 
 
 def test_times_with_a_zone_become_utc_and_nothing_shifts_in_march() -> None:

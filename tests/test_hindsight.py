@@ -11,6 +11,7 @@ import polars
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from networks import Floats, sound
 from sensormend import clean
@@ -155,16 +156,16 @@ def test_files_are_marked_as_frames_are_also_by_a_run_that_was_killed_meanwhile(
     options = Options.of(period="1d")
     out = tmp_path / "out"
     if after is not None:
-        rewrite, left = RowWriter.rewrite, [after]
+        amend, left = RowWriter.amend, [after]
 
-        def killed(self: RowWriter, path: Path, rows: Rows) -> None:
+        def killed(self: RowWriter, path: Path, rows: Rows, places: NDArray[np.int64]) -> None:
             if not left[0]:
                 raise KilledError
             left[0] -= 1
-            rewrite(self, path, rows)
+            amend(self, path, rows, places)
 
         with monkeypatch.context() as patch:
-            patch.setattr(RowWriter, "rewrite", killed)
+            patch.setattr(RowWriter, "amend", killed)
             with pytest.raises(KilledError):
                 clean_archive(tmp_path / "readings.csv", out, options)
     report = clean_archive(tmp_path / "readings.csv", out, options, resume=after is not None)

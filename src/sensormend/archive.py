@@ -11,6 +11,9 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sensormend.checkpoint import Checkpoint
 from sensormend.cleaning import mender_for
 from sensormend.closing import Closing
@@ -18,7 +21,7 @@ from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import now, surroundings
 from sensormend.grid import Grid
 from sensormend.hindsight import overlapping, remarked
-from sensormend.io.folder import data_files, date_of, file_rows
+from sensormend.io.folder import data_files, date_of, rows_of_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
 from sensormend.io.netcdf import attributes_of, locations_of
 from sensormend.io.sources import format_of
@@ -28,17 +31,24 @@ from sensormend.io.writing import RowWriter
 from sensormend.jobs import Source, identity_of, job_of, told_options
 from sensormend.maintenance import ALL, Maintenance
 from sensormend.mending import Mender
-from sensormend.options import Options, in_words
+from sensormend.options import EVERY, Options, in_words
 from sensormend.places import Places, Position
-from sensormend.readings import DAY, Readings
+from sensormend.readings import DAY, Readings, Rows
 from sensormend.survey import Survey, look
 from sensormend.tally import Tally
+from sensormend.units import described, record_of
 from sensormend.walking import WARM_UP, walk
 
 __all__ = ["Report", "Stages", "clean_archive"]
 
 CHECKPOINT = 20.0
 """Seconds between two checkpoints: what a kill costs at most."""
+
+READ_AHEAD = 200_000
+"""Readings that are taken from the staging at once: 6 MB, and as much for those that wait."""
+
+TOGETHER = 32
+"""Files that are looked through at once for readings that faults were dated back to."""
 
 Stages = Callable[[str, int], Callable[[float], None]]
 """Told when a stage of the work begins, its name and how many readings it is about (0 where that is not known yet);
@@ -100,6 +110,8 @@ def clean_archive(
     options, target = options or Options(), Target.of(out)
     if options.per_reading and target.ending == ".nc":
         raise ConfigError("rows per reading have times of their own and do not fit into NetCDF; choose another OUT")
+    if options.wide and target.ending not in (".csv", ".csv.gz", ".parquet"):
+        raise ConfigError("wide makes one table: choose an OUT that ends in .csv, .csv.gz or .parquet")
     if options.networks:
         raise ConfigError("networks keeps several networks apart: see sensormend.cluster.clean_networks")
     started = monotonic()
@@ -146,7 +158,7 @@ class _Run:
         mender = mender_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
         resumed = self.checkpoint.restore(mender, tally)
-        source = _Ahead(staging, self.places, twice=0 if resumed or one_pass else WARM_UP)
+        source = _Ahead(staging, self.places, survey.grid, twice=0 if resumed or one_pass else WARM_UP)
         source.tell = self.stages("mending", staging.readings)
         saved = monotonic()
         with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as pen, source:
@@ -178,7 +190,7 @@ class _Run:
             flags=tally.flags,
             filled=tally.filled,
             corrected=tally.corrected,
-            notes=(*survey.notes, *self._remarks()),
+            notes=(*staging.notes, *survey.notes, *self._remarks()),
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
@@ -194,20 +206,27 @@ class _Run:
             return
         start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
         files = [
-            (file, mine)
+            file
             for file in data_files(self.target.work, start, end)
-            if (mine := overlapping(faults, date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY))
+            if overlapping(faults, date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY)
         ]
+        marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
+        for begin in range(0, len(files), TOGETHER):
+            some = files[begin : begin + TOGETHER]
+            mine = overlapping(faults, date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY)
+            spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in mine]
+            before, file, place = rows_of_spans(some, spans)
+            after, which = remarked(before, mine, mender.maintenance, step)
+            if not tally.looked_back:
+                tally.note_remarked(before, which)
+            for number in np.unique(file[which]).tolist():
+                here = which & (file == number)
+                marks.append((some[number], after.taken(here), place[here]))
         if not tally.looked_back:
-            for file, mine in files:
-                rows = file_rows(file)
-                tally.note_remarked(rows, remarked(rows, mine, mender.maintenance, step)[1])
             tally.looked_back = True
             self.checkpoint.save(mender, tally)
-        for file, mine in files:
-            rows, which = remarked(file_rows(file), mine, mender.maintenance, step)
-            if which.any():
-                writer.rewrite(file, rows)
+        for path, rows, place in marks:
+            writer.amend(path, rows, place)
         writer.sync()
 
     def finish(self, report: Report) -> None:
@@ -217,10 +236,11 @@ class _Run:
         write_csv(work / "sensors.csv", SENSORS_HEADER, map(astuple, report.summaries))
         if report.rejected:
             self.staging.write_rejected(work / "rejected.csv")
+        attributes = self._attributes()
         self.staging.close()
-        write_json(work / "run.json", self._record(report))
+        write_json(work / "run.json", self._record(report) | record_of(attributes))
         if self.target.ending:
-            self.target.export(self._attributes())
+            self.target.export(attributes, wide=self.options.wide)
         self.checkpoint.leave()
         shutil.rmtree(work / "staging", ignore_errors=True)
 
@@ -254,11 +274,11 @@ class _Run:
         return [Path(str(name)) for name in given if format_of(Path(str(name))) == "netcdf"]
 
     def _attributes(self) -> dict[str, dict[str, Any]]:
-        """Return what NetCDF files say of their variables: units, standard names."""
-        found: dict[str, dict[str, Any]] = {}
+        """Return what is known of the variables: units, standard names."""
+        known: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
         for path in self._labelled():
-            found.update(attributes_of(path, self.options))
-        return found
+            known.update(attributes_of(path, self.options))
+        return described(self.staging.variables, self.options, known)
 
     def _remarks(self) -> list[str]:
         """Return what is worth telling about the sensors: who moved, and who is spoken of but never heard."""
@@ -304,14 +324,17 @@ class _Run:
 
 
 class _Ahead(Closing):
-    """The staged readings, the next period being read while the present one is mended."""
+    """The staged readings, some periods at a time; the next ones are read while the present ones are mended."""
 
-    def __init__(self, staging: Staging, places: Places, twice: int) -> None:
+    def __init__(self, staging: Staging, places: Places, grid: Grid, twice: int) -> None:
         self.periods: Sequence[int] = [int(period) for period in staging.periods]
         self._place = {period: place for place, period in enumerate(self.periods)}
-        self._staging, self._places = staging, places
+        self._staging, self._places, self._grid = staging, places, grid
+        # A question costs the engine a millisecond, as much as some ten thousand readings.
+        self._together = max(1, READ_AHEAD * len(self.periods) // max(staging.readings, 1))
         self._reader = ThreadPoolExecutor(1)
-        self._waiting: dict[int, Future[Readings]] = {}
+        self._waiting: dict[int, Future[dict[int, Readings]]] = {}
+        self._present: tuple[int, dict[int, Readings]] = (-1, {})
         self._scouted = sum(period < self.periods[0] + twice for period in self.periods)
         self._reads = 0
         self.tell: Callable[[float], None] = lambda done: None
@@ -322,13 +345,23 @@ class _Ahead(Closing):
 
     def read(self, period: int) -> Readings:
         """Return a period's readings, those of moved sensors under their new names."""
-        found = self._waiting.pop(period, None) or self._reader.submit(self._staging.read, period)
-        readings = found.result()
         place = self._place[period]
-        if place + 1 < len(self.periods):
-            following = self.periods[place + 1]
-            self._waiting = {following: self._reader.submit(self._staging.read, following)}
+        group = place // self._together
+        if self._present[0] != group:
+            self._present = (-1, {})
+            found = self._waiting.pop(group, None) or self._reader.submit(self._read_group, group)
+            self._present = (group, found.result())
+            following = (group + 1) * self._together < len(self.periods)
+            self._waiting = {group + 1: self._reader.submit(self._read_group, group + 1)} if following else {}
         done = self._reads if self._reads < self._scouted else place + self._scouted
         self._reads += 1
         self.tell(done / (len(self.periods) + self._scouted))
-        return self._places.settle(readings)
+        return self._places.settle(self._present[1][period])
+
+    def _read_group(self, group: int) -> dict[int, Readings]:
+        periods = self.periods[group * self._together : (group + 1) * self._together]
+        readings = self._staging.read(periods[0], periods[-1] - periods[0] + 1)
+        ends = np.searchsorted(self._grid.period_of(readings.time), periods, side="right").tolist()
+        begins = [0, *ends[:-1]]
+        return {period: readings.taken(slice(begin, end))
+                for period, begin, end in zip(periods, begins, ends, strict=True)}  # fmt: skip

@@ -28,15 +28,16 @@ def clean(
     cluster: Annotated[str | None, Parameter(group=MANY)] = None,
     one_pass: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
     per_reading: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
+    wide: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
     overwrite: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
     resume: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
     said: Said | None = None,
 ) -> None:
     """Mend an archive: find the sensors that lie, fill what is missing, say how sure that is.
 
-    READINGS is a CSV (also .gz), Parquet, newline-JSON or NetCDF file, a folder or a pattern of them, `-` for standard
-    input, or `postgresql://user@host/database?table=name`. A table may be long (sensor, time, value) or wide (a column
-    per sensor, or per variable with one file per site). The files need not be in order, nor fit into memory.
+    READINGS is a CSV (also .gz), Parquet, newline-JSON, Excel or NetCDF file, a folder or a pattern of them, `-` for
+    standard input, or `postgresql://user@host/database?table=name`. A table may be long (sensor, time, value) or wide
+    (a column per sensor, or per variable with one file per site). The files need not be in order, nor fit into memory.
 
     OUT is a folder that is not there yet: its rows lie in data/date=.../*.parquet, one per sensor and slot, with the
     raw value, the cleaned one, its interval, a QARTOD flag (1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing) and
@@ -63,6 +64,9 @@ def clean(
         with what was learned from them, and readings from before a fault was seen are marked too.
     per_reading
         A row for every reading rather than for every slot.
+    wide
+        The cleaned values alone as one table, a column per sensor, or per variable where there are several; OUT ends in
+        .csv, .csv.gz or .parquet, and the rows with their flags are in OUT.meta.
     overwrite
         Replace an OUT that is there.
     resume
@@ -76,7 +80,7 @@ def clean(
         raise ConfigError("clean needs READINGS and OUT: sensormend clean readings.csv mended")
     *readings, out = ["-" if path == STDIN else path for path in paths]
     told = (said or Said()).told() | {"one_pass": one_pass or None, "per_reading": per_reading or None}
-    told["networks"] = networks
+    told |= {"networks": networks, "wide": wide or None}
     options = Options.from_toml(config, **told) if config else Options.of(**told)
     source = readings[0] if len(readings) == 1 else readings
     if options.networks:

@@ -10,17 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sensormend.errors import ConfigError, InputError
-from sensormend.frames import Frame, columns_of, is_frame
+from sensormend.frames import Frame, columns_of, is_frame, is_series
 from sensormend.grid import Grid
 from sensormend.hindsight import remarked
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.maintenance import Maintenance
 from sensormend.mending import Mender
-from sensormend.options import Options
+from sensormend.options import EVERY, Options
 from sensormend.places import Places, Position
 from sensormend.readings import DAY, Readings, Rows
 from sensormend.survey import Survey, believable, look
 from sensormend.tally import Tally
+from sensormend.units import described, record_of
 from sensormend.walking import walk
 
 __all__ = ["Cleaned", "InMemory", "clean", "mender_for"]
@@ -41,7 +42,8 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
     ----------
     readings
         A pandas or polars frame, long (sensor, time, value) or wide (a column per sensor, or per variable beside a
-        column of sensors), or an `xarray.DataArray` of (time, station). Columns are recognised by their names.
+        column of sensors), a pandas Series with an index of times, which is one sensor, or an `xarray.DataArray` of
+        (time, station). Columns are recognised by their names.
     details
         Return `Cleaned(rows, faults, sensors)`: the rows, a list of what is wrong from when to when, and the figures
         of each sensor.
@@ -49,13 +51,16 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
         What you know better; see `sensormend.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
         `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
         `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
-        `interval=0.9`, `one_pass=True`, `per_reading=True`.
+        `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
+        for a wide table.
 
     Returns
     -------
     A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
     cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin, and
-    variable where there are several. For a DataArray an `xarray.Dataset` with CF attributes.
+    variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per sensor,
+    or per variable beside the sensor where there are several; of a Series, a Series. For a DataArray an
+    `xarray.Dataset` with CF attributes.
 
     Examples
     --------
@@ -72,7 +77,7 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
     options = Options.of(**said)
     if options.networks:
         raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
-    if is_frame(readings):
+    if is_frame(readings) or is_series(readings):
         frame = Frame.of(readings, options)
         return _clean_frame(frame, options, details)
     if hasattr(readings, "dims") and hasattr(readings, "coords"):
@@ -89,7 +94,9 @@ def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
     readings, said = frame.readings(), options.coordinates
     places = Places.read(said) if said else Places.of(frame.positions(), readings.sensors)
     rows, tally = _mend(readings, options, places, details=details)
-    mended = frame.like(columns_of(rows))
+    unit = {EVERY: {"units": frame.layout.unit}} if frame.layout.unit else None
+    record = record_of(described(readings.variables, options, unit))
+    mended = frame.wide(rows) if options.wide else frame.like(columns_of(rows), record)
     if not details:
         return mended
     return Cleaned(mended, *(frame.like(_columns(*table)) for table in _tables(tally, places)))
@@ -98,6 +105,8 @@ def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
 def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
     from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of
 
+    if options.wide:
+        raise ConfigError("an array of time and station is wide already; leave wide out")
     parts = [part for part in readings_of(array, options) if len(part)]
     if not parts:
         raise InputError("there is no reading at all")
@@ -112,7 +121,7 @@ def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
     else:
         places = Places.of(Position(name, 0, *where) for name, where in locations_of(array, options).items())
     rows, tally = _mend(whole, options, places, details=details)
-    dataset = dataset_of(rows, places.coordinates, attributes_of(array, options))
+    dataset = dataset_of(rows, places.coordinates, described(rows.variables, options, attributes_of(array, options)))
     if not details:
         return dataset
     import pandas

@@ -25,6 +25,7 @@ from sensormend.frame_views import (
     channel,
     clock,
     course_of,
+    described_by,
     states_of,
     surroundings,
     table,
@@ -32,6 +33,7 @@ from sensormend.frame_views import (
 from sensormend.plots import dates, draw_course, draw_health, legend_above, most_trouble
 from sensormend.readings import Rows
 from sensormend.recovery import FloatArray
+from sensormend.units import axis_label
 
 __all__ = ["beside", "course", "health"]
 
@@ -67,7 +69,8 @@ def course(
         own, name, what = channel(rows, sensor, variable)
         shown = between(own, start, end, name)
         axes = figure.add_subplot()
-        draw_course(axes, course_of(shown), quantity=what or "value")
+        quantity, unit = axis_label(what, described_by(rows))
+        draw_course(axes, course_of(shown), quantity=quantity, unit=unit)
         heading(figure, f"Sensor {name}")
         _years(axes, shown)
         finish()
@@ -140,7 +143,8 @@ def beside(
     with _page(WIDTH, 6.6 if relatives else 4.4, dark) as (figure, finish):
         panels = figure.add_gridspec(2 if relatives else 1, 1, height_ratios=(1.6, 1) if relatives else (1,))
         above = figure.add_subplot(panels[0])
-        room = draw_course(above, course_of(near), quantity=around.variable or "value")
+        quantity, unit = axis_label(around.variable, described_by(rows))
+        room = draw_course(above, course_of(near), quantity=quantity, unit=unit)
         for colour, relative in zip(RELATIVES, relatives, strict=False):
             label, expected = _signed(relative.sensor, relative.usual), relative.value + relative.usual
             above.plot(relative.clock, expected, color=colour, lw=1.1, zorder=4, label=label)

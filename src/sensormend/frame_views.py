@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,14 @@ def table(source: Any) -> Rows:
     if not len(rows):
         raise InputError("there are no rows to draw")
     return rows
+
+
+def described_by(source: Any) -> Mapping[str, Any]:
+    """Return what is known of units and names: an OUT has them in run.json, a pandas frame in its `attrs`."""
+    if isinstance(source, str | Path):
+        return Archive(source).run()
+    attrs = getattr(source.rows if isinstance(source, Cleaned) else source, "attrs", None)
+    return attrs if isinstance(attrs, Mapping) else {}
 
 
 def channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str, str]:

@@ -64,6 +64,11 @@ class Options:
         Do not clean the first weeks again.
     per_reading
         A row for every reading rather than for every slot.
+    wide
+        Cleaned values alone, a column per sensor, or per variable beside a column of sensors where there are several.
+    units, names
+        What variables are measured in and called, for the axes of pictures and for NetCDF: a text for all, or one per
+        variable.
     """
 
     sensor: str | None = None
@@ -88,6 +93,9 @@ class Options:
     seed: int = 0
     one_pass: bool = False
     per_reading: bool = False
+    wide: bool = False
+    units: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, **said: Any) -> Options:
@@ -100,6 +108,8 @@ class Options:
         options = cls(**checked)
         if not 0 < options.interval < 1:
             raise ConfigError(f"interval is a share between 0 and 1; got {options.interval!r}")
+        if options.wide and options.per_reading:
+            raise ConfigError("a wide table has one value per sensor and slot: give wide or per_reading, not both")
         if options.step and options.period and options.period % options.step:
             raise ConfigError(
                 f"a period of {in_words(options.period)} is no whole number of steps of {in_words(options.step)}"
@@ -127,12 +137,26 @@ class Options:
         """Return the limits given for a variable."""
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
 
+    def units_of(self, variable: str) -> str:
+        """Return the unit given for a variable; empty where nothing was said."""
+        return self.units.get(variable, self.units.get(EVERY, ""))
+
+    def name_of(self, variable: str) -> str:
+        """Return what a variable is to be called; empty where nothing was said."""
+        return self.names.get(variable, self.names.get(EVERY, ""))
+
     def per_variable(self) -> dict[str, Mapping[str, Any]]:
         """Return the options that say something of variables one by one."""
-        return {"valid": self.valid, "fill": self.fill or {}, "tolerance": self.tolerance}
+        return {
+            "valid": self.valid,
+            "fill": self.fill or {},
+            "tolerance": self.tolerance,
+            "units": self.units,
+            "names": self.names,
+        }
 
     def refuse_unknown(self, variables: Sequence[str]) -> None:
-        """Refuse limits, fill values and tolerances of a variable that is not there."""
+        """Refuse limits, fill values, tolerances, units and names of a variable that is not there."""
         for name, said in self.per_variable().items():
             unknown = sorted(set(said).difference(variables, [EVERY]))
             if unknown:
@@ -227,6 +251,13 @@ def _numbers(name: str, given: Any) -> tuple[float, ...]:
     return tuple(float(entry) for entry in given)
 
 
+def _texts(name: str, given: Any) -> dict[str, str]:
+    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
+    if not all(isinstance(text, str) for text in per_variable.values()):
+        raise ConfigError(f"{name} is a text, or a text per variable; got {given!r}")
+    return dict(per_variable)
+
+
 def _fill(name: str, given: Any) -> dict[str, tuple[float, ...]]:
     per_variable = given if isinstance(given, Mapping) else {EVERY: given}
     return {variable: _numbers(name, values) for variable, values in per_variable.items()}
@@ -255,6 +286,7 @@ _FORMS: dict[str, Any] = {
     **dict.fromkeys(("step", "period", "gone_after"), _duration),
     **dict.fromkeys(("variables", "sensors"), _names),
     **dict.fromkeys(("maintenance", "coordinates"), _path),
+    **dict.fromkeys(("units", "names"), _texts),
     "fill": _fill,
     "valid": _valid,
     "tolerance": _tolerance,

@@ -237,13 +237,13 @@ class Tally:
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
         here = np.isfinite(value)
         distance = np.where(here & np.isfinite(cleaned), value - cleaned, 0.0)
-        codes, counts = np.unique(table.reason[row, slots], return_counts=True)
+        counts = np.bincount(table.reason[row, slots]).tolist()
         return Fault(
             self.sensors[channel[0]],
             self.variables[channel[1]],
             int(table.times[slots[0]]),
             int(table.times[slots[-1]]) + self.grid.step,
-            slots={int(code): int(count) for code, count in zip(codes, counts, strict=True)},
+            slots={code: count for code, count in enumerate(counts) if count},
             score=float(table.score[row]),
             count=int(here.sum()),
             value=float(value[here].sum()),

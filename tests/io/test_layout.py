@@ -9,7 +9,7 @@ from sensormend.options import Options
 
 def columns(told: str) -> list[tuple[str, Kind]]:
     """Return columns from `name:t name:n`: time, number, clock, words, other."""
-    kinds: dict[str, Kind] = {"t": "time", "n": "number", "c": "clock", "w": "text", "o": "other"}
+    kinds: dict[str, Kind] = {"t": "time", "n": "number", "c": "clock", "w": "text", "o": "other", "d": "date"}
     return [(part[:-2].replace("+", " "), kinds[part[-1]]) for part in told.split()]
 
 
@@ -25,13 +25,16 @@ def read(told: str, **said: object) -> Layout:
         ("id:n node-id:w ts:n val:n", Layout("ts", "node-id", "value", ("val",))),
         ("site:w time:t parameter:w value:n", Layout("time", "site", "value", ("value",), "parameter")),
         ("Messstelle:w Datum:t Wert+[°C]:n", Layout("Datum", "Messstelle", "value", ("Wert [°C]",))),
-        ("where:w observed:t pm25:n", Layout("observed", "where", "value", ("pm25",))),
-        ("site:w time:t lat:n lon:n temp:n", Layout("time", "site", "value", ("temp",), None, "lat", "lon")),
+        ("where:w observed:t pm25:n", Layout("observed", "where", "value", ("pm25",), name="pm25")),
+        (
+            "site:w time:t lat:n lon:n temp:n",
+            Layout("time", "site", "value", ("temp",), None, "lat", "lon", name="temp"),
+        ),
         ("site:w time:t temp:n rh:n note:w", Layout("time", "site", "variable", ("temp", "rh"))),
-        ("site:w time:t temp:n temp_qc:n elevation:n", Layout("time", "site", "value", ("temp",))),
+        ("site:w time:t temp:n temp_qc:n elevation:n", Layout("time", "site", "value", ("temp",), name="temp")),
         ("time:t north:n south:n", Layout("time", None, "sensor", ("north", "south"))),
         ("time:t 101:n 102:n empty:o", Layout("time", None, "sensor", ("101", "102"))),
-        ("date:t time:c site:w value:n", Layout("date", "site", "value", ("value",), clock="time")),
+        ("date:d time:c site:w value:n", Layout("date", "site", "value", ("value",), clock="time")),
         ("updated:t time:t sensor:w value:n", Layout("time", "sensor", "value", ("value",))),
         ("time:w timestamp:t sensor:w value:n", Layout("timestamp", "sensor", "value", ("value",))),
     ],
@@ -50,7 +53,7 @@ def test_one_file_per_site() -> None:
     told = "datetime:t temp:n temp_cor:n temp_qual:o ph:n"
     layout = read(told, sensor_from_file=True, variables=["temp", "ph"])
     assert layout == Layout("datetime", None, "variable", ("temp", "ph"))
-    assert read("time:t level:n", sensor_from_file=True) == Layout("time", None, "value", ("level",))
+    assert read("time:t level:n", sensor_from_file=True) == Layout("time", None, "value", ("level",), name="level")
     assert read("time:t value:n id:n", sensor_from_file=True) == Layout("time", None, "value", ("value",))
 
 
@@ -109,7 +112,7 @@ def test_the_order_of_the_columns_does_not_matter(shuffled: list[tuple[str, Kind
         (["1", "NA", "-2.5e3", "NULL"], "number"),
         (["1", "2", "x"], "number"),
         (["2020-01-01 00:00", "?"], "time"),
-        (["31/12/2020"], "time"),
+        (["31/12/2020"], "date"),
         (["12:30", "1:05:07 pm"], "clock"),
         (["a", "b", "3"], "text"),
         (["", " ", "NaN"], "other"),

@@ -10,7 +10,8 @@ from hypothesis import given
 
 from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken
 from sensormend.errors import SensormendError
-from sensormend.io.folder import Archive
+from sensormend.io import writing
+from sensormend.io.folder import Archive, data_files, file_rows, rows_of_spans
 from sensormend.io.writing import COLUMNS, RowWriter, named
 from sensormend.readings import DAY, HOUR, Rows
 
@@ -132,3 +133,53 @@ def test_neither_pandas_nor_pyarrow_is_needed(tmp_path: Path, monkeypatch: pytes
     with RowWriter(folder) as writer:
         writer.write(rows)
     same(Archive(folder).rows(), in_order(rows))
+
+
+@pytest.mark.parametrize("variables", [("",), ("dew", "temp")])
+def test_many_names_are_written_as_few_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: tuple[str, ...]
+) -> None:
+    rows = network(days=2, sensors=5, variables=variables)
+    rows = changed(rows, sensors=("it's", "b", "c,d", "é", "e"))
+    with RowWriter(tmp_path / "few") as writer:
+        writer.write(rows)
+    monkeypatch.setattr(writing, "LISTED", 1)
+    with RowWriter(tmp_path / "many") as writer:
+        writer.write(rows)
+    few, many = ([file_rows(file) for file in data_files(tmp_path / name)] for name in ("few", "many"))
+    assert len(few) == len(many) == 2
+    for one, other in zip(few, many, strict=True):
+        same(one, other)
+
+
+@pytest.mark.parametrize("variables", [("",), ("dew", "temp")])
+def test_rows_of_spans_are_found_and_amended_in_their_places(tmp_path: Path, variables: tuple[str, ...]) -> None:
+    rows = network(days=3, sensors=4, variables=variables)
+    last = variables[-1]
+    spans = [("s1", last, YEAR_2019 + 20 * HOUR, YEAR_2019 + 30 * HOUR), ("s3", last, YEAR_2019, YEAR_2019 + HOUR),
+             ("s1", last, YEAR_2019 + 25 * HOUR, YEAR_2019 + 32 * HOUR), ("gone", last, 0, 10**17)]  # fmt: skip
+    with RowWriter(tmp_path) as writer:
+        writer.write(rows)
+        files = data_files(tmp_path)
+        before = [file_rows(file) for file in files]
+        some, file, place = rows_of_spans(files, spans)
+        hours = sorted((some.sensors[code], int(time - YEAR_2019) // HOUR)
+                       for code, time in zip(some.sensor, some.time, strict=True))  # fmt: skip
+        assert hours == [*(("s1", hour) for hour in range(20, 32)), ("s3", 0)]
+        for number, row, value in zip(file, place, some.value, strict=True):
+            np.testing.assert_equal(before[number].value[row], value)
+        marked = changed(
+            some, cleaned=some.cleaned + 7, lower=some.lower - 1, upper=some.upper + 9,
+            flag=some.flag * 0 + 4, reason=some.reason * 0 + 2, origin=some.origin * 0 + 3,
+        )  # fmt: skip
+        for number in np.unique(file):
+            writer.amend(files[number], taken(marked, file == number), place[file == number])
+    assert data_files(tmp_path) == files
+    for number, old in enumerate(before):
+        mine = place[file == number]
+        columns = {
+            name: getattr(old, name).copy() for name in ("cleaned", "lower", "upper", "flag", "reason", "origin")
+        }
+        for name, column in columns.items():
+            column[mine] = getattr(marked, name)[file == number]
+        same(file_rows(files[number]), changed(old, **columns))

@@ -24,6 +24,7 @@ from sensormend.flags import MEANINGS, REASONS, Flag
 from sensormend.io import labelled
 from sensormend.io.labelled import KEPT, microseconds_of, netcdf_libraries, opened, texts_of
 from sensormend.readings import ORIGINS, SECOND, Rows
+from sensormend.units import unit_of
 
 __all__ = ["Attributes", "Locations", "dataset_of", "rows_of", "stretch_of", "write_netcdf"]
 
@@ -232,7 +233,7 @@ def _names(variables: Sequence[str]) -> tuple[str, ...]:
     taken = {"time", "station", "lat", "lon"}
     names = []
     for variable in variables:
-        plain = re.sub(r"\W+", "_", variable, flags=re.ASCII).strip("_") or "value"
+        plain = re.sub(r"\W+", "_", unit_of(variable)[0], flags=re.ASCII).strip("_") or "value"
         plain = plain if plain[0].isalpha() else f"v_{plain}"
         name, more = plain, 1
         while not taken.isdisjoint(_called(name, column) for column in EMPTY):

@@ -1,11 +1,11 @@
-"""A finished folder of rows as one file: CSV, Parquet or NetCDF."""
+"""A finished folder of rows as one file: CSV, Parquet or NetCDF, or a wide table of cleaned values."""
 
 from __future__ import annotations
 
 import glob
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +21,7 @@ from sensormend.io.sql import literal
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import Rows
 
-__all__ = ["export"]
+__all__ = ["export", "export_wide"]
 
 FORMATS = {
     ".csv": "FORMAT csv, HEADER true",
@@ -61,22 +61,11 @@ def export(
     files = data_files(folder)
     if not files:
         raise InputError(f"there are no rows in {folder}")
-    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-        # Few threads: each sorts in its own share of the memory.
-        threads = min(os.cpu_count() or 1, 4)
-        with duckdb.connect(config={"memory_limit": memory, "temp_directory": scratch, "threads": threads}) as engine:
-            listed = ", ".join(literal(glob.escape(str(file))) for file in files)
-            engine.execute(
-                "CREATE TEMP VIEW source AS SELECT * FROM "
-                f"read_parquet([{listed}], hive_partitioning = false, file_row_number = true)"
-            )
-            try:
-                if ending != ".nc":
-                    _copy(engine, target, FORMATS[ending])
-                    return target
-                sensors, variables, times = _axes(engine)
-            except duckdb.Error as error:
-                raise SensormendError(f"cannot write {target}: {str(error).splitlines()[0]}") from error
+    with _source(files, target, memory) as engine:
+        if ending != ".nc":
+            _copy(engine, target, FORMATS[ending])
+            return target
+        sensors, variables, times = _axes(engine)
     from sensormend.io.netcdf import write_netcdf
 
     if locations is None:
@@ -89,18 +78,81 @@ def export(
     return target
 
 
+def export_wide(folder: str | os.PathLike[str], path: str | os.PathLike[str], *, memory: str = "1GB") -> Path:
+    """Write the cleaned values of a folder OUT to one table by time, and return its path.
+
+    It has a column per sensor; where there are several variables, a column per variable beside the sensor.
+
+    Parameters
+    ----------
+    folder
+        It has the rows in `data/`, one per sensor, variable and time.
+    path
+        Its ending says what is written: `.csv`, `.csv.gz` or `.parquet`.
+    memory
+        What sorting may take; the rest goes to the disk beside `path`.
+    """
+    target, files = Path(path).absolute(), data_files(folder)
+    form = FORMATS.get(ending_of(path) or "")
+    if form is None:
+        raise ConfigError(f"the ending of {path} is none of .csv, .csv.gz and .parquet")
+    if not files:
+        raise InputError(f"there are no rows in {folder}")
+    with _source(files, target, memory) as engine:
+        names = _names(engine, "variable")
+        across, beside = ("variable", "time, sensor") if len(names) > 1 else ("sensor", "time")
+        names = names if len(names) > 1 else _names(engine, "sensor")
+        # A sensor that is called like the column of times keeps its own.
+        columns = [
+            f"{literal(name)} AS {_quoted(f'{name}_' if name in ('time', 'sensor') else name)}" for name in names
+        ]
+        _write(
+            engine,
+            f"SELECT * FROM (PIVOT (SELECT time, sensor, {across} AS across, cleaned FROM source) "
+            f"ON across IN ({', '.join(columns)}) USING any_value(cleaned) GROUP BY {beside}) ORDER BY {beside}",
+            target,
+            form,
+        )
+    return target
+
+
+@contextmanager
+def _source(files: list[Path], target: Path, memory: str) -> Iterator[Any]:
+    """Have an engine with the rows of files as `source`; what it says becomes one line about the target."""
+    with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+        # Few threads: each sorts in its own share of the memory.
+        threads = min(os.cpu_count() or 1, 4)
+        with duckdb.connect(config={"memory_limit": memory, "temp_directory": scratch, "threads": threads}) as engine:
+            try:
+                listed = ", ".join(literal(glob.escape(str(file))) for file in files)
+                engine.execute(
+                    "CREATE TEMP VIEW source AS SELECT * FROM "
+                    f"read_parquet([{listed}], hive_partitioning = false, file_row_number = true)"
+                )
+                yield engine
+            except duckdb.Error as error:
+                raise SensormendError(f"cannot write {target}: {str(error).splitlines()[0]}") from error
+
+
 def _copy(engine: Any, target: Path, form: str) -> None:
     present = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
     columns = [name for name in COLUMNS if name in present]
     # In text an empty cell says it better than two quotation marks.
     said = {"reason": "nullif(reason, '')"} if "csv" in form else {}
     keys = ["time", "sensor", *(["variable"] if "variable" in present else []), "file_row_number"]
+    _write(
+        engine,
+        f"SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM source "
+        f"ORDER BY {', '.join(f'source.{key}' for key in keys)}",
+        target,
+        form,
+    )
+
+
+def _write(engine: Any, query: str, target: Path, form: str) -> None:
     beside = target.with_name(f"{target.name}.new")
     try:
-        engine.execute(
-            f"COPY (SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM source "
-            f"ORDER BY {', '.join(f'source.{key}' for key in keys)}) TO {literal(beside)} ({form}, USE_TMP_FILE false)"
-        )
+        engine.execute(f"COPY ({query}) TO {literal(beside)} ({form}, USE_TMP_FILE false)")
         os.replace(beside, target)
     except BaseException:
         with suppress(OSError):
@@ -108,14 +160,20 @@ def _copy(engine: Any, target: Path, form: str) -> None:
         raise
 
 
+def _names(engine: Any, column: str) -> tuple[str, ...]:
+    """Return the different names of a column, sorted; one without a name where there is no such column."""
+    if column not in {line[0] for line in engine.execute("DESCRIBE source").fetchall()}:
+        return ("",)
+    return tuple(name for (name,) in engine.execute(f"SELECT DISTINCT {column} FROM source ORDER BY 1").fetchall())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
     """Return the sensors, the variables and the times of all rows."""
-    present = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
-
-    def names(column: str) -> tuple[str, ...]:
-        return tuple(name for (name,) in engine.execute(f"SELECT DISTINCT {column} FROM source ORDER BY 1").fetchall())
-
-    sensors, variables = names("sensor"), names("variable") if "variable" in present else ("",)
+    sensors, variables = _names(engine, "sensor"), _names(engine, "variable")
     told = engine.execute("SELECT DISTINCT epoch_us(time) AS time FROM source ORDER BY 1").fetchnumpy()["time"]
     times = np.ma.getdata(told).astype(np.int64)
     (rows,) = engine.execute("SELECT count(*) FROM source").fetchone()

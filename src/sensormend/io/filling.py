@@ -12,11 +12,21 @@ import numpy as np
 
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.database import Database, Progress
-from sensormend.io.layout import Layout, any_known, recognise
-from sensormend.io.loading import EMPTY, REJECTED, ROW_REASONS, STRUCTURE, WRONG_CLOCK, format_of, select, settled
-from sensormend.io.sources import Found
+from sensormend.io.layout import Layout, any_known, holds_readings, place_columns, recognise
+from sensormend.io.loading import (
+    EMPTY,
+    REJECTED,
+    ROW_REASONS,
+    STRUCTURE,
+    WRONG_CLOCK,
+    format_of,
+    select,
+    settled,
+    with_hhmm,
+)
+from sensormend.io.sources import Found, listed
 from sensormend.io.sql import literal
-from sensormend.io.tables import Table, decided, parquet_table, reason_of
+from sensormend.io.tables import NotATableError, Table, decided, parquet_table, reason_of, split_dates
 from sensormend.io.text import csv_table, json_table, line_numbers
 from sensormend.io.times import TimeFormat
 from sensormend.options import Options
@@ -46,6 +56,13 @@ class Filling:
     unread
         Where given, a file that cannot be read is left out, and noted there by its name with the reason.
 
+    Attributes
+    ----------
+    notes
+        What is worth telling of how the files were read, a line each.
+    unit
+        In which the one variable without a name is measured, where its column says it.
+
     Notes
     -----
     `files` has the files, in their order; `raw` the readings in the order in which they came, and with a reason those
@@ -55,13 +72,34 @@ class Filling:
     def __init__(self, database: Database, options: Options, unread: dict[str, str] | None) -> None:
         self._database, self._options, self._unread = database, options, unread
         self._engine, self._ask, self._columns = database.engine, database.ask, database.columns
+        self.notes: list[str] = []
+        self.unit = ""
+        self._no_readings: dict[str, Exception] = {}
+        self._stations: list[Table] = []
 
     def fill(self, found: Sequence[Found], progress: Progress) -> None:
         """Read the files."""
         self._ask(_SCHEMA.format(network=", network VARCHAR" if self._options.networks else ""))
-        texts = self._read(found, progress)
+        texts = self._read(self._sheets_apart(found), progress)
         self._doubt_clocks()
         self._collect_rejected(texts)
+        self._place_sensors()
+
+    def _sheets_apart(self, found: Sequence[Found]) -> list[Found]:
+        """Return the files with the sheets of every workbook as files of their own."""
+        files: list[Found] = []
+        for file in found:
+            if file.format != "excel":
+                files.append(file)
+                continue
+            # Only who reads Excel needs what that needs.
+            from sensormend.io.excel import sheets
+
+            try:
+                files += sheets(file, self._database.folder / "spool")
+            except InputError as error:
+                self._leave_out(file.shown, error)
+        return files
 
     def _read(self, found: Sequence[Found], progress: Progress) -> dict[int, Table]:
         """Read all files, and return those of text."""
@@ -93,15 +131,50 @@ class Filling:
         planned: dict[int, _Plan] = {}
         for number, file in enumerate(found):
             try:
-                plan = self._plan(file) if file.format != "netcdf" else None
+                plan = self._plan(file, len(found) > 1) if file.format != "netcdf" else None
+            except NotATableError as error:
+                if file.among and self._unread is None:
+                    self._no_readings[file.shown] = error
+                else:
+                    self._leave_out(file.shown, error)
+                continue
             except (InputError, ConfigError, duckdb.Error) as error:
                 self._leave_out(file.shown, error)
                 continue
             if plan is not None:
                 planned[number] = plan
+        if not planned and self._no_readings and not any(file.format == "netcdf" for file in found):
+            (first, why), *more = self._no_readings.items()
+            raise type(why)(str(why) if not more else f"{why}; {first} and {len(more)} more hold no readings")
+        if self._unread is None:
+            self._note_how(found, planned)
+        units = {layout.unit for _, layout, _ in planned.values()}
+        self.unit = units.pop() if len(units) == 1 else ""
         return self._settled(planned)
 
-    def _plan(self, file: Found) -> _Plan | None:
+    def _note_how(self, found: Sequence[Found], planned: dict[int, _Plan]) -> None:
+        """Note which files were passed over, whose names are sensors, and which columns are not used."""
+        if self._no_readings:
+            self.notes.append(f"passed over, no readings in them: {listed(map(_name, self._no_readings))}")
+        said = self._options
+        by_file = [] if said.sensor_from_file else [
+            found[number].sensor for number, (_, layout, _) in planned.items()
+            if layout.sensor is None and layout.across != "sensor"
+        ]  # fmt: skip
+        if by_file:
+            names = listed(str(name) for name in by_file)
+            self.notes.append(f"no column says the sensor, so the file's name is the sensor: {names}")
+        if not (said.variables or said.sensors or said.value):
+            unused = dict.fromkeys(
+                column.name
+                for table, layout, _ in planned.values()
+                for column in table.columns
+                if column.name not in layout.used and (column.kind != "other" or column.sample)
+            )
+            if unused:
+                self.notes.append(f"columns that are not used: {listed(unused)}")
+
+    def _plan(self, file: Found, several: bool) -> _Plan | None:
         options, table = self._options, self._table(file)
         if table.empty:
             names = [column.name for column in table.columns]
@@ -115,7 +188,19 @@ class Filling:
         # Where the columns are named, what the others hold is of no interest.
         if not (options.variables or options.sensors or options.value):
             table = decided(self._engine, table)
-        layout = recognise(table.kinds, options, table.shown)
+        alone = self._unread is None
+        if alone and several and not holds_readings(table.kinds, options):
+            if place_columns(table.kinds):
+                self._stations.append(table)
+                return None
+            if file.among:
+                self._no_readings[file.shown] = _why_none(table, options)
+                return None
+        table = split_dates(self._engine, table)
+        # In a table of many networks a sensor without a name is no sensor of its own.
+        or_file = alone and file.sensor is not None and options.networks is None
+        layout = recognise(table.kinds, options, table.shown, or_file=or_file)
+        layout = with_hhmm(table, layout)
         return table, layout, format_of(table, layout)
 
     def _settled(self, planned: dict[int, _Plan]) -> dict[int, _Plan]:
@@ -133,9 +218,11 @@ class Filling:
 
     def _table(self, file: Found) -> Table:
         if file.format == "parquet":
-            return parquet_table(self._engine, file.path, file.shown)
-        spool = self._database.folder / "spool"
-        return (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
+            table = parquet_table(self._engine, file.path, file.shown)
+        else:
+            spool = self._database.folder / "spool"
+            table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
+        return table if file.sensor is None else replace(table, sensor=file.sensor)
 
     def _insert_tables(self, plans: dict[int, _Plan], tolerant: bool = False) -> None:
         """Read some files at once; where that fails, one by one, and then not so strictly."""
@@ -224,6 +311,33 @@ class Filling:
                 UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
                 WHERE reason IS NULL AND {whose} AND time // {DAY} = {day}""")
 
+    def _place_sensors(self) -> None:
+        """Take the places of sensors from the tables that hold nothing else, where the readings have none.
+
+        Of the columns of such a table that one has the sensors' names which has most of them.
+        """
+        whose = "network, sensor" if self._options.networks else "sensor"
+        for table in self._stations:
+            latitude, longitude = (f"TRY_CAST({table.column(name).sql} AS DOUBLE)"
+                                   for name in place_columns(table.kinds) or ())  # fmt: skip
+            names = [f"lower(trim(CAST({column.sql} AS VARCHAR)))" for column in table.columns]
+            self._ask(f"""
+                CREATE TEMP TABLE stations AS SELECT {latitude} AS lat, {longitude} AS lon,
+                    {", ".join(f"{name} AS name{place}" for place, name in enumerate(names))} FROM {table.relation};
+                CREATE TEMP TABLE unplaced AS SELECT min(rowid) AS first, lower(any_value(sensor)) AS name
+                FROM raw WHERE reason IS NULL GROUP BY {whose} HAVING count(latitude) = 0 OR count(longitude) = 0""")
+            counts = [self._ask(f"SELECT count(*) FROM unplaced WHERE name IN (SELECT name{place} FROM stations)")[0][0]
+                      for place in range(len(names))]  # fmt: skip
+            best = counts.index(max(counts))
+            self._ask(f"""
+                UPDATE raw SET latitude = lat, longitude = lon
+                FROM (SELECT first, any_value(lat) AS lat, any_value(lon) AS lon
+                      FROM unplaced JOIN stations ON name = name{best} GROUP BY first) AS placed
+                WHERE raw.rowid = placed.first;
+                DROP TABLE stations; DROP TABLE unplaced;
+                DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans""")
+            self.notes.append(f"{_name(table.shown)} has the places of {counts[best]:,} sensors")
+
     def _collect_rejected(self, texts: dict[int, Table]) -> None:
         """Gather what was not read, with the number of its row or, in a file of text, of its line."""
         words = " ".join(f"WHEN {code} THEN {literal(said)}" for code, said in REJECTED.items())
@@ -256,6 +370,20 @@ class Filling:
         if self._unread is None:
             raise error
         self._unread[file] = " ".join((said or type(error).__name__).split())
+
+
+def _name(shown: str) -> str:
+    """Return the last part of a file's name: the folder is known to who gave it."""
+    return shown.rsplit("/", 1)[-1]
+
+
+def _why_none(table: Table, options: Options) -> Exception:
+    """Return what would be said of a table without readings if it were alone."""
+    try:
+        recognise(table.kinds, options, table.shown, or_file=True)
+    except ConfigError as error:
+        return error
+    return ConfigError(f"{table.shown}: no column holds readings; name it with --value (value in the TOML file)")
 
 
 def _together(found: Sequence[Found], sizes: Sequence[int]) -> Iterator[list[int]]:

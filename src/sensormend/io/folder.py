@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import duckdb
 import numpy as np
+from numpy.typing import NDArray
 
 from sensormend.closing import Closing
 from sensormend.errors import InputError
@@ -25,7 +26,18 @@ from sensormend.io.sql import literal
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, Rows
 
-__all__ = ["ENDINGS", "Archive", "covered", "data_files", "date_of", "ending_of", "file_rows", "meta_of", "span_of"]
+__all__ = [
+    "ENDINGS",
+    "Archive",
+    "covered",
+    "data_files",
+    "date_of",
+    "ending_of",
+    "file_rows",
+    "meta_of",
+    "rows_of_spans",
+    "span_of",
+]
 
 _X = TypeVar("_X")
 
@@ -122,6 +134,53 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
 
 
+def rows_of_spans(
+    files: Sequence[Path], spans: Sequence[tuple[str, str, int, int]]
+) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of some sensors in some time, and of each the place of its file and its own place in that.
+
+    Parameters
+    ----------
+    files
+        Parquet files of an OUT.
+    spans
+        (sensor, variable, start, end), microseconds since 1970; the variable of rows without one is empty.
+    """
+    sensors, variables = sorted({span[0] for span in spans}), sorted({span[1] for span in spans})
+    given = {
+        "s": np.array([sensors.index(span[0]) for span in spans], dtype=np.int32),
+        "v": np.array([variables.index(span[1]) for span in spans], dtype=np.int32),
+        "start": np.array([span[2] for span in spans], dtype=np.int64),
+        "stop": np.array([span[3] for span in spans], dtype=np.int64),
+    }
+    listed = ", ".join(literal(glob.escape(str(file))) for file in files)
+    rows = f"read_parquet([{listed}], hive_partitioning = false, filename = true, file_row_number = true)"
+    try:
+        with _engine().cursor() as engine:
+            columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
+            variable = "variable" if "variable" in columns else "''"
+            for name, names in (("span_sensors", sensors), ("span_variables", variables), ("span_files", files)):
+                texts = np.array([str(text) for text in names], dtype=object)
+                engine.register(name, {"code": np.arange(len(texts)), "name": texts})
+            engine.register("spans", given)
+            # The names are compared before all else: the engine then leaves out what of a file has none of them.
+            wanted = ", ".join(map(literal, sensors))
+            found = engine.execute(f"""
+                SELECT a.code AS sensor, b.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper,
+                    flag, {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin,
+                    c.code AS file, file_row_number AS row
+                FROM (SELECT * FROM {rows} WHERE sensor IN ({wanted})) AS taken
+                    JOIN span_sensors AS a ON a.name = sensor JOIN span_variables AS b ON b.name = {variable}
+                    JOIN span_files AS c ON c.name = filename
+                WHERE EXISTS (SELECT 1 FROM spans WHERE spans.s = a.code AND spans.v = b.code
+                    AND time >= make_timestamp(spans.start) AND time < make_timestamp(spans.stop))
+                ORDER BY file, row""").fetchnumpy()
+    except duckdb.Error as error:
+        raise InputError(f"cannot read {files[0]}: {str(error).splitlines()[0]}") from error
+    file, row = (np.ma.getdata(found[name]).astype(np.int64, copy=False) for name in ("file", "row"))
+    return _rows_of(found, sensors, variables), file, row
+
+
 class Archive(Closing):
     """An OUT: the folder or the single file that `clean` or `watch` wrote.
 
@@ -136,6 +195,8 @@ class Archive(Closing):
         self.meta = meta_of(self.path)
         if not self.path.exists():
             raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
+        if self.path.is_file() and (self.meta / "data").is_dir():
+            self.path = self.meta  # a wide table, whose rows lie beside it
         self._ending = None if self.path.is_dir() else ending_of(self.path)
         self._names: tuple[object, tuple[str, ...]] | None = None
         if self.path.is_dir() and not (self.path / "data").is_dir():

@@ -5,16 +5,31 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from sensormend.errors import ConfigError
-from sensormend.io.times import time_format
+from sensormend.io.times import has_clock, time_format
 from sensormend.options import Options
+from sensormend.units import unit_of
 
-__all__ = ["MISSING", "Kind", "Layout", "any_known", "called", "kind_of", "recognise"]
+__all__ = [
+    "CLOCK_UNITS",
+    "MISSING",
+    "Kind",
+    "Layout",
+    "any_known",
+    "called",
+    "holds_readings",
+    "is_part",
+    "is_quantity",
+    "kind_of",
+    "place_columns",
+    "recognise",
+]
 
-Kind = Literal["time", "clock", "number", "text", "other"]
-"""What a column holds; `clock` is the hour beside a date, `other` what can be none of them, or nothing at all."""
+Kind = Literal["time", "date", "clock", "number", "text", "other"]
+"""What a column holds; `date` is a time without an hour, `clock` the hour beside a date, `other` what can be none of
+them, or nothing at all."""
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", "--", "---", ".", "?", "#n/a", "\\n")
 """What people write where there is no number; in small letters."""
@@ -24,7 +39,8 @@ _NAMES = {
     "time": """time timestamp datetime dateandtime datetimeutc timestamputc timeutc utctime utcdatetime utctimestamp
         utc dateutc ts observedat recordedat measuredat sampledat receivedat createdat observationtime obstime
         obsdatetime sampletime samplingtime measurementtime eventtime phenomenontime resulttime validtime valid when
-        unixtime unix epoch localtime datetimelocal timelocal dtm zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
+        unixtime unix unixtimestamp unixms epoch epochs epochms epochseconds timestampms timems tsms
+        localtime datetimelocal timelocal dtm zeit zeitpunkt zeitstempel datumzeit datum uhrzeit
         fechahora fecha tiempo hora horodatage dateheure tijdstip tijd dataora date day""",
     "sensor": """sensor sensorid sensorname sensorcode sensornumber station stationid stationname stationcode stationno
         stid site siteid sitename sitecode siteno node nodeid nodename device deviceid devicename deveui mote moteid
@@ -39,11 +55,31 @@ _NAMES = {
     "longitude": "longitude lon long lng londeg longitudedeg laenge longitud",
 }
 _KNOWN = {role: tuple(names.split()) for role, names in _NAMES.items()}
+# Numbers that make a time together. "min" and "mm" are none of them: they are a minimum and millimetres more often.
+_PARTS = {
+    unit: tuple(names.split())
+    for unit, names in {
+        "year": "year yr yyyy jahr ano año anno annee année jaar",
+        "month": "month mon mo monat mes mois mese maand",
+        "day": "day dy dd dayofmonth tag dia día jour giorno dag",
+        "day of year": "doy dayofyear yday jday julianday julian",
+        "hour": "hour hours hr hrs hh hourofday stunde hora heure ora uur hhmm time uhrzeit",
+        "minute": "minute minutes mins minuten minuto",
+        "second": "second seconds secs sekunde segundo",
+    }.items()
+}
+CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
+"""Units of `Layout.parts` that are added to a date; `hour and minute` are numbers like 1330."""
+
+# Numbers with such a name are epochs also beside a year and a month.
+_EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
 # Numbers that are no readings, where the columns of values have to be guessed.
 _ASIDE = re.compile(
     r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
     r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
 )
+# The number of a row; NO and no are nitrogen monoxide.
+_ROW_NUMBER = re.compile(r"No|[Nn]o\.|[Nn]r\.?|#")
 # Of one site rather than the names of several; with numbers or units behind them too.
 _QUANTITIES = re.compile(
     r"(air|water|soil|mean|avg|max|min|sea|surface)?_?(temp|temperature|t2m|humidity|hum|rh|pressure|press|pres|wind|"
@@ -62,9 +98,15 @@ class Layout:
     Attributes
     ----------
     time
-        The column of times.
+        The column of times; of several, the first one.
     clock
-        The column with the hour, where `time` has the date only and this one the rest.
+        The column with the hour as text, where `time` has the date only and this one the rest.
+    parts
+        The columns of numbers that make the time, with their units: with a year among them they are all of it, else
+        they are added to the date in `time`.
+    name
+        What a long table's one column of readings measures, by its name; empty where it is only called the value, by
+        people or by the user, or where another column says it.
     sensor
         The column that says whose reading it is; None where each sensor has a column, or the file's name says it.
     across
@@ -88,16 +130,28 @@ class Layout:
     longitude: str | None = None
     clock: str | None = None
     network: str | None = None
+    parts: tuple[tuple[str, str], ...] = ()
+    name: str = ""
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of a long table's one column that has no name of its own: `value (°C)`."""
+        return unit_of(self.columns[0])[1] if self.across == "value" and not self.name else ""
 
     @property
     def used(self) -> tuple[str, ...]:
         """Return every column that is read, each once."""
-        beside = (self.sensor, self.time, self.clock, self.variable, *self.columns, self.latitude, self.longitude,
-                  self.network)  # fmt: skip
+        parts = (name for _, name in self.parts)
+        beside = (self.sensor, self.time, self.clock, *parts, self.variable, *self.columns, self.latitude,
+                  self.longitude, self.network)  # fmt: skip
         return tuple(dict.fromkeys(name for name in beside if name is not None))
 
 
-def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str) -> Layout:
+class _NoSensorError(ConfigError):
+    """No column says which sensor a reading is from."""
+
+
+def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False) -> Layout:
     """Find out how a table is to be read.
 
     Parameters
@@ -108,6 +162,8 @@ def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str)
         What the user says about them goes before every guess.
     where
         The table's name, for a message.
+    or_file
+        Where no column says the sensor, the file's name does, as with `options.sensor_from_file`.
 
     Raises
     ------
@@ -120,6 +176,11 @@ def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str)
     >>> layout.sensor, layout.time, layout.columns
     ('Station ID', 'Date_Time', ('pm25',))
     """
+    if or_file:
+        try:
+            return recognise(columns, options, where)
+        except _NoSensorError:
+            return recognise(columns, replace(options, sensor_from_file=True), where)
     if options.networks is None:
         return _Table(columns, options, where).layout()
     # A network's name is neither a sensor's nor a reading, whatever its column is called.
@@ -156,6 +217,57 @@ def any_known(names: Sequence[str], options: Options) -> bool:
     return any(called(role, name) for role in _KNOWN for name in names) or not plain.isdisjoint(map(_plain, said))
 
 
+def is_part(unit: str, name: str) -> bool:
+    """Say whether this is a name that people have for a part of a time: `year`, `hour` ...
+
+    Examples
+    --------
+    >>> is_part("hour", "Hour (UTC)"), is_part("minute", "min")
+    (True, False)
+    """
+    return _plain(name) in _PARTS[unit]
+
+
+def is_quantity(name: str) -> bool:
+    """Say whether a name is rather that of something measured than of a sensor.
+
+    Examples
+    --------
+    >>> is_quantity("PM2.5"), is_quantity("Temp (°C)"), is_quantity("Hilltop")
+    (True, True, False)
+    """
+    return bool(_QUANTITIES.fullmatch(_spaced(name)))
+
+
+def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> bool:
+    """Say whether a table may hold readings: it has a time, and numbers that are neither a place nor about a row.
+
+    Where the user names columns, it has to have the time, and one of those with readings.
+
+    Examples
+    --------
+    >>> holds_readings([("date", "date"), ("remark", "text")], Options())
+    False
+    """
+    table = _Table(columns, options, "")
+    if options.time is not None and not table.has(options.time):
+        return False
+    named = [name for name in (options.value, *options.variables, *options.sensors) if name]
+    if named:
+        return any(map(table.has, named))
+    time, clock, parts = table.times()
+    aside = {time, clock, *(name for _, name in parts), *(place_columns(columns) or ())}
+    numbers = [name for name, kind in table.kinds.items() if kind == "number" and name not in aside]
+    return time is not None and any(not table.is_aside(name) for name in numbers)
+
+
+def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None:
+    """Return the columns of latitude and longitude; None where there are not both."""
+    table = _Table(columns, Options(), "")
+    latitude, longitude = (table.found(role, ("number",)) for role in ("latitude", "longitude"))
+    return None if latitude is None or longitude is None else (latitude, longitude)
+
+
 def kind_of(texts: Sequence[str]) -> Kind:
     """Return what most of some texts are; `other` where all of them are empty.
 
@@ -163,6 +275,8 @@ def kind_of(texts: Sequence[str]) -> Kind:
     --------
     >>> kind_of(["1.5", "NA", "-3"]), kind_of(["2020-01-01 00:00", ""]), kind_of(["a", "7"]), kind_of([""])
     ('number', 'time', 'text', 'other')
+    >>> kind_of(["2020-01-01", "2020-01-02"])
+    'date'
     """
     told = [text for text in texts if text.strip().lower() not in MISSING]
     if not told:
@@ -171,7 +285,9 @@ def kind_of(texts: Sequence[str]) -> Kind:
         return "number"
     if 2 * sum(bool(_CLOCK.fullmatch(text.strip())) for text in told) > len(told):
         return "clock"
-    return "text" if time_format(told) is None else "time"
+    if time_format(told) is None:
+        return "text"
+    return "date" if not any(":" in text or has_clock(text) for text in told) else "time"
 
 
 def _is_number(text: str) -> bool:
@@ -197,16 +313,15 @@ class _Table:
             raise ConfigError("the columns are either variables or sensors: give --variables or --sensors, not both")
         if said.value and (said.variables or said.sensors):
             raise ConfigError("--value names the one column of readings; with --variables or --sensors leave it out")
-        time = self.named("time") or self.found("time", ("time", "number")) or self.only("time")
+        time, clock, parts = self.times()
         if time is None:
             raise self.unknown("time", "the time")
         latitude = self.named("latitude") or self.found("latitude", ("number",))
         longitude = self.named("longitude") or self.found("longitude", ("number",))
         if (latitude is None) != (longitude is None):
             latitude = longitude = None
-        clock = self.only("clock") if self.kinds[time] == "time" else None
-        place = {"latitude": latitude, "longitude": longitude, "clock": clock}
-        taken = {time, clock, latitude, longitude, None}
+        place: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
+        taken = {time, clock, latitude, longitude, *(name for _, name in parts), None}
         if said.sensors:
             return Layout(time, None, "sensor", self.listed("sensors", said.sensors), **place)
         sensor = self.sensor(taken)
@@ -217,19 +332,69 @@ class _Table:
         variable = self.named("variable") or self.found("variable", ("text",), taken)
         value = self.named("value") or self.found("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
-        numbers = [name for name in numbers if not _ASIDE.search(_spaced(name))] or numbers
+        numbers = [name for name in numbers if not self.is_aside(name)] or numbers
         if value is None and len(numbers) == 1 and (sensor is not None or said.sensor_from_file):
             value = numbers[0]
         if value is not None:
             self.have_a_sensor(sensor)
-            return Layout(time, sensor, "value", (value,), variable, **place)
+            nameless = variable is not None or said.value is not None or called("value", value) or _is_nameless(value)
+            return Layout(time, sensor, "value", (value,), variable, name="" if nameless else value, **place)
         if not numbers:
             raise self.unknown("value", "the readings")
         if sensor is not None or said.sensor_from_file:
             return Layout(time, sensor, "variable", tuple(numbers), **place)
-        if said.variable is not None or len(numbers) == 1 or any(_QUANTITIES.fullmatch(_spaced(n)) for n in numbers):
+        if said.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
             self.have_a_sensor(None)
         return Layout(time, None, "sensor", tuple(numbers), **place)
+
+    def times(self) -> tuple[str | None, str | None, tuple[tuple[str, str], ...]]:
+        """Return the column of times, that of the hour beside a date, and the numbers that make or add to it."""
+        time = self.named("time")
+        parts = self.calendar() if time is None else ()
+        if time is None:
+            time = self.found("time", ("time",)) or self.only("time", "date")
+        if time is None and parts:
+            epoch = self.found("time", ("number",))
+            if epoch is None or not _EPOCHS.fullmatch(self.plain[epoch]):
+                return parts[0][1], self.only("clock") if parts[-1][0] not in CLOCK_UNITS else None, parts
+            return epoch, None, ()
+        time = time or self.found("time", ("number",))
+        if time is None or self.kinds[time] != "date":
+            return time, None, ()
+        clock = self.only("clock")
+        return time, clock, self.numbers_of(CLOCK_UNITS, time) if clock is None else ()
+
+    def calendar(self) -> tuple[tuple[str, str], ...]:
+        """Return the columns of numbers that make a time: a year, and at least a month or a day."""
+        dates = dict(self.numbers_of(("year", "month", "day", "day of year")))
+        if "year" not in dates or len(dates) == 1:
+            return ()
+        if "month" in dates:
+            dates.pop("day of year", None)
+        elif "day" in dates:
+            # The day of a month that is not said can only be that of the year.
+            dates = {"year": dates["year"], "day of year": dates.get("day of year", dates["day"])}
+        return (*dates.items(), *self.numbers_of(CLOCK_UNITS))
+
+    def numbers_of(self, units: Sequence[str], besides: str | None = None) -> tuple[tuple[str, str], ...]:
+        """Return units with the columns of numbers that are named so, up to the first clock unit that is lacking."""
+        seen = []
+        for unit in units:
+            known = [name for word in _PARTS.get(unit, ()) for name, plain in self.plain.items()
+                     if plain == word and self.kinds[name] == "number" and name != besides]  # fmt: skip
+            if known:
+                seen.append((unit, known[0]))
+            elif unit == "hour":
+                break
+        return tuple(seen)
+
+    def is_aside(self, name: str) -> bool:
+        """Say whether a number is no reading by its name: a code, a part of a time, the number of a row."""
+        return bool(_ASIDE.search(_spaced(name)) or _ROW_NUMBER.fullmatch(name.strip()))
+
+    def has(self, name: str) -> bool:
+        """Say whether there is a column of this name."""
+        return name in self.kinds or _plain(name) in self.plain.values()
 
     def sensor(self, taken: set[str | None]) -> str | None:
         if self.options.sensor_from_file:
@@ -244,14 +409,12 @@ class _Table:
         if sum(kind == "number" and name not in taken for name, kind in self.kinds.items()) > 1:
             return None
         texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in taken]
-        texts = [
-            name for name in texts if self.plain[name] not in _KNOWN["variable"] and not _ASIDE.search(_spaced(name))
-        ]
+        texts = [name for name in texts if self.plain[name] not in _KNOWN["variable"] and not self.is_aside(name)]
         return texts[0] if len(texts) == 1 else None
 
     def have_a_sensor(self, sensor: str | None) -> None:
         if sensor is None and not self.options.sensor_from_file:
-            raise ConfigError(
+            raise _NoSensorError(
                 f"{self.where}: no column says which sensor a reading is from, among {self.seen()}; name it with "
                 "--sensor, or say --sensor-from-file where each sensor has its own file, or --sensors for a column "
                 "per sensor (sensor, sensor_from_file, sensors in the TOML file)"
@@ -277,17 +440,16 @@ class _Table:
         return tuple(dict.fromkeys(self.exactly(role, name) for name in said))
 
     def found(self, role: str, kinds: Sequence[Kind], taken: set[str | None] | None = None) -> str | None:
-        """Return the column whose name is the best known one for a role, of the first of the kinds that has any."""
-        for kind in kinds if role == "time" else (None,):
-            for known in _KNOWN[role]:
-                for name, plain in self.plain.items():
-                    fits = self.kinds[name] == kind if kind else self.kinds[name] in kinds
-                    if plain == known and fits and name not in (taken or ()):
-                        return name
+        """Return the column whose name is the best known one for a role, of one of these kinds."""
+        kinds = (*kinds, "date") if "time" in kinds else kinds
+        for known in _KNOWN[role]:
+            for name, plain in self.plain.items():
+                if plain == known and self.kinds[name] in kinds and name not in (taken or ()):
+                    return name
         return None
 
-    def only(self, kind: Kind) -> str | None:
-        alike = [name for name, other in self.kinds.items() if other == kind]
+    def only(self, *kinds: Kind) -> str | None:
+        alike = [name for name, kind in self.kinds.items() if kind in kinds]
         return alike[0] if len(alike) == 1 else None
 
     def unknown(self, role: str, what: str) -> ConfigError:
@@ -301,6 +463,11 @@ class _Table:
         shown = [f"{name!r} ({kind})" for name, kind in self.kinds.items()]
         more = f" and {len(shown) - 12} more" if len(shown) > 13 else ""
         return ", ".join(shown[: 12 if more else 13]) + more
+
+
+def _is_nameless(name: str) -> bool:
+    """Say whether a column got its name from its place, since it had none."""
+    return re.fullmatch(r"column\d+|Unnamed: \d+|\d+", name) is not None
 
 
 def _spaced(name: str) -> str:

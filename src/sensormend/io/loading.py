@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sensormend.errors import InputError
-from sensormend.io.layout import MISSING, Layout
+from sensormend.io.layout import CLOCK_UNITS, MISSING, Layout
 from sensormend.io.sql import literal
 from sensormend.io.tables import Column, Engine, Table
 from sensormend.io.times import EARLIEST, LATEST, TimeFormat, dated, time_format, typed_time
+from sensormend.readings import HOUR, MINUTE, SECOND
 
 __all__ = [
     "EMPTY",
@@ -17,10 +19,12 @@ __all__ = [
     "ROW_REASONS",
     "STRUCTURE",
     "WRONG_CLOCK",
+    "clock_offset",
     "format_of",
     "select",
     "settled",
     "time_column",
+    "with_hhmm",
 ]
 
 EMPTY = 1
@@ -61,7 +65,7 @@ _MISSING = literal("|".join(re.escape(word) for word in MISSING))
 def format_of(table: Table, layout: Layout) -> TimeFormat | None:
     """Return how the times of a table are written; None where they are times already."""
     column = time_column(table, layout)
-    if not column.sample or (column.kind == "time" and not column.is_text):
+    if not column.sample or (column.kind in ("time", "date") and not column.is_text):
         return None if not column.is_text else TimeFormat("iso")
     found = time_format(column.sample) if column.is_text else typed_time(_middle(column))
     if found is None:
@@ -102,14 +106,88 @@ def settled(engine: Engine, tables: list[tuple[Table, Layout, TimeFormat | None]
 
 
 def time_column(table: Table, layout: Layout) -> Column:
-    """Return the column of times, put together where the hour stands beside the date."""
-    date = table.column(layout.time)
+    """Return the column of times, put together where the year or a clock has a column of its own.
+
+    What `clock_offset` has of it is not in it.
+    """
+    date = _date_of_parts(table, layout) or table.column(layout.time)
     if layout.clock is None:
         return date
     clock = table.column(layout.clock)
     both = f"concat_ws(' ', CAST({date.sql} AS VARCHAR), CAST({clock.sql} AS VARCHAR))"
     pairs = tuple(f"{day.strip()[:10]} {hour.strip()}" for day, hour in zip(date.sample, clock.sample, strict=False))
     return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)
+
+
+def with_hhmm(table: Table, layout: Layout) -> Layout:
+    """Return the layout with hours from 100 on taken as hours and minutes: 1330 is half past one."""
+
+    def unit(part: str, name: str) -> str:
+        hours = [_number(text) for text in table.column(name).sample] if part == "hour" else []
+        return "hour and minute" if max(hours, default=0.0) >= 100 else part
+
+    return replace(layout, parts=tuple((unit(part, name), name) for part, name in layout.parts))
+
+
+def clock_offset(table: Table, layout: Layout) -> str:
+    """Return SQL of the microseconds that columns of hours, minutes and seconds add to a date; NULL for no such time.
+
+    24 is the midnight at the end of the day.
+    """
+    terms = []
+    for unit, name in layout.parts:
+        if unit not in CLOCK_UNITS:
+            continue
+        number = _part_number(table, name)
+        if unit == "hour and minute":
+            number = f"(floor({number} / 100) + {number} % 100 / 60)"
+        most, length = {"minute": (59.999, MINUTE), "second": (60, SECOND)}.get(unit, (24, HOUR))
+        terms.append(f"CASE WHEN {number} BETWEEN 0 AND {most} THEN CAST(round({number} * {length}) AS BIGINT) END")
+    return " + ".join(terms)
+
+
+def _date_of_parts(table: Table, layout: Layout) -> Column | None:
+    """Return the date that columns of numbers make; None where they make none."""
+    parts = dict(layout.parts)
+    if "year" not in parts:
+        return None
+    whole = {unit: f"TRY_CAST({_part_number(table, name)} AS INTEGER)" for unit, name in parts.items()}
+    year = whole["year"]
+    # Of years with two digits those below 70 are of this century, as everywhere else.
+    century = f"CASE WHEN {year} BETWEEN 0 AND 69 THEN 2000 WHEN {year} BETWEEN 70 AND 99 THEN 1900 ELSE 0 END"
+    year = f"{year} + {century}"
+    written = f"format('{{:04d}}-{{:02d}}-{{:02d}}', {year}, {whole.get('month', '1')}, {whole.get('day', '1')})"
+    date = f"TRY_CAST({written} AS DATE)"
+    if "day of year" in parts:
+        day = whole["day of year"]
+        date = f"CASE WHEN {day} BETWEEN 1 AND 366 THEN {date} + ({day} - 1) END"
+    dates = [name for unit, name in layout.parts if unit not in CLOCK_UNITS]
+    samples = (table.column(name).sample for name in dates)
+    return Column(
+        " ".join(dates), date, "DATE", "date", tuple("-".join(texts) for texts in zip(*samples, strict=False))
+    )
+
+
+def _part_number(table: Table, name: str) -> str:
+    return f"TRY_CAST({table.column(name).sql} AS DOUBLE)"
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _written(table: Table, layout: Layout, time: Column) -> str:
+    """Return SQL of a row's time as it is written, all of its columns."""
+    if not layout.parts:
+        return time.sql
+    names = dict.fromkeys([layout.time, *(name for _, name in layout.parts)])
+    columns = [table.column(name) for name in names]
+    if layout.clock:
+        columns.append(table.column(layout.clock))
+    return f"concat_ws(' ', {', '.join(f'CAST({column.sql} AS VARCHAR)' for column in columns)})"
 
 
 def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | None) -> str:
@@ -128,12 +206,13 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
         for number, other in tables.items()
     )
     time = time_column(table, layout)
+    offset = clock_offset(table, layout)
     parts = {
         "file": "file_number",
-        "written": time.sql,
-        "t": _time(time, written),
+        "written": _written(table, layout, time),
+        "t": f"({_time(time, written)} + {offset})" if offset else _time(time, written),
         "s": _name(table.column(layout.sensor)) if layout.sensor else "file_name",
-        "q": _name(table.column(layout.variable)) if layout.variable else "''",
+        "q": _name(table.column(layout.variable)) if layout.variable else literal(layout.name),
         "latitude": _place(table, layout.latitude),
         "longitude": _place(table, layout.longitude),
         "broken": table.broken or "false",
@@ -168,7 +247,7 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
         WHEN broken THEN 7
         WHEN s IS NULL OR s = '' THEN 2
         WHEN {"k IS NULL OR k = ''" if layout.network else "false"} THEN 9
-        WHEN {_nothing("written", time)} THEN 3
+        WHEN {_nothing("written", bool(layout.parts) or time.is_text)} THEN 3
         WHEN t IS NULL THEN 4
         WHEN t NOT BETWEEN {EARLIEST} AND {LATEST} THEN 5
         WHEN {empty if wide else "false"} THEN {EMPTY}
@@ -196,10 +275,8 @@ def _time(column: Column, written: TimeFormat | None) -> str:
     return written.sql_of_number(f"CAST({column.sql} AS DOUBLE)", f"TRY_CAST({column.sql} AS BIGINT)")
 
 
-def _nothing(sql: str, column: Column) -> str:
-    return (
-        f"({sql} IS NULL OR regexp_full_match(lower(trim({sql})), {_MISSING}))" if column.is_text else f"{sql} IS NULL"
-    )
+def _nothing(sql: str, is_text: bool) -> str:
+    return f"({sql} IS NULL OR regexp_full_match(lower(trim({sql})), {_MISSING}))" if is_text else f"{sql} IS NULL"
 
 
 def _name(column: Column) -> str:

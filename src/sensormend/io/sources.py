@@ -6,7 +6,7 @@ import glob
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -14,15 +14,16 @@ from typing import IO, Literal
 from sensormend.errors import ConfigError, InputError
 from sensormend.io import postgres
 
-__all__ = ["Found", "find", "format_of", "is_stream"]
+__all__ = ["Found", "find", "format_of", "is_stream", "listed", "not_taken", "stem"]
 
-Format = Literal["csv", "parquet", "json", "netcdf"]
+Format = Literal["csv", "parquet", "json", "netcdf", "excel"]
 
 _ENDINGS: dict[str, Format] = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".dat"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
     **dict.fromkeys((".ndjson", ".jsonl", ".json"), "json"),
     **dict.fromkeys((".nc", ".nc4", ".cdf", ".h5"), "netcdf"),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xls"), "excel"),
 }
 # A folder of readings may hold notes and settings too; these endings are taken only where nothing else is there.
 _UNSURE = (".txt", ".dat", ".json", ".h5", ".cdf")
@@ -40,11 +41,17 @@ class Found:
         Its name, for people: as they gave it.
     format
         How it is written.
+    among
+        It is one of the files of a folder, which may hold others than readings too.
+    sensor
+        The sensor that its name stands for, where no column says one; None for what has no name of its own.
     """
 
     path: Path
     shown: str
     format: Format
+    among: bool = False
+    sensor: str | None = None
 
 
 def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spool: Path) -> list[Found]:
@@ -77,14 +84,36 @@ def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spoo
         with path.open("rb") as stream:
             return [_spooled(stream, spool, given)]
     if path.exists():
-        return [Found(path, given, format_of(path) or "csv")]
+        return [_file(path, given)]
     if glob.has_magic(given):
         matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
         files = [file for match in matches for file in (_below(match) if match.is_dir() else [match])]
         if files:
-            return [Found(file, str(file), format_of(file) or "csv") for file in files]
+            return [_file(file, str(file)) for file in files]
         raise InputError(f"no file matches {given}")
     raise InputError(f"there is no file or folder {given}")
+
+
+def not_taken(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the files of the folders in a source that are not taken for readings by their names."""
+    if not isinstance(source, str | os.PathLike):
+        return [name for entry in source for name in not_taken(entry)]
+    folder = Path(source)
+    if not os.fspath(source) or not folder.is_dir():
+        return []
+    return [str(file) for file in sorted(set(_visible(folder)).difference(_below(folder)))]
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Return names for a line; of many, the first ones and how many more there are.
+
+    Examples
+    --------
+    >>> listed("abcd", most=2)
+    'a, b and 2 more'
+    """
+    names = list(names)
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 def is_stream(path: Path) -> bool:
@@ -100,19 +129,41 @@ def _folder(folder: Path, given: str) -> list[Found]:
         if not _is_utf8(file):
             raise InputError(f"{str(file)!a}: a name that is not UTF-8 cannot be read; rename the file")
     if not files:
-        raise InputError(f"{given}: the folder has no CSV, Parquet, JSON or NetCDF file")
-    return [Found(file, str(file), format_of(file) or "csv") for file in files]
+        raise InputError(f"{given}: the folder has no CSV, Parquet, JSON, Excel or NetCDF file")
+    return [_file(file, str(file), among=True) for file in files]
+
+
+def _file(path: Path, shown: str, among: bool = False) -> Found:
+    return Found(path, shown, format_of(path) or "csv", among, stem(path))
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without its ending.
+
+    Examples
+    --------
+    >>> stem(Path("site.7.csv.gz"))
+    'site.7'
+    """
+    return Path(path.name.removesuffix(".gz")).stem
 
 
 def _below(folder: Path) -> list[Path]:
     """Return the files of readings below a folder, sorted; hidden ones and those half written are left out."""
+    known = sorted(file for file in _visible(folder) if format_of(file))
+    sure = [file for file in known if not _unpacked_name(file).endswith(_UNSURE)]
+    return sure or known
+
+
+def _visible(folder: Path) -> list[Path]:
+    """Return the files below a folder that are neither hidden nor written by `clean`."""
     files = [
         Path(where) / name for where, inner, names in os.walk(folder) if _walk(Path(where), inner) for name in names
     ]
-    files = [file for file in files if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
-    known = sorted(file for file in files if format_of(file) and not file.with_name(f"{file.name}.meta").is_dir())
-    sure = [file for file in known if not _unpacked_name(file).endswith(_UNSURE)]
-    return sure or known
+    files = [file for file in files if not file.with_name(f"{file.name}.meta").is_dir()]
+    # Excel keeps such a file beside an open workbook.
+    hidden = (".", "_", "~$")
+    return [file for file in files if not any(part.startswith(hidden) for part in file.relative_to(folder).parts)]
 
 
 def _walk(where: Path, inner: list[str]) -> bool:
@@ -148,11 +199,12 @@ def _spooled(stream: IO[bytes], spool: Path, shown: str) -> Found:
         shutil.copyfileobj(stream, file, 1 << 20)
     with path.open("rb") as file:
         head = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
-    kind: Format = "json" if head.startswith((b"{", b"[")) else "parquet" if head.startswith(b"PAR1") else "csv"
+    kinds: dict[bytes, Format] = {b"{": "json", b"[": "json", b"PAR1": "parquet", b"PK\x03\x04": "excel"}
+    kind: Format = next((kind for first, kind in kinds.items() if head.startswith(first)), "csv")
     if path.stat().st_size == 0:
         raise InputError(f"{shown} is empty")
     packed = head.startswith(b"\x1f\x8b")
     # The engine goes by the ending.
-    named = path.with_name(f"{path.name}.{kind}{'.gz' if packed else ''}")
+    named = path.with_name(f"{path.name}.{'xlsx' if kind == 'excel' else kind}{'.gz' if packed else ''}")
     os.replace(path, named)
     return Found(named, shown, kind)

@@ -73,7 +73,8 @@ class Parts:
         names: dict[str, Any] = {name: name if name in ours else None for name in COLUMNS}
         return replace(
             options, **names, sensor_from_file=False, variables=(), sensors=(), fill=kept(options.fill),
-            valid=kept(options.valid), tolerance=kept(options.tolerance),
+            valid=kept(options.valid), tolerance=kept(options.tolerance), units=kept(options.units),
+            names=kept(options.names),
         )  # fmt: skip
 
 

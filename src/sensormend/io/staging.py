@@ -14,7 +14,7 @@ from sensormend.errors import InputError, SensormendError, StateError
 from sensormend.files import beside
 from sensormend.io.database import Database, Progress, nobody
 from sensormend.io.filling import Filling
-from sensormend.io.sources import Found, find
+from sensormend.io.sources import Found, find, listed, not_taken
 from sensormend.io.sql import literal
 from sensormend.io.tables import reason_of
 from sensormend.options import Options
@@ -125,9 +125,12 @@ class Staging(Closing):
         except OSError as error:
             raise SensormendError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
         found = find(source, self.folder / "spool")
+        others = [os.path.basename(name) for name in not_taken(source)]
         self._database.connect()
         try:
             self._load(found, Filling(self._database, options, unread), progress or nobody)
+            if others:
+                self._remember("note", f"files that are not read: {listed(others)}")
         except BaseException:
             # Else the engine would take whoever stages here next for another part of this one.
             self.close()
@@ -136,6 +139,9 @@ class Staging(Closing):
     def _load(self, found: Sequence[Found], filling: Filling, progress: Progress) -> None:
         self._ask("CREATE TABLE known (name VARCHAR, told VARCHAR)")
         filling.fill(found, progress)
+        for note in filling.notes:
+            self._remember("note", note)
+        self._remember("unit", filling.unit)
         self._name()
         if not self.readings:
             raise InputError(self._why_nothing(found))
@@ -160,6 +166,16 @@ class Staging(Closing):
     def rejected(self) -> int:
         """Return how many rows, or cells of wide tables, could not be read."""
         return self._rejected
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what is worth telling of how the files were read, a line each."""
+        return tuple(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
+
+    @property
+    def unit(self) -> str:
+        """Return in what a variable without a name is measured, where its column says it."""
+        return "".join(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'unit'"))
 
     @property
     def periods(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -10,29 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import InputError
-from sensormend.io.layout import MISSING, Kind, kind_of
+from sensormend.io.layout import MISSING, Kind, is_part, kind_of
+from sensormend.io.sources import stem
 from sensormend.io.sql import literal
 
 __all__ = [
     "SAMPLE",
     "Column",
     "Engine",
+    "NotATableError",
     "Table",
     "decided",
     "parquet_table",
     "path_literal",
     "plain",
     "reason_of",
-    "stem",
+    "split_dates",
 ]
 
 Engine = Any
 """A connection of duckdb, which has no types of its own."""
 
+
+class NotATableError(InputError):
+    """A file of text that holds no table: it is empty, or prose."""
+
+
 SAMPLE = 200
 """Rows that are looked at to know what a column holds."""
 
-_TIMES = ("TIMESTAMP", "DATE")
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
             "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
 _TEXTS = ("VARCHAR", "ENUM", "UUID")
@@ -166,20 +172,25 @@ def decided(engine: Engine, table: Table) -> Table:
     return replace(table, columns=tuple(columns))
 
 
+def split_dates(engine: Engine, table: Table) -> Table:
+    """Look whether columns of times hold dates only, where a column of hours stands beside them.
+
+    The hour is also kept beside times that have it already: only where it is midnight in all rows it is to be added.
+    """
+    times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
+    hours = any(column.kind in ("number", "clock") and is_part("hour", column.name) for column in table.columns)
+    if not times or not hours:
+        return table
+    asked = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
+    found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchall()[0]
+    dates = {column.name for column, midnight in zip(times, found, strict=True) if midnight}
+    columns = [replace(column, kind="date") if column.name in dates else column for column in table.columns]
+    return replace(table, columns=tuple(columns))
+
+
 def plain(texts: Sequence[str], decimal_comma: bool) -> list[str]:
     """Return texts with a point for a decimal comma."""
     return [text.replace(",", ".") if decimal_comma else text for text in texts]
-
-
-def stem(path: Path) -> str:
-    """Return the name of a file without its ending.
-
-    Examples
-    --------
-    >>> stem(Path("site.7.csv.gz"))
-    'site.7'
-    """
-    return Path(path.name.removesuffix(".gz")).stem
 
 
 def path_literal(path: str | os.PathLike[str]) -> str:
@@ -196,8 +207,10 @@ def reason_of(error: Exception) -> str:
 def _kind(engine_type: str, sample: Sequence[str]) -> Kind:
     if engine_type.endswith("]"):
         return "other"
-    if engine_type.startswith(_TIMES):
+    if engine_type.startswith("TIMESTAMP"):
         return "time"
+    if engine_type == "DATE":
+        return "date"
     if engine_type.startswith(_NUMBERS):
         return "number"
     return kind_of(sample) if engine_type.startswith(_TEXTS) else "other"

@@ -13,7 +13,7 @@ from typing import Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import locked
-from sensormend.io.export import export
+from sensormend.io.export import export, export_wide
 from sensormend.io.folder import ending_of
 
 __all__ = ["Target"]
@@ -111,10 +111,14 @@ class Target:
         """Leave nothing behind."""
         shutil.rmtree(self.work, ignore_errors=True)
 
-    def export(self, attributes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Make the one file that was asked for out of the rows, and drop those."""
-        export(self.work, self.work / f"rows{self.ending}", attributes=attributes)
-        shutil.rmtree(self.work / "data")
+    def export(self, attributes: Mapping[str, Mapping[str, Any]], *, wide: bool = False) -> None:
+        """Make the one file that was asked for out of the rows; these go, but stay beside a wide one without flags."""
+        path = self.work / f"rows{self.ending}"
+        if wide:
+            export_wide(self.work, path)
+        else:
+            export(self.work, path, attributes=attributes)
+            shutil.rmtree(self.work / "data")
 
     def publish(self) -> None:
         """Put everything in its place; what was there goes when the new is there."""

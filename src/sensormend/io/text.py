@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.io.layout import MISSING, kind_of
+from sensormend.io.sources import stem
 from sensormend.io.sql import literal
-from sensormend.io.tables import SAMPLE, Column, Table, path_literal, plain, stem
+from sensormend.io.tables import SAMPLE, Column, NotATableError, Table, path_literal, plain
 
 __all__ = ["csv_table", "json_table", "line_numbers", "opened"]
 
@@ -29,7 +30,7 @@ _DELIMITERS = (",", ";", "\t", "|")
 _BREAK = re.compile(r"\r\n|\n|\r")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 _MAGIC = {
-    b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or save the sheet as CSV",
+    b"PK\x03\x04": "a zip archive or an Excel file; unpack it, or give it the ending .xlsx",
     b"PAR1": "a Parquet file; give it the ending .parquet",
     b"\x89HDF": "a NetCDF or HDF5 file; give it the ending .nc",
     b"CDF": "a NetCDF file; give it the ending .nc",
@@ -64,10 +65,10 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
         skip, names = _header(lines, delimiter, fields)
         told = _rows(lines[skip:], delimiter)
     except csv.Error as error:
-        raise InputError(f"{shown}: this is no table of readings: {error}") from None
+        raise NotATableError(f"{shown}: this is no table of readings: {error}") from None
     rows = [row for row in told if len(row) == len(names)]
     if told and not rows:
-        raise InputError(
+        raise NotATableError(
             f"{shown}: line {skip} names {len(names)} columns, but no line below has as many; "
             f"the first has {len(told[0])}"
         )
@@ -111,7 +112,7 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
             for keys, value in _leaves(entry):
                 found.setdefault(keys, []).append(value)
     if not objects:
-        raise InputError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
+        raise NotATableError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
     columns = []
     for keys, values in found.items():
         sample = tuple(value for value in values if value.strip().lower() not in MISSING)
@@ -207,7 +208,7 @@ def _text(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{shown}: cannot be read: {error}") from None
     if not head.strip():
-        raise InputError(f"{shown}: the file is empty")
+        raise NotATableError(f"{shown}: the file is empty")
     for magic, what in _MAGIC.items():
         if head.startswith(magic):
             raise InputError(f"{shown}: this is {what}")
@@ -314,7 +315,7 @@ def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, lis
 def _is_data(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     """Say whether a first line is a row like the others rather than names."""
     kinds = [kind_of([cell.replace(",", ".") if _decimal(cell) else cell]) for cell in row]
-    if "time" in kinds:
+    if "time" in kinds or "date" in kinds:
         return True
     if not below or "number" not in kinds:
         return False

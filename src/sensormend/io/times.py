@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sensormend.io.sql import literal
 from sensormend.readings import SECOND
 
-__all__ = ["EARLIEST", "EPOCHS", "LATEST", "TimeFormat", "dated", "time_format", "typed_time"]
+__all__ = ["EARLIEST", "EPOCHS", "LATEST", "TimeFormat", "dated", "has_clock", "time_format", "typed_time"]
 
 EARLIEST, LATEST = -9_214_560_000 * SECOND, 9_214_646_400 * SECOND
 """1678 to 2261: what numpy's and pandas' nanoseconds can hold. A time beyond is a broken one."""
@@ -113,6 +113,24 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
     written = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
     # With points it is the day everywhere; only slashes and dashes are used for both.
     return written.settled(day_first=True) if marks == {"."} else written
+
+
+def has_clock(text: str) -> bool:
+    """Say whether a time has an hour.
+
+    Examples
+    --------
+    >>> has_clock("2020-01-01T06"), has_clock("20200101 0600"), has_clock("1.2.2020"), has_clock("1 Feb 2020")
+    (True, True, False, False)
+    """
+    text = text.strip()
+    compact = _COMPACT.fullmatch(text)
+    if compact:
+        return compact[2] is not None
+    dates = (_NUMERIC.fullmatch(text), _NAMED.fullmatch(text))
+    if any(dates):
+        return any(seen["clock"] is not None for seen in dates if seen)
+    return re.fullmatch(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}", text) is None
 
 
 def typed_time(number: float) -> TimeFormat | None:

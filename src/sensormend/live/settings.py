@@ -270,6 +270,8 @@ def _settled(said: dict[str, Any]) -> Settings:
         raise ConfigError("watch mends one network; networks is for clean")
     if options.per_reading:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
+    if options.wide:
+        raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
     alerts = AlertSettings(said.get("after", 2), said.get("well_after", 2), said.get("alerts", ()))
     _refuse_unknown(said.get("sinks", ()), ("postgresql://", "postgres://", *MQTT), "a sink is mqtt://host/prefix or "
                     "postgresql://host/database?table=name")  # fmt: skip

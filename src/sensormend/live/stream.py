@@ -86,13 +86,11 @@ class Stream:
         check_grid(options)
         self.options, self._grace, self._late_for = options, grace, late_for
         self.alerts = alerts or Alerts()
-        spoken_of = [name for said in options.per_variable().values() for name in said if name != EVERY]
-        strange = [name for name in spoken_of if options.variables and name not in options.variables]
-        if strange:
-            raise ConfigError(
-                f"valid, fill or tolerance speaks of {strange[0]!r}; variables has {', '.join(options.variables)}"
-            )
-        self.sensors, self.variables = Names(), Names(list(dict.fromkeys([*options.variables, *spoken_of])))
+        about = {name: option for option, given in options.per_variable().items() for name in given if name != EVERY}
+        for name, option in about.items():
+            if options.variables and name not in options.variables:
+                raise ConfigError(f"{option} speaks of {name!r}; variables has {', '.join(options.variables)}")
+        self.sensors, self.variables = Names(), Names(list(dict.fromkeys([*options.variables, *about])))
         self.window = Window()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}

@@ -111,16 +111,15 @@ def shape_of(entry: Mapping[str, Any], options: Options, topic: Told) -> Shape:
         raise Refused(_why(kinds, entry, said)) from None
     if layout.across == "sensor" and not said.sensors and not timed:
         raise Refused(NO_SENSOR)  # any object with two numbers would be sensors and the time of arrival
-    return _shape(layout, entry, said, topic.variable is not None)
+    return _shape(layout, entry, topic.variable is not None)
 
 
-def _shape(layout: Layout, entry: Mapping[str, Any], said: Options, in_topic: bool) -> Shape:
+def _shape(layout: Layout, entry: Mapping[str, Any], in_topic: bool) -> Shape:
     names: tuple[str | None, ...] = layout.columns
     if layout.across == "value":
         # Messages come one by one: what is alone in this one may be among others in the next.
         elsewhere = layout.variable is not None or in_topic
-        nameless = said.value is not None or called("value", layout.columns[0])
-        names = (None,) if elsewhere else ("",) if nameless else layout.columns
+        names = (None,) if elsewhere else (layout.name,)
     time = None if layout.time == _NOW else layout.time
     shape = Shape(
         time,
@@ -193,7 +192,7 @@ def _find_time(kinds: dict[str, Kind], entry: Mapping[str, Any], said: Options) 
     for key in known:
         if kinds[key] == "number" and _plain(key) not in _SURE and _small(entry[key]):
             kinds[key] = "other"
-    if any(kind == "time" for kind in kinds.values()) or any(kinds[key] == "number" for key in known):
+    if any(kind in ("time", "date") for kind in kinds.values()) or any(kinds[key] == "number" for key in known):
         return True
     strange = [key for key in known if _plain(key) in _SURE and not isinstance(entry[key], int | float | str | None)]
     strange += [key for key in known if _plain(key) in _SURE and isinstance(entry[key], bool)]
@@ -221,20 +220,20 @@ def _find_sensor(kinds: Mapping[str, Kind], said: Options, options: Options, top
             raise Refused(NO_SENSOR)
         return replace(said, sensor=None, sensor_from_file=True), set()
     known = {key for key in kinds if called("sensor", key)}
-    named = {key for key in known if kinds[key] in ("text", "number", "time", "clock")}
+    named = {key for key in known if kinds[key] in ("text", "number", "time", "date", "clock")}
     weak = {key for key in named if topic.sure and _plain(key) in _WEAK}
     if topic.sensor is not None and not named - weak:
         return replace(said, sensor_from_file=True), weak
     if known and not named:
         raise Refused(NO_SENSOR)
     # A name like 2020-01-01 or 12:00 is a name all the same where its key says so.
-    odd = next((key for key in named - weak if kinds[key] in ("time", "clock")), None)
+    odd = next((key for key in named - weak if kinds[key] in ("time", "date", "clock")), None)
     return (replace(said, sensor=odd) if odd is not None else said), weak
 
 
 def _why(kinds: Mapping[str, Kind], entry: Mapping[str, Any], said: Options) -> str:
     """Say why an object could not be recognised."""
-    if any(called("value", key) and kinds[key] in ("text", "time", "clock", "other") and entry[key] is not None
+    if any(called("value", key) and kinds[key] in ("text", "time", "date", "clock", "other") and entry[key] is not None
            for key in entry):  # fmt: skip
         return NOT_A_NUMBER
     numbers = [key for key, kind in kinds.items() if kind == "number" and not called("time", key)]
