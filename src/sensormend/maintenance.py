@@ -89,6 +89,11 @@ class Maintenance:
         """Return the cells of sensors that are not there any more; None for no such cell."""
         return _cells([note for note in self.notes if note.action == "removed"], sensors, variables, times, step)
 
+    def removed_at(self, time: int) -> tuple[tuple[str, str], ...]:
+        """Return sensor and variable of what is removed at a time; no variable stands for all."""
+        notes = (note for note in self.notes if note.action == "removed" and note.start <= time < note.end)
+        return tuple((note.sensor, note.variable) for note in notes)
+
     def unnoted(self, sensor: str, variable: str, time: int, step: int) -> int:
         """Return the start of the first slot, from the one at `time` on, that people said nothing about."""
         notes = [
