@@ -149,6 +149,30 @@ def test_page_figures_and_alerts_say_the_same_at_the_same_time(tmp_path: Path) -
         assert sensor(look, "s06").state == "silent"
 
 
+def test_batteries_that_die_give_an_alert_or_two_each() -> None:
+    """Readings climb to 122 degrees, then the sensors come and go for weeks, then they are silent."""
+    random, days = np.random.default_rng(0), 90
+    readings = town(days, 16)
+    line = np.moveaxis(readings, 1, 2).reshape(16, -1)
+    dying = range(6)
+    for which in dying:
+        dies = int(random.integers(30 * 24, 50 * 24))
+        line[which, dies:] = np.minimum(line[which, dies:] + (np.arange(days * 24 - dies)) ** 1.5 / 10, 122.15)
+        at, heard = dies + int(random.integers(24, 96)), False
+        while at < dies + 30 * 24:
+            length = int(random.integers(2, 30))
+            line[which, at : at + length] *= 1.0 if heard else np.nan
+            at, heard = at + length, not heard
+        line[which, at:] = np.nan
+    readings = np.moveaxis(line.reshape(16, days, 24), 1, 2)
+    alerts = told(hourly(made_of(readings), 24))
+    for which in dying:
+        mine = [alert.state for alert in alerts if f"s{which:02d}" in alert.sensors]
+        assert 1 <= len(mine) <= 2, mine
+        assert "well" not in mine
+        assert "faulty" in mine
+
+
 def test_ten_minutes_are_judged_every_half_hour_and_told_after_one() -> None:
     truth = city(8, 12, slots=144, seed=2, faults=False).truth
     line = np.moveaxis(truth, 1, 2).reshape(8, -1)

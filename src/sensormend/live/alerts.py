@@ -29,6 +29,7 @@ from sensormend.live.verdict import Name, OpenFault, Verdict
 from sensormend.mending import NEVER
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.recovery import BoolArray
+from sensormend.sentences import how_long
 
 __all__ = ["Alerts"]
 
@@ -319,7 +320,7 @@ class Alerts:
         channel.silent, channel.gone, channel.heard = None, False, 0
         before = channel.state_told
         self._open(channel, "faulty", at)
-        text = faulty_sentence(who(*name), found, channel.since, again=again) + _comes_and_goes(channel)
+        text = faulty_sentence(who(*name), found, channel.since, again=again) + self._comes_and_goes(channel)
         return Alert(*name, before, "faulty", channel.reason, channel.since, at, text)
 
     def _open(self, channel: Channel, state: str, now: int) -> None:
@@ -335,6 +336,13 @@ class Alerts:
     def _quiet(self, channel: Channel) -> int:
         """Return for how many periods nothing may be the matter until a relapsed channel is well; 0 for others."""
         return RELAPSE * min(channel.relapses, MOST_RELAPSES)
+
+    def _comes_and_goes(self, channel: Channel) -> str:
+        """Say that an incident is not the first one, and when the next word of it will come."""
+        if not channel.relapses:
+            return ""
+        quiet = how_long(self._quiet(channel) * self._period)
+        return f"; it comes and goes, and is told to be well when nothing was the matter for {quiet}"
 
     def _fault(self, name: Name, found: Evidence, start: int, end: int) -> Alert | None:
         """Take in a faulty period of a channel that has no sure fault."""
@@ -392,7 +400,7 @@ class Alerts:
         if channel.alerted:
             return None
         self._open(channel, "silent", now)
-        text = silent_sentence(who(*name), last, usual) + _comes_and_goes(channel)
+        text = silent_sentence(who(*name), last, usual) + self._comes_and_goes(channel)
         return Alert(*name, "well", "silent", "", last, now, text)
 
     def _listen(self, name: Name, silent: bool, last: int, now: int) -> Alert | None:
@@ -437,21 +445,6 @@ def _overdue(falls: BoolArray, last: NDArray[np.int64], now: int, usual: NDArray
     after = np.minimum(np.searchsorted(times, last), times.size - 1)
     near = np.minimum(np.abs(times[after] - last), np.abs(times[np.maximum(after - 1, 0)] - last))
     return np.asarray((last > NEVER) & (usual > NEVER) & (now - last > usual) & (near <= TOGETHER * step))
-
-
-def _comes_and_goes(channel: Channel) -> str:
-    """Say that an incident is not the first of its kind, and when the next word of it will come."""
-    if not channel.relapses:
-        return ""
-    return (
-        f"; it comes and goes, for the {_ordinal(channel.relapses + 1)} time, and is told to be well when nothing was "
-        f"the matter for {RELAPSE * min(channel.relapses, MOST_RELAPSES)} periods"
-    )
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
 
 
 def _sorted(found: Sequence[Alert | None]) -> list[Alert]:
