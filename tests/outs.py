@@ -119,7 +119,7 @@ def _beside(written: Written, slots: int, *, places: bool, random: np.random.Gen
             here = flag != Flag.MISSING
             heard = written.time[here]
             lines.append((sensor, variable, int(here.sum()), 1 - here.mean(), (flag[here] == Flag.FAIL).mean(), 0.3,
-                          *where, int(heard[0]), int(heard[-1])))  # fmt: skip
+                          *where, int(heard[0]), int(heard[-1]), 20.5))  # fmt: skip
             for word in ("stuck", "silent", "spike"):
                 code = np.int8(REASONS.index(word))
                 at = np.flatnonzero(reason == code)
@@ -168,7 +168,7 @@ def big_out(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4)
         path / "sensors.csv",
         SENSORS_HEADER,
         ((name, "", days * slots, 0.02, float(broken[k]) * 0.1, 0.3, 53 + k % 50 / 100, 10 + k // 50 / 100, FIRST,
-          end - DAY // slots) for k, name in enumerate(names)),
+          end - DAY // slots, 20.5) for k, name in enumerate(names)),
     )  # fmt: skip
     write_faults(
         path,

@@ -218,7 +218,7 @@ def test_what_was_not_judged_is_said_first_of_all(
     assert "Nothing wrong was found" not in page
     assert "no sensor was faulty" not in page
     with Look(out) as look:
-        assert network(look).sentence.startswith("Nothing is judged yet, of ")
+        assert network(look).sentence.startswith("Nothing was judged: all readings have flag 2")
     capsys.readouterr()
     assert main(["explain", str(out), "s0", "2020-01-02T05:00"]) == 0
     told = " ".join(capsys.readouterr().out.split())
@@ -237,5 +237,5 @@ def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
     readings = written_days(tmp_path / "b.csv", 1, 28)
     assert main(["clean", str(readings), str(tmp_path / "lone"), "--period", "1d"]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert told.startswith("sensors 1 ")
+    assert told.startswith("All readings were judged. sensors 1 ")
     assert "Nothing wrong was found. With one or two sensors only their own past can tell" in told

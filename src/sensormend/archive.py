@@ -76,6 +76,7 @@ class Report:
     faults: list[FaultInterval]
     summaries: list[SensorSummary]
     seconds: float
+    removed: tuple[tuple[str, str], ...] = ()
 
 
 def clean_archive(
@@ -194,6 +195,7 @@ class _Run:
             faults=tally.intervals(),
             summaries=tally.summaries(self.places),
             seconds=monotonic() - started,
+            removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
         )
 
     def _look_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
@@ -318,6 +320,7 @@ class _Run:
             "corrected": report.corrected,
             "faults": len(report.faults),
             "notes": list(report.notes),
+            "removed": report.removed,
             "surroundings": surroundings(),
             **(self.part or {}),
         }

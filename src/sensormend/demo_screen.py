@@ -99,11 +99,12 @@ class Screen:
 
     def _note(self, alert: Alert) -> None:
         self._newest.append(alert)
-        for sensors in self._now.values():
-            sensors.pop(alert.sensor, None)
-        if alert.state in self._now:
-            self._now[alert.state][alert.sensor] = alert.reason
-            self._found[alert.state] += alert.before == "well" or alert.state == "silent"
+        for sensor in alert.sensors:
+            for sensors in self._now.values():
+                sensors.pop(sensor, None)
+            if alert.state in self._now:
+                self._now[alert.state][sensor] = alert.reason
+                self._found[alert.state] += alert.before == "well" or alert.state == "silent"
 
     def _show(self) -> None:
         self._drawn = perf_counter()

@@ -15,7 +15,7 @@ from sensormend.readings import DAY, Readings
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.tensor import LARGEST
 
-__all__ = ["ANCHOR", "Grid", "Placed", "place"]
+__all__ = ["ANCHOR", "Grid", "Placed", "no_number", "place"]
 
 _Number = TypeVar("_Number", int, NDArray[np.int64])
 
@@ -131,24 +131,24 @@ def place(
     """
     value, time = readings.value, readings.time
     cell = channel * grid.slots + grid.slot_of(time)
-    no_number, beyond = _no_number(readings, fill), np.zeros(value.size, dtype=bool)
+    missing, beyond = no_number(readings, fill), np.zeros(value.size, dtype=bool)
     for variable, (low, high) in enumerate(valid):
         if low > -np.inf or high < np.inf:
-            beyond |= (readings.variable == variable) & ~no_number & ((value < low) | (value > high))
+            beyond |= (readings.variable == variable) & ~missing & ((value < low) | (value > high))
     cells = channels * grid.slots
     repeated, contradictory = np.zeros(value.size, dtype=bool), np.zeros(cells, dtype=bool)
     order: NDArray[np.intp] | slice = slice(None)
     if (np.bincount(cell, minlength=1) > 1).any():
         # Sums of several readings are taken in the order of their times, so that they do not depend on how they came.
         order = np.lexsort((np.arange(value.size), time, cell))
-        repeated[order], clash = _repetitions(cell[order], time[order], value[order], no_number[order])
+        repeated[order], clash = _repetitions(cell[order], time[order], value[order], missing[order])
         contradictory[cell[order][clash]] = True
-    counted = ~(no_number | repeated)
+    counted = ~(missing | repeated)
     number, count = _sums(cell[order], value[order], (counted & ~beyond)[order], cells)
     odd, odd_count = _sums(cell[order], value[order], (counted & beyond)[order], cells)
     implausible = (count == 0) & (odd_count > 0)
     count, number = np.where(implausible, odd_count, count), np.where(implausible, odd, number)
-    came = np.bincount(cell[no_number], minlength=cells) > 0
+    came = np.bincount(cell[missing], minlength=cells) > 0
     shape = (channels, grid.slots)
     return Placed(
         value=np.where(count > 0, number / np.maximum(count, 1), np.nan).reshape(shape),
@@ -157,13 +157,14 @@ def place(
         contradictory=contradictory.reshape(shape),
         implausible=implausible.reshape(shape),
         cell=cell,
-        no_number=no_number,
+        no_number=missing,
         beyond=beyond,
         repeated=repeated,
     )
 
 
-def _no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
+def no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
+    """Say which readings are no numbers; `fill` has the fill values of each variable."""
     value = readings.value
     # Written so that NaN is no number either.
     found = np.asarray(~(np.abs(value) <= LARGEST))

@@ -16,7 +16,7 @@ from sensormend.recovery import BoolArray
 
 __all__ = ["ACTIONS", "ALL", "Maintenance", "Note", "as_time"]
 
-ACTIONS = ("ignore", "recalibrated", "real")
+ACTIONS = ("ignore", "recalibrated", "real", "removed")
 EVER = np.iinfo(np.int64).max // 4
 ALL = "*"
 """Stands for every sensor."""
@@ -43,7 +43,8 @@ class Maintenance:
 
     `ignore` hides the readings of the span from the model and leaves them unjudged; `real` lets them pass whatever the
     model says; `recalibrated` ignores the span, and the level is right from its end on, or from `from` where it has
-    none.
+    none; `removed` says that the sensor is not there in the span: its readings are ignored, and it is neither silent
+    nor gone.
     """
 
     notes: tuple[Note, ...] = ()
@@ -68,7 +69,7 @@ class Maintenance:
     ) -> BoolArray | None:
         """Return the cells (sensor, variable, slot) that the model must not see; None for no such cell."""
         start, end = int(times[0]), int(times[-1]) + step
-        spans = [note for note in self.notes if note.action == "ignore"]
+        spans = [note for note in self.notes if note.action in ("ignore", "removed")]
         for note in self.notes:
             if note.action == "recalibrated" and note.start < end:
                 # What a sensor said before it was set right, in the period in which it was, is of the level before.
@@ -82,12 +83,25 @@ class Maintenance:
         """Return the cells that are true whatever they look like; None for no such cell."""
         return _cells([note for note in self.notes if note.action == "real"], sensors, variables, times, step)
 
+    def removed(
+        self, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int
+    ) -> BoolArray | None:
+        """Return the cells of sensors that are not there any more; None for no such cell."""
+        return _cells([note for note in self.notes if note.action == "removed"], sensors, variables, times, step)
+
+    def removed_at(self, time: int) -> tuple[tuple[str, str], ...]:
+        """Return sensor and variable of what is removed at a time; no variable stands for all."""
+        notes = (note for note in self.notes if note.action == "removed" and note.start <= time < note.end)
+        return tuple((note.sensor, note.variable) for note in notes)
+
     def unnoted(self, sensor: str, variable: str, time: int, step: int) -> int:
         """Return the start of the first slot, from the one at `time` on, that people said nothing about."""
         notes = [
             note
             for note in self.notes
-            if note.action in ("ignore", "real") and note.concerns(sensor) and note.variable in ("", variable)
+            if note.action in ("ignore", "real", "removed")
+            and note.concerns(sensor)
+            and note.variable in ("", variable)
         ]
         for note in sorted(notes, key=lambda note: note.start):
             if note.start < time + step and note.end > time:

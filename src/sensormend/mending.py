@@ -300,6 +300,10 @@ class Mender:
         heard[: self._heard.shape[0]] = self._heard
         heard[rows, variable] = period
         listed = heard > period - 1 - self._patience
+        removed = self.maintenance.removed(self.sensors, self.variables, times, grid.step)
+        if removed is not None:
+            # Of one that is not there nothing is expected; what comes all the same is kept, and not judged.
+            listed &= ~removed.all(axis=2) | (heard == period)
         here = np.flatnonzero(listed.any(axis=1))
         shape = (here.size, len(self.variables), grid.slots)
         place_of = np.zeros(len(self.sensors), dtype=np.int64)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 from sensormend.flags import Flag
+from sensormend.io.metadata import SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
 __all__ = [
@@ -20,11 +21,13 @@ __all__ = [
     "how_far_judged",
     "how_long",
     "how_often",
+    "little_judged",
     "measured",
     "number",
     "percent",
     "sentence",
     "too_far",
+    "without_number",
 ]
 
 OFTEN = tuple(
@@ -239,13 +242,17 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def how_far_judged(flags: Mapping[int, int]) -> str:
-    """Say that nothing was judged, or less than half; empty where more was, or nothing came at all.
+def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:
+    """Say how much was judged, in one sentence; empty where nothing came at all.
+
+    It comes first wherever a result is summed up: what was not judged would read as if it were sound.
 
     Parameters
     ----------
     flags
         How many readings have each flag.
+    sensors, without_number
+        How many sensors there are, and from how many of them no number ever came.
 
     Examples
     --------
@@ -253,14 +260,44 @@ def how_far_judged(flags: Mapping[int, int]) -> str:
     'Nothing was judged: all readings have flag 2 and are kept as they came.'
     >>> how_far_judged({1: 10, 2: 30})
     'Only 25 % of the readings were judged: the others have flag 2 and are kept as they came.'
-    >>> how_far_judged({1: 30, 2: 10})
-    ''
+    >>> how_far_judged({1: 90, 2: 10}, 52, 5)
+    '90 % of the readings were judged; from 5 of 52 sensors no number came.'
+    >>> how_far_judged({1: 90, 9: 10})
+    'All readings were judged.'
+    >>> how_far_judged({9: 10}, 1, 1)
+    'Nothing was judged: no number came.'
     """
-    unjudged = flags.get(Flag.NOT_EVALUATED, 0)
-    judged = sum(flags.get(flag, 0) for flag in (Flag.GOOD, Flag.SUSPECT, Flag.FAIL))
-    if judged >= unjudged:
-        return ""
+    unjudged, judged = flags.get(Flag.NOT_EVALUATED, 0), _judged(flags)
+    dead = f"; from {without_number:,} of {counted(sensors, 'sensor')} no number came." if without_number else "."
+    kept = "the others have flag 2 and are kept as they came"
+    if not judged and not unjudged:
+        return "Nothing was judged: no number came." if flags.get(Flag.MISSING, 0) else ""
     if not judged:
-        return "Nothing was judged: all readings have flag 2 and are kept as they came."
+        return f"Nothing was judged: all readings have flag 2 and are kept as they came{dead}"
+    if not unjudged:
+        return f"All readings were judged{dead}"
     share = percent(judged, judged + unjudged)
-    return f"Only {share} of the readings were judged: the others have flag 2 and are kept as they came."
+    if judged < unjudged:
+        return f"Only {share} of the readings were judged: {kept}{dead}"
+    return f"{share} of the readings were judged{dead}"
+
+
+def little_judged(flags: Mapping[int, int]) -> bool:
+    """Say whether less than half of the readings were judged."""
+    return _judged(flags) < flags.get(Flag.NOT_EVALUATED, 0)
+
+
+def _judged(flags: Mapping[int, int]) -> int:
+    return sum(flags.get(flag, 0) for flag in (Flag.GOOD, Flag.SUSPECT, Flag.FAIL))
+
+
+def without_number(entries: Iterable[SensorSummary]) -> tuple[int, int]:
+    """Return how many sensors there are, and from how many of them no number ever came.
+
+    One that is known only by a period that is not over has no figures yet, and is not counted.
+    """
+    readings: dict[str, int] = {}
+    for entry in entries:
+        if math.isfinite(entry.share_missing):
+            readings[entry.sensor] = readings.get(entry.sensor, 0) + entry.readings
+    return len(readings), sum(count == 0 for count in readings.values())

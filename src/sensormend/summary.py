@@ -13,7 +13,7 @@ from rich.table import Table
 from sensormend.flags import Flag
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.options import in_words
-from sensormend.sentences import how_far_judged, how_long
+from sensormend.sentences import how_far_judged, how_long, little_judged, without_number
 
 if TYPE_CHECKING:
     from sensormend.archive import Report
@@ -47,9 +47,9 @@ def summary(report: Report) -> RenderableType:
     if report.corrected:
         figures.add_row("corrected", share(report.corrected, slots))
     figures.add_row("seconds", f"{report.seconds:.1f}")
-    told = how_far_judged(report.flags)
-    # What was not looked at comes before all figures: they would read as if it were sound.
-    parts: list[RenderableType] = [f"[bold]{told}[/]{_why_not(report)}", ""] if told else []
+    judged = how_far_judged(report.flags, *without_number(report.summaries))
+    why = _why_not(report) if little_judged(report.flags) else ""
+    parts: list[RenderableType] = [f"[bold]{judged}[/]{why}", ""] if judged else []
     parts.append(figures)
     parts += [f"note: {escape(note)}" for note in report.notes]
     found = worst(report.faults)

@@ -112,6 +112,7 @@ class Tally:
         self._until = 0
         self._counts = np.zeros((len(COUNTS), 0, len(self.variables)))
         self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
+        self._last_value = np.full((0, len(self.variables)), np.nan)
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
@@ -145,7 +146,7 @@ class Tally:
         )
         for which, count in enumerate(news):
             self._counts[which][sensor, variable] += count
-        self._heard(mended.period, sensor, variable, n > 0)
+        self._heard(mended.period, sensor, variable, n > 0, value)
         self._note_faults(mended, sensor, variable)
 
     def _grow(self, sensors: int) -> None:
@@ -153,17 +154,25 @@ class Tally:
         if more > 0:
             pad = ((0, 0), (0, more), (0, 0))
             self._counts, self._span = np.pad(self._counts, pad), np.pad(self._span, pad)
+            self._last_value = np.pad(self._last_value, pad[1:], constant_values=np.nan)
 
     def _heard(
-        self, period: int, sensor: NDArray[np.integer], variable: NDArray[np.integer], there: NDArray[np.bool_]
+        self,
+        period: int,
+        sensor: NDArray[np.integer],
+        variable: NDArray[np.integer],
+        here: BoolArray,
+        value: NDArray[np.float64],
     ) -> None:
-        some = there.any(axis=1)
+        some = here.any(axis=1)
         times = self.grid.times_of(period)
-        first = times[there.argmax(axis=1)]
-        last = times[there.shape[1] - 1 - there[:, ::-1].argmax(axis=1)]
+        first = times[here.argmax(axis=1)]
+        newest = here.shape[1] - 1 - here[:, ::-1].argmax(axis=1)
+        last = times[newest]
         mine = sensor[some], variable[some]
         self._span[0][mine] = np.where(self._span[1][mine] == 0, first[some], self._span[0][mine])
         self._span[1][mine] = last[some]
+        self._last_value[mine] = value[np.arange(newest.size), newest][some]
 
     def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
         """Give the period's wrong slots to the model's episodes, and make runs of those that belong to none."""
@@ -179,11 +188,6 @@ class Tally:
                 if channel[row] == mine:
                     self._note_episode(episode, table, row, wrong)
         wrong |= table.silent
-        for row in np.flatnonzero(table.missing.all(axis=1)).tolist():
-            # Something came, but no number.
-            before = self._open.get((int(sensor[row]), int(variable[row])))
-            if before is not None and before.reach == table.start:
-                before.reach = table.end
         for row in np.flatnonzero(wrong.any(axis=1)).tolist():
             self._note_runs((int(sensor[row]), int(variable[row])), table, row, wrong[row])
 
@@ -356,6 +360,7 @@ class Tally:
                         longitude=longitude,
                         first=int(self._span[0][sensor, variable]) if heard else None,
                         last=int(self._span[1][sensor, variable]) if heard else None,
+                        last_value=float(self._last_value[sensor, variable]),
                     )
                 )
         return found
@@ -374,7 +379,7 @@ class Tally:
             "corrected": self.corrected,
             "looked_back": self.looked_back,
         }
-        return settings, {"counts": self._counts, "span": self._span}
+        return settings, {"counts": self._counts, "span": self._span, "last_value": self._last_value}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
@@ -388,6 +393,8 @@ class Tally:
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
         self._counts, self._span = arrays["counts"], arrays["span"]
+        # A state of before does not have it; then it is known from the next reading on.
+        self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,7 +58,8 @@ def judge(
     shape = seen.shape
     value, here, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
     implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
-    silent = ~(here | filled).any(axis=2, keepdims=True)
+    # Something may have come, but no number: that is silence, too.
+    silent = ~here.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
     fiber_reason = np.broadcast_to(_codes(recovery.reason)[..., None], shape)

@@ -40,6 +40,8 @@ def watch(
     alert: Annotated[list[str] | None, Parameter(group=TELL, negative=())] = None,
     after: Annotated[int | None, Parameter(group=TELL)] = None,
     well_after: Annotated[int | None, Parameter(group=TELL)] = None,
+    stood: Annotated[str | None, Parameter(group=TELL)] = None,
+    stood_readings: Annotated[int | None, Parameter(group=TELL)] = None,
     metrics: Annotated[str | None, Parameter(group=TELL)] = None,
     serve: Annotated[str | None, Parameter(group=TELL)] = None,
     serve_token_file: Annotated[Path | None, Parameter(group=TELL)] = None,
@@ -95,9 +97,13 @@ def watch(
         Who is told when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or
         "command: words"; may be repeated.
     after
-        Faulty periods in a row until a sensor is reported; 2 by default.
+        Faulty periods in a row until a sensor is reported whose fault is not sure; 2 by default.
     well_after
         Sound periods in a row until it is well again; 2 by default.
+    stood
+        How long a sure fault has to stand until it is reported; 1h by default.
+    stood_readings
+        In how many readings; 3 by default.
     metrics
         Where to show /metrics for Prometheus and /healthz; 127.0.0.1:9464 by default, or off.
     serve
@@ -121,7 +127,8 @@ def watch(
         "source": "-" if source == STDIN else source, "out": out, "start_from": start_from, "grace": grace,
         "late_for": late_for, "speed": speed, "topics": listed(topics), "pattern": listed(pattern), "user": user,
         "password_file": password_file, "ca": ca, "keep": keep, "sinks": sink, "backlog": backlog, "alerts": alert,
-        "after": after, "well_after": well_after, "metrics": metrics, "serve": serve,
+        "after": after, "well_after": well_after, "stood": stood, "stood_readings": stood_readings,
+        "metrics": metrics, "serve": serve,
         "serve_token_file": serve_token_file, "log": log,
     }  # fmt: skip
     settings = Settings.of(config, **typed, **(said or Said()).told())

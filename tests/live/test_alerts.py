@@ -14,6 +14,8 @@ from sensormend.live.alerts import Alerts
 from sensormend.live.deliveries import STATES, Alert
 from sensormend.live.listening import Listening
 from sensormend.live.silence import Silence
+from sensormend.live.telling import TAKEN_BACK, Evidence, together
+from sensormend.live.verdict import OpenFault, Verdict
 from sensormend.live.window import Names
 from sensormend.maintenance import Maintenance, Note
 from sensormend.mending import NEVER
@@ -132,13 +134,23 @@ def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
         "S1 turned silent: no reading since 2024-05-01 09:00; it is usually heard at least every hour"
     )
     assert ask(alerts, True, 9, 14) == []
-    assert alerts.counts == {"faulty": 0, "silent": 1}
+    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
     assert ask(alerts, False, 20, 21) == []
     assert ask(alerts, False, 20, 22) == [], "the same reading once more is no other"
-    (alert,) = ask(alerts, False, 22, 23)
+    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
+    assert ask(alerts, False, 22, 23) == [], "that it is heard is seen at once, and told when it has been for a day"
+    assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 0}
+    assert all(ask(alerts, False, hour, hour + 1) == [] for hour in range(23, 43))
+    (alert,) = ask(alerts, False, 43, 44)
     assert (alert.before, alert.state, alert.since) == ("silent", "well", START + 20 * HOUR)
     assert alert.sentence == "S1 is well again: it has been heard since 2024-05-01 20:00, after 11 hours of silence"
-    assert alerts.counts == {"faulty": 0, "silent": 0}
+
+
+def test_a_long_silence_is_over_after_two_days_of_hearing() -> None:
+    alerts = Alerts()
+    ask(alerts, True, 0, 4)
+    well = [hour for hour in range(100, 200) for alert in ask(alerts, False, hour, hour + 1) if alert.state == "well"]
+    assert well == [147]
 
 
 def test_the_last_breaths_of_a_dying_sensor_do_not_flap() -> None:
@@ -149,23 +161,34 @@ def test_the_last_breaths_of_a_dying_sensor_do_not_flap() -> None:
             # Two readings a day, the rest is silence.
             last = 24 * day + min(hour, 1)
             told += ask(alerts, hour > 4, last, 24 * day + hour + 1)
-    assert [alert.state for alert in told][:3] == ["silent", "well", "silent"]
-    assert len(told) == 3
+    assert [alert.state for alert in told] == ["silent"]
     for hour in range(40):
         told += ask(alerts, False, 1440 + hour, 1441 + hour)
-    assert told[-1].state == "well", "one that is repaired is well again all the same"
+    assert [alert.state for alert in told] == ["silent", "well"], "one that is repaired is well again all the same"
+
+
+def test_one_that_comes_and_goes_is_told_so_once_and_has_to_be_well_for_a_week() -> None:
+    alerts, told = Alerts(), list[Alert]()
+    for day in range(40):
+        for hour in range(24):
+            # Every third day is silent, for 30 days.
+            heard = day % 3 < 2 or day >= 30
+            last = 24 * day + hour if heard else 24 * day - 1
+            told += ask(alerts, not heard and hour > 4, last, 24 * day + hour + 1)
+    assert [alert.state for alert in told] == ["silent", "well", "silent", "well"]
+    assert "; it comes and goes, and is told to be well when nothing was the matter for 7 days" in told[2].sentence
+    assert told[3].at - told[3].since >= 7 * DAY
 
 
 def test_a_fault_outlasts_a_silence() -> None:
     alerts = Alerts()
     assert len(days(alerts, "offset", "offset")) == 1
-    (alert,) = ask(alerts, True, 47, 51)
-    assert (alert.before, alert.state) == ("faulty", "silent")
+    assert ask(alerts, True, 47, 51) == [], "it is one incident, which was told"
+    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
     assert days(alerts, "gone", "offset", first=2) == []
     ask(alerts, False, 80, 81)
-    (alert,) = ask(alerts, False, 82, 83)
-    assert (alert.before, alert.state, alert.reason, alert.since) == ("silent", "faulty", "offset", START)
-    assert alert.sentence.startswith("S1 is heard again, but faulty: it has read 4.10 above")
+    assert ask(alerts, False, 82, 83) == []
+    assert alerts.counts == {"faulty": 1, "silent": 0, "gone": 0}
     assert [told.state for _, told in days(alerts, "good", "good", first=4)] == ["well"]
 
 
@@ -176,6 +199,7 @@ def test_a_fault_that_is_found_while_a_sensor_is_silent_is_told_when_it_is_back(
     ask(alerts, False, 50, 51)
     (alert,) = ask(alerts, False, 51, 52)
     assert (alert.before, alert.state) == ("silent", "faulty")
+    assert alert.sentence.startswith("S1 is heard again, but faulty: it has read 4.10 above")
 
 
 def test_a_sensor_all_of_whose_variables_fall_silent_is_told_once() -> None:
@@ -186,7 +210,7 @@ def test_a_sensor_all_of_whose_variables_fall_silent_is_told_once() -> None:
     assert [(alert.sensor, alert.variable, alert.since) for alert in told] == [
         ("A", "", START + HOUR), ("B", "pm", START),
     ]  # fmt: skip
-    assert told[0].sentence == "A turned silent, with 1 other at the same time: no reading since 2024-05-01 01:00"
+    assert told[0].sentence == "A turned silent: no reading since 2024-05-01 01:00"
     assert told[1].sentence.startswith("B pm turned silent")
     health = alerts.health(names, last)
     assert [(entry.variable, entry.state) for entry in health] == [
@@ -247,7 +271,14 @@ class Town:
         """Go on from a state, perhaps one from when nobody was gone yet."""
         state = json.loads(json.dumps(self.listening.alerts.state()))
         if forget:
-            del state["gone"]
+            new = ("alerted", "gone", "fell", "provisional")
+            for _, _, channel in state["channels"]:
+                state["gone"] = [["B", ""]] if channel["gone"] else []
+                for key in new:
+                    del channel[key]
+            if state["gone"]:
+                state["channels"] = []
+            del state["odd"]
         alerts = Alerts()
         alerts.restore(state)
         after = self.begin(alerts)
@@ -262,35 +293,49 @@ class Town:
         return self.listening.alerts.counts
 
 
-def test_who_is_gone_is_not_silent_any_more_and_nobody_is_told() -> None:
+def test_who_is_gone_stays_on_the_list_and_nobody_is_told_again() -> None:
     town = Town("A", "B")
     assert town.live(6, "A", "B") == []
     (alert,) = town.live(4, "A")
     assert (alert.sensor, alert.state) == ("B", "silent")
     assert town.health() == [("A", "well"), ("B", "silent")]
     assert town.live(2, "A") == []
-    assert town.health() == [("A", "well")]
-    assert town.counts == {"faulty": 0, "silent": 0}
+    assert town.health() == [("A", "well"), ("B", "gone")]
+    assert town.counts == {"faulty": 0, "silent": 0, "gone": 1}
     town.restart()
     assert town.live(100, "A") == []
-    assert town.health() == [("A", "well")]
+    assert town.health() == [("A", "well"), ("B", "gone")]
+    assert town.listening.health()[1].heard == START + 6 * DAY - HOUR
     back = START + town.hour * HOUR
-    assert town.live(2, "A", "B") == [], "it begins anew"
+    (alert,) = town.live(3, "A", "B")
+    assert (alert.sensor, alert.before, alert.state, alert.since) == ("B", "silent", "well", back)
     assert town.health() == [("A", "well"), ("B", "well")]
-    assert town.listening.health()[1].since == back
-    (alert,) = town.live(4, "A")
-    assert (alert.sensor, alert.before, alert.state) == ("B", "well", "silent")
 
 
-def test_a_state_from_before_anybody_was_gone_is_understood() -> None:
-    town = Town("A", "B", gone_after=400 * DAY)
+def test_who_was_removed_by_people_is_on_no_list() -> None:
+    town = Town("A", "B")
     town.live(6, "A", "B")
-    assert len(town.live(100, "A")) == 1
-    town.gone_after = 5 * DAY
+    town.live(10, "A")
+    assert town.health() == [("A", "well"), ("B", "gone")]
+    town.maintenance = Maintenance((Note("B", START + 8 * DAY, START + 400 * DAY, "removed"),))
+    assert town.live(2, "A") == []
+    assert town.health() == [("A", "well")]
+    assert town.counts == {"faulty": 0, "silent": 0, "gone": 0}
+    town.restart()
+    assert town.health() == [("A", "well")]
+
+
+@pytest.mark.parametrize("days", [2, 30])
+def test_a_state_from_before_there_were_incidents_is_understood(days: int) -> None:
+    town = Town("A", "B")
+    town.live(6, "A", "B")
+    assert len(town.live(days, "A")) == 1
     town.restart(forget=True)
-    assert town.counts == {"faulty": 0, "silent": 1}
     assert town.live(1, "A") == []
-    assert town.counts == {"faulty": 0, "silent": 0}
+    assert town.health() == [("A", "well"), ("B", "gone" if days == 30 else "silent")]
+    (alert,) = town.live(3, "A", "B")
+    assert (alert.sensor, alert.before, alert.state) == ("B", "silent", "well")
+    assert f"after {days + 1} days of silence" in alert.sentence
 
 
 def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:
@@ -300,7 +345,7 @@ def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:
     assert (alert.before, alert.state) == ("well", "silent")
     assert [entry.state for entry in alerts.health(ONE, last)] == ["silent"]
     assert alerts.silence(ONE, there, last, START + 5 * DAY + 2 * HOUR, gone=there) == []
-    assert alerts.health(ONE, last) == []
+    assert [entry.state for entry in alerts.health(ONE, last)] == ["gone"]
 
 
 def test_readings_from_long_ago_bring_nobody_back() -> None:
@@ -310,7 +355,7 @@ def test_readings_from_long_ago_bring_nobody_back() -> None:
     # Both send what they measured three days before.
     town.live(1, "A", "B", late=72)
     assert [(alert.sensor, alert.state) for alert in town.told] == [("B", "silent"), ("A", "silent")]
-    assert town.health() == [("A", "silent")]
+    assert town.health() == [("A", "silent"), ("B", "gone")]
 
 
 def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_told() -> None:
@@ -318,7 +363,7 @@ def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_told() -> None:
     town.live(6, "A", "B")
     town.maintenance = Maintenance((Note("B", START, START + 400 * DAY, "ignore"),))
     assert town.live(30, "A") == []
-    assert town.health() == [("A", "well")]
+    assert town.health() == [("A", "well"), ("B", "well")]
 
 
 def test_a_variable_that_is_gone_does_not_keep_a_sensor_from_being_told_once() -> None:
@@ -335,7 +380,7 @@ def test_a_fault_of_one_that_is_gone_is_not_told() -> None:
     for hours in (1, 2):
         alerts.silence(ONE, np.array([True]), np.array([START]), START + hours * HOUR, gone=np.array([True]))
     assert days(alerts, "offset") == []
-    assert alerts.counts == {"faulty": 0, "silent": 0}
+    assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 1}
 
 
 @pytest.mark.parametrize(
@@ -393,4 +438,106 @@ def test_a_large_network_costs_little() -> None:
     assert told == []
     told = alerts.silence(names, silence.silent(START + 9 * DAY), silence.last, START + 9 * DAY)
     assert len(told) == 20_000
-    assert "with 19999 others" in told[0].sentence
+    (alert,) = together(told, 2 * HOUR)
+    assert len(alert.sensors) == 20_000
+    assert alert.sentence.startswith(
+        "S0, S1, S10, S100, S1000, S10000, S10001, S10002 and 19,992 others turned silent tog"
+    )
+
+
+def sure(start: int, readings: int, confidence: float = 0.99) -> OpenFault:
+    """Return an offset of 4.1 that began at an hour."""
+    found = Evidence({"offset": readings}, readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1)
+    return OpenFault(START + start * HOUR, readings, confidence, found)
+
+
+def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, OpenFault]]) -> list[tuple[int, Alert]]:
+    """Take in verdicts at the ends of hours; return what was told, and at which hour."""
+    told = []
+    for hour, faults in verdicts:
+        named = {(sensor, ""): fault for sensor, fault in faults.items()}
+        found = together(alerts.verdict(Verdict(named, frozenset(named)), START + hour * HOUR, HOUR), 2 * HOUR)
+        told += [(hour, alert) for alert in found]
+    return told
+
+
+def test_a_sure_fault_is_told_when_it_has_stood_for_three_readings_and_an_hour() -> None:
+    alerts = Alerts()
+    ((hour, alert),) = hours(alerts, *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    assert hour == 5
+    assert (alert.before, alert.state, alert.reason, alert.since) == ("well", "faulty", "offset", START + 2 * HOUR)
+    assert alerts.counts["faulty"] == 1
+    assert hours(Alerts(), *((2 + n, {"S1": sure(2, n, 0.94)}) for n in range(1, 20))) == [], "a doubtful one waits"
+    ((hour, _),) = hours(Alerts(stood=6 * HOUR), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    assert hour == 8
+    ((hour, _),) = hours(Alerts(stood_readings=7), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    assert hour == 9
+
+
+def test_a_fault_that_turns_out_to_be_none_is_taken_back_once_in_words() -> None:
+    alerts = Alerts()
+    assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1
+    ((_, alert),) = days(alerts, "good")
+    assert (alert.before, alert.state, alert.reason) == ("faulty", "well", TAKEN_BACK)
+    assert alert.sentence == (
+        "S1 is well, and was: the fault that was told since 2024-05-01 02:00 (offset) is taken back; with the readings "
+        "of the whole period it is none"
+    )
+    assert alerts.counts["faulty"] == 0
+    assert days(alerts, "good", "good", "good", first=1) == []
+
+
+def test_a_fault_that_is_one_in_the_end_stays_until_it_is_over() -> None:
+    alerts = Alerts()
+    assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1
+    assert days(alerts, "offset", wrong=4) == [], "a few wrong hours are what was told"
+    assert alerts.counts["faulty"] == 1
+    told = days(alerts, "good", "good", first=1)
+    assert [(day, alert.state, alert.reason) for day, alert in told] == [(2, "well", "")]
+
+
+def test_sensors_that_fail_together_are_one_alert_that_names_them() -> None:
+    told = hours(
+        Alerts(),
+        (5, {"S1": sure(2, 3), "S2": sure(3, 2), "S3": sure(2, 3), "S9": sure(4, 1)}),
+        (6, {"S1": sure(2, 4), "S2": sure(3, 3), "S3": sure(2, 4)}),
+    )
+    ((_, alert),) = told
+    assert alert.sensors == ("S1", "S2", "S3")
+    assert alert.sentence == "S1, S2 and S3 turned faulty together, since 2024-05-01 02:00 (offset)"
+
+
+def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> None:
+    town = Town(*"ABCDE")
+    # What is usual differs: E is heard every four hours.
+    for day in range(8):
+        for hour in range(24):
+            town.hour = 24 * day + hour
+            now = town.names if hour % 4 == 0 else town.names[:4]
+            readings = [town.names.index(name) for name in now]
+            sensor, none = np.array(readings), np.zeros(len(readings), np.int64)
+            time, value = np.full(sensor.size, START + town.hour * HOUR), np.ones(sensor.size)
+            part = Readings(town.names, ("",), sensor, none, time, value)
+            town.listening.heard(part)
+            town.listening.close(part)
+            told = town.listening.listen(START + (town.hour + 1) * HOUR, town.maintenance)
+            assert told == [] or day < 5, "until then it is not known"
+    town.hour += 1
+    told = town.live(1, "A", "E")
+    (alert,) = told
+    assert (alert.state, alert.sensors) == ("silent", ("B", "C", "D"))
+    assert alert.sentence == "B, C and D turned silent together: no reading since 2024-05-08 23:00"
+    assert town.counts["silent"] == 3
+
+
+def test_one_that_comes_back_wrong_is_not_well() -> None:
+    alerts = Alerts()
+    assert [alert.state for alert in ask(alerts, True, 0, 4)] == ["silent"]
+    told: list[Alert] = []
+    for hour in range(30, 100):
+        told += ask(alerts, False, hour, hour + 1)
+        told += [alert for _, alert in hours(alerts, (hour + 1, {"S1": sure(30, hour - 29, 0.5 + hour / 70)}))]
+        assert alerts.counts["silent"] + alerts.counts["faulty"] == 1
+    (alert,) = told
+    assert (alert.before, alert.state) == ("silent", "faulty")
+    assert alert.sentence.startswith("S1 is heard again, but faulty")

@@ -27,6 +27,7 @@ from sensormend.live.sinks.webhook import Webhook
 MESSAGE = {
     "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
     "since": "1970-01-01T00:00:00Z", "at": "1970-01-01T01:00:00Z", "sentence": "s1 is stuck since midnight",
+    "sensors": ["s1"],
 }  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:
             {
                 "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
                 "since": "1970-01-01T00:00:00Z", "at": "1970-01-01T01:00:00Z",
-                "sentence": "s1 is stuck since midnight",
+                "sentence": "s1 is stuck since midnight", "sensors": ["s1"],
             },
             False,
         )

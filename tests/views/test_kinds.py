@@ -45,7 +45,7 @@ def plain_out(path: Path, time: Any, step: str, period: str, *lines: tuple[objec
         writer.write(plain_rows(("A", "B"), time))
     first, last = int(time[0]), int(time[-1])
     write_csv(path / "sensors.csv", SENSORS_HEADER,
-              [(name, "", len(time), 0.0, 0.0, 0.1, None, None, first, last) for name in "AB"])  # fmt: skip
+              [(name, "", len(time), 0.0, 0.0, 0.1, None, None, first, last, 20.5) for name in "AB"])  # fmt: skip
     write_faults(path, lines)
     grid = {"step": step, "period": period, "early_seconds": 0.0}
     write_json(path / "run.json", {"command": "clean", "grid": grid, "options": options})
@@ -181,7 +181,7 @@ def test_files_that_are_made_one_while_the_span_is_asked_for(written: Written, m
     [
         ("faults.csv", ",".join(FAULTS_HEADER) + "\nS01,,2024-01-01,2024-01-02,stuck,much,a\n"),
         ("faults.csv", ",".join(FAULTS_HEADER) + "\nS01,,2024-01-0"),
-        ("sensors.csv", ",".join(SENSORS_HEADER) + "\nS01,,many,,,,,,,\n"),
+        ("sensors.csv", ",".join(SENSORS_HEADER) + "\nS01,,many,,,,,,,,\n"),
         ("state/alerts.json", '{"sensors": [1]}'),
         ("state/alerts.json", '{"sensors": [{"sensor": "S00"}]}'),
         ("state/alerts.json", '{"sensors": [{"sensor": "S00", "variable": "", "state": "faulty", "reason": "", '
@@ -215,7 +215,7 @@ def test_alerts_of_another_version_are_passed_over(written: Written) -> None:
 
 
 def test_places_that_are_nowhere_are_none(written: Written) -> None:
-    lines = [(name, "", 1, 0.0, 0.0, 0.1, np.inf, 10.0, FIRST, FIRST) for name in written.sensors]
+    lines = [(name, "", 1, 0.0, 0.0, 0.1, np.inf, 10.0, FIRST, FIRST, 20.5) for name in written.sensors]
     write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
     with Look(written.path) as look:
         assert not network(look).places

@@ -37,7 +37,7 @@ def look(written: Written) -> Look:
 
 def test_the_network_in_one_line(look: Look) -> None:
     found = network(look)
-    assert found.sentence.startswith("13 of 14 sensors sound, 1 faulty; ")
+    assert found.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors sound, 1 faulty; ")
     assert found.states == {"sound": 13, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
     assert (found.name, found.variables, found.step, found.period) == ("river", ["temp", "wind"], 3600, 86400)
     assert (found.first, found.last) == ("2024-01-01T00:00:00Z", "2024-01-24T23:00:00Z")
@@ -304,8 +304,10 @@ def test_a_flag_is_explained_once_it_is_final(look: Look) -> None:
     [
         (None, ("stuck", 20, 24), "faulty", 20),
         (None, ("stuck", 20, 22), "sound", None),
-        ("faulty", ("stuck", 20, 22), "sound", None),
-        ("well", ("stuck", 23, 24), "faulty", 23),
+        ("faulty", ("stuck", 20, 22), "faulty", 19),
+        ("faulty", ("stuck", 20, 24), "faulty", 20),
+        ("well", ("stuck", 23, 24), "suspect", 23),
+        ("gone", None, "gone", 19),
         ("silent", None, "silent", 19),
         ("silent", ("silent", 20, 24), "silent", 20),
         ("well", ("silent", 20, 24), "sound", None),

@@ -39,11 +39,12 @@ FAULTS_HEADER = (
     "sensor", "variable", "from", "to", "reason", "score", "sentence", "size", "rate", "confidence",
 )  # fmt: skip
 LATER = ("size", "rate", "confidence")
-"""Columns that a faults.csv of before did not have; they may be missing."""
+LATER_OF_SENSORS = ("last_value",)
+"""Columns that a faults.csv, or a sensors.csv, of before did not have; they may be missing."""
 
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
-    "latitude", "longitude", "first", "last",
+    "latitude", "longitude", "first", "last", "last_value",
 )  # fmt: skip
 
 TIMES = frozenset({"from", "to", "first", "last", "received"})
@@ -91,6 +92,7 @@ class SensorSummary:
     longitude: float
     first: int | None
     last: int | None
+    last_value: float = math.nan
 
 
 def iso(time: int) -> str:
@@ -191,6 +193,7 @@ def read_sensors(path: Path) -> list[SensorSummary]:
             longitude=_number(line["longitude"]),
             first=time_of(line["first"]) if line["first"] else None,
             last=time_of(line["last"]) if line["last"] else None,
+            last_value=_number(line["last_value"]),
         ),
     )
 
@@ -210,7 +213,8 @@ def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:
     try:
         with Path(path).open(encoding="utf-8", newline="") as file:
             table = csv.DictReader(file)
-            lacking = [name for name in header if name not in (table.fieldnames or ()) and name not in LATER]
+            known = (*(table.fieldnames or ()), *LATER, *LATER_OF_SENSORS)
+            lacking = [name for name in header if name not in known]
             if lacking:
                 raise InputError(f"{path} has no column {lacking[0]!r}: it is not one that sensormend wrote")
             yield from ({name: line.get(name) or "" for name in header} for line in table)

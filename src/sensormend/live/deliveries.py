@@ -11,8 +11,8 @@ from sensormend.readings import Rows
 
 __all__ = ["STATES", "Alert", "Delivery", "Health", "Kind", "Sink", "Standing"]
 
-STATES = ("well", "faulty", "silent")
-"""What a sensor can be, as alerts see it."""
+STATES = ("well", "faulty", "silent", "gone")
+"""What a sensor can be, as alerts see it; that it is gone is told to nobody, since that it is silent was."""
 
 Kind = Literal["final", "late", "provisional", "alert"]
 
@@ -43,12 +43,14 @@ class Health:
 
 @dataclass(frozen=True)
 class Alert:
-    """A sensor turned faulty, silent, or well again.
+    """A sensor, or several at the same time, turned faulty, silent, or well again.
 
     Attributes
     ----------
+    sensor, sensors
+        Who; of several the first one by name, and all of them.
     before, state
-        What it was and what it is; of `STATES`.
+        What it was told to be before, and what it is; of `STATES`.
     since
         From when on it is so: the start of the first of the periods that told, or the last reading of a silent one.
     at
@@ -65,6 +67,10 @@ class Alert:
     since: int
     at: int
     sentence: str
+    sensors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sensors", tuple(self.sensors) or (self.sensor,))
 
 
 @dataclass(frozen=True, eq=False)

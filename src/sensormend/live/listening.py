@@ -1,20 +1,23 @@
-"""Who is heard, who is silent, and who is told: the sensors one by one, and the network as a whole."""
+"""`Listening` says who is heard, who is silent or faulty, and what is told; `Pace` how often the network is heard."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.grid import ANCHOR, Grid
-from sensormend.live.alerts import Alerts
+from sensormend.grid import Grid, no_number
+from sensormend.live.alerts import TOGETHER, Alerts
 from sensormend.live.deliveries import Alert, Health
 from sensormend.live.silence import Silence
+from sensormend.live.telling import together
+from sensormend.live.verdict import verdict_of
 from sensormend.live.window import Names
 from sensormend.maintenance import Maintenance
 from sensormend.mending import NEVER, Mended
+from sensormend.options import EVERY
 from sensormend.readings import Readings
 from sensormend.recovery import BoolArray
 
@@ -35,55 +38,84 @@ class Listening:
         Their names; more sensors may come.
     alerts
         Who is what.
+    fill
+        Values of each variable that are no numbers.
     """
 
-    def __init__(self, grid: Grid, gone_after: int, sensors: Names, variables: Names, alerts: Alerts) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        gone_after: int,
+        sensors: Names,
+        variables: Names,
+        alerts: Alerts,
+        fill: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        fill = fill or {}
+        self._fill = [fill.get(name, fill.get(EVERY, ())) for name in variables.all]
         self._grid, self._sensors, self._variables, self.alerts = grid, sensors, variables, alerts
         self.silence = Silence(grid.step, grid.period, gone_after)
-        self._slot = NEVER
+        self._removed: BoolArray = np.zeros(0, dtype=bool)
         self._named: Sequence[tuple[str, str]] = ()
 
     def heard(self, readings: Readings) -> None:
-        """Take note of readings as they come."""
-        self.silence.heard(self._channels(readings), readings.time)
+        """Take note of readings, those of a slot after those of the slots before it; one without a number is none."""
+        number = ~no_number(readings, self._fill)
+        channel = self._channels(readings)
+        self.silence.heard(channel[number], readings.time[number])
+        self.silence.known(channel[~number], readings.time[~number])
 
     def close(self, readings: Readings) -> None:
         """Learn what silence is usual from the readings of a period that is over."""
+        readings = readings.taken(~no_number(readings, self._fill))
         self.silence.close(self._channels(readings), readings.time)
 
     def judged(self, mended: Mended) -> list[Alert]:
         """Take in a period that is over, and return who has changed."""
-        start = self._grid.start_of(mended.period)
-        return self.alerts.period(mended.rows, self._grid.slots, start, start + self._grid.period)
+        grid, verdict = self._grid, verdict_of(mended, self._grid)
+        start = grid.start_of(mended.period)
+        return self._incidents(
+            self.alerts.period(mended.rows, grid.slots, start, start + grid.period, verdict, grid.step)
+        )
 
-    def listen(self, time: int, maintenance: Maintenance) -> list[Alert]:
-        """Look who is silent at the end of every slot, and return who has changed."""
-        slot = self._grid.slots_until(time)
-        if slot <= self._slot:
-            return []
-        self._slot = slot
-        now = slot * self._grid.step + ANCHOR - self._grid.early
-        silent = self.silence.silent(now) & ~self._left_alone(now, maintenance)
-        last, usual, gone = self.silence.last, self.silence.usual, self.silence.gone(now)
-        return self.alerts.silence(self._names(), silent, last, now, usual, gone)
+    def provisional(self, mended: Mended, now: int) -> list[Alert]:
+        """Take in a period that is not over, as far as it has come by `now`, and return who has changed."""
+        return self._incidents(self.alerts.verdict(verdict_of(mended, self._grid), now, self._grid.step))
+
+    def listen(self, now: int, maintenance: Maintenance) -> list[Alert]:
+        """Look who is silent at the end of a slot, and return who has changed."""
+        noted = self._noted(now, maintenance)
+        silent, last, gone = self.silence.silent(now) & ~noted, self.silence.last, self.silence.gone(now)
+        usual = np.where(noted, NEVER, self.silence.usual)
+        self._removed = self._noted(now, maintenance, "removed")
+        return self._incidents(
+            self.alerts.silence(self._names(), silent, last, now, usual, gone, self._removed, self._grid.step)
+        )
 
     def is_silent(self, time: int, maintenance: Maintenance) -> BoolArray:
         """Say which channels are silent at a time, and remember nothing."""
-        return self.silence.is_silent(time) & ~self._left_alone(time, maintenance)
+        return self.silence.is_silent(time) & ~self._noted(time, maintenance)
 
     def health(self) -> list[Health]:
-        """Say how every channel is that is not gone."""
-        return self.alerts.health(self._names(), self.silence.last)
+        """Say how every channel is that was not removed."""
+        names = self._names()
+        removed = np.zeros(len(names), dtype=bool)
+        removed[: self._removed.size] = self._removed[: len(names)]
+        return self.alerts.health(names, self.silence.last, removed)
+
+    def _incidents(self, alerts: list[Alert]) -> list[Alert]:
+        return together(alerts, TOGETHER * self._grid.step)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all of it but the alerts, as a state file holds it."""
         settings, arrays = self.silence.state()
-        return {"slot": self._slot, **settings}, arrays
+        return {**settings, "removed": np.flatnonzero(self._removed).tolist()}, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
-        self._slot = settings["slot"]
         self.silence.restore(settings, arrays)
+        self._removed = np.zeros(len(self.silence), dtype=bool)
+        self._removed[settings.get("removed", [])] = True
 
     def _channels(self, readings: Readings) -> NDArray[np.int64]:
         return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)
@@ -95,14 +127,15 @@ class Listening:
             self._named = names[: len(self.silence)]
         return self._named
 
-    def _left_alone(self, now: int, maintenance: Maintenance) -> BoolArray:
-        """Say which channels people do not want to hear of."""
-        hidden = None
-        if maintenance.notes:
+    def _noted(self, now: int, maintenance: Maintenance, *actions: str) -> BoolArray:
+        """Say which channels people do not want to hear of, or only those that they noted one of these actions for."""
+        notes = Maintenance(tuple(note for note in maintenance.notes if not actions or note.action in actions))
+        cells = None
+        if notes.notes:
             slot = np.array([now - self._grid.step])
-            hidden = maintenance.hidden(self._sensors.all, self._variables.all, slot, self._grid.step)
+            cells = notes.hidden(self._sensors.all, self._variables.all, slot, self._grid.step)
         count = len(self.silence)
-        return np.zeros(count, dtype=bool) if hidden is None else hidden.reshape(-1)[:count]
+        return np.zeros(count, dtype=bool) if cells is None else cells.reshape(-1)[:count]
 
 
 class Pace:

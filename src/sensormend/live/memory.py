@@ -87,7 +87,10 @@ class Memory:
         """Return the stream as it was at the last checkpoint, or a new one, and what else was told then."""
         # What people know comes through the journal: a restart must not know more than the run before it did.
         options = replace(settings.options, maintenance=None)
-        alerts = Alerts(after=settings.alerts.after, well_after=settings.alerts.well_after)
+        known = settings.alerts
+        alerts = Alerts(
+            after=known.after, well_after=known.well_after, stood=known.stood, stood_readings=known.stood_readings
+        )
         said: dict[str, Any] = {"grace": settings.grace, "late_for": settings.late_for, "alerts": alerts}
         place = self._checkpoint.place
         if place is None:

@@ -52,7 +52,7 @@ class NoMetrics:
     def watermark(self, moment: int) -> None:
         """Tell the time by the readings; microseconds since 1970, UTC."""
 
-    def sensors(self, known: int, faulty: int, silent: int) -> None:
+    def sensors(self, known: int, faulty: int, silent: int, gone: int = 0) -> None:
         """Tell how many sensors there are, and how they are."""
 
     def journal(self, size: int) -> None:
@@ -136,6 +136,7 @@ class Metrics(NoMetrics):
             "known": make(gauge, "sensors", "Sensors that are there"),
             "faulty": make(gauge, "faulty_sensors", "Sensors that are faulty"),
             "silent": make(gauge, "silent_sensors", "Sensors that are silent"),
+            "gone": make(gauge, "gone_sensors", "Sensors that are gone, and were not removed"),
         }
         self._journal = make(gauge, "journal_bytes", "The journal's size")
         self._outbox = make(gauge, "backlog_bytes", "The size of what waits for sinks")
@@ -184,9 +185,9 @@ class Metrics(NoMetrics):
         """Tell the time by the readings; microseconds since 1970, UTC."""
         self._watermark.set(moment / SECOND)
 
-    def sensors(self, known: int, faulty: int, silent: int) -> None:
+    def sensors(self, known: int, faulty: int, silent: int, gone: int = 0) -> None:
         """Tell how many sensors there are, and how they are."""
-        for name, count in (("known", known), ("faulty", faulty), ("silent", silent)):
+        for name, count in (("known", known), ("faulty", faulty), ("silent", silent), ("gone", gone)):
             self._sensors[name].set(count)
 
     def journal(self, size: int) -> None:

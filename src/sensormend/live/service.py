@@ -130,6 +130,7 @@ class Service:
             reached=None if reached == NEVER else reached,
             faulty=counts["faulty"],
             silent=counts["silent"],
+            gone=counts["gone"],
         )
 
     def _reached(self) -> str | None:
@@ -384,7 +385,7 @@ class Service:
         metrics, counts = self.metrics, self.stream.alerts.counts
         if self.stream.watermark.time != NEVER:
             metrics.watermark(self.stream.watermark.time)
-        metrics.sensors(len(self.stream.sensors), counts["faulty"], counts["silent"])
+        metrics.sensors(len(self.stream.sensors), counts["faulty"], counts["silent"], counts["gone"])
         metrics.journal(self._journal.size)
         metrics.outbox(self._outbox.size)
         for courier in self._couriers:

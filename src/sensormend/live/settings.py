@@ -15,7 +15,7 @@ from sensormend.live.echoes import refuse_echoes
 from sensormend.live.formats.topics import filter_of
 from sensormend.live.forms import choice, dashboard, duration_of, flag, listener, name, number, path, size, whole, words
 from sensormend.options import Options, read_toml
-from sensormend.readings import DAY
+from sensormend.readings import DAY, HOUR
 
 __all__ = ["AlertSettings", "MqttSettings", "Settings"]
 
@@ -58,8 +58,10 @@ class AlertSettings:
 
     Attributes
     ----------
+    stood, stood_readings
+        For how long, and in how many readings, a sure fault has to stand until it is told.
     after, well_after
-        Periods in a row until a sensor is faulty, and until it is well again.
+        Periods in a row until a sensor is faulty whose fault is not sure, and until it is well again.
     to
         `mqtt://host/topic`, `https://...`, or `command: words`.
     """
@@ -67,6 +69,8 @@ class AlertSettings:
     after: int = 2
     well_after: int = 2
     to: tuple[str, ...] = field(default=(), repr=False)
+    stood: int = HOUR
+    stood_readings: int = 3
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,7 @@ LIVE: dict[str, Form] = {
     "serve": dashboard, "serve_token_file": path, "log": choice("text", "json"),
 }  # fmt: skip
 TABLES: dict[str, dict[str, Form]] = {
-    "alerts": {"after": whole, "well_after": whole, "to": words},
+    "alerts": {"stood": duration_of, "stood_readings": whole, "after": whole, "well_after": whole, "to": words},
     "mqtt": {
         "topics": words, "pattern": words, "user": name, "password": name, "password_file": path, "ca": path,
         "client_id": name, "in_flight": whole,
@@ -272,7 +276,8 @@ def _settled(said: dict[str, Any]) -> Settings:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
-    alerts = AlertSettings(said.get("after", 2), said.get("well_after", 2), said.get("alerts", ()))
+    given = {key: said[key] for key in TABLES["alerts"] if key in said}
+    alerts = AlertSettings(**given, to=said.get("alerts", ()))
     _refuse_unknown(said.get("sinks", ()), ("postgresql://", "postgres://", *MQTT), "a sink is mqtt://host/prefix or "
                     "postgresql://host/database?table=name")  # fmt: skip
     _refuse_unknown(alerts.to, (*MQTT, *WEB, COMMAND), "alerts go to mqtt://host/topic, https://... or command: words")

@@ -116,6 +116,23 @@ class Silence:
         self._age[mine] = 0
         np.maximum.at(self.last, mine, time)
 
+    def known(self, channel: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        """Take in that a channel is there, of which no number came; its silence is counted from the first time on."""
+        if not channel.size:
+            return
+        self._grow(int(channel.max()) + 1)
+        never = self.last[channel] == NEVER
+        first = np.full(len(self), np.iinfo(np.int64).max)
+        np.minimum.at(first, channel[never], time[never])
+        self.last = np.where(first < np.iinfo(np.int64).max, first, self.last)
+
+    def next_change(self, now: int) -> int | None:
+        """Return the earliest time after `now` from which on somebody is silent or gone who is not; None for none."""
+        here = self.last > NEVER
+        ends = np.concatenate([(self.last + self._limit)[here], (self.last + self._longest)[here]])
+        ends = ends[ends >= now]
+        return int(ends.min()) + 1 if ends.size else None
+
     def close(self, channel: NDArray[np.int64], time: NDArray[np.int64]) -> None:
         """Learn from all readings of a period that is final, in any order."""
         if not channel.size:

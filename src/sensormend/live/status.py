@@ -19,3 +19,4 @@ class Status:
     reached: int | None
     faulty: int
     silent: int
+    gone: int = 0

@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 from sensormend.cleaning import mender_for
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.flags import REASONS
-from sensormend.grid import Grid
+from sensormend.grid import ANCHOR, Grid
 from sensormend.io.metadata import iso
 from sensormend.live.admitting import OLD, admitted, rejected, renamed
 from sensormend.live.alerts import Alerts
 from sensormend.live.arrivals import Arrived
-from sensormend.live.deliveries import Health
+from sensormend.live.deliveries import Alert, Health
 from sensormend.live.events import Event, Failed, Final, Late, Refused, Told
 from sensormend.live.listening import Listening, Pace
 from sensormend.live.window import Names, Watermark, Window
 from sensormend.maintenance import Maintenance, Note
-from sensormend.mending import NEVER, Mender
+from sensormend.mending import NEVER, Mended, Mender
+from sensormend.model.auto import LEARNING
 from sensormend.options import EVERY, Options
 from sensormend.places import Places
 from sensormend.readings import DAY, HOUR, Readings, Rows
@@ -45,6 +46,11 @@ SAMPLE = 1_000_000
 """Readings of the first day that are looked at for the grid."""
 
 SILENT = REASONS.index("silent")
+
+EVERY_SLOT, FEWEST_VERDICTS = 4_800, 6
+"""A period of up to so many cells, 200 channels by the hour, is judged at the end of every slot while it is not over;
+one of more at every second, third, ... slot, and at least so many times. Each verdict costs about as much as the end of
+the period. `python benchmarks/alerts.py cost` measures it."""
 
 
 class Stream:
@@ -100,6 +106,9 @@ class Stream:
         self._first_time: int | None = None
         self._looked = NEVER
         self._oldest = NEVER
+        # Slots that have ended and were gone through, and until when readings were judged.
+        self._slot, self._judged = NEVER, NEVER
+        self._peeked: tuple[object, Mended] | None = None
         self.maintenance = Maintenance()
         self.pace = Pace()
         self.mender: Mender | None = None
@@ -167,6 +176,7 @@ class Stream:
         if len(self.window):
             self.watermark.move(int(self.window.column("time").max()))
             yield from self._find_grid()
+            yield from self._go_on()
         if self.mender is not None and len(self.window):
             periods = self.mender.grid.period_of(self.window.column("time"))
             yield from self._close_until(int(periods.max()))
@@ -187,17 +197,31 @@ class Stream:
         if mender is None:
             return None
         grid, times = mender.grid, self.window.column("time")
+        until = self._end_of(grid, grid.slots_until(now))
         periods = grid.period_of(times)
         last = int(grid.period_of(np.array([now]))[0])
         begun = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
         silent = self.listening.is_silent(now, self.maintenance) if self.mender else np.zeros(0, dtype=bool)
         parts = []
         for period in range(max(begun, last - 1), last + 1):
-            mine = self.window.readings(periods == period, self.sensors.all, self.variables.all)
-            rows = mender.peek(mine, period).rows
-            ended = rows.taken(rows.time + grid.step - grid.early <= now)
-            parts.append(self._as_known(ended, silent))
+            rows = self._so_far(mender, period, until).rows
+            parts.append(self._as_known(rows.taken(rows.time < until), silent))
         return Rows.concatenate(parts) if any(map(len, parts)) else None
+
+    def _so_far(self, mender: Mender, period: int, until: int) -> Mended:
+        """Return what the readings from before `until` say of a period that is not over."""
+        times = self.window.column("time")
+        here = (mender.grid.period_of(times) == period) & (times < until)
+        about = (mender.period, period, until, int(here.sum()), mender.maintenance)
+        if self._peeked is None or self._peeked[0] != about:
+            readings = self.window.readings(here, self.sensors.all, self.variables.all)
+            self._peeked = about, mender.peek(readings, period)
+        return self._peeked[1]
+
+    @staticmethod
+    def _end_of(grid: Grid, slots: int) -> int:
+        """Return the time by which so many slots have ended."""
+        return slots * grid.step + ANCHOR - grid.early
 
     def _tentative(self) -> Mender | None:
         """Return a mender for the first period, before the grid is settled; None where nothing can be told of it."""
@@ -208,7 +232,8 @@ class Stream:
 
     def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
-            self.listening.heard(readings)
+            # Those of slots that have not ended are heard when they have.
+            self.listening.heard(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
         self.watermark.see(readings.sensor.astype(np.int64, copy=False), readings.time)
         if self.closed is not None and self.mender is not None:
             period = self.mender.grid.period_of(readings.time)
@@ -223,18 +248,88 @@ class Stream:
             self._first_time = first if self._first_time is None else min(first, self._first_time)
 
     def _go_on(self) -> Iterator[Event]:
-        """Close what is due, and look who is silent."""
+        """Go through the slots that have ended: close what is due, and look who is faulty or silent."""
         if self.closed is None:
             yield from self._leave_out_unset_clocks()
         if self.mender is None:
             yield from self._look_for_grid()
         if self.mender is None or self.watermark.time == NEVER:
             return
-        reached = np.array([self.watermark.time - self.grace])
-        yield from self._close_until(int(self.mender.grid.period_of(reached)[0]) - 1)
-        alerts = self.listening.listen(self.watermark.time, self.maintenance)
+        grid, ended = self.mender.grid, self.mender.grid.slots_until(self.watermark.time)
+        if self._slot == NEVER:
+            first = self.watermark.time if self._first_time is None else self._first_time
+            self._slot = min(grid.slots_until(first), ended)
+        while self._slot < ended:
+            before = self._end_of(grid, self._slot)
+            self._slot = min(self._next_slot(before), ended)
+            yield from self._end_slot(before, self._end_of(grid, self._slot))
+        # A grace that is no whole number of slots ends between two of them.
+        yield from self._close_until(self._due(self.watermark.time))
+
+    def _end_slot(self, before: int, now: int) -> Iterator[Event]:
+        """Do what follows from the time having come from `before` to `now`, the end of a slot."""
+        times = self.window.column("time")
+        new = (times >= before) & (times < now)
+        if new.any():
+            self.listening.heard(self.window.readings(new, self.sensors.all, self.variables.all))
+        yield from self._close_until(self._due(now))
+        alerts = self._provisional_alerts(now) + self.listening.listen(now, self.maintenance)
         if alerts:
             yield Told(alerts)
+
+    def _due(self, time: int) -> int:
+        """Return the last period that is over by a time."""
+        assert self.mender is not None
+        return int(self.mender.grid.period_of(np.array([time - self.grace]))[0]) - 1
+
+    def _next_slot(self, before: int) -> int:
+        """Return the next slot at whose end something can change.
+
+        That is the next one where it has a reading; else the one with the next reading, or at whose end somebody
+        becomes silent or gone, or a period is due.
+        """
+        assert self.mender is not None
+        grid, times = self.mender.grid, self.window.column("time")
+        later = times[times >= before]
+        following = int(later.min()) if later.size else None
+        if following is not None and following < before + grid.step:
+            return self._slot + 1
+        moments = [] if following is None else [following + 1]
+        change = self.listening.silence.next_change(before)
+        if self.alerts.waiting:
+            moments.append(before + 1)
+        elif change is not None and self._first_time is not None:
+            # Where everybody is gone, periods without a reading are made up for with the next one.
+            first = int(grid.period_of(np.array([self._first_time]))[0])
+            over = grid.start_of(first + 1 if self.closed is None else self.closed + 2) - grid.early + self.grace
+            moments += [change, over]
+        slots = [-((ANCHOR - grid.early - moment) // grid.step) for moment in moments]
+        return max(min(slots), self._slot + 1) if slots else -NEVER
+
+    def _provisional_alerts(self, now: int) -> list[Alert]:
+        """Judge the readings that have come of the oldest period that is not over, where there are new ones."""
+        assert self.mender is not None
+        grid, times = self.mender.grid, self.window.column("time")
+        if self.mender.model.periods < LEARNING or self._slot % self._verdict_slots():
+            return []
+        periods = grid.period_of(times)
+        period = self.closed + 1 if self.closed is not None else int(periods.min(initial=0))
+        if not ((periods == period) & (times >= self._judged) & (times < now)).any():
+            return []
+        self._judged = now
+        try:
+            return self.listening.provisional(self._so_far(self.mender, period, now), now)
+        except (ArithmeticError, ValueError):
+            # What the model cannot take now is said when the period is over.
+            return []
+
+    def _verdict_slots(self) -> int:
+        """Return how many slots there are between two verdicts on a period that is not over."""
+        assert self.mender is not None
+        grid = self.mender.grid
+        cells = len(self.listening.silence) * grid.slots
+        fewer = min(-(-cells // EVERY_SLOT), max(1, grid.slots // FEWEST_VERDICTS))
+        return max(fewer, self.alerts.stood // 2 // grid.step, 1)
 
     def _leave_out_unset_clocks(self) -> Iterator[Event]:
         """Refuse what lies a year and more before the rest, while nothing is closed that it could be late for."""
@@ -275,9 +370,10 @@ class Stream:
         self.mender = mender
         mender.maintenance = self.maintenance
         self.tally = Tally(grid, mender.variables)
-        self.listening = Listening(grid, self.options.gone_after, self.sensors, self.variables, self.alerts)
+        self.listening = Listening(
+            grid, self.options.gone_after, self.sensors, self.variables, self.alerts, survey.fill
+        )
         self.watermark.leap = grid.period
-        self.listening.heard(self.window.readings(slice(None), self.sensors.all, self.variables.all))
 
     def _close_until(self, last: int) -> Iterator[Event]:
         """Close all periods up to `last`, those without a reading too."""
@@ -354,6 +450,8 @@ class Stream:
             "only": self._only,
             "oldest": self._oldest,
             "looked": self._looked,
+            "slot": self._slot,
+            "judged": self._judged,
             "alerts": self.alerts.state(),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
@@ -374,6 +472,9 @@ class Stream:
         self._first_time = settings["first_time"]
         self.pace.restore(settings["pace"])
         self._only, self._oldest, self._looked = settings["only"], settings["oldest"], settings["looked"]
+        # A state of before has the slot with what is heard.
+        self._slot = settings.get("slot", settings.get("listening", {}).get("slot", NEVER))
+        self._judged = settings.get("judged", NEVER)
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self.window.restore(arrays)

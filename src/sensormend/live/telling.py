@@ -17,7 +17,25 @@ from sensormend.readings import SECOND, Rows
 from sensormend.recovery import BoolArray
 from sensormend.sentences import gather, how_long, how_often, measured, too_far
 
-__all__ = ["Evidence", "evidence", "faulty_sentence", "joined", "readable", "silent_sentence", "well_sentence", "who"]
+__all__ = [
+    "TAKEN_BACK",
+    "Evidence",
+    "evidence",
+    "faulty_sentence",
+    "joined",
+    "readable",
+    "silent_sentence",
+    "taken_back_sentence",
+    "together",
+    "well_sentence",
+    "who",
+]
+
+TAKEN_BACK = "taken back"
+"""The reason of an alert that ends a fault which was none."""
+
+MOST_NAMES = 8
+"""Sensors that are named in the sentence of an incident; the others are counted there, and listed in `sensors`."""
 
 
 @dataclass
@@ -109,11 +127,19 @@ def faulty_sentence(name: str, found: Evidence, since: int, *, again: bool = Fal
     return f"{name} {turned}: {told.get(found.reason, plain)}{why}"
 
 
-def silent_sentence(name: str, last: int, usual: int | None, others: int) -> str:
-    """Say that a sensor fell silent, and how many others did at the same time."""
-    together = f", with {others} other{'s' if others > 1 else ''} at the same time" if others else ""
+def silent_sentence(name: str, last: int, usual: int | None) -> str:
+    """Say that a sensor fell silent."""
     known = f"; it is usually heard at least {how_often(usual)}" if usual else ""
-    return f"{name} turned silent{together}: no reading since {readable(last)}{known}"
+    return f"{name} turned silent: no reading since {readable(last)}{known}"
+
+
+def taken_back_sentence(name: str, reason: str, since: int) -> str:
+    """Say that a fault was none."""
+    why = f" ({reason})" if reason else ""
+    return (
+        f"{name} is well, and was: the fault that was told since {readable(since)}{why} is taken back; with the "
+        "readings of the whole period it is none"
+    )
 
 
 def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -> str:
@@ -156,3 +182,53 @@ def joined(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[
         sentence = latest.sentence.replace(who(sensor, latest.variable), sensor, 1)
         fewer.append(replace(latest, variable="", sentence=sentence))
     return fewer
+
+
+def together(alerts: Sequence[Alert], reach: int) -> list[Alert]:
+    """Make one alert, which names all sensors, of those that turned the same at about the same time.
+
+    Parameters
+    ----------
+    alerts
+        What is to be told at one time.
+    reach
+        How far apart two that follow each other may have turned, in microseconds.
+    """
+    groups: list[list[Alert]] = []
+    for alert in sorted(alerts, key=lambda alert: (_turned(alert), alert.since)):
+        last = groups[-1][-1] if groups else None
+        if last is not None and _turned(last) == _turned(alert) and alert.since - last.since <= reach:
+            groups[-1].append(alert)
+        else:
+            groups.append([alert])
+    found = [_incident(group) if len(group) > 1 else group[0] for group in groups]
+    return sorted(found, key=lambda alert: (alert.sensor, alert.variable))
+
+
+def _turned(alert: Alert) -> tuple[str, str]:
+    """Return what an alert tells; a fault that is taken back is told apart from one that is over."""
+    return alert.state, alert.reason if alert.state == "well" else ""
+
+
+def _incident(group: list[Alert]) -> Alert:
+    """Return the alert of several channels."""
+    group = sorted(group, key=lambda alert: (alert.sensor, alert.variable))
+    first, since = group[0], min(alert.since for alert in group)
+    names = [who(alert.sensor, alert.variable) for alert in group]
+    shown = names if len(names) <= MOST_NAMES + 1 else [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES:,} others"]
+    subject = f"{', '.join(shown[:-1])} and {shown[-1]}"
+    reasons = Counter(alert.reason for alert in group if alert.reason)
+    kinds = ", ".join(reason for reason, _ in reasons.most_common())
+    sentence = {
+        "silent": f"{subject} turned silent together: no reading since {readable(since)}",
+        "faulty": f"{subject} turned faulty together, since {readable(since)} ({kinds})",
+        "well": f"{subject} are well, and were: the faults that were told since {readable(since)} are taken back"
+        if kinds == TAKEN_BACK
+        else f"{subject} are well again, since {readable(since)}",
+    }[first.state]
+    sensors = tuple(dict.fromkeys(alert.sensor for alert in group))
+    variable = first.variable if len({alert.variable for alert in group}) == 1 else ""
+    return replace(
+        first, variable=variable, reason=max(reasons, key=lambda word: (reasons[word], word), default=""), since=since,
+        sentence=sentence, sensors=sensors,
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from sensormend.views.digest import Name
 from sensormend.views.look import Look
 from sensormend.views.matrix import Matrix, matrix
 from sensormend.views.network import Network, network
-from sensormend.views.now import NOTHING, RANKS, Standing, going_on, standings
+from sensormend.views.now import NOTHING, RANKS, WRONG, Standing, going_on, standings
 
 __all__ = ["MOST_VARIABLES", "Material", "Trouble", "gathered"]
 
@@ -97,12 +97,12 @@ class Material:
         return self.look.step
 
     def wrong_now(self) -> list[Standing]:
-        """Return who is faulty or silent, the worst and longest first."""
-        found = [one for one in self.now.values() if one.state in ("faulty", "silent")]
+        """Return who is faulty, silent or gone, the worst and longest first."""
+        found = [one for one in self.now.values() if one.state in WRONG]
         return sorted(found, key=lambda one: (RANKS.index(one.state), one.since or 0, one.sensor, one.variable))
 
     def gone(self) -> list[tuple[str, int]]:
-        """Return sensors that have no values at the end any more, and when they were last heard; the latest first."""
+        """Return sensors that people have removed, and when they were last heard; the latest first."""
         here = {sensor for sensor, _ in self.now}
         heard: dict[str, int] = {}
         for entry in self.look.summaries:

@@ -7,7 +7,7 @@ from sensormend.readings import DAY
 from sensormend.report.html import LONGEST_NAME, Html, joined, tag
 from sensormend.report.material import Material
 from sensormend.report.words import listed, span
-from sensormend.sentences import counted, how_far_judged, percent
+from sensormend.sentences import counted, percent
 
 __all__ = ["opening"]
 
@@ -34,7 +34,6 @@ def opening(material: Material, contents: list[tuple[str, str]]) -> Html:
             f"{span(material.start // DAY * DAY, -(-material.end // DAY) * DAY)}{of} · all times are UTC",
             class_="span",
         ),
-        *([tag("p", told, class_="says")] if (told := how_far_judged(material.counts.flags)) else []),
         tag("p", network.sentence, class_="says"),
         tag(
             "ul",
@@ -53,7 +52,7 @@ def _figures(material: Material) -> list[tuple[str, str]]:
     days = counted(-(-(material.end - material.start) // DAY), "day")
     return [
         (f"{sensors:,}", f"{'sensor' if sensors == 1 else 'sensors'} over {days}"),
-        (f"{wrong:,}", "faulty or silent at the end: to be repaired"),
+        (f"{wrong:,}", "faulty, silent or gone at the end: to be repaired"),
         (percent(counts.flags[Flag.FAIL], heard), "of what was measured was wrong"),
         (percent(counts.flags[Flag.MISSING], counts.rows), "of all values never came"),
         (percent(counts.estimated, counts.rows), "of all values are estimates"),

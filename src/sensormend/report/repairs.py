@@ -9,7 +9,7 @@ from sensormend.io.metadata import FaultInterval
 from sensormend.report.html import Html, joined, name_of, quoted, table, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.words import ADVICE, date, moment, reason_words
-from sensormend.sentences import counted, how_far_judged, how_long, percent
+from sensormend.sentences import counted, how_far_judged, how_long, little_judged, percent
 from sensormend.views.faults import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
 from sensormend.views.now import Standing
 
@@ -34,13 +34,13 @@ def repairs(material: Material) -> Html:
 
 def _open(material: Material, wrong: Sequence[Standing]) -> Html:
     if not wrong:
-        return tag("p", _nothing_judged(material) or "Nothing: no sensor was faulty or silent at the end.")
+        return tag("p", _nothing_judged(material) or "Nothing: no sensor was faulty, silent or gone at the end.")
     rows = []
     for one in wrong[:MOST_OPEN]:
         fault = material.open_fault(one)
         since = one.since if one.since is not None else fault.start if fault is not None else one.heard
         reason = one.reason or ("silent" if one.state == "silent" else fault.reason if fault is not None else "")
-        said = quoted(fault.sentence) if fault is not None else _unlisted(one)
+        said = quoted(fault.sentence if fault is not None else one.sentence)
         rows.append([
             name_of(one.sensor, one.variable),
             tag("span", date(since), class_="whole") if since is not None else "unknown",
@@ -68,12 +68,6 @@ def _how_sure(fault: FaultInterval | None) -> str:
     return (how_sure(fault.score, confidence=fault.confidence) if fault is not None else "") or "-"
 
 
-def _unlisted(one: Standing) -> str:
-    """Say what is known of a fault that faults.csv does not have: it is too short, or the list is not that far yet."""
-    heard = f"It was last heard on {date(one.heard)}." if one.heard is not None else "It was never heard."
-    return heard if one.state == "silent" else "It is too recent for the list of faults."
-
-
 def _gone(gone: Sequence[tuple[str, int]]) -> Html:
     if not gone:
         return Html("")
@@ -84,8 +78,9 @@ def _gone(gone: Sequence[tuple[str, int]]) -> Html:
 
 def _worst(material: Material, troubles: Sequence[Trouble]) -> Html:
     if not troubles:
-        told = _nothing_judged(material) or how_far_judged(material.counts.flags)
-        return tag("p", told or "Nothing wrong was found, in no sensor and at no time.")
+        flags = material.counts.flags
+        little = _nothing_judged(material) or (how_far_judged(flags) if little_judged(flags) else "")
+        return tag("p", little or "Nothing wrong was found, in no sensor and at no time.")
     rows = []
     for one in troubles[:MOST_TROUBLES]:
         channel = material.counts.channels.get((one.sensor, one.variable))

@@ -28,13 +28,14 @@ ADVICE = {
     "implausible": "Check the wiring and what the logger takes for its unit.",
     "spike": "Single wrong values: check the contact and the transmission if they become more.",
     "silent": "Check the supply and the connection.",
+    "gone": "Look whether it is still there; if it was taken away, maintenance.csv says so with removed.",
 }
 """What to do about each reason."""
 
 
 def reason_words(reason: str) -> str:
     """Return a reason as a person says it."""
-    return PLAIN_REASONS.get(reason, reason) if reason in REASONS and reason else "faulty"
+    return PLAIN_REASONS.get(reason, reason) if reason and reason in (*REASONS, "gone") else "faulty"
 
 
 def date(time: int, *, year: bool = True) -> str:

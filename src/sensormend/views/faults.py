@@ -10,7 +10,7 @@ from typing import Literal
 from sensormend.io.metadata import FaultInterval
 from sensormend.readings import SECOND
 from sensormend.views.look import Look, utc
-from sensormend.views.now import going_on
+from sensormend.views.now import going_on, repair_list
 from sensormend.views.paging import matches, page_of
 
 __all__ = ["FaultEntry", "FaultPage", "Order", "Which", "chosen", "faults", "how_sure"]
@@ -134,7 +134,7 @@ def chosen(
     until = look.told()
     return [
         fault
-        for fault in look.faults
+        for fault in repair_list(look)
         if (sensor is None or fault.sensor == sensor)
         and (variable is None or fault.variable in ("", variable))
         and (state == "all" or going_on(fault, until) == (state == "open"))

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sensormend.flags import Flag
 from sensormend.io.metadata import time_of
 from sensormend.readings import DAY, SECOND
-from sensormend.sentences import counted, percent
+from sensormend.sentences import counted, how_far_judged, percent, without_number
 from sensormend.views.look import Look, utc
 from sensormend.views.now import NOTHING, RANKS, Standing, standings
 from sensormend.views.sensors import place_of
@@ -90,7 +91,7 @@ def network(look: Look) -> Network:
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
     return Network(
         name=look.name,
-        sentence=_sentence(states, gone, filled, days)
+        sentence=f"{_judged(look)} {_sentence(states, gone, filled, days)}".lstrip()
         if look.folder.is_dir()
         else f"{look.name} is not there any more.",
         sensors=sum(states.values()),
@@ -115,15 +116,31 @@ def network(look: Look) -> Network:
 
 
 def _per_sensor(found: list[Standing]) -> tuple[dict[str, int], int]:
-    """Count sensors by the worst of their variables, and those that have left."""
+    """Count sensors by the worst of their variables, and those that are gone."""
     worst: dict[str, str] = {}
     for one in found:
         known = worst.get(one.sensor, NOTHING)
         worst[one.sensor] = min(known, one.state, key=RANKS.index)
     counts = Counter(worst.values())
-    return {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}, counts[
-        NOTHING
-    ]
+    states = {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
+    return states, counts["gone"]
+
+
+def _judged(look: Look) -> str:
+    """Say how much was judged, of all that is final."""
+    flags = look.run.get("flags")
+    try:
+        counts = {int(flag): int(count) for flag, count in flags.items()} if isinstance(flags, dict) else {}
+    except (TypeError, ValueError):
+        counts = {}
+    span, final = look.span(), look.final()
+    if not counts and span is not None and final is not None:
+        _, totals = look.digest.totals(span[0] // DAY, (final - 1) // DAY)
+        slots = {name: int(count.sum()) for name, count in totals.items()}
+        wrong, suspect, unjudged = slots["faulty"] + slots["spikes"], slots["suspect"], slots["unjudged"]
+        good = slots["slots"] - slots["missing"] - wrong - suspect - unjudged
+        counts = {Flag.GOOD: good, Flag.NOT_EVALUATED: unjudged, Flag.SUSPECT: suspect, Flag.FAIL: wrong}
+    return how_far_judged(counts, *without_number(look.summaries))
 
 
 def _filled(look: Look) -> tuple[float | None, int]:

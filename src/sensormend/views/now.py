@@ -1,23 +1,28 @@
-"""How every sensor is now: by the faults that go on and by its last day; who is silent, a watch knows sooner."""
+"""`standings` says how every channel is now: as a watch's alerts have it, else by the faults and rows of the end."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.health import HEALTH, NO_ROWS
+from sensormend.health import HEALTH, NO_ROWS, PLAIN_REASONS
 from sensormend.io.metadata import FaultInterval
 from sensormend.readings import DAY
+from sensormend.sentences import how_long, number
 from sensormend.views.digest import Name
 from sensormend.views.look import Look
 
-__all__ = ["NOTHING", "RANKS", "Standing", "going_on", "standings"]
+__all__ = ["NOTHING", "RANKS", "WRONG", "Standing", "going_on", "repair_list", "standings"]
 
 NOTHING = "nothing"
-"""The state of a sensor that has no rows there: not yet, or not any more."""
+"""The state of a sensor that has no rows there: not yet, or people have removed it."""
 
-RANKS = ("faulty", "silent", "suspect", "not evaluated", "sound", NOTHING)
+WRONG = ("faulty", "silent", "gone")
+"""The states of a sensor that is to be repaired."""
+
+RANKS = (*WRONG, "suspect", "not evaluated", "sound", NOTHING)
 """What a sensor can be now, the worst first."""
 
 
@@ -31,8 +36,11 @@ class Standing:
         One of `RANKS`.
     reason, since
         Why, and from when on, where something is wrong.
-    heard
-        When its last reading was taken; None for one that was never heard.
+    heard, value
+        When its last reading was taken, None for one that was never heard; and what it read, NaN where that is not
+        known.
+    sentence
+        What is wrong with it, for a person; empty where nothing is.
     """
 
     sensor: str
@@ -41,6 +49,8 @@ class Standing:
     reason: str
     since: int | None
     heard: int | None
+    value: float = math.nan
+    sentence: str = ""
 
 
 def standings(look: Look) -> dict[Name, Standing]:
@@ -48,10 +58,11 @@ def standings(look: Look) -> dict[Name, Standing]:
     last = _last_states(look)
     until, lately, health = look.told(), _heard_lately(look), look.health
     faults = {(fault.sensor, fault.variable): fault for fault in look.faults if going_on(fault, until)}
+    removed = _removed(look)
     found = {}
     for entry in look.summaries:
         name = (entry.sensor, entry.variable)
-        told = health.get(name)
+        alert = health.get(name)
         state, reason, since = last.get(name, NOTHING), "", None
         # A fault goes on while its sensor is silent; that it is silent is said first.
         fault = faults.get((entry.sensor, "")) or faults.get(name)
@@ -60,17 +71,59 @@ def standings(look: Look) -> dict[Name, Standing]:
             state = "sound"
         if fault is not None and state != NOTHING:
             state, reason, since = "silent" if fault.reason == "silent" else "faulty", fault.reason, fault.start
-        # A watch knows who is silent before the period is over. Who was faulty stays so to its alerts for some days
-        # more; a page that says so beside readings that are sound would contradict itself.
-        if told is not None and told.state == "silent":
-            since = since if state == "silent" else told.since
-            state, reason = "silent", "silent"
-        elif told is not None and state == "silent":
+        if alert is not None and alert.state in WRONG:
+            # What a watch tells is what the page says, at the same time.
+            since = since if state == alert.state and since is not None else alert.since
+            state, reason = alert.state, alert.reason or alert.state
+        elif alert is not None and state == "silent":
             state, reason, since = "sound", "", None
-        times = (entry.last, told.heard if told else None, lately.get(name))
+        elif alert is not None and state == "faulty":
+            # A fault that is not sure enough to be told, or has not stood for long enough.
+            state = "suspect"
+        elif not health and state == NOTHING and entry.last is not None and not removed & {name, (entry.sensor, "")}:
+            state, reason, since = "gone", "gone", entry.last
+        times = (entry.last, alert.heard if alert else None, lately.get(name))
         heard = max((time for time in times if time is not None), default=None)
-        found[name] = Standing(*name, state, reason, since, heard)
+        value = entry.last_value if heard == entry.last else math.nan
+        text = _sentence(name, state, reason, since, heard, value, until) if state in WRONG else ""
+        found[name] = Standing(*name, state, reason, since, heard, value, text)
     return found
+
+
+def repair_list(look: Look) -> list[FaultInterval]:
+    """Return all faults, those of faults.csv and what is wrong now and has no line there: it is too new, or gone."""
+    faults, until = list(look.faults), look.told()
+    if until is None:
+        return faults
+    listed = {(fault.sensor, fault.variable) for fault in faults if going_on(fault, until)}
+    for name, one in standings(look).items():
+        if one.state in WRONG and not listed & {name, (one.sensor, "")}:
+            since = until if one.since is None else one.since
+            faults.append(FaultInterval(*name, since, max(until, since), one.reason, math.nan, one.sentence))
+    return faults
+
+
+def _sentence(
+    name: Name, state: str, reason: str, since: int | None, heard: int | None, value: float, until: int | None
+) -> str:
+    who = " ".join(name).strip()
+    when = "" if heard is None else f" at {np.datetime64(heard, 'us').astype('datetime64[m]')}".replace("T", " ")
+    read = f", when it read {number(value)}" if when and math.isfinite(value) else ""
+    last = f"its last reading was{when}{read}" if when else "no number ever came from it"
+    if state == "gone":
+        return f"{who} is gone: {last}. It stays on this list until maintenance.csv has it as removed."
+    if state == "silent":
+        return f"{who} is silent: {last}."
+    lasted = f" for {how_long(until - since)}" if until is not None and since is not None and until > since else ""
+    why = PLAIN_REASONS.get(reason, reason)
+    return f"{who} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
+
+
+def _removed(look: Look) -> set[Name]:
+    """Return the channels that people have removed, as a run of `clean` was told; no variable stands for all."""
+    told = look.run.get("removed")
+    pairs = told if isinstance(told, list) else []
+    return {(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2}
 
 
 def going_on(fault: FaultInterval, until: int | None) -> bool:

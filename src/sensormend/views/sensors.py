@@ -11,7 +11,7 @@ from sensormend.io.metadata import SensorSummary
 from sensormend.readings import SECOND
 from sensormend.sentences import how_long
 from sensormend.views.look import Look, utc
-from sensormend.views.now import NOTHING, RANKS, Standing, standings
+from sensormend.views.now import NOTHING, RANKS, WRONG, Standing, standings
 from sensormend.views.paging import matches, page_of
 
 __all__ = ["Order", "SensorEntry", "SensorPage", "SensorView", "place_of", "sensor", "sensors"]
@@ -158,9 +158,12 @@ def _sentence(look: Look, standing: Standing, faults: int) -> str:
     told = {
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
+        "gone": f"Gone{since}",
         "suspect": "Suspect on its last day",
         "not evaluated": "Cannot be judged yet",
         NOTHING: "Not part of the network any more",
     }.get(standing.state, "Sound")
+    if standing.state in WRONG and not faults:
+        return f"{told}. {standing.sentence}"
     history = f"{faults:,} fault{'s' if faults > 1 else ''} so far" if faults else "no fault so far"
     return f"{told}; {history}."

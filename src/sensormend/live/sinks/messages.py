@@ -92,6 +92,7 @@ def alert_message(alert: Alert) -> dict[str, Any]:
         "since": stamp(alert.since),
         "at": stamp(alert.at),
         "sentence": alert.sentence,
+        "sensors": list(alert.sensors),
     }
 
 

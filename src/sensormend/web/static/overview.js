@@ -58,14 +58,13 @@ export async function show(root, params, context) {
 
   async function attention() {
     const page = await context.get("faults", { state: "open", sort: "score", order: "desc", limit: FIRST });
-    const more = page.total < FIRST ? await silentToday(page.items) : [];
     // The same list stays, and with it the focus of whoever is in it.
-    const key = JSON.stringify([page.total, page.items, more]);
+    const key = JSON.stringify([page.total, page.items]);
     if (key === listed) return;
     listed = key;
-    const items = [...page.items, ...more].map((fault) => element("li", {},
+    const items = page.items.map((fault) => element("li", {},
       element("a", { href: sensorLink(fault.sensor, fault.variable) }, seriesName(fault.sensor, fault.variable)),
-      chip(fault.reason === "silent" ? "silent" : "faulty", plainReason(fault.reason)),
+      chip(["silent", "gone"].includes(fault.reason) ? fault.reason : "faulty", plainReason(fault.reason)),
       element("span", { class: "attention-since" },
         `since ${time(fault.from)}${fault.seconds ? `, ${span(fault.seconds)}` : ""}${fault.sure ? `, ${fault.sure}` : ""}`),
       element("span", { class: "quiet attention-why" }, fault.sentence)));
@@ -75,17 +74,6 @@ export async function show(root, params, context) {
           page.total > FIRST ? `all ${plural(page.total, "open fault")}` : "the fault list") : null),
       items.length ? element("ol", { class: "attention" }, items) : element("p", { class: "quiet" }, nothingJudged(context.network) ? "Nothing is judged yet." : "No fault is open."),
     );
-  }
-
-  /** Sensors that a watch finds silent today: no fault tells of them before the day is over. */
-  async function silentToday(faults) {
-    const known = new Set(faults.map((fault) => JSON.stringify([fault.sensor, fault.variable])));
-    const { items } = await context.get("sensors", { state: "silent", limit: FIRST });
-    const left = items.filter((one) => !known.has(JSON.stringify([one.sensor, one.variable])));
-    return Promise.all(left.slice(0, FIRST - faults.length).map(async ({ sensor, variable }) => {
-      const { reason, since, sentence: words } = await context.get("sensor", { sensor, variable });
-      return { sensor, variable, reason, from: since, sentence: words };
-    }));
   }
 
   /** The map is a module of its own, fetched only where there are places. */

@@ -14,9 +14,9 @@ const REASONS = {
 
 const FLAGS = { 1: "sound", 2: "not evaluated", 3: "suspect", 4: "faulty", 9: "missing" };
 
-// The API says what is there on the last date: of a sensor that has left, nothing.
+// The API says what is there on the last date: of a sensor that is not there yet, or was removed, nothing.
 export function plainState(state) {
-  return state === "nothing" ? "gone" : state;
+  return state === "nothing" ? "not there" : state;
 }
 
 export function plainReason(reason) {
@@ -33,7 +33,7 @@ export function hasBar(fault) {
 }
 
 export function sureWords(fault) {
-  if (fault.reason === "silent") return "nothing came";
+  if (fault.reason === "silent" || fault.reason === "gone") return "nothing came";
   return hasBar(fault) ? fault.sure : "past its limit";
 }
 

@@ -1,0 +1,233 @@
+"""How soon an alert comes, how often one is false, and how many an incident has.
+
+    python benchmarks/alerts.py city        # a simulated city, hourly faults put into its sound readings
+    python benchmarks/alerts.py noaa        # 46 stations, the same faults; set SENSORMEND_DATA
+    python benchmarks/alerts.py laboratory  # batteries that die: how many alerts a year gives
+    python benchmarks/alerts.py cost        # what the verdicts on periods that are not over cost, 1,000 sensors
+
+Readings go slot by slot through `Stream`, as `watch` has it; what it tells is counted. Faults begin at any hour and
+last 3 hours to 7 days (`degrade`, `hourly`). Those that begin in the first 30 days, or while their sensor is still told
+to be faulty, are left out. An alert belongs to a fault of its sensor if it comes between the fault's start and a day
+after its end; every other alert that begins something is false.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sensormend.bench.data import load_network
+from sensormend.faults import Case, InjectedFault, degrade
+from sensormend.live.alerts import Alerts
+from sensormend.live.arrivals import Arrived
+from sensormend.live.deliveries import Alert
+from sensormend.live.events import Told
+from sensormend.live.stream import Stream
+from sensormend.options import Options
+from sensormend.readings import DAY, HOUR, SECOND, Readings
+from sensormend.recovery import FloatArray
+from sensormend.simulate import city
+
+START = 18_262 * DAY
+LEARNED = 30
+"""Days that are not counted."""
+SLACK = 24
+"""Hours after the end of a fault in which an alert still belongs to it."""
+
+
+def slots_of(readings: FloatArray, slots: int = 1) -> Iterator[Arrived]:
+    """Yield readings (sensor, slot, day) as they arrive, so many slots at a time; NaN is no reading."""
+    sensors = readings.shape[0]
+    line = np.moveaxis(readings, 1, 2).reshape(sensors, -1)
+    names = tuple(f"S{number:04d}" for number in range(sensors))
+    step = DAY // readings.shape[1]
+    for first in range(0, line.shape[1], slots):
+        part = line[:, first : first + slots].T
+        taken, sensor = np.nonzero(np.isfinite(part))
+        moment = START + (first + taken.astype(np.int64)) * step
+        arrived = Readings(names, ("",), sensor, np.zeros(sensor.size, np.int64), moment, part[taken, sensor])
+        yield Arrived(arrived, START + (first + slots) * step + SECOND)
+
+
+def alerts_of(readings: FloatArray, alerts: Alerts | None = None, slots: int = 1) -> list[Alert]:
+    """Return all that is told."""
+    step = DAY // readings.shape[1]
+    stream = Stream(Options.of(step=f"{step // SECOND}s", period="1d"), alerts=alerts)
+    found: list[Alert] = []
+    for arrived in slots_of(readings, slots):
+        found += [alert for event in stream.take(arrived) if isinstance(event, Told) for alert in event.alerts]
+    return found
+
+
+@dataclass
+class Score:
+    """What was counted over several runs."""
+
+    sensor_years: float = 0.0
+    delays: list[float] | None = None
+    lengths: list[int] | None = None
+    known: int = 0
+    begun: int = 0
+    matched: int = 0
+    incidents: int = 0
+    false: int = 0
+    false_silent: int = 0
+    taken_back: int = 0
+    well: int = 0
+
+
+def score_of(truth: FloatArray, seeds: range, show: bool) -> Score:
+    """Count what becomes of faults that are put into sound readings."""
+    found = Score(delays=[], lengths=[])
+    sensors, slots, days = truth.shape
+    for seed in seeds:
+        degraded = degrade(truth, Case("mix", 0.05, hourly=True), seed)
+        told = alerts_of(degraded.readings)
+        found.sensor_years += sensors * (days - LEARNED) / 365
+        count(found, degraded.faults, told, slots, show)
+    return found
+
+
+def count(found: Score, faults: Sequence[InjectedFault], told: list[Alert], slots: int, show: bool) -> None:
+    """Match alerts with faults, sensor by sensor."""
+    step = DAY // slots
+    assert found.delays is not None
+    assert found.lengths is not None
+    by_sensor: dict[int, list[Alert]] = {}
+    for alert in told:
+        for name in alert.sensors:
+            by_sensor.setdefault(int(name[1:]), []).append(alert)
+    # An alert that names several sensors is one; it counts where its first sensor is.
+    for sensor in range(10_000):
+        mine = by_sensor.get(sensor, [])
+        its = [fault for fault in faults if fault.sensor == sensor]
+        if not mine and not its:
+            continue
+        spans: list[tuple[int, int]] = []
+        since: int | None = None
+        for alert in mine:
+            if alert.state == "well" and since is not None:
+                spans.append((since, alert.at))
+                since = None
+            elif alert.state != "well" and since is None:
+                since = alert.at
+        spans += [] if since is None else [(since, 1 << 62)]
+        onsets = [alert for alert in mine if alert.state != "well"]
+        used: set[int] = set()
+        for fault in its:
+            start, stop = START + fault.start * step, START + fault.stop * step
+            matching = [
+                k for k, alert in enumerate(onsets) if start < alert.at <= stop + SLACK * HOUR and k not in used
+            ]
+            used.update(matching)
+            if fault.start < LEARNED * slots:
+                continue
+            if any(begin <= start < end for begin, end in spans):
+                found.known += 1
+                continue
+            found.begun += 1
+            found.lengths.append(fault.length * step // HOUR)
+            found.delays.append((onsets[matching[0]].at - start) / HOUR if matching else np.inf)
+            found.incidents += bool(matching)
+            found.matched += len(matching)
+        for k, alert in enumerate(onsets):
+            if k not in used and alert.at >= START + LEARNED * DAY and alert.sensors[0] == f"S{sensor:04d}":
+                found.false += 1
+                found.false_silent += alert.state == "silent"
+                if show:
+                    print("false:", alert.sentence)
+        found.taken_back += sum(alert.reason == "taken back" and alert.at >= START + LEARNED * DAY for alert in mine)
+        found.well += sum(alert.state == "well" and alert.at >= START + LEARNED * DAY for alert in mine)
+
+
+def report(name: str, found: Score) -> None:
+    """Print what was counted."""
+    delays, lengths = np.array(found.delays), np.array(found.lengths)
+    print(f"{name}: {found.begun} faults in {found.sensor_years:.0f} sensor-years ({found.known} more began while "
+          f"their sensor was told to be faulty)")  # fmt: skip
+    for text, here in (("3 to 6 h", lengths < 6), ("6 to 24 h", (lengths >= 6) & (lengths < 24)),
+                       ("a day and more", lengths >= 24), ("all", lengths > 0)):  # fmt: skip
+        mine = delays[here]
+        alerted = mine[np.isfinite(mine)]
+        if mine.size:
+            median = np.median(alerted) if alerted.size else np.nan
+            print(f"  {text}: {np.isfinite(mine).mean():.0%} of {mine.size} alerted; hours from fault to alert: median "
+                  f"{median:.0f} of those, {np.median(mine):.0f} of all")  # fmt: skip
+    print(f"  false alerts per sensor-year: {found.false / found.sensor_years:.2f} ({found.false_silent} of "
+          f"{found.false} silent; {found.taken_back} alerts were taken back)")  # fmt: skip
+    print(f"  alerts per incident: {found.matched / max(found.incidents, 1):.2f}, and {found.well} times well again")
+
+
+def laboratory(sensors: int = 52, days: int = 365, seed: int = 0) -> FloatArray:
+    """Return a laboratory whose batteries die: readings climb to 122 degrees, sensors come and go, then are silent."""
+    random = np.random.default_rng(seed)
+    hours = np.arange(24 * days)
+    common = 22 + 2 * np.sin((hours - 9) / 24 * 2 * np.pi)
+    common = common + np.convolve(random.normal(0, 0.3, hours.size + 47), np.ones(48) / 7, "valid")
+    line = common + random.normal(0, 1, (sensors, 1)) + random.normal(0, 0.15, (sensors, hours.size))
+    line[random.random(line.shape) < 0.1] = np.nan
+    for sensor in range(sensors):
+        # A day without radio, once in two years.
+        for _ in range(random.poisson(0.5)):
+            first = int(random.integers(hours.size))
+            line[sensor, first : first + int(random.integers(6, 48))] = np.nan
+        if random.random() < 0.8:
+            dies = int(random.integers(40 * 24, hours.size))
+            climb = hours[dies:] - dies
+            line[sensor, dies:] += np.minimum(climb**1.5 / 10, 100)
+            line[sensor, dies:] = np.minimum(line[sensor, dies:], 122.15)
+            # From then on it is heard for some hours, and not for some.
+            at, heard = dies + int(random.integers(24, 120)), False
+            dead = at + int(random.integers(5 * 24, 40 * 24))
+            while at < dead:
+                length = int(random.integers(2, 30))
+                if not heard:
+                    line[sensor, at : at + length] = np.nan
+                at, heard = at + length, not heard
+            line[sensor, dead:] = np.nan
+    return np.ascontiguousarray(np.moveaxis(line.reshape(sensors, days, 24), 1, 2))
+
+
+def cost(sensors: int, days: int) -> None:
+    """Print what a replay takes with verdicts at the ends of slots, and without."""
+    readings = city(sensors, days, seed=1).readings
+    for name, alerts in (("without", Alerts(stood=400 * DAY)), ("with", Alerts())):
+        began = time.process_time()
+        count = len(alerts_of(readings, alerts, slots=24))
+        seconds = time.process_time() - began
+        print(f"{name} verdicts on periods that are not over: {1e3 * seconds / days:.0f} ms a day of {sensors} "
+              f"sensors, {count} alerts")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("city", "noaa", "laboratory", "cost"))
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--sensors", type=int)
+    parser.add_argument("--days", type=int)
+    parser.add_argument("--show", action="store_true", help="print every false alert, and all of the laboratory")
+    said = parser.parse_args()
+    seeds = range(said.seeds)
+    if said.what == "city":
+        truth = city(said.sensors or 50, said.days or 180, seed=5).truth
+        report("city", score_of(truth, seeds, said.show))
+    elif said.what == "noaa":
+        truth = load_network("noaa")
+        report("noaa", score_of(truth[..., : said.days or truth.shape[2]], seeds, said.show))
+    elif said.what == "laboratory":
+        readings = laboratory(said.sensors or 52, said.days or 365)
+        told = alerts_of(readings)
+        states = {state: sum(alert.state == state for alert in told) for state in ("silent", "faulty", "well")}
+        print(f"laboratory: {len(told)} alerts of {len(readings)} sensors in {readings.shape[2]} days: {states}")
+        for alert in told if said.show else ():
+            print(alert.sentence)
+    else:
+        cost(said.sensors or 1000, said.days or 40)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Nothing that is dead is called sound: empty values are silence, who is gone stays on the list until it is removed."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from feeds import START, made_of
+from given import hourly, watched
+from sensormend import clean
+from sensormend.cli import main
+from sensormend.io.folder import Archive
+from sensormend.live.deliveries import Alert
+from sensormend.live.events import Told
+from sensormend.readings import DAY, HOUR, Readings
+from sensormend.simulate import city
+from sensormend.views.faults import faults
+from sensormend.views.look import Look
+from sensormend.views.network import network
+from sensormend.views.sensors import sensor
+
+SENSORS, DAYS = 12, 20
+
+
+def with_empty_values() -> Readings:
+    """Return a town in which two never send a number, and one sends none from day 12 on; all of them send rows."""
+    sound = made_of(city(SENSORS, DAYS, seed=6, faults=False).truth)
+    value = sound.value.copy()
+    value[sound.sensor < 2] = np.nan
+    value[(sound.sensor == 2) & (sound.time >= START + 12 * DAY)] = -999.0
+    return Readings(sound.sensors, sound.variables, sound.sensor, sound.variable, sound.time, value)
+
+
+def written(path: Path, readings: Readings) -> Path:
+    times = readings.time.astype("datetime64[us]").astype("datetime64[s]")
+    lines = [
+        f"{readings.sensors[row]},{time},{'' if math.isnan(value) else value}\n"
+        for row, time, value in zip(readings.sensor.tolist(), times, readings.value.tolist(), strict=True)
+    ]
+    path.write_text("sensor,time,value\n" + "".join(lines))
+    return path
+
+
+def test_clean_calls_rows_without_a_number_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, file = tmp_path / "out", written(tmp_path / "readings.csv", with_empty_values())
+    grid = ["--step", "1h", "--period", "1d", "--fill", "-999"]
+    assert main(["clean", str(file), str(out), *grid]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("All readings were judged; from 2 of 12 sensors no number came.")
+    silent = {fault.sensor: fault for fault in Archive(out).faults() if fault.reason == "silent"}
+    assert set(silent) == {"s00", "s01", "s02"}
+    assert (silent["s00"].start, silent["s00"].end) == (START, START + DAYS * DAY)
+    assert (silent["s02"].start, silent["s02"].end) == (START + 12 * DAY, START + DAYS * DAY)
+    rows = Archive(out).rows("s00")
+    assert len(rows) == 24 * DAYS
+    with Look(out) as look:
+        page = network(look)
+        assert page.sentence.startswith(told.split(" sensors 12")[0])
+        assert page.states["silent"] == 3
+        assert sensor(look, "s00").state == "silent"
+    assert main(["report", str(out)]) == 0
+    text = (out / "report.html").read_text(encoding="utf-8")
+    assert "All readings were judged; from 2 of 12 sensors no number came. 9 of 12 sensors sound, 3 silent" in text
+
+
+def test_a_frame_without_numbers_is_silent() -> None:
+    readings = with_empty_values()
+    frame = polars.DataFrame(
+        {
+            "sensor": [readings.sensors[row] for row in readings.sensor],
+            "time": readings.time.astype("datetime64[us]"),
+            "value": readings.value,
+        }
+    )
+    result = clean(frame, step="1h", period="1d", fill=[-999.0], details=True)
+    rows = result.rows.filter(polars.col("sensor") == "s01")
+    assert set(rows["reason"]) == {"silent"}
+    assert set(result.faults.filter(polars.col("reason") == "silent")["sensor"]) == {"s00", "s01", "s02"}
+
+
+def test_watch_calls_rows_without_a_number_silence_and_tells(tmp_path: Path) -> None:
+    found: list[Alert] = []
+    service = watched(
+        tmp_path / "out",
+        hourly(with_empty_values()),
+        lambda event: found.extend(event.alerts if isinstance(event, Told) else ()),
+        fill=[-999.0],
+    )
+    assert service.status().silent == 3
+    silent = [alert for alert in found if alert.state == "silent"]
+    assert {name for alert in silent for name in alert.sensors} == {"s00", "s01", "s02"}
+    (last,) = (alert for alert in silent if "s02" in alert.sensors)
+    assert (last.since, last.sensors) == (START + 12 * DAY - HOUR, ("s02",))
+    assert last.at <= START + 12 * DAY + 5 * HOUR
+    assert {fault.sensor for fault in Archive(tmp_path / "out").faults() if fault.reason == "silent"} == {
+        "s00", "s01", "s02",
+    }  # fmt: skip
+    with Look(tmp_path / "out") as look:
+        assert network(look).states["silent"] == 3
+
+
+def leaving(path: Path) -> Path:
+    """Write a town that one sensor leaves on day 5, with 10 days to go."""
+    readings = made_of(city(SENSORS, 15, seed=6, faults=False).truth)
+    return written(path, readings.taken((readings.sensor != 3) | (readings.time < START + 5 * DAY)))
+
+
+@pytest.mark.parametrize("command", ["clean", "watch"])
+def test_who_is_gone_stays_on_the_list_until_it_is_removed(command: str, tmp_path: Path) -> None:
+    file, out = leaving(tmp_path / "readings.csv"), tmp_path / "out"
+    words = ["--step", "1h", "--period", "1d", "--gone-after", "4d"]
+    source = {"clean": str(file), "watch": f"replay:{file}"}[command]
+    off = {"clean": [], "watch": ["--metrics", "off"]}[command]
+    assert main([command, source, str(out), *words, *off]) == 0
+    with Look(out) as look:
+        one = sensor(look, "s03")
+        assert (one.state, one.heard) == ("gone", "2020-01-05T23:00:00Z")
+        (entry,) = faults(look, sensor="s03", state="open").items
+        assert entry.reason == "gone"
+        value = next(entry.last_value for entry in look.summaries if entry.sensor == "s03")
+        assert math.isfinite(value)
+        assert f"its last reading was at 2020-01-05 23:00, when it read {value:.3g}" in entry.sentence
+        assert "1 gone" in network(look).sentence
+    if command == "watch":
+        health = json.loads((out / "state" / "alerts.json").read_text())["sensors"]
+        assert [one["state"] for one in health if one["sensor"] == "s03"] == ["gone"]
+    notes = tmp_path / "maintenance.csv"
+    notes.write_text("sensor,from,to,action\ns03,2020-01-06,,removed\n")
+    out = tmp_path / "again"
+    assert main([command, source, str(out), *words, *off, "--maintenance", str(notes)]) == 0
+    with Look(out) as look:
+        assert sensor(look, "s03").state == "nothing"
+        assert faults(look, sensor="s03", state="open").items == []
+        assert "gone" not in network(look).sentence
+        assert not [fault for fault in look.faults if fault.sensor == "s03" and fault.reason == "silent"]
