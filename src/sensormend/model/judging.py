@@ -124,9 +124,6 @@ ALONE_FREEDOM = 7.0
 """Least degrees of freedom of its innovations: jumps are all that its own past can tell of."""
 PENALTY_BASE, RESTLESS = 9.0, 2.0
 """In between they are the base and this many times the channel's usual evidence."""
-FEWER, MANY = 2.0, 20.0
-"""By how much less these odds are where nobody else is heard, and how many others there are for them to be whole: in a
-small network a person looks at every sensor."""
 TAIL_USUAL, TAIL_PRIOR = 0.013, 800.0
 """The share of innovations beyond four scales that a new channel is taken to have, and after how many readings its own
 share counts as much."""
@@ -298,7 +295,6 @@ def freedom(share):
 @compiled
 def parameters(w, network, p, m, s):
     """Set what the judge needs to know of every member."""
-    fewer = FEWER * max(0.0, 1.0 - w.others[0] / MANY)
     for i in range(m):
         known, q = w.known[i], w.q[i]
         q[PHI] = max(0.0, min(0.97, known[COVARIANCE] / max(known[VARIANCE], 1e-30)))
@@ -306,7 +302,7 @@ def parameters(w, network, p, m, s):
         q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(known[VARIANCE]))
         q[SLOPE] = 2.0 * q[TAU]
         q[NOISY] = 2.5 * math.sqrt(known[VARIANCE])
-        q[BEGIN] = fewer - max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
+        q[BEGIN] = -max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + RESTLESS * known[USUAL]))
         if w.others[0] < COMPANY:
             # Only its own past speaks.
             young = ALONE_PERIODS / (1.0 + known[AGE]) + ALONE_READINGS / (1.0 + known[AGE] * s)
