@@ -5,8 +5,8 @@
 
 The readings are a simulated city of 2,000 sensors with its faults and gaps, in no order. DuckDB reads them, sorts
 them by time and writes one Parquet table with as many columns as the rows have, with its own settings; `clean` runs as
-its own process, so that its memory is its own. Both are timed in turns in the same run: the ratio is what counts, and of
-the ratios that of the processor's time, which does not depend on how many cores are free.
+its own process, so that its memory is its own. Both are timed in turns in the same run: the ratio is what counts, and
+of the ratios that of the processor's time, which does not depend on how many cores are free.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ __all__ = [
     "channel",
     "clock",
     "course_of",
+    "described_by",
     "states_of",
     "surroundings",
     "table",
