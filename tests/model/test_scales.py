@@ -109,3 +109,12 @@ def test_what_merely_lies_between_0_and_360_is_no_direction() -> None:
     assert not looks_circular(light)
     assert not looks_circular(np.full((3, 24), np.nan))
     assert not looks_circular(directions(0)[:1, :10])
+
+
+def test_spikes_of_a_concentration_are_no_directions() -> None:
+    random = np.random.default_rng(0)
+    readings = np.exp(random.normal(3.5, 0.5, (40, 24)))
+    readings[random.random(readings.shape) < 0.01] = 355.0
+    assert not looks_circular(np.minimum(readings, 360))
+    wind = (random.normal(0, 40, (40, 24)) + 10) % 360
+    assert looks_circular(wind)

@@ -74,7 +74,8 @@ def find_bend(pairs: FloatArray) -> float:
 def looks_circular(readings: FloatArray) -> bool:
     """Return whether readings, (fiber, slot), look like directions in degrees: 0 ... 360, wrapping through north.
 
-    Directions are recognised by steps of nearly a full turn from one slot to the next, which no length takes so often.
+    Directions are recognised by steps of nearly a full turn from one slot to the next, which no length takes so often,
+    between readings on both sides of north that are not rare themselves, as the spikes of a concentration are.
     """
     values = readings[np.isfinite(readings)]
     if values.size < ENOUGH or values.min() < 0 or values.max() > 360:
@@ -84,4 +85,5 @@ def looks_circular(readings: FloatArray) -> bool:
     if steps.size == 0:
         return False
     full, half = np.mean(steps > 300), np.mean((steps > 150) & (steps <= 250))
-    return bool(full > 0.005 and full > 0.3 * half)
+    sides = min(np.mean(values > 300), np.mean(values < 60))
+    return bool(full > 0.005 and full > 0.3 * half and sides > 0.02)
