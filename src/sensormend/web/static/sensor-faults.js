@@ -29,7 +29,7 @@ function entry(fault, zoom) {
   return element("li", {},
     button("", () => zoom(fault), { class: "own-fault", "aria-label": `show on the chart: ${fault.sentence}` }),
     element("span", { class: "own-fault-reason", text: plainReason(fault.reason) }),
-    element("span", {}, time(fault.from), fault.open ? ", still going on" : ` to ${time(fault.to)}`),
+    element("span", {}, time(fault.from), fault.open ? ", still going on" : ` to ${time(fault.to)}`, fault.size_words ? `: ${fault.size_words}` : ""),
     element("span", { class: "quiet", text: span(fault.seconds) }),
     element("span", { class: "quiet", text: sureWords(fault) }));
 }
