@@ -36,6 +36,11 @@ class Note:
         """Say whether it is about this sensor."""
         return self.sensor in (sensor, ALL)
 
+    @property
+    def right_from(self) -> int:
+        """From when on the level is right, where it was recalibrated."""
+        return self.end if self.end < EVER else self.start
+
 
 @dataclass(frozen=True)
 class Maintenance:
@@ -57,7 +62,7 @@ class Maintenance:
     def recalibrations(self, sensor: str, variable: str, period_end: int) -> int:
         """Return how often a sensor was recalibrated before the end of a period."""
         found = {
-            _fresh(note)
+            note.right_from
             for note in self.notes
             if note.action == "recalibrated" and note.concerns(sensor) and note.variable in ("", variable)
         }
@@ -72,8 +77,8 @@ class Maintenance:
         for note in self.notes:
             if note.action == "recalibrated" and note.start < end:
                 # What a sensor said before it was set right, in the period in which it was, is of the level before.
-                old = start if start <= _fresh(note) < end else note.start
-                spans.append(Note(note.sensor, min(old, note.start), _fresh(note), "ignore", note.variable))
+                old = start if start <= note.right_from < end else note.start
+                spans.append(Note(note.sensor, min(old, note.start), note.right_from, "ignore", note.variable))
         return _cells(spans, sensors, variables, times, step)
 
     def real(
@@ -93,10 +98,6 @@ class Maintenance:
             if note.start < time + step and note.end > time:
                 time -= (time - note.end) // step * step
         return time
-
-
-def _fresh(note: Note) -> int:
-    return note.end if note.end < EVER else note.start
 
 
 def _cells(

@@ -16,6 +16,7 @@ from sensormend.errors import ConfigError, InputError
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
 from sensormend.views import faults as repairs
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
+from sensormend.views.calibration import Calibration, calibration
 from sensormend.views.explanation import Explanation, explanation
 from sensormend.views.look import Look
 from sensormend.views.matrix import Matrix, matrix
@@ -111,6 +112,19 @@ def routes(look: Look) -> APIRouter:
         return await in_turn(
             lambda: matrix(look, variable=variable, start=begin, end=stop, sort=sort, search=search, state=state,
                            offset=offset, limit=limit)
+        )  # fmt: skip
+
+    @api.get("/calibration", **described(Calibration))
+    async def get_calibration(
+        variable: Variable = None,
+        search: Words = "",
+        offset: Offset = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> Response:
+        """Return how far every sensor is from the network, week by week, the farthest first."""
+        named = None if variable is None else look.variable(variable)
+        return await in_turn(
+            lambda: calibration(look, variable=named, search=search, offset=offset, limit=limit)
         )  # fmt: skip
 
     @api.get("/places", **described(Atlas))

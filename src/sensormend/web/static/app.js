@@ -21,6 +21,7 @@ const VIEWS = {
   overview: { module: "./overview.js", title: "Overview" },
   sensor: { module: "./sensor.js", title: "Sensor" },
   faults: { module: "./faults.js", title: "Faults" },
+  calibration: { module: "./calibration.js", title: "Calibration" },
 };
 const by = (id) => document.getElementById(id);
 const main = by("main");
