@@ -15,7 +15,7 @@ EXAMPLES = 30
 EVENTS = "/api/events"
 PARTS = (
     "/api/calibration", "/api/explain", "/api/faults", "/api/faults.csv", "/api/matrix", "/api/moment",
-    "/api/neighbours", "/api/network", "/api/places", "/api/sensor", "/api/sensors", "/api/series",
+    "/api/neighbours", "/api/network", "/api/notes", "/api/places", "/api/sensor", "/api/sensors", "/api/series",
 )  # fmt: skip
 
 

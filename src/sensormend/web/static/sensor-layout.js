@@ -26,6 +26,7 @@ export function layOut(root) {
     whyTitle: element("h2"),
     whyText: element("ul", { class: "why-text" }),
     faults: element("section", { class: "section" }),
+    notes: element("section", { class: "section notes-section no-print", hidden: true }),
   };
   page.why = element("section", { class: "panel why", "aria-live": "polite", hidden: true }, page.whyTitle, page.whyText);
   const bar = element("div", { class: "chart-bar" }, page.lengths, page.steering, page.tools);
@@ -40,7 +41,7 @@ export function layOut(root) {
       + "Keys on the chart: + − ← → 0; comma and full stop step through the readings, Enter says why." }),
     page.neighbours);
   if (!small) page.head.append(page.figures);
-  root.append(page.head, page.charts, ...(small ? [page.figures] : []), page.faults);
+  root.append(page.head, page.charts, ...(small ? [page.figures] : []), page.faults, page.notes);
   return page;
 }
 

@@ -9,6 +9,7 @@ import { LONGEST, loadNewest, loadSeries, nearest } from "./reading.js";
 import { loadFaults } from "./sensor-faults.js";
 import { makeHead } from "./sensor-head.js";
 import { describeKey, layOut } from "./sensor-layout.js";
+import { mountNotes } from "./sensor-notes.js";
 import { spanWord } from "./shades.js";
 import { flagWord } from "./words.js";
 
@@ -286,9 +287,15 @@ export async function show(root, params, context) {
   charts = makeCharts(page.upper, page.lower, view);
   draw();
   fetchLater();
-  const faultList = () => loadFaults(page.faults, info, context, zoomTo)
+  let offer = null;
+  const faultList = () => loadFaults(page.faults, info, context, zoomTo, offer)
     .catch((error) => isQuiet(error) || page.faults.replaceChildren(element("p", { class: "quiet", text: error.message })));
   faultList();
+  mountNotes(page.notes, info, context).then((notes) => {
+    if (!notes.offer) return;
+    offer = notes.offer;
+    faultList();
+  }).catch((error) => isQuiet(error) || context.say(`The notes could not be read: ${error.message}.`, "error"));
   if (params.get("neighbours")) neighbours.toggle.click();
   const explained = utc(params.get("why"));
   if (explained) {
