@@ -106,7 +106,7 @@ def watch(
     serve_token_file
         A file with the token that opens it; needed where other machines can reach it.
     serve_edit
-        Let it add notes to the --maintenance file; they hold from the next period on.
+        Let it add notes to the --maintenance file; they hold from the period on that is open then.
     log
         text or json, on standard error.
     verbose

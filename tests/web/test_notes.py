@@ -253,7 +253,7 @@ def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypat
             known = lambda: httpx.get(f"{address}/api/sensors").json()["total"] == 8  # noqa: E731
             until(known)
             answer = httpx.post(f"{address}/api/notes", json={**NOTE, "sensor": "S4", "action": "ignore"})
-            assert answer.json()["applies"] == "from the next period on"
+            assert answer.json()["applies"] == "from the period on that is open now"
             until(lambda: [note.sensor for note in service.stream.maintenance.notes] == ["S4"])
         finally:
             service.stop()

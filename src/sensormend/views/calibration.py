@@ -181,16 +181,14 @@ def calibration(
 def _everybody(look: Look, first: int, stop: int, known: Maintenance) -> tuple[list[CalibrationLine], dict[str, float]]:
     """Return every channel's line over some dates, the last one left out, and how far channels usually are."""
     begins = range(first // AT_ONCE * AT_ONCE, stop, AT_ONCE)
-    files = {
-        begin: data_files(look.folder, max(begin, first) * DAY, min(begin + AT_ONCE, stop) * DAY) for begin in begins
-    }
-    seen = {begin: (first, stop, tuple(signature(file) for file in some)) for begin, some in files.items()}
+    spans = {begin: (max(begin, first), min(begin + AT_ONCE, stop)) for begin in begins}
+    files = {begin: data_files(look.folder, start * DAY, end * DAY) for begin, (start, end) in spans.items()}
+    seen = {begin: (spans[begin], tuple(signature(file) for file in some)) for begin, some in files.items()}
 
     def block(begin: int) -> dict[Name, FloatArray]:
-        span = (max(begin, first), min(begin + AT_ONCE, stop))
         return look.remembered(
-            ("calibration", begin), seen[begin], lambda: _read(look.folder, *span, files[begin])
-        )  # fmt: skip
+            ("calibration", begin), seen[begin], lambda: _read(look.folder, *spans[begin], files[begin])
+        )
 
     def made() -> tuple[list[CalibrationLine], dict[str, float]]:
         blocks = [block(begin) for begin in begins]

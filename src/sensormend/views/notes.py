@@ -57,7 +57,7 @@ def notes(look: Look, file: Path | None, sensor: str) -> Notes:
         for note in known_of(file).notes
         if note.concerns(sensor)
     ]
-    applies = "from the next period on" if look.live else "from the next run of clean on"
+    applies = "from the period on that is open now" if look.live else "from the next run of clean on"
     return Notes(file is not None, file.name if file is not None else "", applies, entries)
 
 

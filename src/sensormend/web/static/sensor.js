@@ -16,6 +16,7 @@ import { flagWord } from "./words.js";
 const DAY = 86400;
 const SPANS = [["7 days", 7], ["30 days", 30], ["90 days", 90], ["1 year", 365], ["All", Infinity]];
 const USUAL = 30;
+const AFTER = 2;
 const FAULTY = 4;
 
 export async function show(root, params, context) {
@@ -49,6 +50,7 @@ export async function show(root, params, context) {
   }
 
   let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL;
+  const hasLeft = info.state === "nothing";
   const first = () => loaded.first;
   // A silent sensor's rows go on: they say what it would have read.
   const end = () => loaded.end;
@@ -66,8 +68,10 @@ export async function show(root, params, context) {
   };
 
   function take(next) {
-    // One that has left has no rows up to the end.
-    const last = Math.max(next.last, next.time.at(-1) ?? 0, info.state === "nothing" ? 0 : unix(context.network.last ?? 0));
+    // One that has left has no rows up to the end of the others'.
+    const reached = next.time.at(-1) ?? 0;
+    const last = hasLeft ? (next.to >= next.last && reached ? reached : next.last)
+      : Math.max(next.last, reached, unix(context.network.last ?? 0));
     loaded = { ...next, end: Math.max(loaded?.end ?? 0, last + next.step) };
     root.dataset.points = String(next.time.length);
     root.dataset.last = String(next.time.at(-1) ?? "");
@@ -283,7 +287,11 @@ export async function show(root, params, context) {
     steer("+", "zoom in", () => change(zoomed(range, 0.5))), steer("−", "zoom out", () => change(zoomed(range, 2))),
     button("Reset", () => newest(USUAL), { class: "button", title: "the newest 30 days" }));
   if (wanted) move(wanted.from, wanted.to, false);
-  else move(end() - days * DAY, end(), false);
+  else {
+    // Of one that has left, the last days that it was heard on.
+    const to = hasLeft && info.heard ? Math.min(end(), unix(info.heard) + AFTER * DAY) : end();
+    move(to - days * DAY, to, false);
+  }
   charts = makeCharts(page.upper, page.lower, view);
   draw();
   fetchLater();
