@@ -187,9 +187,9 @@ def test_a_single_file_has_its_report_beside_it(written: Written, page: Page, en
 def test_who_drifts_is_told_before_it_is_a_fault(tmp_path: Path) -> None:
     found = read(write_report(drifting_out(tmp_path / "city")))
     section = found.text.partition("Zero is where it was")[2].partition("What was filled, and how")[0]
-    assert "1 sensor is further from what the network expects than 3 times what is usual" in section
+    assert "1 sensor is further from what the network expects than 4 times what is usual" in section
     rows = found.table("sensor", "now", "in 30 days", "week by week")
-    assert rows[0][:2] == ["S07", "+2.8"]
+    assert rows[0][:2] == ["S07", "+3.0"]
     assert len(rows) == 10
     assert "Calibration" not in read(write_report(small_out(tmp_path / "short", days=9).path)).text, (
         "nothing to say yet"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outs import FIRST, drifting_out, small_out
+from outs import FIRST, drifting_out, out_of, small_out
 from sensormend.maintenance import Maintenance, Note
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
@@ -72,9 +72,9 @@ def test_a_drift_that_nobody_flagged_is_first(drifting: Path) -> None:
     assert (found.cell_days, found.cells, found.total) == (7, 22, 10)
     assert found.start == str(np.datetime64("2024-01-01") + 160 - 22 * 7)
     first, second = found.rows[:2]
-    # It began on day 90 with 0.05 a day: 2.8 in the middle of the last four weeks.
+    # It began on day 90 with 0.05 a day: 3.0 in the middle of the last three weeks.
     assert first.sensor == "S07"
-    assert first.now == pytest.approx(0.05 * (160 - 90 - 14), abs=0.25)
+    assert first.now == pytest.approx(0.05 * (160 - 90 - 10.5), abs=0.25)
     assert first.rate == pytest.approx(0.05 * 30, abs=0.3)
     assert first.times is not None
     assert second.times is not None
@@ -103,6 +103,27 @@ def test_a_level_that_people_took_as_right_is_counted_anew(drifting: Path) -> No
     assert one.distance[:-2] == other.distance[:-2]
     assert other.distance[-1] == pytest.approx(0, abs=0.2)
     assert one.distance[-1] == pytest.approx(3.3, abs=0.4)
+
+
+def test_what_is_back_is_not_far(tmp_path: Path) -> None:
+    # S01 is stuck for five days, and then right again for three weeks.
+    written = small_out(tmp_path / "city", sensors=8, days=20)
+    value, flag, reason = (
+        np.concatenate([part, sound], axis=-1)
+        for part, sound in (
+            (written.value, written.cleaned),
+            (written.flag, np.ones_like(written.flag)),
+            (written.reason, 0 * written.reason),
+        )
+    )
+    truth = np.concatenate([written.cleaned, written.cleaned], axis=-1)
+    out_of(tmp_path / "back", written.sensors, written.variables, value, truth, flag, reason, 24)
+    for name in ("sensors.csv", "faults.csv", "run.json"):
+        (written.path / name).rename(tmp_path / "back" / name)
+    with Look(tmp_path / "back") as look:
+        found = next(line for line in calibration(look).rows if line.sensor == "S01")
+    assert found.now == pytest.approx(0, abs=0.5)
+    assert max(abs(one or 0) for one in found.distance) > 1
 
 
 def test_pages_and_filters_have_everything_once(drifting: Path) -> None:

@@ -16,7 +16,7 @@ from sensormend.views.calibration import Calibration, CalibrationLine, calibrati
 __all__ = ["calibrations"]
 
 MOST = 10
-FAR = 3.0
+FAR = 4.0
 """Times the usual distance from which on a sensor is named as one to look at."""
 
 WIDTH, HEIGHT = 420.0, 34.0

@@ -53,8 +53,9 @@ what is expected of one that nobody is like."""
 REFERENCE, FEWEST = 60, 7
 """Trusted days that a distance is counted from, and how many there have to be; the engine has learned by then."""
 
-LATELY = 4
-"""Weeks that say how far it is now; twice as many say how fast that changes."""
+LATELY, LEAST_WEEKS = 3, 4
+"""Weeks that say how far it is now, an odd number so that one which is back is not between; twice as many say how fast
+that changes. And weeks that there have to be."""
 
 SMALL, ABOVE = 4.0, 1.15
 """Usual distances that the axis of a picture goes to, at least; and how many times what lasts. A fault of a week or two
@@ -158,7 +159,7 @@ def calibration(
     room = max(2 * WEEK, MOST_CELLS // max(len(look.summaries), 1))
     days = min(stop - span[0] // DAY, USUAL_DAYS, room)
     # Of less than some weeks nothing can be learned: all of it is what distances are counted from.
-    cells = days // WEEK if days >= LATELY * WEEK else 0
+    cells = days // WEEK if days >= LEAST_WEEKS * WEEK else 0
     first = stop - cells * WEEK
     lines, usual = _everybody(look, first, stop, known or Maintenance()) if cells else ([], {})
     chosen = [

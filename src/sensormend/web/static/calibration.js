@@ -4,7 +4,8 @@ import { day, plural, sensorLink, seriesName, signed, whole } from "./format.js"
 import { calm } from "./pace.js";
 
 const PAGE = 50;
-const FAR = 3;
+// Times the usual distance from which on a line is one to look at; the report has the same number.
+const FAR = 4;
 
 export async function show(root, params, context) {
   const wanted = { search: params.get("search") ?? "", variable: params.get("variable") ?? "" };
