@@ -24,44 +24,44 @@ WIDTH, HEIGHT = 420.0, 34.0
 
 def calibrations(material: Material) -> Html | None:
     """Return the section; None where there are too few weeks or sensors to say anything."""
-    found = calibration(material.look, end=material.end, limit=MOST)
-    known = [one for one in found.rows if one.times is not None]
+    distances = calibration(material.look, end=material.end, limit=MOST)
+    known = [one for one in distances.rows if one.times is not None]
     if not known:
         return None
-    first = int(np.datetime64(found.start, "D").astype(np.int64)) * DAY
-    last = first + found.cells * found.cell_days * DAY
+    first = int(np.datetime64(distances.start, "D").astype(np.int64)) * DAY
+    last = first + distances.cells * distances.cell_days * DAY
     far = sum(one.times is not None and one.times >= FAR for one in known)
     who = material.many(far) if far < MOST else f"{MOST} and more"
-    said = (
+    verdict = (
         f"{who} {'is' if far == 1 else 'are'} further from what the network expects than {FAR:g} times what is usual: "
         "look there first."
         if far
         else "Nobody is much further from what the network expects than is usual."
     )
-    rows = [[name_of(one.sensor, one.variable), signed(one.now or 0.0), _rate(one, found), _picture(one, found)]
+    rows = [[name_of(one.sensor, one.variable), signed(one.now or 0.0), _rate(one, distances), _picture(one, distances)]
             for one in known]  # fmt: skip
-    more = f" These are the {len(known)} farthest of {found.total:,}." if found.total > len(known) else ""
+    more = f" These are the {len(known)} farthest of {distances.total:,}." if distances.total > len(known) else ""
     return tag(
         "section",
         tag("h2", "Calibration"),
         tag("p", "How far each sensor reads from what the network expects of it, a point for every week from "
             f"{date(first)} to {date(last - DAY)}, the farthest first. Zero is where it was in its first trusted "
-            f"weeks; the grey band is how far sensors usually are. {said}{more}"),
+            f"weeks; the grey band is how far sensors usually are. {verdict}{more}"),
         table(("sensor", "now", "in 30 days", "week by week"), rows, numbers=(1, 2), wide=3),
         id="calibration",
     )  # fmt: skip
 
 
-def _rate(one: CalibrationLine, found: Calibration) -> str:
+def _rate(one: CalibrationLine, distances: Calibration) -> str:
     if one.rate is None:
         return "-"
     # What changes by less than sensors usually are apart is no drift.
-    return "steady" if abs(one.rate) < (found.usual[one.variable] or 0.0) else signed(one.rate)
+    return "steady" if abs(one.rate) < (distances.usual[one.variable] or 0.0) else signed(one.rate)
 
 
-def _picture(one: CalibrationLine, found: Calibration) -> Html:
-    reach, usual = one.reach or 1.0, found.usual[one.variable] or 0.0
-    across = Scale(0.0, float(found.cells), 0.0, WIDTH)
+def _picture(one: CalibrationLine, distances: Calibration) -> Html:
+    reach, usual = one.reach or 1.0, distances.usual[one.variable] or 0.0
+    across = Scale(0.0, float(distances.cells), 0.0, WIDTH)
     down = Scale(-reach, reach, HEIGHT - 1, 1.0)
     values: FloatArray = np.array([np.nan if value is None else value for value in one.distance], dtype=float)
     top, bottom = down.place(usual), down.place(-usual)
@@ -73,7 +73,7 @@ def _picture(one: CalibrationLine, found: Calibration) -> Html:
         tag("path", d=f"M0 {short(down.place(0.0))}H{short(WIDTH)}", class_="tick"),
         tag(
             "path",
-            d=line(across.at(np.arange(0.5, found.cells)), down.at(np.clip(values, -reach, reach))),
+            d=line(across.at(np.arange(0.5, distances.cells)), down.at(np.clip(values, -reach, reach))),
             class_=kind,
         ),
         says=f"Distance of {one.sensor[:80]} from the network, week by week",

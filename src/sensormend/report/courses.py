@@ -45,8 +45,8 @@ def courses(material: Material) -> Html | None:
         "interval": f"where the truth is expected, {percent(material.network.interval)} of the time",
         "lasting": "a fault that lasts, with its size",
     }
-    there = {kind for _, seen, _, _ in worst for kind in ("corrected", "lasting") if any(getattr(seen, kind))}
-    key = [_key(kind, says) for kind, says in named.items() if kind in there or kind not in ("corrected", "lasting")]
+    drawn = {kind for _, seen, _, _ in worst for kind in ("corrected", "lasting") if any(getattr(seen, kind))}
+    key = [_key(kind, says) for kind, says in named.items() if kind in drawn or kind not in ("corrected", "lasting")]
     key.append(tag("li", "shaded: what was found wrong, and why"))
     return tag(
         "section",
@@ -206,14 +206,16 @@ def _shades(seen: Series, across: Scale, bottom: float) -> list[str]:
         left, right = max(across.place(fault.start), across.start), min(across.place(fault.end), across.end)
         drawn.append(tag("path", d=f"M{short(left)} {short(TOP - 1)}H{short(right)}", class_="lasting"))
         words.append((left, f"{fault.word} {fault.size}", "warn"))
-    for found in seen.spans:
-        left, right = max(across.place(found.start), across.start), min(across.place(found.end), across.end)
+    for shaded in seen.spans:
+        left, right = max(across.place(shaded.start), across.start), min(across.place(shaded.end), across.end)
         if right - left < 0.2:
             continue
-        shade, ink = kinds.get(found.kind, ("shade none", "soft"))
+        shade, ink = kinds.get(shaded.kind, ("shade none", "soft"))
         drawn.append(tag("path", d=rect_path(left, TOP, right - left, bottom - TOP), class_=shade))
-        if not any(one.word in found.word and one.start < found.end and one.end > found.start for one in seen.lasting):
-            words.append((left, found.word, ink))
+        if not any(
+            one.word in shaded.word and one.start < shaded.end and one.end > shaded.start for one in seen.lasting
+        ):
+            words.append((left, shaded.word, ink))
     taken: list[tuple[float, float]] = []
     # Those of the lines come first.
     for left, word, ink in words:

@@ -162,9 +162,9 @@ def _panel(
     if names and len(who) <= MOST_NAMES:
         for (x, y), name in zip(at[scene.faulty].tolist(), who, strict=True):
             right = x > wide / 2
-            room = int((x if right else wide - x) / LETTER)
+            letters = int((x if right else wide - x) / LETTER)
             # The line below the map has all of it.
-            cut = name if len(name) <= room else name[: room - 1] + "…"
+            cut = name if len(name) <= letters else name[: letters - 1] + "…"
             drawn.append(text(x - 10 if right else x + 10, y + 4, cut, at="end" if right else "start", class_="on-map"))
     drawn += _ruler(ground_plan.kilometres, wide, wide * ground_plan.height) if names else []
     return svg(wide, wide * ground_plan.height, *drawn, says=f"Map of {says}", widest=wide)

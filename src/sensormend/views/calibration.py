@@ -156,8 +156,8 @@ def calibration(
         return Calibration("1970-01-01", WEEK, 0, {}, 0, offset, None, [])
     # Whole days: the last one may have only begun.
     stop = min(final, final if end is None else end) // DAY
-    room = max(2 * WEEK, MOST_CELLS // max(len(look.summaries), 1))
-    days = min(stop - span[0] // DAY, USUAL_DAYS, room)
+    most = max(2 * WEEK, MOST_CELLS // max(len(look.summaries), 1))
+    days = min(stop - span[0] // DAY, USUAL_DAYS, most)
     # Of less than some weeks nothing can be learned: all of it is what distances are counted from.
     cells = days // WEEK if days >= LEAST_WEEKS * WEEK else 0
     first = stop - cells * WEEK
@@ -239,10 +239,10 @@ def distances(
     accepted
         By channel: the days from which on its level is right, and its distance is counted anew.
     """
-    found = np.full(read.shape, np.nan)
+    distance = np.full(read.shape, np.nan)
     # Two others at least, as the engine needs them.
     if len(read) < 3:
-        return found
+        return distance
     candidates = _some(np.arange(len(read)), CANDIDATES)
     alike = _likeness(cleaned, candidates)
     for row in range(len(read)):
@@ -258,8 +258,8 @@ def distances(
             days = np.flatnonzero(known & trusted[row, begin:end])[:REFERENCE]
             days = days if days.size >= FEWEST else np.flatnonzero(known)[:REFERENCE]
             if days.size >= FEWEST:
-                found[row, begin:end] = _middle(part - _middle(part[:, days], axis=1)[:, None], axis=0)
-    return found
+                distance[row, begin:end] = _middle(part - _middle(part[:, days], axis=1)[:, None], axis=0)
+    return distance
 
 
 def _some(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:

@@ -258,14 +258,14 @@ def _united(known: list[Span], flagged: list[Span]) -> list[Span]:
             groups.append([span])
             end = span.end
     names = set(map(id, known))
-    found = []
+    united = []
     for group in groups:
         lengths: dict[str, float] = {}
         for span in [span for span in group if id(span) in names] or group:
             lengths[span.word] = lengths.get(span.word, 0.0) + span.end - span.start
         words = ", ".join(sorted(lengths, key=lambda word: -lengths[word]))
-        found.append(Span(group[0].start, max(span.end for span in group), words, group[0].kind))
-    return found
+        united.append(Span(group[0].start, max(span.end for span in group), words, group[0].kind))
+    return united
 
 
 def _outside(span: Span, faults: list[Span]) -> list[Span]:
@@ -284,19 +284,19 @@ def _outside(span: Span, faults: list[Span]) -> list[Span]:
 
 def _lasting(episodes: list[FaultInterval], begin: int, stop: int) -> list[Lasting]:
     """Return the faults that last and have a size; of those of one kind that overlap, one with the newest size."""
-    found: list[FaultInterval] = []
+    lasting: list[FaultInterval] = []
     for fault in sorted(episodes, key=lambda fault: fault.start):
         if fault.end - fault.start < LONG or not size_words(fault.reason, fault.size, fault.rate):
             continue
-        before = next((one for one in found if one.reason == fault.reason and one.end >= fault.start), None)
+        before = next((one for one in lasting if one.reason == fault.reason and one.end >= fault.start), None)
         if before is None:
-            found.append(fault)
+            lasting.append(fault)
         elif fault.end >= before.end:
-            found[found.index(before)] = replace(fault, start=before.start)
+            lasting[lasting.index(before)] = replace(fault, start=before.start)
     return [
         Lasting(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, PLAIN_REASONS[fault.reason],
                 size_words(fault.reason, fault.size, fault.rate))
-        for fault in found
+        for fault in lasting
     ]  # fmt: skip
 
 

@@ -85,8 +85,8 @@ class Access:
             writable[NOTES] = ("GET", "HEAD", "POST")
         allowed = writable.get(scope["path"], ("GET", "HEAD"))
         if scope["method"] == "POST" and scope["path"] == NOTES and not self._edit:
-            told = "nothing can be written here: serve was started without --edit, watch without --serve-edit"
-            return problem(403, told, {"connection": "close"})
+            reason = "nothing can be written here: serve was started without --edit, watch without --serve-edit"
+            return problem(403, reason, {"connection": "close"})
         if scope["method"] not in allowed:
             close = {"allow": ", ".join(allowed), "connection": "close"}
             return problem(405, f"{scope['path'][:100]} takes {' or '.join(allowed)}", close)

@@ -203,18 +203,18 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
         @api.post("/notes", **described(Notes))
         def add_note(note: NewNote) -> Response:
             """Add a line to maintenance.csv, and return what people know about the sensor then."""
-            for name, said in (("from", note.start), ("to", note.end)):
-                _time(name, said)
+            for name, time in (("from", note.start), ("to", note.end)):
+                _time(name, time)
             try:
                 with writing:
-                    found = noted(look, edit, note.sensor, note.variable, note.action, note.start, note.end)
+                    known = noted(look, edit, note.sensor, note.variable, note.action, note.start, note.end)
             except (ConfigError, InputError):
                 raise
             except SensormendError as error:
                 # The disk is full, or the folder is not ours any more.
                 cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"
                 raise HTTPException(503, f"the note is not in {edit.name}: {cause}") from None
-            return _json(found)
+            return _json(known)
 
     @api.get("/neighbours", **described(Neighbours))
     async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:

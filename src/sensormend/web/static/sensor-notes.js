@@ -12,7 +12,7 @@ const ACTIONS = {
 export async function mountNotes(root, info, context) {
   const { sensor, variable } = info;
   const list = element("ul", { class: "note-list" });
-  const said = element("p", { class: "note-said", role: "status" });
+  const outcome = element("p", { class: "note-said", role: "status" });
   const [from, to] = ["From", "To"].map((name) => element("input", { type: "text", placeholder: "2024-03-01 06:00", maxlength: 40,
     autocomplete: "off", spellcheck: "false", "aria-label": `${name}, UTC`, oninput: () => level(from.value.trim()) }));
   const buttons = Object.entries(ACTIONS).map(([action, [text, help]]) =>
@@ -26,7 +26,7 @@ export async function mountNotes(root, info, context) {
     element("div", { class: "controls note-form", role: "group", "aria-label": `Add a note to ${known.file}` },
       element("label", { class: "field" }, "From (UTC)", from), element("label", { class: "field" }, "To (UTC, may be empty)", to),
       element("div", { class: "steering" }, buttons)),
-    said,
+    outcome,
     element("p", { class: "small quiet", text: Object.values(ACTIONS).map(([text, help]) => `${text}: ${help}.`).join(" ")
       + ` A note is a line in ${known.file} and holds ${known.applies}; to take it back, delete the line.` }));
   root.hidden = false;
@@ -35,7 +35,7 @@ export async function mountNotes(root, info, context) {
   // From when on a level would be taken as right; the button says it.
   function level(text) {
     accepted = text;
-    said.textContent = "";
+    outcome.textContent = "";
     buttons[0].textContent = read(text) ? `Accept the level from ${time(read(text))} on` : ACTIONS.recalibrated[0];
   }
 
@@ -71,8 +71,8 @@ export async function mountNotes(root, info, context) {
   }
 
   function tell(text, wrong = false) {
-    said.textContent = text;
-    said.classList.toggle("wrong", wrong);
+    outcome.textContent = text;
+    outcome.classList.toggle("wrong", wrong);
   }
 
   return {

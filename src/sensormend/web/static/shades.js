@@ -78,11 +78,11 @@ export function drawWords(plot, series) {
   const taken = Array.from({ length: ROWS }, () => []);
   const words = series.lasting.map((fault) =>
     ({ from: fault.from, to: fault.to, text: `${fault.word} ${fault.size}`, ink: stateInk("faulty"), line: true }));
-  const told = (span) => series.lasting.some((fault) =>
+  const hasLine = (span) => series.lasting.some((fault) =>
     span.kind === "faulty" && span.from < fault.to && span.to > fault.from && span.word.includes(fault.word));
   for (const span of series.spans) {
     // What a line tells of needs no word besides.
-    if (isSpike(span, series.step) || told(span)) continue;
+    if (isSpike(span, series.step) || hasLine(span)) continue;
     const before = words.at(-1);
     // What goes on under another name is one shade, and has one line of words.
     if (before && !before.line && before.kind === span.kind && span.from <= before.to) {
