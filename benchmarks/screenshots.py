@@ -41,6 +41,7 @@ CHOSEN = {
     "map": ("map-wide-light", 860),
     "sensor": ("sensor-wide-light", 1255),
     "faults": ("faults-wide-light", 860),
+    "calibration": ("calibration-wide-light", 760),
     "live": ("live-wide-dark", 1010),
     "phone": ("overview-phone-dark", 1500),
     "report": ("report-wide-light", 1500),
@@ -209,6 +210,11 @@ def faults(browser: Browser, address: str, out: Path) -> str:
     return ""
 
 
+def calibration(browser: Browser, address: str, out: Path) -> str:
+    browser.open(f"{address}/#/calibration", "calibration")
+    return ""
+
+
 def docs(browser: Browser, address: str, out: Path) -> str:
     browser.open(f"{address}/docs")
     browser.wait("main", "/api/faults")
@@ -221,7 +227,8 @@ def word(time: int) -> str:
 
 
 VIEWS: dict[str, Show] = {
-    "overview": overview, "map": the_map, "sensor": sensor, "live": live, "faults": faults, "docs": docs,
+    "overview": overview, "map": the_map, "sensor": sensor, "live": live, "faults": faults, "calibration": calibration,
+    "docs": docs,
 }  # fmt: skip
 
 

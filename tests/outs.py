@@ -16,7 +16,7 @@ from sensormend.io.writing import RowWriter
 from sensormend.options import in_words
 from sensormend.readings import DAY, Rows
 
-__all__ = ["FIRST", "Written", "big_out", "out_of", "small_out", "write_faults"]
+__all__ = ["FIRST", "Written", "big_out", "drifting_out", "out_of", "small_out", "write_faults"]
 
 FIRST = 19723 * DAY
 """2024-01-01."""
@@ -75,6 +75,20 @@ def small_out(
     written = out_of(path, labels, variables, value, truth, flag, reason, slots)
     _beside(written, slots, places=places, random=random)
     return written
+
+
+def drifting_out(path: Path, *, days: int = 160, begins: int = 90, rate: float = 0.05) -> Path:
+    """Write an OUT of ten sensors in which S07 drifts from a day on by so much a day, and no row is flagged."""
+    written = small_out(path / "sound", sensors=10, days=days)
+    value, flag, reason = written.value.copy(), written.flag.copy(), np.zeros_like(written.reason)
+    value[flag == Flag.FAIL] = written.cleaned[flag == Flag.FAIL]
+    flag[flag == Flag.FAIL] = Flag.GOOD
+    value[7, 0] += np.clip((np.arange(days * 24) / 24 - begins) * rate, 0, None)
+    out_of(path / "drifting", written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    for name in ("sensors.csv", "run.json"):
+        (written.path / name).rename(path / "drifting" / name)
+    write_faults(path / "drifting", [])
+    return path / "drifting"
 
 
 def out_of(

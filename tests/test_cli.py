@@ -147,6 +147,8 @@ def test_the_demo_never_touches_a_folder_that_is_not_its_own(tmp_path: Path) -> 
         (["demo", "--sensors", "0"], 2, "at least one sensor"),
         (["watch", "incoming", "o", "--serve", "localhost"], 2, "serve is a host and a port like 127.0.0.1:8464"),
         (["watch", "--serve", "127.0.0.1:http", "incoming", "o"], 2, "got '127.0.0.1:http'"),
+        (["serve", "mended", "--edit", "nowhere/notes.csv"], 2, "no note can be written to"),
+        (["watch", "incoming", "o", "--serve", "--serve-edit"], 2, "serve_edit needs maintenance: the file"),
         (["serve", "mended", "two"], 2, "serve does not know what to do with 'two' (see sensormend serve --help)"),
         (["mend"], 2, "mend"),
         (["bench", "faults", "--cases", "gremlins"], 2, "gremlins"),

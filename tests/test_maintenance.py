@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sensormend.errors import ConfigError
-from sensormend.maintenance import Maintenance, as_time
+from sensormend.errors import ConfigError, SensormendError
+from sensormend.maintenance import EVER, Maintenance, Note, as_time, write_note
 from sensormend.readings import DAY, HOUR
 
 START = as_time("2020-03-01", "")
@@ -97,3 +97,83 @@ def test_a_wrong_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="cannot be read"):
         Maintenance.read(tmp_path / "binary.csv")
+
+
+LEVEL = Note("a", START, EVER, "recalibrated")
+
+
+def test_a_note_is_added_and_all_else_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "maintenance.csv"
+    kept = (
+        "\ufeffWho, Sensor ,from,to,ACTION\r\n# the probe was new in March\r\n"
+        'Ann,"b, the ""old"" one",2020-03-01,,real\r\n\r\n#b,2020-04-01,,,\r\nBen,a,,2020-01-01,ignore'
+    )
+    path.write_bytes(kept.encode())
+    path.chmod(0o640)
+    before = Maintenance.read(path).notes
+    assert [note.action for note in before] == ["real", "ignore"], "words of people are no notes"
+    assert write_note(path, LEVEL)
+    assert path.read_bytes() == kept.encode() + b"\r\n,a,2020-03-01T00:00:00,,recalibrated\r\n"
+    assert Maintenance.read(path).notes == (*before, LEVEL)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert not write_note(path, LEVEL), "it says so already"
+    assert [file.name for file in tmp_path.iterdir()] == ["maintenance.csv"]
+
+
+def test_a_file_that_is_not_there_is_made_and_a_link_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    link = tmp_path / "maintenance.csv"
+    link.symlink_to(tmp_path / "kept" / "notes.csv")
+    spans = [Note("a", START, START + DAY + 1, "ignore", "temp"), Note("b", -EVER, START, "real")]
+    assert all(write_note(link, note) for note in spans)
+    assert link.is_symlink()
+    assert link.read_text().splitlines() == [
+        "sensor,from,to,action,variable",
+        "a,2020-03-01T00:00:00,2020-03-02T00:00:00.000001,ignore,temp",
+        "b,,2020-03-01T00:00:00,real,",
+    ]
+    assert Maintenance.read(link).notes == tuple(spans)
+
+
+def test_a_variable_that_has_no_column_gets_one(tmp_path: Path) -> None:
+    path = tmp_path / "maintenance.csv"
+    path.write_text("sensor,from,to,action\nb,2020-03-01,,real\n")
+    write_note(path, Note("a", START, EVER, "recalibrated", "temp"))
+    assert path.read_text() == (
+        "sensor,from,to,action,variable\nb,2020-03-01,,real\na,2020-03-01T00:00:00,,recalibrated,temp\n"
+    )
+
+
+@pytest.mark.parametrize("name", [" a", "a ", "", "#1\nx"])
+def test_a_note_that_would_be_read_as_another_one_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "maintenance.csv"
+    path.write_text("sensor,from,to,action\n")
+    if name == "#1\nx":
+        assert write_note(path, Note(name, START, EVER, "ignore")), "odd, and read again as it is"
+        return
+    with pytest.raises(ConfigError):
+        write_note(path, Note(name, START, EVER, "ignore"))
+    assert path.read_text() == "sensor,from,to,action\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["maintenance.csv"]
+
+
+def test_nothing_is_added_to_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "maintenance.csv"
+    path.write_text("sensor,from,to,action\na,yesterday,,ignore\n")
+    with pytest.raises(ConfigError, match="a time is written like"):
+        write_note(path, LEVEL)
+    assert "recalibrated" not in path.read_text()
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "maintenance.csv"
+    path.write_text("sensor,from,to,action\nb,2020-03-01,,real\n")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(SensormendError, match="No space left"):
+        write_note(path, LEVEL)
+    assert path.read_text() == "sensor,from,to,action\nb,2020-03-01,,real\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["maintenance.csv"]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
-from sensormend.files import read_table
-from sensormend.readings import written_time
+from sensormend.files import beside, read_table, sync
+from sensormend.readings import SECOND, written_time
 from sensormend.recovery import BoolArray
 
-__all__ = ["ACTIONS", "ALL", "Maintenance", "Note", "as_time"]
+__all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_note"]
 
 ACTIONS = ("ignore", "recalibrated", "real", "removed")
-EVER = np.iinfo(np.int64).max // 4
+COLUMNS = ("sensor", "from", "to", "action", "variable")
+EVER = int(np.iinfo(np.int64).max // 4)
+"""The end of a note that has none; less than this the beginning of one that has none."""
+
 ALL = "*"
 """Stands for every sensor."""
 
@@ -36,6 +43,11 @@ class Note:
         """Say whether it is about this sensor."""
         return self.sensor in (sensor, ALL)
 
+    @property
+    def right_from(self) -> int:
+        """From when on the level is right, where it was recalibrated."""
+        return self.end if self.end < EVER else self.start
+
 
 @dataclass(frozen=True)
 class Maintenance:
@@ -51,14 +63,17 @@ class Maintenance:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Maintenance:
-        """Read a CSV file with the columns sensor, from, to, action and, where it is about one only, variable."""
+        """Read a CSV file with the columns sensor, from, to, action and, where it is about one only, variable.
+
+        Other columns, empty lines, and lines that begin with # and have no action are left to people.
+        """
         table = read_table(path, dict.fromkeys(("sensor", "from", "to", "action"), ()))
-        return cls(tuple(_note(cells, where) for where, cells in table))
+        return cls(tuple(_note(cells, where) for where, cells in table if not _is_comment(cells)))
 
     def recalibrations(self, sensor: str, variable: str, period_end: int) -> int:
         """Return how often a sensor was recalibrated before the end of a period."""
         found = {
-            _fresh(note)
+            note.right_from
             for note in self.notes
             if note.action == "recalibrated" and note.concerns(sensor) and note.variable in ("", variable)
         }
@@ -73,8 +88,8 @@ class Maintenance:
         for note in self.notes:
             if note.action == "recalibrated" and note.start < end:
                 # What a sensor said before it was set right, in the period in which it was, is of the level before.
-                old = start if start <= _fresh(note) < end else note.start
-                spans.append(Note(note.sensor, min(old, note.start), _fresh(note), "ignore", note.variable))
+                old = start if start <= note.right_from < end else note.start
+                spans.append(Note(note.sensor, min(old, note.start), note.right_from, "ignore", note.variable))
         return _cells(spans, sensors, variables, times, step)
 
     def real(
@@ -109,8 +124,65 @@ class Maintenance:
         return time
 
 
-def _fresh(note: Note) -> int:
-    return note.end if note.end < EVER else note.start
+def write_note(path: str | os.PathLike[str], note: Note) -> bool:
+    """Add a note to a file that people keep, which is made where there is none; False where it says so already.
+
+    All that is in the file stays as it is, but for its first line where that lacks the column variable and the note
+    is about one. The file is replaced as a whole or not at all.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read, or the note cannot be written so that it is read again as it is.
+    """
+    # A link stays one.
+    path = Path(path).resolve()
+    known = Maintenance.read(path).notes if path.exists() else ()
+    if note in known:
+        return False
+    text = _text_of(path) or f"{','.join(COLUMNS)}\n"
+    end = "\r\n" if "\r\n" in text else "\n"
+    header = text.splitlines()[0]
+    columns = [name.strip().lower() for name in next(csv.reader([header.removeprefix("\ufeff")]))]
+    if note.variable and "variable" not in columns:
+        columns.append("variable")
+        text = f"{header},variable{text[len(header) :]}"
+    text += "" if text.endswith(("\n", "\r")) else end
+    cells = dict(zip(COLUMNS, (note.sensor, _written(note.start), _written(note.end), note.action, note.variable),
+                     strict=True))  # fmt: skip
+    line = io.StringIO()
+    csv.writer(line, lineterminator=end).writerow([cells.get(name, "") for name in columns])
+    with beside(path) as new:
+        new.write_text(text + line.getvalue(), encoding="utf-8", newline="")
+        if Maintenance.read(new).notes != (*known, note):
+            raise ConfigError(f"{path.name}: a note on {note.sensor!r} cannot be added; write it by hand")
+        if path.exists():
+            shutil.copymode(path, new)
+        sync(new)
+    return True
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+
+
+def _written(time: int) -> str:
+    if abs(time) >= EVER:
+        return ""
+    exact = np.datetime64(time, "us")
+    return str(exact if time % SECOND else exact.astype("datetime64[s]"))
+
+
+def _is_comment(cells: Mapping[str, str]) -> bool:
+    """Say whether a line is nothing but words; a sensor whose name begins with # has an action."""
+    first = next(iter(cells.values()))
+    return (first.startswith("#") or not any(cells.values())) and cells["action"].lower() not in ACTIONS
 
 
 def _cells(

@@ -26,6 +26,8 @@ __all__ = [
     "number",
     "percent",
     "sentence",
+    "signed",
+    "size_words",
     "too_far",
     "without_number",
 ]
@@ -41,6 +43,8 @@ OFTEN = tuple(
     for count in counts
 )
 """How often people say that something comes."""
+
+MINUS = "\N{MINUS SIGN}"
 
 BETWEEN = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(OFTEN)]
 
@@ -156,6 +160,41 @@ def number(value: float) -> str:
         return f"{value:.3g}"
     digits = max(0, 2 - math.floor(math.log10(abs(value)))) if value else 0
     return f"{value:.{min(digits, 6)}f}"
+
+
+def signed(value: float) -> str:
+    """Write a distance with its sign and the two digits that a person reads.
+
+    Examples
+    --------
+    >>> signed(2.13), signed(-0.0456), signed(123.4), signed(0.0)
+    ('+2.1', '\u22120.046', '+123', '0')
+    """
+    if not math.isfinite(value) or not value:
+        return "0" if value == 0 else "unknown"
+    # Rounded to two digits first: 9.96 is 10, and not 10.0.
+    size = float(f"{abs(value):.2g}")
+    digits = max(0, 1 - math.floor(math.log10(size)))
+    text = f"{abs(value):.{digits}f}" if digits < 7 else f"{size:.2g}"
+    return f"{'+' if value > 0 else MINUS}{text}"
+
+
+def size_words(reason: str, size: float, rate: float) -> str:
+    """Say how large a fault is that shifts or stretches what a sensor reads; nothing for any other.
+
+    Examples
+    --------
+    >>> size_words("drifting", 2.13, 0.04), size_words("offset", -1.6, 0.0), size_words("gain", 0.71, 0.0)
+    ('+2.1, rising', '\u22121.6', '\u00d70.71')
+    """
+    if not math.isfinite(size):
+        return ""
+    if reason == "gain":
+        return f"\N{MULTIPLICATION SIGN}{signed(size).removeprefix('+')}"
+    if reason not in ("offset", "drifting"):
+        return ""
+    course = {True: ", rising", False: ", falling"}[rate > 0] if reason == "drifting" and rate else ""
+    return f"{signed(size)}{course if math.isfinite(rate) else ''}"
 
 
 def how_long(span: int) -> str:

@@ -21,6 +21,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8464,
     token_file: Path | None = None,
+    edit: Path | None = None,
     open_page: Annotated[bool, Parameter(name="--open", **FLAG)] = False,
 ) -> None:
     """Show an OUT in a browser: what the network is like, sensor by sensor, and what to repair.
@@ -38,6 +39,8 @@ def serve(
         The port; 0 takes a free one.
     token_file
         A file with the token that opens the page: openssl rand -hex 24 > token. It may be in SENSORMEND_TOKEN instead.
+    edit
+        Let the page add notes to this maintenance.csv: a level is right, readings were real, or are to be ignored.
     open_page
         Open it in the browser.
     """
@@ -47,11 +50,12 @@ def serve(
 
     setup("text", "warning")
     token, over = read_token(token_file), threading.Event()
-    with Server(out, host, port, token) as server:
+    with Server(out, host, port, token, edit) as server:
         server.start()
         stopping(over.set)
         asks = ", with the token" if token else ""
-        print(f"{out} is shown at {server.address}{asks}; Ctrl-C ends it", flush=True)
+        writes = f", notes go to {edit}" if edit else ""
+        print(f"{out} is shown at {server.address}{asks}{writes}; Ctrl-C ends it", flush=True)
         if open_page:
             import webbrowser
 

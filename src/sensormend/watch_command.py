@@ -45,6 +45,7 @@ def watch(
     metrics: Annotated[str | None, Parameter(group=TELL)] = None,
     serve: Annotated[str | None, Parameter(group=TELL)] = None,
     serve_token_file: Annotated[Path | None, Parameter(group=TELL)] = None,
+    serve_edit: Annotated[bool | None, Parameter(group=TELL, **FLAG)] = None,
     log: Annotated[str | None, Parameter(group=TELL)] = None,
     verbose: Annotated[bool, Parameter(group=TELL, **FLAG)] = False,
     said: Said | None = None,
@@ -110,6 +111,8 @@ def watch(
         Show the dashboard too: --serve alone at 127.0.0.1:8464, or say where.
     serve_token_file
         A file with the token that opens it; needed where other machines can reach it.
+    serve_edit
+        Let it add notes to the --maintenance file; they hold from the period on that is open then.
     log
         text or json, on standard error.
     verbose
@@ -129,7 +132,7 @@ def watch(
         "password_file": password_file, "ca": ca, "keep": keep, "sinks": sink, "backlog": backlog, "alerts": alert,
         "after": after, "well_after": well_after, "stood": stood, "stood_readings": stood_readings,
         "metrics": metrics, "serve": serve,
-        "serve_token_file": serve_token_file, "log": log,
+        "serve_token_file": serve_token_file, "serve_edit": serve_edit, "log": log,
     }  # fmt: skip
     settings = Settings.of(config, **typed, **(said or Said()).told())
     setup(settings.log, "debug" if verbose else "info")

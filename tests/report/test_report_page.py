@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from html_pages import Page, page_of
-from outs import FIRST, Written, big_out, out_of, small_out, write_faults
+from outs import FIRST, Written, big_out, drifting_out, out_of, small_out, write_faults
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.flags import REASONS, Flag
 from sensormend.io.export import export
@@ -121,7 +121,7 @@ def test_the_sensors_with_most_estimates_come_first(page: Page, written: Written
     slots = written.flag.shape[2]
     expected = sorted(zip((-estimated).tolist(), written.sensors, strict=True))
     shown = [[row[0], row[2]] for row in page.table("sensor", "estimated", "values")]
-    assert shown == [[name, f"{-many:,} of {slots:,}"] for many, name in expected if many]
+    assert shown == [[name, f"{-many:,} of {slots:,}"] for many, name in expected[:10] if many]
 
 
 def test_what_is_open_is_to_be_repaired(page: Page) -> None:
@@ -182,6 +182,41 @@ def test_a_single_file_has_its_report_beside_it(written: Written, page: Page, en
     own(found)
     assert found.table("why", "values")[0][:3] == page.table("why", "values")[0][:3]
     assert found.table("flag", "meaning") == page.table("flag", "meaning")
+
+
+def test_who_drifts_is_told_before_it_is_a_fault(tmp_path: Path) -> None:
+    found = read(write_report(drifting_out(tmp_path / "city")))
+    section = found.text.partition("Zero is where it was")[2].partition("What was filled, and how")[0]
+    assert "1 sensor is further from what the network expects than 4 times what is usual" in section
+    rows = found.table("sensor", "now", "in 30 days", "week by week")
+    assert rows[0][:2] == ["S07", "+3.0"]
+    assert len(rows) == 10
+    assert "Calibration" not in read(write_report(small_out(tmp_path / "short", days=9).path)).text, (
+        "nothing to say yet"
+    )
+
+
+def test_names_are_not_cut(tmp_path: Path) -> None:
+    names = tuple(f"Upper-Franklin-Basin-Station-{number:02d}-north" for number in range(6))
+    variables = ("conductivity", "temp")
+    drawn = read(write_report(small_out(tmp_path / "river", names=names, variables=variables, places=False).path)).text
+    for name in names:
+        assert f"{name} conductivity" in drawn
+    assert "\N{HORIZONTAL ELLIPSIS}" not in drawn
+
+
+def test_a_lasting_fault_and_what_was_corrected_are_drawn(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=6, days=200, corrected=True)
+    write_faults(
+        written.path,
+        [("S04", "", FIRST + 3 * DAY, FIRST + 150 * DAY, "drifting", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
+    )
+    path = write_report(written.path)
+    found = read(path)
+    assert "drifting +2.1, rising" in found.text
+    assert "a reading with its fault taken out" in found.text
+    assert path.read_text().count('class="reach corrected"') == 1, "months are bands"
+    assert 'class="lasting"' in path.read_text()
 
 
 def test_without_places_there_is_no_map(tmp_path: Path) -> None:

@@ -136,16 +136,55 @@ def test_faulty_stretches_are_named(look: Look) -> None:
     ]
 
 
+def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=6, days=20)
+    begin, end = FIRST + 4 * DAY + 3 * HOUR, FIRST + 14 * DAY
+    write_faults(
+        written.path,
+        [("S04", "", begin, end - 5 * DAY, "offset", 4.0, "a", 1.0, 0.0, 1.0),
+         ("S04", "", begin, end, "offset", 4.0, "b", 2.13, 0.0, 1.0),
+         ("S04", "", end - DAY, end, "noisy", 4.0, "c", 3.0, 0.0, 1.0)],
+    )  # fmt: skip
+    with Look(written.path) as look:
+        found = series(look, "S04", start=FIRST)
+        part = series(look, "S04", start=begin + DAY, end=begin + 2 * DAY)
+    # No row is flagged between: all of it is one shade all the same, and the first days are not part of it.
+    faulty = [(one.start * SECOND, one.end * SECOND, one.word) for one in found.spans if one.kind == "faulty"]
+    assert faulty == [(begin, end, "offset, too noisy")]
+    assert [(one.start * SECOND, one.end * SECOND, one.word, one.size) for one in found.lasting] == [
+        (begin, end, "offset", "+2.1")
+    ]
+    assert [(one.start * SECOND, one.end * SECOND) for one in part.spans] == [(begin + DAY, begin + 2 * DAY)]
+
+
+def test_what_flags_say_amid_a_fault_is_part_of_it_and_silence_is_not(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=6, days=20)
+    days = 6 * DAY, 10 * DAY
+    write_faults(written.path, [("S02", "", FIRST + DAY, FIRST + 8 * DAY, "drifting", 4.0, "", -3.0, -0.1, 1.0)])
+    with Look(written.path) as look:
+        found = series(look, "S02", start=FIRST)
+    assert [(one.kind, one.start * SECOND - FIRST, one.end * SECOND - FIRST) for one in found.spans] == [
+        ("not evaluated", 0, DAY), ("faulty", DAY, 8 * DAY), ("silent", *days)
+    ]  # fmt: skip
+    assert [one.size for one in found.lasting] == ["\N{MINUS SIGN}3.0, falling"]
+
+
 def test_a_thinned_series_keeps_the_extremes(look: Look, written: Written) -> None:
-    found = series(look, "S03", "temp", FIRST, FIRST + 24 * DAY, points=100)
-    assert found.thinned == 6
-    assert len(found.time) == 96
-    value = written.value[3, 0].reshape(96, 6)
+    found = series(look, "S03", "temp", FIRST, FIRST + 24 * DAY, points=150)
+    assert found.thinned == 4
+    assert len(found.time) == 144
+    value = written.value[3, 0].reshape(144, 4)
     assert max(one for one in found.high if one is not None) == pytest.approx(np.nanmax(value), abs=1e-6)
     assert found.low == pytest.approx(np.fmin.reduce(value, axis=1).tolist(), abs=1e-6)
     assert found.value == pytest.approx(np.nanmean(value, axis=1).tolist(), abs=1e-6)
+    cleaned = written.cleaned[3, 0].reshape(144, 4)
+    assert found.residual == pytest.approx(np.nanmean(value - cleaned, axis=1).tolist(), abs=1e-6)
+    assert found.cleaned_low == pytest.approx(cleaned.min(axis=1).tolist(), abs=1e-6)
+    assert found.cleaned_high == pytest.approx(cleaned.max(axis=1).tolist(), abs=1e-6)
+    ends = np.array([found.lower, found.cleaned_low, found.cleaned_high, found.upper], float)
+    assert (np.diff(ends, axis=0) >= 0).all()
     spike = int(np.flatnonzero(written.reason[3, 0] == REASONS.index("spike"))[0])
-    assert found.flag[spike // 6] == Flag.FAIL
+    assert found.flag[spike // 4] == Flag.FAIL
 
 
 def test_a_series_of_years_is_cut(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ EXAMPLES = 30
 
 EVENTS = "/api/events"
 PARTS = (
-    "/api/explain", "/api/faults", "/api/faults.csv", "/api/matrix", "/api/moment", "/api/neighbours", "/api/network",
-    "/api/places", "/api/sensor", "/api/sensors", "/api/series",
+    "/api/calibration", "/api/explain", "/api/faults", "/api/faults.csv", "/api/matrix", "/api/moment",
+    "/api/neighbours", "/api/network", "/api/notes", "/api/places", "/api/sensor", "/api/sensors", "/api/series",
 )  # fmt: skip
 
 

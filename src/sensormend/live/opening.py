@@ -80,7 +80,8 @@ def _dashboard(settings: Settings, stack: ExitStack) -> None:
     from sensormend.web.passes import read_token
     from sensormend.web.server import Server
 
-    server = Server(settings.out, *settings.serve, read_token(settings.serve_token_file))
+    edit = settings.options.maintenance if settings.serve_edit else None
+    server = Server(settings.out, *settings.serve, read_token(settings.serve_token_file), edit)
     stack.callback(server.close)
     memory = Memory(settings.out)
     memory.claim()

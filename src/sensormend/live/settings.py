@@ -107,6 +107,8 @@ class Settings:
         Host and port of the dashboard; None for none.
     serve_token_file
         The file with the token that opens it.
+    serve_edit
+        Whether it may add notes to the maintenance file.
     log
         `text` or `json`.
     """
@@ -125,6 +127,7 @@ class Settings:
     metrics: tuple[str, int] | None = ("127.0.0.1", 9464)
     serve: tuple[str, int] | None = None
     serve_token_file: Path | None = None
+    serve_edit: bool = False
     log: str = "text"
     alerts: AlertSettings = AlertSettings()
     mqtt: MqttSettings = MqttSettings()
@@ -197,7 +200,7 @@ Form = Callable[[str, Any], Any]
 LIVE: dict[str, Form] = {
     "source": name, "out": path, "from": path, "grace": duration_of, "late_for": duration_of, "keep": duration_of,
     "speed": number, "compact": flag, "sinks": words, "backlog": size, "metrics": listener,
-    "serve": dashboard, "serve_token_file": path, "log": choice("text", "json"),
+    "serve": dashboard, "serve_token_file": path, "serve_edit": flag, "log": choice("text", "json"),
 }  # fmt: skip
 TABLES: dict[str, dict[str, Form]] = {
     "alerts": {"stood": duration_of, "stood_readings": whole, "after": whole, "well_after": whole, "to": words},
@@ -293,6 +296,10 @@ def _settled(said: dict[str, Any]) -> Settings:
         raise ConfigError("speed is for a replay: replay:PATH")
     if found.serve_token_file is not None and found.serve is None:
         raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
+    if found.serve_edit and found.serve is None:
+        raise ConfigError("serve_edit is for the dashboard: serve says where it is shown")
+    if found.serve_edit and options.maintenance is None:
+        raise ConfigError("serve_edit needs maintenance: the file that notes are added to")
     if found.start_from is not None and found.start_from.absolute() == found.out.absolute():
         raise ConfigError("from and OUT are the same folder; a feed goes on in its OUT by itself")
     refuse_echoes(found.source, found.mqtt.topics, found.out, found.sinks, found.alerts.to)

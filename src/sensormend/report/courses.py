@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.readings import DAY, SECOND
-from sensormend.recovery import FloatArray
+from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.html import Html, name_of, quoted, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
 from sensormend.report.words import ADVICE, lasting, span
 from sensormend.sentences import number, percent
-from sensormend.views.series import Series, Span, series
+from sensormend.views.series import Series, axis, series
 
 __all__ = ["courses", "stretch_of"]
 
 MOST = 6
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960.0, 250.0, 46.0, 8.0, 26.0, 22.0
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960.0, 210.0, 46.0, 8.0, 26.0, 22.0
 SLOTS, SHORTEST, LONGEST = 28 * 24, 14 * DAY, 365 * DAY
 """In a picture: four weeks of hours, but not less than two weeks nor more than a year."""
+
+AROUND = 1.4
+"""A fault that does not fit is shown whole, with so many times its length."""
 
 POINTS = 1000
 LETTER, LONGEST_COMMAND = 6.2, 250
 """About so wide is one; a command that is longer is not shown."""
-
-BEYOND = 2.5
-"""Raw values farther outside than so many times the range of the mended ones are cut: one of -9999 would hide all."""
 
 
 def courses(material: Material) -> Html | None:
@@ -38,16 +37,24 @@ def courses(material: Material) -> Html | None:
     shown = material.troubles[:MOST]
     if not shown:
         return None
-    key = [_key("raw", "what came"), _key("mended", "what was made of it"),
-           _key("interval", f"where the truth is expected, {percent(material.network.interval)} of the time"),
-           tag("li", "shaded: what was found wrong, and why")]  # fmt: skip
+    worst = [(one, *_seen(material, one)) for one in shown]
+    named = {
+        "raw": "what came",
+        "mended": "what was made of it",
+        "corrected": "a reading with its fault taken out",
+        "interval": f"where the truth is expected, {percent(material.network.interval)} of the time",
+        "lasting": "a fault that lasts, with its size",
+    }
+    drawn = {kind for _, seen, _, _ in worst for kind in ("corrected", "lasting") if any(getattr(seen, kind))}
+    key = [_key(kind, says) for kind, says in named.items() if kind in drawn or kind not in ("corrected", "lasting")]
+    key.append(tag("li", "shaded: what was found wrong, and why"))
     return tag(
         "section",
         tag("h2", "The worst of them"),
         tag("p", f"{'The sensor that was' if len(shown) == 1 else f'The {len(shown)} sensors that were'} wrong for "
             "longest, each in the weeks that show most. Times are UTC."),
         tag("ul", *key, class_="key"),
-        *(_worst(material, one) for one in shown),
+        *(_worst(material, *one) for one in worst),
         id="worst",
     )  # fmt: skip
 
@@ -76,14 +83,21 @@ def stretch_of(faults: Sequence[FaultInterval], start: int, end: int, length: in
     return choice, choice + length
 
 
-def _worst(material: Material, one: Trouble) -> Html:
+def _seen(material: Material, one: Trouble) -> tuple[Series, int, int]:
+    """Return a channel in the weeks that show most, and from when to when these are."""
+    length = int(np.clip(SLOTS * material.step, SHORTEST, LONGEST))
     longest = one.longest
-    begin, end = stretch_of(
-        one.faults, material.start, material.end, int(np.clip(SLOTS * material.step, SHORTEST, LONGEST))
-    )
+    whole = min(int(AROUND * (longest.end - longest.start)), LONGEST)
+    # Of one that lasts, where it began is what matters.
+    faults = [longest] if whole > length else one.faults
+    begin, end = stretch_of(faults, material.start, material.end, max(length, whole))
     # Whole days, so that the marks below the picture are dates.
     begin, end = max(begin // DAY * DAY, material.start), min(-(-end // DAY) * DAY, material.end)
-    seen = series(material.look, one.sensor, one.variable, begin, end, POINTS)
+    return series(material.look, one.sensor, one.variable, begin, end, POINTS), begin, end
+
+
+def _worst(material: Material, one: Trouble, seen: Series, begin: int, end: int) -> Html:
+    longest = one.longest
     middle = (longest.start + longest.end) // 2 // material.step * material.step
     typed = f"sensormend explain {shlex.quote(material.look.name)} {shlex.quote(one.sensor)} {iso(middle)[:16]}"
     typed += f" --variable {shlex.quote(one.variable)}" if one.variable else ""
@@ -109,19 +123,16 @@ def _array(values: Sequence[float | None]) -> FloatArray:
 
 
 def _picture(seen: Series, begin: int, end: int) -> Html:
-    raw, cleaned, lower, upper = map(_array, (seen.value, seen.cleaned, seen.lower, seen.upper))
-    thick = bool(seen.low)
-    least, most = (_array(seen.low), _array(seen.high)) if thick else (raw, raw)
-    low, high = _limits(least, most, np.concatenate([cleaned, lower, upper]))
+    low, high = _limits(seen)
     across = Scale(begin / SECOND, end / SECOND, LEFT, WIDTH - RIGHT)
     down = Scale(low, high, HEIGHT - BOTTOM, TOP)
     # A value stands for its whole slot; it is drawn in the middle of it.
     slot = seen.step * seen.thinned
     x = across.at(_array(seen.time) + slot / 2)
     half = (across.place(slot) - across.place(0.0)) / 2
-    replaced = np.array(seen.estimated, dtype=bool) | np.array(seen.corrected, dtype=bool)
-    unsure = [np.where(replaced, edge, np.nan) for edge in (lower, upper)]
-    top, bottom = TOP, HEIGHT - BOTTOM
+    corrected = np.array(seen.corrected, dtype=bool)
+    replaced = corrected | np.array(seen.estimated, dtype=bool)
+    bottom = HEIGHT - BOTTOM
     drawn: list[str] = []
     for tick in value_ticks(low, high, 5):
         y = down.place(tick)
@@ -131,80 +142,86 @@ def _picture(seen: Series, begin: int, end: int) -> Html:
         place = across.place(time / SECOND)
         drawn += [tag("path", d=f"M{short(place)} {short(bottom)}v4", class_="tick"),
                   text(place + 2, HEIGHT - 7, word, class_="soft")]  # fmt: skip
-    drawn += _shades(seen.spans, across, top, bottom)
-    sides = [down.at(np.clip(edge, low, high)) for edge in unsure]
-    drawn.append(tag("path", d=band(x, sides[0], sides[1], half), class_="interval"))
-    ends = [down.at(np.clip(edge, low, high)) for edge in (least, most)]
-    drawn.append(
-        tag("path", d=band(x, ends[0], ends[1], half), class_="reach")
-        if thick
-        else tag("path", d=line(x, ends[0]), class_="raw")
-    )
-    # Where a reading was trusted both lines are one, and the upper one is drawn.
-    drawn.append(tag("path", d=line(x, down.at(np.clip(cleaned, low, high))), class_="mended"))
+    drawn += _shades(seen, across, bottom)
+
+    def places(values: Sequence[float | None], where: BoolArray | None = None) -> FloatArray:
+        known = _array(values) if where is None else np.where(where, _array(values), np.nan)
+        return down.at(np.clip(known, low, high))
+
+    def area(below: Sequence[float | None], above: Sequence[float | None], where: BoolArray, kind: str) -> Html:
+        return tag("path", d=band(x, places(below, where), places(above, where), half), class_=kind)
+
+    everywhere = np.ones(len(x), dtype=bool)
+    drawn.append(area(seen.lower, seen.upper, replaced, "interval"))
+    if seen.thinned > 1:
+        drawn += [
+            area(seen.low, seen.high, everywhere, "reach raw"),
+            area(seen.cleaned_low, seen.cleaned_high, _and_beside(~corrected), "reach mended"),
+            area(seen.cleaned_low, seen.cleaned_high, corrected, "reach corrected"),
+        ]
+    else:
+        # Where a reading was trusted both lines are one, and the upper one is drawn.
+        drawn += [
+            tag("path", d=line(x, places(seen.value)), class_="raw"),
+            tag("path", d=line(x, places(seen.cleaned, _and_beside(~corrected))), class_="mended"),
+            tag("path", d=line(x, places(seen.cleaned, corrected)), class_="corrected"),
+        ]
     return svg(WIDTH, HEIGHT, *drawn, says=f"Readings of {seen.sensor[:80]}, raw and mended")
+
+
+def _and_beside(where: BoolArray) -> BoolArray:
+    """Return these and those beside them, so that one line begins where the other ends."""
+    wide = where.copy()
+    wide[1:] |= where[:-1]
+    wide[:-1] |= where[1:]
+    return wide
+
+
+def _read(seen: Series) -> FloatArray:
+    return _array([*seen.low, *seen.high] or seen.value)
 
 
 def _cut(seen: Series) -> Html:
     """Say whether readings lie outside of the picture."""
-    raw = _array([*seen.low, *seen.high] or seen.value)
-    low, high = _limits(raw, raw, _array([*seen.cleaned, *seen.lower, *seen.upper]))
+    raw = _read(seen)
+    low, high = _limits(seen)
     if not ((raw < low) | (raw > high)).any():
         return Html("")
     return tag("figcaption", f"Readings reach from {number(float(np.nanmin(raw)))} to {number(float(np.nanmax(raw)))}; "
                "those outside of the picture are drawn at its edge.")  # fmt: skip
 
 
-def _limits(least: FloatArray, most: FloatArray, mended: FloatArray) -> tuple[float, float]:
-    known = mended[np.isfinite(mended)]
-    if not known.size:
-        known = np.concatenate([least, most])
-        known = known[np.isfinite(known)]
-    if not known.size:
-        return 0.0, 1.0
-    low, high = float(known.min()), float(known.max())
-    room = BEYOND * max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-12)
-    if np.isfinite(least).any():
-        low, high = (
-            min(low, max(float(np.nanmin(least)), low - room)),
-            max(high, min(float(np.nanmax(most)), high + room)),
-        )
+def _limits(seen: Series) -> tuple[float, float]:
+    low, high = axis(_read(seen), _array([*seen.cleaned, *seen.lower, *seen.upper]))
     margin = 0.05 * (high - low) or 0.5
     return low - margin, high + margin
 
 
-def _shades(spans: Sequence[Span], across: Scale, top: float, bottom: float) -> list[str]:
-    """Return the shaded stretches, with their words where there is room for them."""
+def _shades(seen: Series, across: Scale, bottom: float) -> list[str]:
+    """Return the shaded stretches and the lines of faults that last, with their words where there is room for them."""
     kinds = {"faulty": ("shade", "warn"), "suspect": ("shade doubt", "doubt")}
     drawn: list[str] = []
-    free = 0.0
-    for group in _touching(spans):
-        left = max(across.place(group[0].start), across.start)
-        right = min(across.place(group[-1].end), across.end)
+    words: list[tuple[float, str, str]] = []
+    for fault in seen.lasting:
+        left, right = max(across.place(fault.start), across.start), min(across.place(fault.end), across.end)
+        drawn.append(tag("path", d=f"M{short(left)} {short(TOP - 1)}H{short(right)}", class_="lasting"))
+        words.append((left, f"{fault.word} {fault.size}", "warn"))
+    for shaded in seen.spans:
+        left, right = max(across.place(shaded.start), across.start), min(across.place(shaded.end), across.end)
         if right - left < 0.2:
             continue
-        shade, ink = kinds.get(group[0].kind, ("shade none", "soft"))
-        drawn.append(tag("path", d=rect_path(left, top, right - left, bottom - top), class_=shade))
-        lengths: Counter[str] = Counter()
-        for found in group:
-            lengths[found.word] += int(found.end - found.start)
-        words = [word for word, _ in lengths.most_common()]
-        # What it was for longest first; what else it was where there is room.
-        while len(words) > 1 and LETTER * len(", ".join(words)) > right - left:
-            words.pop()
-        wide = LETTER * len(", ".join(words))
-        if left >= free and left + wide <= across.end:
-            drawn.append(text(left + 1, top - 5, ", ".join(words), class_=ink))
-            free = left + wide + 8
+        shade, ink = kinds.get(shaded.kind, ("shade none", "soft"))
+        drawn.append(tag("path", d=rect_path(left, TOP, right - left, bottom - TOP), class_=shade))
+        if not any(
+            one.word in shaded.word and one.start < shaded.end and one.end > shaded.start for one in seen.lasting
+        ):
+            words.append((left, shaded.word, ink))
+    taken: list[tuple[float, float]] = []
+    # Those of the lines come first.
+    for left, word, ink in words:
+        begin = min(left, across.end - LETTER * len(word))
+        end = begin + LETTER * len(word) + 8
+        if all(end <= other or begin >= past for other, past in taken):
+            drawn.append(text(begin + 1, TOP - 5, word, class_=ink))
+            taken.append((begin, end))
     return drawn
-
-
-def _touching(spans: Sequence[Span]) -> list[list[Span]]:
-    """Put stretches of one kind that follow each other together."""
-    groups: list[list[Span]] = []
-    for found in spans:
-        if groups and groups[-1][-1].kind == found.kind and groups[-1][-1].end >= found.start:
-            groups[-1].append(found)
-        else:
-            groups.append([found])
-    return groups

@@ -15,7 +15,7 @@ from sensormend.sentences import counted, how_often, percent
 
 __all__ = ["filling"]
 
-MOST = 20
+MOST = 10
 
 
 def filling(material: Material) -> Html:

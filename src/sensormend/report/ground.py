@@ -25,7 +25,7 @@ STOPS = ("#313695", "#4575b4", "#74add1", "#abd9e9", "#e0f3f8", "#ffffbf", "#fee
          "#a50026")  # fmt: skip
 SHADES = 32
 WIDTH, TALLEST = 460.0, 560.0
-MOST_NAMES, LONGEST_NAME = 12, 14
+MOST_NAMES, LETTER = 12, 7.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +161,10 @@ def _panel(
         drawn += [tag("circle", cx=short(x), cy=short(y), r=6, class_=kind) for kind in ("halo", "ring")]
     if names and len(who) <= MOST_NAMES:
         for (x, y), name in zip(at[scene.faulty].tolist(), who, strict=True):
-            cut = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-            right = x > wide - 70
+            right = x > wide / 2
+            letters = int((x if right else wide - x) / LETTER)
+            # The line below the map has all of it.
+            cut = name if len(name) <= letters else name[: letters - 1] + "…"
             drawn.append(text(x - 10 if right else x + 10, y + 4, cut, at="end" if right else "start", class_="on-map"))
     drawn += _ruler(ground_plan.kilometres, wide, wide * ground_plan.height) if names else []
     return svg(wide, wide * ground_plan.height, *drawn, says=f"Map of {says}", widest=wide)

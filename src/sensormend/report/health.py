@@ -33,7 +33,7 @@ WORDS = {
 WORST_LAST = "sfnuox"
 LETTERS = {"s": "sound", "f": "filled", "u": "suspect", "x": "faulty", "o": "silent", "n": "not evaluated"}
 WIDTH, SAYS, LINE, TOP = 960.0, 165.0, 13.0, 22.0
-LONGEST_LABEL, LETTER = 26, 6.3
+LONGEST_LABEL, LETTER = 60, 6.1
 TALLEST = 500
 """Pixels of the picture of all; where there are more lines, several become one."""
 

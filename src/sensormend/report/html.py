@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["Html", "joined", "name_of", "plain", "quoted", "table", "tag"]
 
-LONGEST_NAME, LONGEST_QUOTE = 80, 300
-"""Of a name and of a sentence so much is shown; nobody reads more, and a thousand of them must not fill the page."""
+LONGEST_NAME, LONGEST_LINE, LONGEST_QUOTE = 80, 28, 300
+"""Of a name, of one that is kept on a line, and of a sentence so much is shown; nobody reads more, and a thousand
+of them must not fill the page."""
 
 # What an HTML parser would replace or refuse; a lone surrogate cannot even be written.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -57,7 +58,7 @@ def tag(name: str, /, *children: str, **attributes: str | int | float | None) ->
 def name_of(sensor: str, variable: str = "") -> Html:
     """Return the name of a channel, kept apart from the text around it, whichever way it is written."""
     shown = sensor if len(sensor) <= LONGEST_NAME else sensor[: LONGEST_NAME - 1] + "…"
-    named = tag("bdi", shown or "(no name)", class_="name")
+    named = tag("bdi", shown or "(no name)", class_="name whole" if len(shown) <= LONGEST_LINE else "name")
     return joined([named, " ", tag("bdi", variable[:LONGEST_NAME], class_="of")]) if variable else named
 
 
@@ -81,13 +82,14 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequ
         The column that takes the room that is left.
     """
 
-    def kind(column: int) -> str | None:
-        return "number" if column in numbers else "wide" if column == wide else None
+    def kind(column: int, cell: str = "") -> str | None:
+        # A card leaves out what is not there.
+        return "none" if cell == "-" else "number" if column in numbers else "wide" if column == wide else None
 
     head = tag("tr", *(tag("th", name, scope="col", class_=kind(column)) for column, name in enumerate(header)))
     body = [
         tag("tr", *(
-            tag("td", tag("div", cell), class_=kind(column), data_is=_text(header[column]))
+            tag("td", tag("div", cell), class_=kind(column, _text(cell)), data_is=_text(header[column]))
             for column, cell in enumerate(row)
         ))
         for row in rows

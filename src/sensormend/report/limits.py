@@ -17,7 +17,7 @@ from sensormend.views.digest import Name
 
 __all__ = ["limits"]
 
-MOST = 16
+MOST = 10
 THIRD = 1 / 3
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sensormend.errors import ConfigError
 from sensormend.files import now, write_beside
 from sensormend.io.folder import meta_of
+from sensormend.report.calibration import calibrations
 from sensormend.report.courses import courses
 from sensormend.report.filling import filling
 from sensormend.report.ground import ground
@@ -29,6 +30,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Material], Html | None]], ...] = (
     ("health", "Every day", health),
     ("map", "Map", ground),
     ("worst", "The worst", courses),
+    ("calibration", "Calibration", calibrations),
     ("filled", "What was filled", filling),
     ("limits", "What not to use it for", limits),
     ("made", "How it was made", making),

@@ -15,7 +15,7 @@ from sensormend.views.now import Standing
 
 __all__ = ["repairs"]
 
-MOST_OPEN, MOST_TROUBLES = 100, 15
+MOST_OPEN, MOST_TROUBLES = 100, 10
 
 
 def repairs(material: Material) -> Html:

@@ -22,12 +22,12 @@ def _variables(states: dict[str, str], **others: str) -> str:
 
 DAY_COLOURS = _variables(
     STATES, page="#ffffff", ink=INK, strong="#1f2933", soft=GREYS[0], faint=GREYS[1], rule=GREYS[2], hair=GREYS[3],
-    raw=ORANGE, mended=BLUE, card="#f7f9fa", warn="#a04000", doubt="#7a6000",
+    raw=ORANGE, mended=BLUE, corrected="#00805c", card="#f7f9fa", warn="#a04000", doubt="#7a6000",
 )  # fmt: skip
 NIGHT_COLOURS = _variables(
     NIGHT_STATES, page=NIGHT["#ffffff"], ink=NIGHT[INK], strong=NIGHT["#1f2933"], soft=NIGHT[GREYS[0]],
     faint=NIGHT[GREYS[1]], rule=NIGHT[GREYS[2]], hair=NIGHT[GREYS[3]], raw=NIGHT[ORANGE], mended=NIGHT[BLUE],
-    card="#1b2027", warn=NIGHT["#a04000"], doubt=NIGHT["#7a6000"],
+    corrected="#3fc79a", card="#1b2027", warn=NIGHT["#a04000"], doubt=NIGHT["#7a6000"],
 )  # fmt: skip
 
 _SHEET = """
@@ -54,6 +54,8 @@ th,td{padding:.4rem .9rem .4rem 0;text-align:left;vertical-align:top;border-bott
 th{font-weight:600;color:var(--soft);border-bottom-color:var(--rule)}
 th:last-child,td:last-child{padding-right:0}
 th{overflow-wrap:normal}
+td{overflow-wrap:break-word}
+.name,.of,td.wide,code{overflow-wrap:anywhere}
 .number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 td:first-child{min-width:7.5rem}
 td.wide{min-width:14rem}
@@ -76,9 +78,16 @@ svg .doubt{fill:var(--doubt)}
 .sound{fill:var(--sound)}.filled{fill:var(--filled)}.suspect{fill:var(--suspect)}.faulty{fill:var(--faulty)}
 .silent{fill:var(--silent)}.not-evaluated{fill:var(--not-evaluated)}
 .raw{stroke:var(--raw);stroke-width:1;fill:none;stroke-linejoin:round;stroke-linecap:round}
-.reach{fill:var(--raw);fill-opacity:.55;stroke:var(--raw);stroke-width:.6}
 .mended{stroke:var(--mended);stroke-width:1.4;fill:none;stroke-linejoin:round;stroke-linecap:round}
+.corrected{stroke:var(--corrected);stroke-width:1.4;fill:none;stroke-linejoin:round;stroke-linecap:round}
+.lasting{stroke:var(--warn);stroke-width:2;fill:none}
+.far{stroke:var(--raw);stroke-width:1.4;fill:none;stroke-linejoin:round;stroke-linecap:round}
+.usual{fill:var(--hair)}
 .interval{fill:var(--mended);fill-opacity:.2}
+.reach{stroke-width:.6}
+.reach.raw{fill:color-mix(in srgb,var(--raw) 55%,var(--page))}
+.reach.mended{fill:color-mix(in srgb,var(--mended) 50%,var(--page))}
+.reach.corrected{fill:color-mix(in srgb,var(--corrected) 55%,var(--page))}
 .shade{fill:var(--faulty);fill-opacity:.12}
 .shade.doubt{fill:var(--suspect);fill-opacity:.22}
 .shade.none{fill:var(--faint);fill-opacity:.16}
@@ -117,11 +126,13 @@ h1{font-size:1.6rem}
 .scroll svg{min-width:40rem}
 table,thead,tbody,tr,td{display:block}
 thead{display:none}
-tr{padding:.5rem 0;border-bottom:1px solid var(--rule)}
-td{display:grid;grid-template-columns:7.5rem 1fr;gap:.6rem;padding:.12rem 0;border:0;text-align:left}
+tr{display:flex;flex-wrap:wrap;gap:.1rem .9rem;padding:.5rem 0;border-bottom:1px solid var(--rule)}
+td{display:inline-flex;gap:.35rem;align-items:baseline;padding:0;border:0;text-align:left}
 td.number{text-align:left;white-space:normal}
-td.wide,td:first-child{min-width:0}
+td.wide,td:first-child{flex-basis:100%;min-width:0}
+td.none{display:none}
 td::before{content:attr(data-is);color:var(--soft);font-size:.85rem}
+td.wide::before,td:first-child::before{content:none}
 }
 @page{size:A4;margin:14mm 13mm}
 @media print{
@@ -131,13 +142,16 @@ h1{font-size:20pt}
 h2{font-size:13pt;margin-top:1.6rem}
 h2,h3,thead,h2+p,.key{break-after:avoid}
 p,figcaption{max-width:none}
+p{break-inside:avoid;margin:.3rem 0}
+h3{margin-top:1rem}
+.pair svg{max-height:62mm}
 footer{margin-top:1rem}
 nav{display:none}
 .says{font-size:12.5pt}
 .figures{grid-template-columns:repeat(5,1fr)}
 .figures li:first-child{grid-column:auto}
 .figures b{font-size:13pt}
-tr,figure,.limits>li,.figures{break-inside:avoid}
+tr,figure,.limits>li,.figures,.key{break-inside:avoid}
 thead{display:table-header-group}
 th,td{padding-top:.25rem;padding-bottom:.25rem}
 figure{margin:.5rem 0}

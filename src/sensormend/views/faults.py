@@ -9,6 +9,7 @@ from typing import Literal
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.readings import SECOND
+from sensormend.sentences import size_words
 from sensormend.views.look import Look, utc
 from sensormend.views.now import going_on, repair_list
 from sensormend.views.paging import matches, page_of
@@ -43,6 +44,8 @@ class FaultEntry:
     size, rate, confidence
         What the model says of it: what it does to the readings, by how much that grows in a period, and the probability
         that it is a fault; nothing where the model has no opinion.
+    size_words
+        The size of an offset, a drift or a gain as people write it: "+2.1, rising".
     """
 
     sensor: str
@@ -58,6 +61,7 @@ class FaultEntry:
     size: float | None = None
     rate: float | None = None
     confidence: float | None = None
+    size_words: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,6 +180,7 @@ def _entry(fault: FaultInterval, until: int | None) -> FaultEntry:
         size=_finite(fault.size),
         rate=_finite(fault.rate),
         confidence=_finite(fault.confidence),
+        size_words=size_words(fault.reason, fault.size, fault.rate),
     )
 
 

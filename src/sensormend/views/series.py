@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.flags import Flag
-from sensormend.health import shade_words
-from sensormend.io.metadata import SensorSummary
+from sensormend.health import PLAIN_REASONS, shade_words
+from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, SECOND, Rows
 from sensormend.recovery import FloatArray
+from sensormend.sentences import size_words
+from sensormend.views.faults import chosen
 from sensormend.views.look import Look, numbers, utc
 
-__all__ = ["MOST_DAYS", "Series", "Span", "series", "spans_of"]
+__all__ = ["MOST_DAYS", "REACH", "Lasting", "Series", "Span", "axis", "series"]
 
 USUAL_DAYS, MOST_DAYS = 30, 400
 """Days that are shown where nobody says which, and at most: a year of hours takes a third of a second to find among
@@ -28,6 +30,17 @@ MOST_SLOTS = 600_000
 GONE = 31 * DAY
 """Without a word for longer than `clean` and `watch` wait for a sensor by default, it has left."""
 
+LONG = 7 * DAY
+"""A fault with a size that lasts for longer is one that lasts: it is drawn as a line, with its size."""
+
+FEWEST = 6
+"""Points in a period, at least: with fewer, the lowest and the highest of each jump between day and night."""
+
+REACH = 4.0
+"""The axis of a chart contains every reading that is no further from the cleaned values than so many times their range;
+what is further would leave less than a tenth of the chart to them, and is cut, which the chart says. The page has the
+same number in chart-scales.js, and a test holds the two together."""
+
 WORST_LAST = (Flag.GOOD, Flag.NOT_EVALUATED, Flag.MISSING, Flag.SUSPECT, Flag.FAIL)
 KINDS = {"silent": "silent", "suspect": "suspect", "duplicate": "suspect", "not evaluated": "not evaluated",
          "alone": "not evaluated"}  # fmt: skip
@@ -35,12 +48,25 @@ KINDS = {"silent": "silent", "suspect": "suspect", "duplicate": "suspect", "not 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch that is shaded: Unix seconds, the word that stands above it, and which kind it is of."""
+    """A stretch that is shaded: Unix seconds, the words that stand above it, and which kind it is of.
+
+    A fault is shaded from its first wrong reading to its last. Those of one kind do not overlap.
+    """
 
     start: float
     end: float
     word: str
     kind: str
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """A fault that lasts, drawn as a line: Unix seconds, what it is, and its size in words ("+2.1, rising")."""
+
+    start: float
+    end: float
+    word: str
+    size: str
 
 
 @dataclass(frozen=True)
@@ -60,14 +86,18 @@ class Series:
     value, low, high
         What came; where points are several slots its mean, and the lowest and the highest of them.
     cleaned, lower, upper
-        What was made of it, and its interval.
+        What was made of it, and its interval; where points are several slots the mean, the lowest and the highest.
+    cleaned_low, cleaned_high
+        Where points are several slots, the lowest and the highest of what was made of it.
+    residual
+        The reading minus what was made of it, the mean of a point.
     flag, estimated, corrected
         QARTOD's code, the worst of a point; 1 where `cleaned` is an estimate, and where it is a reading with its fault
         taken out.
     provisional_from
         The first time that is provisional.
-    spans
-        What was wrong.
+    spans, lasting
+        What was wrong; and of that, the faults that last.
     """
 
     sensor: str
@@ -83,13 +113,17 @@ class Series:
     low: list[float | None]
     high: list[float | None]
     cleaned: list[float | None]
+    cleaned_low: list[float | None]
+    cleaned_high: list[float | None]
     lower: list[float | None]
     upper: list[float | None]
+    residual: list[float | None]
     flag: list[int]
     estimated: list[int]
     corrected: list[int]
     provisional_from: float | None
     spans: list[Span]
+    lasting: list[Lasting]
 
 
 def series(
@@ -125,8 +159,10 @@ def series(
     rows, since = look.rows(name, begin, stop, variable)
     step = look.step
     rows = rows.with_holes(step)
-    per_point = max(1, -(-len(rows) // points))
+    per_point = _slots_of_a_point(len(rows), points, max(1, (look.period or DAY) // step))
     columns = _thinned(rows, per_point)
+    known = chosen(look, sensor=name, variable=variable, start=begin, end=stop) if span else []
+    episodes = [fault for fault in known if fault.reason in PLAIN_REASONS]
     return Series(
         sensor=name,
         variable=variable,
@@ -137,9 +173,22 @@ def series(
         step=step / SECOND,
         thinned=per_point,
         provisional_from=None if since is None else since / SECOND,
-        spans=_drawn(spans_of(rows, step), per_point * step / SECOND if per_point > 1 else 0.0),
+        spans=_drawn(_spans(rows, step, episodes, begin, stop), per_point * step / SECOND if per_point > 1 else 0.0),
+        lasting=_lasting(episodes, begin, stop),
         **columns,
     )
+
+
+def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
+    """Return how many slots are put together: whole periods where a period would have only a few points.
+
+    Examples
+    --------
+    >>> [_slots_of_a_point(days * 24, 1200, 24) for days in (40, 90, 365, 4000)]
+    [1, 2, 24, 96]
+    """
+    least = max(1, -(-slots // points))
+    return least if least * FEWEST <= per_period or least == 1 else -(-least // per_period) * per_period
 
 
 def _own_span(look: Look, entry: SensorSummary) -> tuple[int, int] | None:
@@ -152,8 +201,107 @@ def _own_span(look: Look, entry: SensorSummary) -> tuple[int, int] | None:
     return first, min(span[1], (entry.last or 0) + DAY) if gone else span[1]
 
 
-def spans_of(rows: Rows, step: int) -> list[Span]:
-    """Return the stretches of one channel's rows that are shaded."""
+def axis(read: FloatArray, cleaned: FloatArray) -> tuple[float, float]:
+    """Return the lowest and the highest value that a chart shows, without a margin.
+
+    Parameters
+    ----------
+    read, cleaned
+        All readings, and all that was made of them, with the ends of intervals; NaN for nothing.
+
+    Examples
+    --------
+    >>> axis(np.array([1.0, 9.0, -9999.0]), np.array([1.0, 3.0]))
+    (1.0, 9.0)
+    """
+    read, known = read[np.isfinite(read)], cleaned[np.isfinite(cleaned)]
+    known = known if known.size else read
+    if not known.size:
+        return 0.0, 1.0
+    low, high = float(known.min()), float(known.max())
+    reach = REACH * max(high - low, 1e-9)
+    near = read[(read >= low - reach) & (read <= high + reach)]
+    return min(low, float(near.min(initial=low))), max(high, float(near.max(initial=high)))
+
+
+def _spans(rows: Rows, step: int, episodes: list[FaultInterval], begin: int, stop: int) -> list[Span]:
+    """Return the stretches that are shaded: faults from the first to the last reading, and what only flags tell of."""
+    flagged = _flagged(rows, step)
+    wrong = [
+        Span(max(one.start, begin) / SECOND, min(one.end, stop) / SECOND, PLAIN_REASONS[one.reason], "faulty")
+        for one in episodes
+    ]
+    # Faults that are not over, or that the tables do not have yet: flags tell of them.
+    faults = _united(wrong, [span for span in flagged if span.kind == "faulty"])
+    others = [
+        part
+        for span in flagged
+        if span.kind != "faulty"
+        # That nothing came is seen amid a fault too.
+        for part in ([span] if span.kind == "silent" else _outside(span, faults))
+    ]
+    return sorted([*faults, *others], key=lambda span: (span.start, span.end))
+
+
+def _united(known: list[Span], flagged: list[Span]) -> list[Span]:
+    """Make one of those that overlap or follow each other, with the words of all, that of the longest first.
+
+    Where a fault is known its word goes before those of the flags.
+    """
+    groups: list[list[Span]] = []
+    end = -np.inf
+    for span in sorted([*known, *flagged], key=lambda span: span.start):
+        if groups and span.start <= end:
+            groups[-1].append(span)
+            end = max(end, span.end)
+        else:
+            groups.append([span])
+            end = span.end
+    names = set(map(id, known))
+    united = []
+    for group in groups:
+        lengths: dict[str, float] = {}
+        for span in [span for span in group if id(span) in names] or group:
+            lengths[span.word] = lengths.get(span.word, 0.0) + span.end - span.start
+        words = ", ".join(sorted(lengths, key=lambda word: -lengths[word]))
+        united.append(Span(group[0].start, max(span.end for span in group), words, group[0].kind))
+    return united
+
+
+def _outside(span: Span, faults: list[Span]) -> list[Span]:
+    """Return what is left of a stretch where no fault is."""
+    left = [span]
+    for fault in faults:
+        if fault.start < span.end and fault.end > span.start:
+            left = [
+                replace(part, start=start, end=end)
+                for part in left
+                for start, end in ((part.start, min(part.end, fault.start)), (max(part.start, fault.end), part.end))
+                if start < end
+            ]
+    return left
+
+
+def _lasting(episodes: list[FaultInterval], begin: int, stop: int) -> list[Lasting]:
+    """Return the faults that last and have a size; of those of one kind that overlap, one with the newest size."""
+    lasting: list[FaultInterval] = []
+    for fault in sorted(episodes, key=lambda fault: fault.start):
+        if fault.end - fault.start < LONG or not size_words(fault.reason, fault.size, fault.rate):
+            continue
+        before = next((one for one in lasting if one.reason == fault.reason and one.end >= fault.start), None)
+        if before is None:
+            lasting.append(fault)
+        elif fault.end >= before.end:
+            lasting[lasting.index(before)] = replace(fault, start=before.start)
+    return [
+        Lasting(max(fault.start, begin) / SECOND, min(fault.end, stop) / SECOND, PLAIN_REASONS[fault.reason],
+                size_words(fault.reason, fault.size, fault.rate))
+        for fault in lasting
+    ]  # fmt: skip
+
+
+def _flagged(rows: Rows, step: int) -> list[Span]:
+    """Return the stretches of one channel's rows that flags tell of."""
     words = shade_words(rows)
     edges = [0, *(np.flatnonzero(words[1:] != words[:-1]) + 1).tolist(), len(words)] if len(words) else [0]
     return [
@@ -203,8 +351,11 @@ def _thinned(rows: Rows, per_point: int) -> dict[str, Any]:
         "low": numbers(_extremes(rows.value, begins, np.fmin)) if several else [],
         "high": numbers(_extremes(rows.value, begins, np.fmax)) if several else [],
         "cleaned": numbers(_means(rows.cleaned, begins)),
-        "lower": numbers(_means(rows.lower, begins)),
-        "upper": numbers(_means(rows.upper, begins)),
+        "cleaned_low": numbers(_extremes(rows.cleaned, begins, np.fmin)) if several else [],
+        "cleaned_high": numbers(_extremes(rows.cleaned, begins, np.fmax)) if several else [],
+        "lower": numbers(_extremes(rows.lower, begins, np.fmin) if several else rows.lower),
+        "upper": numbers(_extremes(rows.upper, begins, np.fmax) if several else rows.upper),
+        "residual": numbers(_means(rows.value - rows.cleaned, begins)),
         "flag": worst.tolist(),
         "estimated": estimated.tolist(),
         "corrected": corrected.tolist(),

@@ -1,4 +1,4 @@
-"""Who may look, as it is asked at the door: the host they think they speak to, their token, what they want."""
+"""Who may look and who may write, by what a request says: the host it is for, its token, its origin, what it wants."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ PLACE = "<!-- said -->"
 """Where the sign-in page says what was wrong."""
 
 
+NOTES = "/api/notes"
+"""The one address that can be written to, where that was wanted."""
+
+
 class Access:
-    """Lets in who may look, and nothing but looking.
+    """Lets in who may look; nothing can be written but a note, where that was wanted, from a page of this server.
 
     Without a token it answers only to who asks for this machine by one of its own names: a page of somebody else that a
     browser has open could otherwise read everything here by a name that leads to 127.0.0.1. With one, everybody but
@@ -43,10 +47,12 @@ class Access:
         Knows the token; None where there is none.
     page
         The sign-in page.
+    edit
+        Whether notes may be written.
     """
 
-    def __init__(self, app: ASGIApp, passes: Passes | None, page: str) -> None:
-        self._app, self._passes, self._page = app, passes, page
+    def __init__(self, app: ASGIApp, passes: Passes | None, page: str, *, edit: bool = False) -> None:
+        self._app, self._passes, self._page, self._edit = app, passes, page, edit
         self._patience = Patience()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,6 +67,8 @@ class Access:
             refusal = await self._checked(scope)
             if refusal is None and self._passes is not None and self._passes.good(_shown(scope)):
                 send = _signed_in(send)
+            if refusal is None and scope["method"] == "POST":
+                refusal, receive = await _whole_note(scope, receive)
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
@@ -72,7 +80,13 @@ class Access:
         if self._passes is None and not _ours(headers):
             return problem(421, "this is for this machine alone: ask for http://127.0.0.1 or http://localhost")
         door = scope["path"] in ("/login", "/logout")
-        allowed = {"/login": ("GET", "HEAD", "POST"), "/logout": ("POST",)}.get(scope["path"], ("GET", "HEAD"))
+        writable = {"/login": ("GET", "HEAD", "POST"), "/logout": ("POST",)}
+        if self._edit:
+            writable[NOTES] = ("GET", "HEAD", "POST")
+        allowed = writable.get(scope["path"], ("GET", "HEAD"))
+        if scope["method"] == "POST" and scope["path"] == NOTES and not self._edit:
+            reason = "nothing can be written here: serve was started without --edit, watch without --serve-edit"
+            return problem(403, reason, {"connection": "close"})
         if scope["method"] not in allowed:
             close = {"allow": ", ".join(allowed), "connection": "close"}
             return problem(405, f"{scope['path'][:100]} takes {' or '.join(allowed)}", close)
@@ -135,6 +149,30 @@ class Access:
         return HTMLResponse(self._page.replace(PLACE, told), status)
 
 
+async def _whole_note(scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+    """Return why a note is refused, or None and where it is read from: all of it is here by then."""
+    headers = Headers(scope=scope)
+    close = {"connection": "close"}
+    if not _from_here(headers, typed=False):
+        return problem(403, "another site sent this", close), receive
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return problem(415, "a note is sent as application/json", close), receive
+    try:
+        body = await asyncio.wait_for(_body(receive), SLOWEST)
+    except (TimeoutError, ValueError):
+        return problem(413, f"a note has {LARGEST} bytes at most", close), receive
+    read = False
+
+    async def again() -> Message:
+        nonlocal read
+        if read:
+            return await receive()
+        read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return None, again
+
+
 def _signed_in(send: Send) -> Send:
     """Tell the page that there is something to sign out of."""
 
@@ -169,11 +207,11 @@ def _ours(headers: Headers) -> bool:
     return named is not None and split.netloc == hosts[0] and "@" not in hosts[0] and is_loopback(named)
 
 
-def _from_here(headers: Headers) -> bool:
-    """Say whether a form comes from a page of ours; who says nothing about it is no browser."""
+def _from_here(headers: Headers, *, typed: bool = True) -> bool:
+    """Say whether a request comes from a page of ours, or was `typed`; who says nothing about it is no browser."""
     site = headers.get("sec-fetch-site")
     if site is not None:
-        return site in ("same-origin", "none")
+        return site == "same-origin" or (typed and site == "none")
     origin = headers.get("origin")
     return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
 
@@ -203,17 +241,21 @@ def _shown(scope: Scope) -> str:
     return ""
 
 
-async def _form(receive: Receive) -> bytes:
+async def _body(receive: Receive) -> bytes:
     body = b""
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ValueError("they hung up")
-        body += message.get("body", b"")
+        body += bytes(message.get("body", b""))
         if len(body) > LARGEST:
             raise ValueError("too long")
         if not message.get("more_body", False):
-            break
+            return body
+
+
+async def _form(receive: Receive) -> bytes:
+    body = await _body(receive)
     fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=10)
     tokens: list[str] = [value for key, value in fields if key == "token"]
     if len(tokens) != 1:

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
 from sensormend.views import faults as repairs
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
+from sensormend.views.calibration import Calibration, calibration
 from sensormend.views.explanation import Explanation, explanation
 from sensormend.views.look import Look
 from sensormend.views.matrix import Matrix, matrix
 from sensormend.views.neighbours import Neighbours, neighbours
 from sensormend.views.network import Network, network
+from sensormend.views.notes import Notes, known_of, noted, notes
 from sensormend.views.sensors import Order, SensorPage, SensorView, sensor, sensors
 from sensormend.views.series import Series, series
 from sensormend.web.models import as_json, model_of
 
-__all__ = ["routes"]
+__all__ = ["NewNote", "routes"]
 
 LOOK_AGAIN, PING = 0.5, 10.0
 """Seconds between two looks for news, and between two words to whoever listens."""
@@ -74,8 +79,29 @@ def _filters(
     }  # fmt: skip
 
 
-def routes(look: Look) -> APIRouter:
-    """Return the addresses under which an OUT is told."""
+class NewNote(BaseModel):
+    """A line for maintenance.csv: from when to when a sensor is to be ignored, was right, or has another level."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    sensor: Annotated[str, Field(min_length=1, max_length=500)]
+    variable: Annotated[str | None, Field(max_length=200)] = None
+    action: Literal["ignore", "recalibrated", "real"]
+    start: Annotated[str | None, Field(alias="from", max_length=40)] = None
+    end: Annotated[str | None, Field(alias="to", max_length=40)] = None
+
+
+def routes(look: Look, edit: Path | None = None) -> APIRouter:
+    """Return the addresses under which an OUT is told.
+
+    Parameters
+    ----------
+    look
+        The OUT.
+    edit
+        The maintenance.csv that notes are added to; None where nothing can be.
+    """
+    writing = threading.Lock()
 
     def fresh() -> None:
         look.refresh()
@@ -111,6 +137,19 @@ def routes(look: Look) -> APIRouter:
         return await in_turn(
             lambda: matrix(look, variable=variable, start=begin, end=stop, sort=sort, search=search, state=state,
                            offset=offset, limit=limit)
+        )  # fmt: skip
+
+    @api.get("/calibration", **described(Calibration))
+    async def get_calibration(
+        variable: Variable = None,
+        search: Words = "",
+        offset: Offset = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    ) -> Response:
+        """Return how far every sensor is from the network, week by week, the farthest first."""
+        named = None if variable is None else look.variable(variable)
+        return await in_turn(
+            lambda: calibration(look, variable=named, search=search, known=known_of(edit), offset=offset, limit=limit)
         )  # fmt: skip
 
     @api.get("/places", **described(Atlas))
@@ -153,6 +192,29 @@ def routes(look: Look) -> APIRouter:
         """Return one sensor over time; the last 30 days by default, 400 days at most."""
         begin, stop = _time("from", start), _time("to", end)
         return await in_turn(lambda: series(look, name, variable, begin, stop, points))
+
+    @api.get("/notes", **described(Notes))
+    def get_notes(name: Name) -> Response:
+        """Return what people know about a sensor."""
+        return _json(notes(look, edit, name))
+
+    if edit is not None:
+
+        @api.post("/notes", **described(Notes))
+        def add_note(note: NewNote) -> Response:
+            """Add a line to maintenance.csv, and return what people know about the sensor then."""
+            for name, time in (("from", note.start), ("to", note.end)):
+                _time(name, time)
+            try:
+                with writing:
+                    known = noted(look, edit, note.sensor, note.variable, note.action, note.start, note.end)
+            except (ConfigError, InputError):
+                raise
+            except SensormendError as error:
+                # The disk is full, or the folder is not ours any more.
+                cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"
+                raise HTTPException(503, f"the note is not in {edit.name}: {cause}") from None
+            return _json(known)
 
     @api.get("/neighbours", **described(Neighbours))
     async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:

@@ -19,8 +19,9 @@ __all__ = ["PROBLEMS", "tell_failures"]
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "It is longer than a request may be."},
+    400: {"model": Problem, "description": "It is longer than a request may be, or what was sent is no JSON."},
     401: {"model": Problem, "description": "There is a token, and this request does not have it."},
+    403: {"model": Problem, "description": "Nothing can be written here, or another site wants it."},
     404: {"model": Problem, "description": "There is no such thing here."},
     421: {"model": Problem, "description": "Without a token, only this machine's own names are answered to."},
     422: {"model": Problem, "description": "A parameter is not what it may be; the line says which."},

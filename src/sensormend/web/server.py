@@ -8,10 +8,12 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sensormend.closing import Closing
 from sensormend.errors import ConfigError, SensormendError
+from sensormend.maintenance import Maintenance
 from sensormend.web.passes import Passes, is_loopback
 
 if TYPE_CHECKING:
@@ -24,14 +26,14 @@ __all__ = ["HOST", "PORT", "Server", "application"]
 HOST, PORT = "127.0.0.1", 8464
 
 ABOUT = """What a sensor network is like, sensor by sensor and day by day: what was measured, what was mended, how sure
-that is, and what to repair. All of it is read-only and comes in pages. Times are ISO 8601 in UTC. Where the server asks
-for a token, send it as `Authorization: Bearer`."""
+that is, and what to repair. It comes in pages, and is read-only but for notes, where the server was started to take
+them. Times are ISO 8601 in UTC. Where the server asks for a token, send it as `Authorization: Bearer`."""
 
 START = 10.0
 """Seconds in which a thread that only has to listen is listening."""
 
 
-def application(look: Look, *, token: str | None = None) -> FastAPI:
+def application(look: Look, *, token: str | None = None, edit: Path | None = None) -> FastAPI:
     """Return the dashboard of an OUT, as anything that speaks ASGI serves it.
 
     Parameters
@@ -40,6 +42,8 @@ def application(look: Look, *, token: str | None = None) -> FastAPI:
         The OUT; it stays open.
     token
         What opens it; without one only requests for this machine's own names are answered.
+    edit
+        The maintenance.csv that the page may add notes to; None where it may write nothing.
     """
     from fastapi import FastAPI
     from starlette.middleware.gzip import GZipMiddleware
@@ -63,11 +67,12 @@ def application(look: Look, *, token: str | None = None) -> FastAPI:
     pages, streams = Pages(), Streams()
     app.state.streams = streams
     app.router.routes.extend(pages.routes())
-    app.include_router(routes(look), responses=PROBLEMS)
-    tell_failures(app, look.folder, look.path)
+    app.include_router(routes(look, edit), responses=PROBLEMS)
+    tell_failures(app, look.folder, look.path, *([] if edit is None else [edit.parent]))
     # The last one is the outermost.
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
-    app.add_middleware(Access, passes=None if token is None else Passes(token), page=pages.text("login.html"))
+    app.add_middleware(Access, passes=None if token is None else Passes(token), page=pages.text("login.html"),
+                       edit=edit is not None)  # fmt: skip
     app.add_middleware(Guard, streams=streams)
     return app
 
@@ -83,12 +88,22 @@ class Server(Closing):
         Where; port 0 takes a free one.
     token
         What opens the page. Needed everywhere but on an address that only this machine has.
+    edit
+        The maintenance.csv that the page may add notes to, made with the first of them; None where it may write
+        nothing.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be shown there, or `edit` is no file that notes can be added to.
     """
 
     def __init__(
-        self, out: str | os.PathLike[str], host: str = HOST, port: int = PORT, token: str | None = None
-    ) -> None:
+        self, out: str | os.PathLike[str], host: str = HOST, port: int = PORT, token: str | None = None,
+        edit: str | os.PathLike[str] | None = None,
+    ) -> None:  # fmt: skip
         self._out, self._token, self._name = out, token, host
+        self._edit = None if edit is None else _writable(Path(edit))
         self._socket = _listening(host, port, token)
         self.port = int(self._socket.getsockname()[1])
         self._look: Look | None = None
@@ -110,7 +125,7 @@ class Server(Closing):
         except ImportError:
             raise SensormendError("the dashboard needs fastapi and uvicorn: pip install 'sensormend[web]'") from None
         self._look = Look(self._out)
-        app = application(self._look, token=self._token)
+        app = application(self._look, token=self._token, edit=self._edit)
         self._wire = Wire(app, app.state.streams)
         self._thread = threading.Thread(target=self._wire.run, args=([self._socket],), name="dashboard", daemon=True)
         self._thread.start()
@@ -136,6 +151,17 @@ class Server(Closing):
         if self._look is not None:
             self._look.close()
             self._look = None
+
+
+def _writable(path: Path) -> Path:
+    """Return where notes go, or refuse it before anybody writes one."""
+    path = path.absolute()
+    if path.exists():
+        Maintenance.read(path)
+    folder = path.resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ConfigError(f"no note can be written to {path}: there is no such folder, or it cannot be written to")
+    return path
 
 
 def _count_ahead(look: Look) -> None:

@@ -16,12 +16,22 @@ export function address(path, params = {}) {
 }
 
 /** Fetch an API path and return its JSON; an Error with the server's one line (and `status`) where it refuses. */
-export async function get(path, params = {}, signal = undefined) {
+export function get(path, params = {}, signal = undefined) {
+  return answered(address(path, params), { headers: { Accept: "application/json" } }, signal);
+}
+
+/** Send something to an API path, and return its JSON as `get` does. */
+export function post(path, body, signal = undefined) {
+  const headers = { Accept: "application/json", "Content-Type": "application/json" };
+  return answered(address(path), { method: "POST", headers, body: JSON.stringify(body) }, signal);
+}
+
+async function answered(url, options, signal) {
   const silence = AbortSignal.timeout(LONGEST);
   const given = signal ? AbortSignal.any([signal, silence]) : silence;
   let response;
   try {
-    response = await fetch(address(path, params), { signal: given, headers: { Accept: "application/json" } });
+    response = await fetch(url, { ...options, signal: given });
   } catch (error) {
     throw unanswered(error);
   }

@@ -11,7 +11,7 @@
 //   title(words)       what the tab is called
 //   signal             aborted when the view is left
 
-import { access, address, get, resume } from "./api.js";
+import { access, address, get, post, resume } from "./api.js";
 import { element } from "./elements.js";
 import { search } from "./find.js";
 import { clock, day, time } from "./format.js";
@@ -21,6 +21,7 @@ const VIEWS = {
   overview: { module: "./overview.js", title: "Overview" },
   sensor: { module: "./sensor.js", title: "Sensor" },
   faults: { module: "./faults.js", title: "Faults" },
+  calibration: { module: "./calibration.js", title: "Calibration" },
 };
 const by = (id) => document.getElementById(id);
 const main = by("main");
@@ -121,6 +122,7 @@ async function navigate(moved = true) {
     const context = {
       get network() { return network; },
       get: (path, given = {}, own = undefined) => get(path, given, own ? AbortSignal.any([own, signal]) : signal),
+      post: (path, body) => post(path, body, signal),
       go: (hash) => { location.hash = hash; },
       load, remember, say, title, signal,
     };

@@ -1,9 +1,10 @@
 // What the charts' axes show: how high and low, and how times are written.
-import { monthName } from "./format.js";
+import { monthName, value } from "./format.js";
 
 const DAY = 86400;
-// A reading this many times the cleaned range away leaves the chart, or nothing else could be seen on it.
-const REACH = 2.5;
+// A reading further from the cleaned ones than so many times their range leaves the chart, or nothing else could be seen
+// on it. The report has the same number in views/series.py.
+const REACH = 4;
 
 // The entries in sight: the first, and the one past the last.
 function inSight({ time }, { from, to }) {
@@ -13,20 +14,39 @@ function inSight({ time }, { from, to }) {
   return [first, past < 0 ? time.length : past];
 }
 
-export function rangeOfValues(series, sight) {
-  const [first, past] = inSight(series, sight);
-  const cut = (values) => values.slice(first, past).filter((value) => value !== null);
-  let [low, high] = extent([...cut(series.lower), ...cut(series.upper), ...cut(series.cleaned)]);
-  const raw = [...cut(series.low), ...cut(series.high)];
-  if (low > high) [low, high] = extent(raw);
-  if (low > high) return [0, 1];
+/** The lowest and the highest value on the chart, without a margin: all that was read, or `cut` says what is beyond. */
+export function axis(read, cleaned) {
+  let [low, high] = extent(cleaned);
+  if (low > high) [low, high] = extent(read);
+  if (low > high) return { low: 0, high: 1, cut: null };
   const reach = REACH * Math.max(high - low, 1e-9);
   const [least, most] = [low - reach, high + reach];
-  for (const value of raw) {
-    if (value >= least && value <= most) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  const [lowest, highest] = extent(read);
+  for (const one of read) {
+    if (one >= least && one <= most) [low, high] = [Math.min(low, one), Math.max(high, one)];
   }
+  const cut = { below: lowest < low ? lowest : null, above: highest > high ? highest : null };
+  return { low, high, cut: cut.below === null && cut.above === null ? null : cut };
+}
+
+function axisInSight(series, sight) {
+  const [first, past] = inSight(series, sight);
+  const cut = (...columns) => columns.flatMap((values) => values.slice(first, past).filter((one) => one !== null));
+  return axis(cut(series.low, series.high), cut(series.lower, series.upper, series.cleaned));
+}
+
+export function rangeOfValues(series, sight) {
+  const { low, high } = axisInSight(series, sight);
   const margin = (high - low || Math.abs(high) || 1) * 0.06;
   return [low - margin, high + margin];
+}
+
+/** What of the readings in sight lies beyond the axis, in words; nothing where all of them are on it. */
+export function cutWords(series, sight) {
+  const { cut } = axisInSight(series, sight);
+  if (!cut) return "";
+  const parts = [cut.above === null ? "" : `up to ${value(cut.above)}`, cut.below === null ? "" : `down to ${value(cut.below)}`];
+  return `The axis is cut: readings go ${parts.filter(Boolean).join(" and ")}`;
 }
 
 /** How far the differences go that are in sight; those past the range of the values themselves leave the chart. */
@@ -45,9 +65,9 @@ export function rangeOfResiduals(series, sight, differences) {
 
 function extent(values) {
   let low = Infinity, high = -Infinity;
-  for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
+  for (const one of values) {
+    if (one < low) low = one;
+    if (one > high) high = one;
   }
   return [low, high];
 }

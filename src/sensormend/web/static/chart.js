@@ -1,5 +1,5 @@
 // The two charts of a sensor: what it said, what it was mended to, and below it the difference.
-import { noLabels, rangeOfResiduals, rangeOfValues, timeLabels } from "./chart-scales.js";
+import { cutWords, noLabels, rangeOfResiduals, rangeOfValues, timeLabels } from "./chart-scales.js";
 import { colour, onTheme } from "./palette.js";
 import { value as number } from "./format.js";
 import { listenFingers, listenKeys, listenPan, listenWheel } from "./gestures.js";
@@ -49,19 +49,24 @@ export function makeCharts(upper, lower, view) {
 
   function mainPlot() {
     const line = (stroke, width, more = {}) => ({ stroke, width, points: { show: false }, spanGaps: false, ...more });
-    const raw = colour("raw"), cleaned = colour("cleaned");
+    const raw = colour("raw"), cleaned = colour("cleaned"), corrected = colour("corrected");
+    const edge = (ink) => [line(ink, 0.75), line(ink, 0.75)];
+    const dots = (ink) => ({ points: { show: showPoints, size: 3.5, fill: ink, stroke: ink, width: 0 } });
+    const after = 5 + neighbours.length;
     const options = {
       ...shared(upper, 1),
       series: [
         {},
-        line("transparent", 0), line("transparent", 0), line("transparent", 0), line("transparent", 0),
+        line("transparent", 0), line("transparent", 0), ...edge(raw),
         ...neighbours.map((other) => line(colour("faint"), other.strong ? 2.4 : 1.1, { alpha: other.strong ? 1 : 0.7 })),
-        line(raw, 1, { points: { show: showPoints, size: 3.5, fill: raw, stroke: raw, width: 0 } }),
-        line(cleaned, 2), line(cleaned, 2, { dash: [5, 4] }),
+        line(raw, 1, dots(raw)), ...edge(cleaned), ...edge(corrected),
+        line(cleaned, 2), line(corrected, 2, dots(corrected)), line(cleaned, 2, { dash: [5, 4] }),
       ],
       bands: [
         { series: [1, 2], fill: colour("interval") },
-        { series: [3, 4], fill: faded(raw, 0.3) },
+        { series: [3, 4], fill: paler(raw, 0.55) },
+        { series: [after + 1, after + 2], fill: paler(cleaned, 0.5) },
+        { series: [after + 3, after + 4], fill: paler(corrected, 0.55) },
       ],
       hooks: hooks((plot) => {
         drawWords(plot, series);
@@ -169,19 +174,35 @@ export function makeCharts(upper, lower, view) {
     return (to - from) * 5 < plot.over.clientWidth;
   }
 
+  // Points of one slot are lines; those of several are bands from the lowest to the highest, a point to a pixel.
   function mainData() {
-    if (!series) return [NONE, ...Array(7 + neighbours.length).fill(NONE)];
-    const thin = series.thinned > 1;
+    if (!series) return [NONE, ...Array(12 + neighbours.length).fill(NONE)];
     const none = series.time.map(() => null);
     const since = series.provisional_from ?? Infinity;
-    const joint = series.time.findIndex((time) => time >= since);
+    const where = (values, holds) => values.map((one, at) => (holds(at) ? one : null));
+    const isCorrected = (at) => series.corrected[at] === 1;
+    const isFinal = (at) => series.time[at] < since;
+    const isReplaced = (at) => isCorrected(at) || series.estimated[at] === 1;
+    const others = neighbours.map((other) => other.values);
+    // A point of overlap on either side, so that one line begins where the other ends.
+    const near = (holds) => (at) => holds(at) || (at > 0 && holds(at - 1)) || (at + 1 < series.time.length && holds(at + 1));
+    const later = where(series.cleaned, near((at) => !isFinal(at)));
+    if (series.thinned > 1) {
+      // Only where readings are beyond what they were mended to can they be seen.
+      const isOther = (at) => series.high[at] > series.cleaned_high[at] || series.low[at] < series.cleaned_low[at];
+      const band = (holds) => [where(series.cleaned_high, holds), where(series.cleaned_low, holds)];
+      return [
+        series.time, where(series.upper, isReplaced), where(series.lower, isReplaced),
+        where(series.high, near(isOther)), where(series.low, near(isOther)), ...others, none,
+        ...band((at) => isFinal(at) && near((one) => !isCorrected(one))(at)), ...band((at) => isFinal(at) && isCorrected(at)),
+        none, none, since === Infinity ? none : later,
+      ];
+    }
     return [
-      series.time, series.upper, series.lower, thin ? series.high : none, thin ? series.low : none,
-      ...neighbours.map((other) => other.values),
-      series.value,
-      joint < 0 ? series.cleaned : series.cleaned.map((value, at) => (at < joint ? value : null)),
-      // One point of overlap, so that the dashes begin where the line ends.
-      joint < 0 ? none : series.cleaned.map((value, at) => (at >= joint - 1 ? value : null)),
+      series.time, series.upper, series.lower, none, none, ...others, series.value, none, none, none, none,
+      where(series.cleaned, (at) => isFinal(at) && near((one) => !isCorrected(one))(at)),
+      where(series.cleaned, (at) => isFinal(at) && isCorrected(at)),
+      since === Infinity ? none : later,
     ];
   }
 
@@ -190,7 +211,7 @@ export function makeCharts(upper, lower, view) {
     const said = neighbours.length
       ? series.time.map((_, at) => median(neighbours.map((other) => other.values[at]).filter((value) => value !== null)))
       : series.time.map(() => null);
-    residuals = [series.time, minus(series.value, series.cleaned), minus(series.value, said)];
+    residuals = [series.time, series.residual, minus(series.value, said)];
     return residuals;
   }
 
@@ -235,6 +256,8 @@ export function makeCharts(upper, lower, view) {
       for (const plot of plots) plot.redraw(false, false);
     },
     width: () => upper.clientWidth,
+    // What of the readings in sight is not on the axis, in words.
+    cut: () => (series ? cutWords(series, view.range()) : ""),
     close() {
       resized.disconnect();
       themed();
@@ -250,7 +273,7 @@ function minus(these, those) {
   return these.map((value, at) => (value === null || those[at] === null ? null : value - those[at]));
 }
 
-// A colour with an opacity, whichever way it is written.
-function faded(text, alpha) {
-  return `color-mix(in srgb, ${text} ${Math.round(alpha * 100)}%, transparent)`;
+// A colour mixed with that of the page; what is drawn below does not shine through.
+function paler(text, share) {
+  return `color-mix(in srgb, ${text} ${Math.round(share * 100)}%, ${colour("page")})`;
 }

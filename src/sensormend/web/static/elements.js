@@ -13,6 +13,14 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** The same for what is drawn: SVG. */
+export function drawing(tag, attributes = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  made.append(...children);
+  return made;
+}
+
 export function button(text, press, attributes = {}) {
   return element("button", { type: "button", text, onclick: press, ...attributes });
 }

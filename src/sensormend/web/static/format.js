@@ -68,6 +68,13 @@ export function value(number, digits = 4, absent = "none") {
   return shown.toLocaleString("en-GB", { maximumSignificantDigits: 15 }).replace("-", "\u2212");
 }
 
+/** A distance with its sign and two digits: +2.1, −0.046, +123 */
+export function signed(number) {
+  if (!number) return "0";
+  const digits = Math.max(0, 1 - Math.floor(Math.log10(Number(Math.abs(number).toPrecision(2)))));
+  return `${number > 0 ? "+" : "\u2212"}${Math.abs(number).toFixed(Math.min(digits, 20))}`;
+}
+
 /** A share as a percentage: 0 %, 0.4 %, 3.1 %, 42 % */
 export function percent(share, absent = "unknown") {
   if (share === null || share === undefined) return absent;

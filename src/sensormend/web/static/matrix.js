@@ -97,7 +97,7 @@ export async function mountMatrix(root, context, params = new URLSearchParams())
     const width = box.clientWidth - (tall ? BESIDE + 8 : 0);
     view.label = labelWidth(canvas, data, Math.min(180, box.clientWidth * 0.26));
     const room = width - view.label;
-    view.cell = Math.max(NARROWEST, Math.min(40, room / data.cells));
+    view.cell = Math.max(NARROWEST, room / data.cells);
     const wider = view.label + data.cells * view.cell > width + 0.5;
     box.classList.toggle("matrix-wider", wider);
     stage.style.width = `${Math.floor(view.label + data.cells * view.cell)}px`;

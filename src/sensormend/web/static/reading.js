@@ -5,8 +5,9 @@ const PIECE = 390 * 86400;
 export const LONGEST = 10 * PIECE;
 
 const FAULTY = 4;
-const COLUMNS = ["time", "value", "low", "high", "cleaned", "lower", "upper", "flag", "estimated", "corrected"];
+const COLUMNS = ["time", "value", "low", "high", "cleaned", "cleaned_low", "cleaned_high", "lower", "upper", "residual", "flag", "estimated", "corrected"];
 
+// `density` is how many points to a second were asked for: fewer come where the slots are longer, or whole periods are put together.
 export async function loadSeries(get, sensor, variable, from, to, points, signal) {
   const pieces = Math.max(1, Math.ceil((to - from) / PIECE));
   const length = (to - from) / pieces;
@@ -18,12 +19,13 @@ export async function loadSeries(get, sensor, variable, from, to, points, signal
         from: iso(from + piece * length), to: iso(from + (piece + 1) * length),
       }, signal)),
   );
-  return joined(parts.map(widened));
+  return { ...joined(parts.map(widened)), density: asked * pieces / (to - from) };
 }
 
 // The newest days, where one does not know yet how far the sensor's rows go.
 export async function loadNewest(get, sensor, variable, points, signal) {
-  return widened(await get("/api/series", { sensor, variable, points }, signal));
+  const part = widened(await get("/api/series", { sensor, variable, points }, signal));
+  return { ...part, density: points / (part.to - part.from) };
 }
 
 function widened(part) {
@@ -33,6 +35,7 @@ function widened(part) {
     from: unix(part.from), to: unix(part.to),
     first: part.first === null ? null : unix(part.first), last: part.last === null ? null : unix(part.last),
     low: thin ? part.low : part.value, high: thin ? part.high : part.value,
+    cleaned_low: thin ? part.cleaned_low : part.cleaned, cleaned_high: thin ? part.cleaned_high : part.cleaned,
     spans: [...part.spans, ...spikes(part)].sort((a, b) => a.from - b.from),
   };
 }
@@ -56,6 +59,7 @@ function joined(parts) {
   whole.thinned = Math.max(...parts.map((part) => part.thinned));
   for (const name of COLUMNS) whole[name] = [];
   whole.spans = [];
+  whole.lasting = [];
   for (const part of parts) {
     // The end of one piece is the start of the next: no slot twice.
     const after = whole.time.length ? whole.time.at(-1) : -Infinity;
@@ -66,6 +70,11 @@ function joined(parts) {
         && !span.spike && span.from <= other.to && span.to >= other.from);
       if (before) before.to = Math.max(before.to, span.to);
       else whole.spans.push({ ...span });
+    }
+    for (const fault of part.lasting) {
+      const before = whole.lasting.find((other) => other.word === fault.word && fault.from <= other.to);
+      if (before) Object.assign(before, { to: Math.max(before.to, fault.to), size: fault.size });
+      else whole.lasting.push({ ...fault });
     }
   }
   return whole;

@@ -5,12 +5,12 @@ import { plainReason, sureWords } from "./words.js";
 
 const MOST = 12;
 
-export async function loadFaults(root, info, context, zoom) {
+export async function loadFaults(root, info, context, zoom, offer) {
   const { sensor, variable } = info;
   const page = await context.get("faults", { search: sensor, variable, sort: "from", order: "desc", limit: 500 });
   const own = page.items.filter((fault) => fault.sensor === sensor && fault.variable === variable);
   // What says the same is left alone, and the focus with it.
-  const said = JSON.stringify(own);
+  const said = JSON.stringify([own, Boolean(offer)]);
   if (root.dataset.said === said) return;
   root.dataset.said = said;
   const all = `#/faults?${new URLSearchParams({ search: sensor })}`;
@@ -19,17 +19,18 @@ export async function loadFaults(root, info, context, zoom) {
       element("h2", { text: "Its faults" }),
       own.length ? element("a", { class: "small", href: all, text: "in the list of faults" }) : null),
     own.length
-      ? element("ul", { class: "own-faults" }, own.slice(0, MOST).map((fault) => entry(fault, zoom)))
+      ? element("ul", { class: "own-faults" }, own.slice(0, MOST).map((fault) => entry(fault, zoom, offer)))
       : element("p", { class: "quiet", text: "None so far." }),
     ...(own.length > MOST ? [element("p", { class: "small quiet" }, `The newest ${MOST} of ${own.length}. `,
       element("a", { href: all, text: "See all" }))] : []));
 }
 
-function entry(fault, zoom) {
+function entry(fault, zoom, offer) {
   return element("li", {},
     button("", () => zoom(fault), { class: "own-fault", "aria-label": `show on the chart: ${fault.sentence}` }),
     element("span", { class: "own-fault-reason", text: plainReason(fault.reason) }),
-    element("span", {}, time(fault.from), fault.open ? ", still going on" : ` to ${time(fault.to)}`),
+    element("span", {}, time(fault.from), fault.open ? ", still going on" : ` to ${time(fault.to)}`, fault.size_words ? `: ${fault.size_words}` : ""),
     element("span", { class: "quiet", text: span(fault.seconds) }),
-    element("span", { class: "quiet", text: sureWords(fault) }));
+    element("span", { class: "quiet", text: sureWords(fault) }),
+    offer ? button("Note", () => offer(fault), { class: "button own-fault-note no-print", "aria-label": `note what it was: ${fault.sentence}` }) : null);
 }

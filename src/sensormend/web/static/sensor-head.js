@@ -5,12 +5,11 @@ import { chip } from "./palette.js";
 import { plainReason, plainState } from "./words.js";
 
 // Made once; what a live network changes is put in anew, and the choice of the variable stays open meanwhile.
-export function makeHead(root, info, context) {
+export function makeHead(root, figures, info, context) {
   const state = element("p", { class: "sensor-state" });
   const sentence = element("p", { class: "sensor-sentence" });
-  const figures = element("dl", { class: "figures" });
-  root.append(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableChoice(info, context)),
-    sentence, figures);
+  root.prepend(element("div", { class: "sensor-title" }, element("h1", { text: info.sensor }), state, variableChoice(info, context)),
+    sentence);
   return (latest) => {
     state.replaceChildren(chip(latest.state, stateWords(latest)));
     sentence.textContent = latest.sentence;

@@ -8,13 +8,15 @@ import { calm } from "./pace.js";
 import { LONGEST, loadNewest, loadSeries, nearest } from "./reading.js";
 import { loadFaults } from "./sensor-faults.js";
 import { makeHead } from "./sensor-head.js";
-import { layOut } from "./sensor-layout.js";
+import { describeKey, layOut } from "./sensor-layout.js";
+import { mountNotes } from "./sensor-notes.js";
 import { spanWord } from "./shades.js";
 import { flagWord } from "./words.js";
 
 const DAY = 86400;
 const SPANS = [["7 days", 7], ["30 days", 30], ["90 days", 90], ["1 year", 365], ["All", Infinity]];
 const USUAL = 30;
+const AFTER = 2;
 const FAULTY = 4;
 
 export async function show(root, params, context) {
@@ -23,18 +25,24 @@ export async function show(root, params, context) {
     root.append(element("p", { text: "Which sensor? Find it by its name above, or choose one on the overview." }));
     return {};
   }
-  const points = () => Math.min(5000, Math.max(1500, (charts?.width() || root.clientWidth || 800) * 2));
+  // A point to a pixel: more would be a block of ink, fewer would be steps.
+  const points = () => Math.round(Math.min(2500, Math.max(300, (charts?.width() || root.clientWidth || 800) * Math.min(devicePixelRatio, 2))));
+  // What is shown and half as much on either side, as far as there is something.
+  const loadAround = ({ from, to }, first, end, signal) => {
+    const half = (to - from) / 2;
+    const left = Math.min(Math.max(first, from - half), from), right = Math.max(Math.min(end, to + half), to);
+    return loadSeries(context.get, sensor, variable, left, right, (points() * (right - left)) / (to - from), signal);
+  };
   let charts = null;
   const wanted = asked(params);
   const [info, series] = await Promise.all([
     context.get("sensor", { sensor, variable }),
-    wanted ? loadSeries(context.get, sensor, variable, wanted.from - (wanted.to - wanted.from) / 2,
-      wanted.to + (wanted.to - wanted.from) / 2, points() * 2) : loadNewest(context.get, sensor, variable, points()),
+    wanted ? loadAround(wanted, unix(context.network.first ?? 0), unix(context.network.last ?? 0) + context.network.step) : loadNewest(context.get, sensor, variable, points()),
     loadPlotter(),
   ]);
   context.title(seriesName(sensor, variable));
   const page = layOut(root);
-  const tellHead = makeHead(page.head, info, context);
+  const tellHead = makeHead(page.head, page.figures, info, context);
   tellHead(heardOf(info, series));
   if (series.last === null) {
     page.charts.replaceChildren(element("p", { class: "quiet", text: "It has no rows yet." }));
@@ -42,6 +50,7 @@ export async function show(root, params, context) {
   }
 
   let loaded = null, range = null, fetching = null, mark = null, hover = null, days = wanted ? null : Number(params.get("days")) || USUAL;
+  const hasLeft = info.state === "nothing";
   const first = () => loaded.first;
   // A silent sensor's rows go on: they say what it would have read.
   const end = () => loaded.end;
@@ -59,7 +68,10 @@ export async function show(root, params, context) {
   };
 
   function take(next) {
-    const last = Math.max(next.last, next.time.at(-1) ?? 0, unix(context.network.last ?? 0));
+    // One that has left has no rows up to the end of the others'.
+    const reached = next.time.at(-1) ?? 0;
+    const last = hasLeft ? (next.to >= next.last && reached ? reached : next.last)
+      : Math.max(next.last, reached, unix(context.network.last ?? 0));
     loaded = { ...next, end: Math.max(loaded?.end ?? 0, last + next.step) };
     root.dataset.points = String(next.time.length);
     root.dataset.last = String(next.time.at(-1) ?? "");
@@ -100,9 +112,13 @@ export async function show(root, params, context) {
     const length = (range.to - range.from) / DAY;
     const said = length < 3 ? `${time(range.from)} to ${time(range.to)}` : `${day(range.from)} to ${day(range.to)}`;
     page.range.textContent = loaded.thinned > 1
-      ? `${said}; each point stands for ${span(loaded.thinned * loaded.step)}, the orange band for its lowest and highest reading` : said;
+      ? `${said}; bands go from the lowest to the highest value in ${span(loaded.thinned * loaded.step)}` : said;
+    page.cut.textContent = charts?.cut() ?? "";
+    describeKey(page.key, loaded, range);
     for (const [press, count] of page.spans) {
       const full = count === Infinity ? end() - first() : count * DAY;
+      // Of a short archive more than all of it cannot be shown.
+      press.hidden = count !== Infinity && full > end() - first();
       press.setAttribute("aria-pressed", String(Math.abs(range.to - range.from - full) < 1.5 * loaded.step
         && (isNewest() || count === Infinity)));
     }
@@ -111,7 +127,7 @@ export async function show(root, params, context) {
   function isCovered() {
     const { from, to } = range;
     const inside = loaded.from <= Math.max(from, first()) + loaded.step && loaded.to >= Math.min(to, end()) - loaded.step;
-    return inside && (loaded.thinned === 1 || (to - from) / (loaded.step * loaded.thinned) >= charts.width() * 0.6);
+    return inside && (loaded.thinned === 1 || loaded.density * (to - from) >= points() * 0.6);
   }
 
   async function fetchShown(always = false) {
@@ -119,21 +135,17 @@ export async function show(root, params, context) {
     fetching?.abort();
     fetching = new AbortController();
     const { signal } = fetching;
-    const { from, to } = range;
-    const around = (to - from) / 2;
     const reached = Math.max(end(), unix(context.network.last ?? 0) + loaded.step);
     const follows = always && isNewest();
     root.setAttribute("aria-busy", "true");
     try {
-      const next = await loadSeries(context.get, sensor, variable, Math.max(first(), from - around),
-        Math.min(reached, to + around), points() * 2, signal);
+      const next = await loadAround(range, first(), reached, signal);
       if (!next.time.length && loaded.time.length) return;
       const before = end();
       take(next);
       const newer = end() - before;
       if (follows && newer > 0) range = { from: range.from + newer, to: range.to + newer };
       draw();
-      describe();
     } catch (error) {
       if (!isQuiet(error)) context.say(`The readings could not be read: ${error.message}.`, "error");
     } finally {
@@ -144,7 +156,8 @@ export async function show(root, params, context) {
 
   function draw() {
     charts.load(loaded, neighbours.lines(loaded));
-    neighbours.load(loaded, points() * 2);
+    describe();
+    neighbours.load(loaded, loaded.density * (loaded.to - loaded.from));
     tell();
   }
 
@@ -274,13 +287,23 @@ export async function show(root, params, context) {
     steer("+", "zoom in", () => change(zoomed(range, 0.5))), steer("−", "zoom out", () => change(zoomed(range, 2))),
     button("Reset", () => newest(USUAL), { class: "button", title: "the newest 30 days" }));
   if (wanted) move(wanted.from, wanted.to, false);
-  else move(end() - days * DAY, end(), false);
+  else {
+    // Of one that has left, the last days that it was heard on.
+    const to = hasLeft && info.heard ? Math.min(end(), unix(info.heard) + AFTER * DAY) : end();
+    move(to - days * DAY, to, false);
+  }
   charts = makeCharts(page.upper, page.lower, view);
   draw();
   fetchLater();
-  const faultList = () => loadFaults(page.faults, info, context, zoomTo)
+  let offer = null;
+  const faultList = () => loadFaults(page.faults, info, context, zoomTo, offer)
     .catch((error) => isQuiet(error) || page.faults.replaceChildren(element("p", { class: "quiet", text: error.message })));
   faultList();
+  mountNotes(page.notes, info, context).then((notes) => {
+    if (!notes.offer) return;
+    offer = notes.offer;
+    faultList();
+  }).catch((error) => isQuiet(error) || context.say(`The notes could not be read: ${error.message}.`, "error"));
   if (params.get("neighbours")) neighbours.toggle.click();
   const explained = utc(params.get("why"));
   if (explained) {

@@ -1,10 +1,11 @@
-// What is drawn on the charts besides their lines: shaded spans with their word, single spikes, what is provisional.
+// What is drawn on the charts besides their lines: shaded spans with their word, faults that last as lines with their size,
+// single spikes, what is provisional.
 import { colour, stateInk } from "./palette.js";
 import { nearest } from "./reading.js";
 import { plainReason } from "./words.js";
 
 const ROWS = 2;
-const ROW = 15;
+const ROW = 17;
 export const HEADROOM = ROWS * ROW + 8;
 
 // A span no longer than a slot or two is a mark at its reading, not a shade that nobody could see.
@@ -74,13 +75,17 @@ export function drawWords(plot, series) {
   ctx.font = `600 ${11.5 * px}px system-ui, sans-serif`;
   ctx.textAlign = "center";
   ctx.textBaseline = "alphabetic";
-  const taken = Array.from({ length: ROWS }, () => -Infinity);
-  const words = [];
+  const taken = Array.from({ length: ROWS }, () => []);
+  const words = series.lasting.map((fault) =>
+    ({ from: fault.from, to: fault.to, text: `${fault.word} ${fault.size}`, ink: stateInk("faulty"), line: true }));
+  const hasLine = (span) => series.lasting.some((fault) =>
+    span.kind === "faulty" && span.from < fault.to && span.to > fault.from && span.word.includes(fault.word));
   for (const span of series.spans) {
-    if (isSpike(span, series.step)) continue;
+    // What a line tells of needs no word besides.
+    if (isSpike(span, series.step) || hasLine(span)) continue;
     const before = words.at(-1);
     // What goes on under another name is one shade, and has one line of words.
-    if (before && before.kind === span.kind && span.from <= before.to) {
+    if (before && !before.line && before.kind === span.kind && span.from <= before.to) {
       before.to = Math.max(before.to, span.to);
       if (!before.text.split(", ").includes(span.word)) before.text += `, ${span.word}`;
     } else words.push({ from: span.from, to: span.to, kind: span.kind, text: spanWord(span), ink: stateInk(span.kind) });
@@ -88,20 +93,26 @@ export function drawWords(plot, series) {
   if (series.provisional_from !== null) {
     words.push({ from: series.provisional_from, to: Infinity, text: "provisional", ink: colour("quiet") });
   }
-  words.sort((a, b) => a.from - b.from);
+  // Lines first, the newest of them before the others: it gets its words where there is little room.
+  words.sort((a, b) => Boolean(b.line) - Boolean(a.line) || (a.line ? b.to - a.to : a.from - b.from));
   for (const word of words) {
     const left = Math.max(plot.valToPos(word.from, "x", true), bbox.left);
     const right = Math.min(word.to === Infinity ? end : plot.valToPos(word.to, "x", true), end);
     if (right <= left) continue;
     const half = ctx.measureText(word.text).width / 2;
     const middle = Math.min(Math.max((left + right) / 2, bbox.left + half), end - half);
-    const row = taken.findIndex((until) => middle - half > until);
+    const [begin, past] = word.line ? [Math.min(left, middle - half), Math.max(right, middle + half)] : [middle - half, middle + half];
+    const free = (from, to) => taken.findIndex((others) => others.every(([first, last]) => to < first || from > last));
+    const worded = free(begin, past);
+    const row = worded < 0 && word.line ? Math.max(0, free(left, right)) : worded;
     if (row < 0) continue;
-    taken[row] = middle + half + 6 * px;
+    taken[row].push(worded < 0 ? [left, right] : [begin - 6 * px, past + 6 * px]);
     const base = bbox.top - (5 + row * ROW) * px;
     ctx.fillStyle = word.ink;
-    ctx.fillText(word.text, middle, base);
-    if (row > 0) {
+    if (worded >= 0) ctx.fillText(word.text, middle, base);
+    // A fault that lasts: a line from its first reading to its last.
+    if (word.line) ctx.fillRect(left, base + 2.5 * px, right - left, 2 * px);
+    else if (row > 0) {
       ctx.globalAlpha = 0.5;
       ctx.fillRect((left + right) / 2, base + 3 * px, px, bbox.top - base - 3 * px);
       ctx.globalAlpha = 1;

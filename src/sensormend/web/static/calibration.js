@@ -1,0 +1,106 @@
+// How far every sensor is from the network, week by week, the farthest first.
+import { button, drawing, element, isQuiet } from "./elements.js";
+import { day, plural, sensorLink, seriesName, signed, whole } from "./format.js";
+import { calm } from "./pace.js";
+
+const PAGE = 50;
+// Times the usual distance from which on a line is one to look at; the report has the same number.
+const FAR = 4;
+
+export async function show(root, params, context) {
+  const wanted = { search: params.get("search") ?? "", variable: params.get("variable") ?? "" };
+  const several = context.network.variables.length > 1;
+  const type = calm(() => choose({ search: search.value }), 200);
+  const search = element("input", { type: "search", value: wanted.search, placeholder: "Part of a name", maxlength: 200, oninput: type });
+  const variable = several ? element("select", { onchange: () => choose({ variable: variable.value }) },
+    element("option", { value: "", text: "all" }),
+    context.network.variables.map((name) => element("option", { value: name, text: name || "value", selected: name === wanted.variable }))) : null;
+  const count = element("p", { class: "quiet small", role: "status" });
+  const list = element("ol", { class: "calibration" });
+  const more = button("Show more", () => load(true), { class: "button", hidden: true });
+  const field = (name, control) => element("label", { class: "field" }, name, control);
+  root.append(
+    element("div", { class: "section" },
+      element("div", { class: "section-head" },
+        element("div", {}, element("h1", { text: "Calibration" }), count),
+        element("div", { class: "controls no-print", role: "search", "aria-label": "Filter the sensors" },
+          field("Names", search), variable ? field("Variable", variable) : null)),
+      element("p", { class: "calibration-help", text: "How far each sensor reads from what the network expects of it, a point for every week, "
+        + "the farthest first. Zero is where it was in its first trusted weeks; the grey band is how far sensors usually are." }),
+      list, more));
+  let asking = null, shown = 0;
+
+  function choose(changes) {
+    Object.assign(wanted, changes);
+    context.remember(wanted);
+    load();
+  }
+
+  async function load(further = false) {
+    asking?.abort();
+    asking = new AbortController();
+    const { signal } = asking;
+    try {
+      const page = await context.get("calibration", { search: wanted.search.trim(), variable: wanted.variable,
+        offset: further ? shown : 0, limit: PAGE }, signal);
+      const lines = page.rows.map((line) => entry(line, page));
+      if (further) list.append(...lines);
+      else list.replaceChildren(...lines);
+      shown = page.offset + page.rows.length;
+      more.hidden = page.next === null;
+      root.dataset.total = String(page.total);
+      count.textContent = !page.cells ? "Nothing to say yet: it takes four weeks of final values."
+        : `${plural(page.total, several ? "series" : "sensor", several ? "series" : "sensors")}, ${plural(page.cells, "week")} from ${day(page.from)}`
+          + (shown < page.total ? `; the first ${whole(shown)} are shown` : "");
+    } catch (error) {
+      if (!isQuiet(error)) context.say(`The distances could not be read: ${error.message}.`, "error");
+    }
+  }
+
+  function entry(line, page) {
+    const far = line.times !== null && line.times >= FAR;
+    const from = `${page.from}T00:00:00Z`, length = page.cells * page.cell_days * 86_400_000;
+    const to = new Date(Date.parse(from) + length).toISOString();
+    return element("li", { class: far ? "calibration-far" : "" },
+      element("a", { href: sensorLink(line.sensor, line.variable, { from, to }), text: seriesName(line.sensor, line.variable) }),
+      element("span", { class: "calibration-now", text: line.now === null ? "no readings lately" : signed(line.now) }),
+      element("span", { class: "calibration-rate quiet", text: rateWords(line, page) }),
+      picture(line, page));
+  }
+
+  await load();
+  return {
+    async changed(what) {
+      if (what.some((one) => one === "all" || one === "rows")) await load();
+    },
+    close: () => asking?.abort(),
+  };
+}
+
+// What changes by less than sensors usually are apart is no drift.
+function rateWords({ rate, variable }, { usual }) {
+  if (rate === null) return "";
+  return Math.abs(rate) < (usual[variable] ?? 0) ? "steady" : `${signed(rate)} in 30 days`;
+}
+
+function picture(line, { cells, usual }) {
+  const name = `${seriesName(line.sensor, line.variable)}: from the network's value by ${signed(line.now ?? 0)}`;
+  if (!line.reach || line.distance.every((value) => value === null)) {
+    return element("span", { class: "quiet small", text: "nobody to compare with" });
+  }
+  const place = (value) => 1 - Math.max(-1, Math.min(1, value / line.reach));
+  let path = "", pen = false;
+  line.distance.forEach((value, at) => {
+    if (value === null) pen = false;
+    else {
+      path += `${pen ? "L" : "M"}${at + 0.5} ${place(value).toFixed(4)}${pen ? "" : "h0"}`;
+      pen = true;
+    }
+  });
+  const wide = usual[line.variable] ?? 0;
+  const axis = element("span", { class: "calibration-axis small quiet", text: `±\u00a0${signed(line.reach).slice(1)}`, title: "how far the picture reaches" });
+  return [drawing("svg", { class: "calibration-picture", viewBox: `0 0 ${cells} 2`, preserveAspectRatio: "none", role: "img", "aria-label": name },
+    drawing("rect", { class: "calibration-usual", x: 0, width: cells, y: place(wide), height: place(-wide) - place(wide) }),
+    drawing("path", { class: "calibration-zero", d: `M0 1H${cells}` }),
+    drawing("path", { class: "calibration-line", d: path })), axis];
+}

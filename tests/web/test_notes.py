@@ -1,0 +1,269 @@
+"""Notes that are written from the page: who may, what is kept, and that a watch heeds them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from browser import PHONE, Browser
+from outs import FIRST, small_out, write_faults
+from sensormend.errors import ConfigError
+from sensormend.live.city import City
+from sensormend.live.opening import open_service
+from sensormend.live.settings import Settings
+from sensormend.maintenance import Maintenance
+from sensormend.readings import DAY
+from sensormend.web.server import Server
+from watching import until
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+HEADER = "sensor,from,to,action\n# kept by Ann\n"
+NOTE: dict[str, Any] = {"sensor": "S04", "action": "recalibrated", "from": "2024-01-05T00:00:00Z"}
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = small_out(tmp_path_factory.mktemp("notes") / "city", sensors=6, days=20).path
+    write_faults(
+        path,
+        [("S04", "", FIRST + 4 * DAY, FIRST + 20 * DAY, "offset", 4.0, "S04 read 2 above.", 2.13, 0.0, 1.0),
+         ("S03", "", FIRST + 3 * DAY, FIRST + 9 * DAY, "drifting", 4.0, "S03 drifted.", 1.0, 0.1, 1.0)],
+    )  # fmt: skip
+    return path
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "maintenance.csv"
+    path.write_text(HEADER)
+    return path
+
+
+@pytest.fixture
+def client(out: Path, file: Path) -> Iterator[httpx.Client]:
+    with Server(out, port=0, edit=file) as server:
+        server.start()
+        with httpx.Client(base_url=server.address) as asking:
+            yield asking
+
+
+def test_a_note_is_a_line_in_the_file_and_is_shown_at_once(client: httpx.Client, file: Path) -> None:
+    before = client.get("/api/notes", params={"sensor": "S04"}).json()
+    assert before == {
+        "editable": True, "file": "maintenance.csv", "applies": "from the next run of clean on", "items": []
+    }  # fmt: skip
+    answer = client.post("/api/notes", json=NOTE)
+    assert answer.status_code == 200
+    entry = {"sensor": "S04", "variable": "", "action": "recalibrated", "from": "2024-01-05T00:00:00Z", "to": None}
+    assert answer.json()["items"] == [entry]
+    assert file.read_text() == f"{HEADER}S04,2024-01-05T00:00:00,,recalibrated\n"
+    client.post("/api/notes", json={"sensor": "S01", "action": "real", "from": "2024-01-02", "to": "2024-01-03"})
+    assert client.get("/api/notes", params={"sensor": "S04"}).json()["items"] == [entry]
+    assert len(Maintenance.read(file).notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": "evil.example"}, 421),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({}, 200),
+    ],
+)
+def test_only_a_page_of_this_server_may_write(
+    client: httpx.Client, file: Path, headers: dict[str, str], status: int
+) -> None:
+    answer = client.post("/api/notes", json=NOTE, headers=headers)
+    assert answer.status_code == status
+    assert (file.read_text() == HEADER) == (status != 200)
+    if status != 200:
+        assert "\n" not in answer.json()["detail"]
+
+
+def test_without_being_wanted_nothing_can_be_written(out: Path) -> None:
+    with Server(out, port=0) as server:
+        server.start()
+        answer = httpx.post(f"{server.address}/api/notes", json=NOTE)
+        assert answer.status_code == 403
+        assert answer.json()["detail"].startswith("nothing can be written here: serve was started without --edit")
+        told = httpx.get(f"{server.address}/api/notes", params={"sensor": "S04"}).json()
+        assert (told["editable"], told["file"], told["items"]) == (False, "", [])
+        assert set(httpx.get(f"{server.address}/api/openapi.json").json()["paths"]["/api/notes"]) == {"get"}
+
+
+def test_where_there_is_a_token_it_is_needed(out: Path, file: Path) -> None:
+    with Server(out, port=0, token=TOKEN, edit=file) as server:
+        server.start()
+        with httpx.Client(base_url=server.address) as client:
+            assert client.post("/api/notes", json=NOTE).status_code == 401
+            assert file.read_text() == HEADER
+            client.post("/login", data={"token": TOKEN})
+            crossed = client.post("/api/notes", json=NOTE, headers={"Sec-Fetch-Site": "cross-site"})
+            assert crossed.status_code == 403
+            assert file.read_text() == HEADER
+            assert client.post("/api/notes", json=NOTE, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        other = {**NOTE, "sensor": "S01"}
+        assert httpx.post(f"{server.address}/api/notes", json=other, headers=bearer).status_code == 200
+    assert len(Maintenance.read(file).notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "said"),
+    [
+        ({"sensor": "nobody"}, 404, "there is no sensor 'nobody'"),
+        ({"sensor": "*"}, 404, "there is no sensor '*'"),
+        ({"action": "delete"}, 422, "action"),
+        ({"from": "yesterday"}, 422, "from: a time looks like"),
+        ({"to": "2023-01-01"}, 422, "to is not after from"),
+        ({"from": None}, 422, "recalibrated needs a time"),
+        ({"more": 1}, 422, "more"),
+        ({"variable": "x" * 300}, 422, "variable"),
+        ({"from": "9" * 5000}, 413, "more than 4096 bytes"),
+    ],
+)
+def test_what_is_no_note_is_refused_in_one_line(
+    client: httpx.Client, file: Path, change: dict[str, Any], status: int, said: str
+) -> None:
+    answer = client.post("/api/notes", json={**NOTE, **change})
+    assert (answer.status_code, said in answer.json()["detail"]) == (status, True), answer.text
+    assert file.read_text() == HEADER
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff", b'{"sensor": "S04"}'])
+def test_what_is_no_json_is_refused(client: httpx.Client, file: Path, body: bytes) -> None:
+    answer = client.post("/api/notes", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert "\n" not in answer.json()["detail"]
+    assert file.read_text() == HEADER
+
+
+def test_other_methods_and_a_body_in_pieces_are_refused(client: httpx.Client) -> None:
+    for method in ("PUT", "PATCH", "DELETE", "OPTIONS"):
+        assert client.request(method, "/api/notes").headers["allow"] == "GET, HEAD, POST"
+    kind = {"Content-Type": "application/json"}
+    assert client.post("/api/notes", content=iter([b"{", b"}"]), headers=kind).status_code == 413
+
+
+def test_a_file_that_people_broke_is_said_without_its_place(client: httpx.Client, file: Path) -> None:
+    file.write_text("sensor,from,to,action\na,,,sleep\n")
+    answer = client.post("/api/notes", json=NOTE)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("maintenance.csv, row 2: an action is")
+    assert "recalibrated" not in file.read_text()
+
+
+def test_many_at_once_are_all_written(client: httpx.Client, file: Path) -> None:
+    notes = [{**NOTE, "from": f"2024-01-{day:02d}"} for day in range(1, 21)]
+    threads = [threading.Thread(target=client.post, args=("/api/notes",), kwargs={"json": note}) for note in notes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(Maintenance.read(file).notes) == 20
+    assert file.read_text().startswith(HEADER)
+
+
+def test_a_place_that_cannot_be_is_refused_at_the_start(out: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no note can be written to"):
+        Server(out, port=0, edit=tmp_path / "nowhere" / "maintenance.csv")
+    (tmp_path / "broken.csv").write_text("sensor\n")
+    with pytest.raises(ConfigError, match="are lacking"):
+        Server(out, port=0, edit=tmp_path / "broken.csv")
+
+
+def test_a_level_is_accepted_from_the_page(browser: Browser, out: Path, file: Path) -> None:
+    with browser.serving(out, edit=file) as server:
+        browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
+        browser.wait(".own-fault-note").click()
+        browser.wait('[data-action="recalibrated"]', "Accept the level from 5 Jan 2024, 00:00 on").click()
+        said = browser.wait(".note-said", "Written to maintenance.csv").text
+        assert "accept the level from 5 Jan 2024, 00:00 on" in said
+        assert said.endswith("It holds from the next run of clean on.")
+        assert file.read_text() == f"{HEADER}S04,2024-01-05T00:00:00,,recalibrated\n"
+        browser.wait(".note-list li", "accept the level")
+        browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
+        browser.wait(".note-list li", "accept the level from 5 Jan 2024")
+
+
+def test_readings_are_marked_as_real_and_ignored_from_a_phone(browser: Browser, out: Path, file: Path) -> None:
+    browser.look(*PHONE)
+    with browser.serving(out, edit=file) as server:
+        browser.open(f"{server.address}/#/sensor?sensor=S03", "sensor")
+        browser.wait(".own-fault-note").click()
+        # The level that a drift has come to is accepted, not the one it began with.
+        browser.wait('[data-action="recalibrated"]', "from 10 Jan 2024, 00:00 on")
+        browser.one('[data-action="real"]').click()
+        browser.wait(".note-said", "Written to")
+        boxes = browser.all(".note-form input")
+        for box, text in zip(boxes, ("2024-01-03 06:00", "2024-01-02"), strict=True):
+            box.clear()
+            box.send_keys(text)
+        browser.one('[data-action="ignore"]').click()
+        browser.expect("422")
+        browser.wait(".note-said.wrong", "Nothing was written: to is not after from.")
+        boxes[1].clear()
+        boxes[1].send_keys("soon")
+        browser.one('[data-action="ignore"]').click()
+        browser.wait(".note-said.wrong", "A time is written like")
+        boxes[1].clear()
+        browser.one('[data-action="ignore"]').click()
+        browser.wait(".note-list li", "ignore from 3 Jan 2024, 06:00 on")
+        assert browser.overflow() == 0
+    assert file.read_text() == (
+        f"{HEADER}S03,2024-01-04T00:00:00,2024-01-10T00:00:00,real\nS03,2024-01-03T06:00:00,,ignore\n"
+    )
+
+
+def test_a_page_that_may_write_nothing_offers_nothing(browser: Browser, out: Path) -> None:
+    with browser.serving(out) as server:
+        browser.open(f"{server.address}/#/sensor?sensor=S04", "sensor")
+        browser.wait(".own-faults li", "+2.1")
+        assert not browser.all(".own-fault-note")
+        assert not browser.one(".notes-section").is_displayed()
+
+
+def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sensormend.live.notes.LOOK", 0.2)
+    settings = Settings.of(
+        source="-", out=tmp_path / "city", serve="127.0.0.1:0", serve_edit=True, metrics="off", maintenance=file,
+        step="1h", period="1d",
+    )  # fmt: skip
+    city = City(8, seed=1, at_once=10, pace=100.0)
+    monkeypatch.setattr("sensormend.live.opening.open_source", lambda *_, **__: city)
+    told: list[str] = []
+    monkeypatch.setattr("sensormend.live.opening.say", lambda *_, **said: told.append(said.get("address", "")))
+    with open_service(settings) as service:
+        runner = threading.Thread(target=service.run)
+        runner.start()
+        try:
+            address = next(one for one in told if one)
+            known = lambda: httpx.get(f"{address}/api/sensors").json()["total"] == 8  # noqa: E731
+            until(known)
+            answer = httpx.post(f"{address}/api/notes", json={**NOTE, "sensor": "S4", "action": "ignore"})
+            assert answer.json()["applies"] == "from the period on that is open now"
+            until(lambda: [note.sensor for note in service.stream.maintenance.notes] == ["S4"])
+        finally:
+            service.stop()
+            runner.join()
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [({}, "serve_edit is for the dashboard"), ({"serve": "on"}, "serve_edit needs maintenance")],
+)
+def test_a_watch_that_cannot_take_notes_is_refused(tmp_path: Path, said: dict[str, Any], match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        Settings.of(source="-", out=tmp_path / "city", serve_edit=True, **said)
