@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from sensormend.flags import Flag
 from sensormend.io.metadata import SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
 __all__ = [
+    "Course",
     "Figures",
-    "Measures",
     "Story",
     "counted",
     "gather",
@@ -22,13 +23,13 @@ __all__ = [
     "how_long",
     "how_often",
     "little_judged",
-    "measured",
     "number",
     "percent",
+    "readable",
     "sentence",
     "signed",
     "size_words",
-    "too_far",
+    "what_it_does",
     "without_number",
 ]
 
@@ -46,6 +47,10 @@ OFTEN = tuple(
 
 MINUS = "\N{MINUS SIGN}"
 
+CLIMB, FEW = 3 * DAY, 3
+"""How long a fault lasts at most, and how many readings it has at least, that is told by where its readings went: over
+more days they go up and down by themselves."""
+
 BETWEEN = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(OFTEN)]
 
 
@@ -57,6 +62,8 @@ class Figures(Protocol):
     count, value, distance, square, farthest
         How many they are, their sum, the sum of their distances from what was expected, of the squares of these, and
         the largest one.
+    first_value, last_value
+        The first and the last of them; NaN where there is none.
     """
 
     count: int
@@ -64,19 +71,21 @@ class Figures(Protocol):
     distance: float
     square: float
     farthest: float
+    first_value: float
+    last_value: float
 
 
-class Story(Figures, Protocol):
-    """What a sentence is told from: a fault of `tally.py`."""
-
-    sensor: str
-    variable: str
-    start: int
-    end: int
+class Course(Figures, Protocol):
+    """What a fault does to the readings."""
 
     @property
     def size(self) -> float:
         """How large it is by the model; NaN where that is not known."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """By how much that grows in a period."""
         ...
 
     @property
@@ -85,38 +94,18 @@ class Story(Figures, Protocol):
         ...
 
 
-class Measures(NamedTuple):
-    """Figures in words.
+class Story(Course, Protocol):
+    """What a sentence is told from: a fault of `tally.py`."""
 
-    Attributes
-    ----------
-    level, expected
-        What it read, and what was expected, on average.
-    off, side
-        How far apart these are, and whether it read `above` or `below`.
-    scatter, farthest
-        How far it was off as a rule, and at most.
-    """
+    sensor: str
+    variable: str
+    start: int
+    end: int
 
-    level: str
-    expected: str
-    off: str
-    side: str
-    scatter: str
-    farthest: str
-
-
-def measured(found: Figures) -> Measures:
-    """Put figures into words."""
-    count = max(found.count, 1)
-    return Measures(
-        level=number(found.value / count),
-        expected=number((found.value - found.distance) / count),
-        off=number(abs(found.distance / count)),
-        side="above" if found.distance > 0 else "below",
-        scatter=number(math.sqrt(found.square / count)),
-        farthest=number(abs(found.farthest)),
-    )
+    @property
+    def doubtful(self) -> bool:
+        """Whether none of its readings is judged wrong."""
+        ...
 
 
 def gather(mine: Figures, later: Figures) -> None:
@@ -124,24 +113,8 @@ def gather(mine: Figures, later: Figures) -> None:
     mine.count, mine.value = mine.count + later.count, mine.value + later.value
     mine.distance, mine.square = mine.distance + later.distance, mine.square + later.square
     mine.farthest = max(mine.farthest, later.farthest, key=abs)
-
-
-def too_far(found: Figures, others: str) -> str:
-    """Say why readings cannot be.
-
-    Parameters
-    ----------
-    found
-        What they add up to.
-    others
-        Whom they are held against, as the end of "what".
-    """
-    # Without an estimate the network has not judged it: then somebody has said what can be.
-    return (
-        f"{measured(found).scatter} off what {others}, too far to be true"
-        if found.square
-        else "beyond the limits given"
-    )
+    mine.first_value = later.first_value if math.isnan(mine.first_value) else mine.first_value
+    mine.last_value = mine.last_value if math.isnan(later.last_value) else later.last_value
 
 
 def number(value: float) -> str:
@@ -227,23 +200,83 @@ def how_often(span: int) -> str:
     return f"every {name}" if count == 1 else f"every {count} {name}s"
 
 
-def sentence(fault: Story) -> str:
-    """Tell a fault in one plain sentence with its numbers."""
-    of = f" {fault.variable}" if fault.variable else ""
-    read = measured(fault)
-    lasted = how_long(fault.end - fault.start)
-    who = f"{fault.sensor}{of}"
-    told = {
-        "silent": f"{who} sent nothing for {lasted}",
-        "stuck": f"{who} stood still near {read.level} for {lasted} while the others moved",
-        "offset": f"{who} read {read.off} {read.side} what the others say, for {lasted}",
-        "drifting": f"{who} drifted away from the others for {lasted}, by up to {read.farthest}",
-        "noisy": f"{who} scattered by {read.scatter} around what the others say, for {lasted}",
-        "gain": f"{who} moved {_how_much(fault.size)} the others let expect, by up to {read.farthest}, for {lasted}",
-        "spike": f"{who} read {read.level} where {read.expected} was expected",
-        "implausible": f"{who} read {read.level} on average for {lasted}, {too_far(fault, 'the others say')}",
+def readable(time: int) -> str:
+    """Write a time as people read it.
+
+    Examples
+    --------
+    >>> readable(1714521600_000000)
+    '2024-05-01 00:00'
+    """
+    try:
+        return datetime.fromtimestamp(time // SECOND, UTC).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return "an unknown time"
+
+
+def sentence(fault: Story, *, open_since: str = "") -> str:
+    """Tell a fault in one plain sentence with its numbers: since when, where it is open, else for how long."""
+    who = f"{fault.sensor} {fault.variable}".strip()
+    span = fault.end - fault.start
+    deed = what_it_does(fault, span, over=not open_since)
+    if fault.doubtful and fault.reason != "silent":
+        deed = f"is doubtful: it {deed}" if open_since else f"was doubtful: it {deed}"
+    when = "" if fault.reason == "spike" else f" since {open_since}" if open_since else f" for {how_long(span)}"
+    return f"{who} {deed}{when}."
+
+
+def what_it_does(fault: Course, span: int, *, over: bool) -> str:
+    """Say what a sensor does, or did, in the words that table, page, report and alert have in common.
+
+    Parameters
+    ----------
+    fault
+        Its kind, its size, and what its readings add up to.
+    span
+        How long it lasts, in microseconds.
+    over
+        Whether it is over.
+    """
+
+    def verb(present: str, past: str) -> str:
+        return past if over else present
+
+    count = max(fault.count, 1)
+    usually = math.sqrt(fault.square / count)
+    shift = fault.size if math.isfinite(fault.size) else fault.distance / count
+    side = "high" if shift > 0 else "low"
+    course = {1: ", rising", -1: ", falling"}.get(_sign(fault.rate), "")
+    moved = fault.last_value - fault.first_value
+    climbs = span <= CLIMB and fault.count >= FEW and abs(moved) >= 0.5 * abs(fault.farthest) > 0
+    if fault.reason in ("drifting", "implausible") and climbs:
+        way = verb("climbs", "climbed") if moved > 0 else verb("falls", "fell")
+        return f"{way} from {number(fault.first_value)} to {number(fault.last_value)}"
+    words = {
+        "silent": verb("has sent nothing", "sent nothing"),
+        "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
+        "offset": f"{verb('reads', 'read')} {_plain(shift)} {side}",
+        "drifting": f"{verb('reads', 'read')} {_plain(shift)} {side}{course}",
+        "noisy": f"{verb('scatters', 'scattered')} by {_plain(usually)}",
+        "gain": f"{verb('moves', 'moved')} {_how_much(fault.size)} the others let expect",
+        "spike": f"read {number(fault.value / count)} where {number((fault.value - fault.distance) / count)} was expected",
+        "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {_too_far(fault)}",
     }
-    return told.get(fault.reason, f"{who} was {read.scatter} off for {lasted}") + "."
+    return words.get(fault.reason, f"{verb('is', 'was')} {_plain(usually)} off")
+
+
+def _sign(value: float) -> int:
+    return 0 if not math.isfinite(value) or value == 0 else 1 if value > 0 else -1
+
+
+def _plain(value: float) -> str:
+    """Write a size without its sign."""
+    return signed(abs(value)).removeprefix("+")
+
+
+def _too_far(found: Figures) -> str:
+    # Without an estimate the network has not judged it: then somebody has said what can be.
+    off = f"up to {_plain(found.farthest)} off, too far to be true"
+    return off if found.square else "beyond the limits given"
 
 
 def _how_much(gain: float) -> str:

@@ -20,11 +20,11 @@ from sensormend.places import Places
 from sensormend.readings import CORRECTED, ESTIMATED, Rows
 from sensormend.recovery import BoolArray
 from sensormend.recovery import Fault as ModelFault
-from sensormend.sentences import gather, sentence
+from sensormend.sentences import gather, readable, sentence
 
 __all__ = ["Fault", "Tally"]
 
-SILENT, SPIKE = REASONS.index("silent"), REASONS.index("spike")
+SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
 ONCE = 1 << 30
 
 
@@ -43,13 +43,15 @@ class Fault:
     count, value, distance, square, farthest
         Its readings: how many, their sum, the sum of their distances from what was expected, of the squares of these,
         and the largest one.
+    first_value, last_value, wrong
+        The first and the last of them, and how many slots are judged wrong, and not only doubtful.
     reach
         Until when it may have lasted: while the model's episode is open, and as long as nothing but missing slots
         follow its last wrong one.
     known
         What the model says of it; None for what is no episode of the model.
     first
-        The first slot that rows show as wrong.
+        The first slot that rows show as wrong; 0 while there is none.
     size_then, rate_then, at, half
         When its start was dated as it is: its size at the time `at` and the growth of that in a period, and half the
         usual width of the intervals of `cleaned`.
@@ -73,6 +75,9 @@ class Fault:
     rate_then: float = 0.0
     at: int = 0
     half: float = math.nan
+    first_value: float = math.nan
+    last_value: float = math.nan
+    wrong: int = 0
 
     def __post_init__(self) -> None:
         self.reach = max(self.reach, self.end)
@@ -89,11 +94,21 @@ class Fault:
         """How large it is by the model, NaN where it is no episode of the model."""
         return math.nan if self.known is None else self.known.size
 
+    @property
+    def rate(self) -> float:
+        """By how much that grows in a period."""
+        return 0.0 if self.known is None else self.known.rate
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether none of its readings is judged wrong."""
+        return self.wrong == 0
+
     def take(self, later: Fault) -> None:
         """Add what is known of later slots."""
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
-        self.score = max(self.score, later.score)
+        self.score, self.wrong = max(self.score, later.score), self.wrong + later.wrong
         gather(self, later)
 
 
@@ -194,7 +209,9 @@ class Tally:
     def _note_episode(self, episode: Episode, table: _Table, row: int, wrong: BoolArray) -> None:
         """Give an episode its slots, and take them out of those that are `wrong`."""
         end = table.end if episode.end is None else episode.end
-        mine = wrong[row] & (table.times >= episode.start) & (table.times < end)
+        span = (table.times >= episode.start) & (table.times < end)
+        # One that is only doubtful is listed, too.
+        mine = (wrong[row] | table.suspect[row]) & span
         key = (episode.sensor, episode.fault.variable, episode.fault.id)
         fault = self._episodes.get(key)
         if mine.any():
@@ -202,16 +219,18 @@ class Tally:
             part = self._part(key[:2], table, row, np.flatnonzero(mine))
             if fault is None:
                 self._episodes[key] = fault = part
-                fault.first = part.start
                 self.faults.append(fault)
             else:
                 fault.take(part)
                 fault.end = max(fault.end, part.end)
         if fault is not None:
-            if mine.any() and (math.isnan(fault.size_then) or fault.start != episode.start):
+            failed = np.flatnonzero(mine & table.fail[row])
+            if failed.size and (math.isnan(fault.size_then) or fault.start != episode.start):
                 fault.size_then, fault.rate_then = episode.fault.size, episode.fault.rate
-                fault.at = int(table.times[np.flatnonzero(mine)[-1]])
-                fault.half = float(np.median(table.half[row, mine]))
+                fault.at = int(table.times[failed[-1]])
+                fault.half = float(np.median(table.half[row, failed]))
+            if failed.size and fault.first == 0:
+                fault.first = int(table.times[failed[0]])
             # The model dates a fault better the more it has seen of it, its end too.
             fault.known, fault.start = episode.fault, episode.start
             fault.end = fault.end if episode.end is None else episode.end
@@ -254,6 +273,9 @@ class Tally:
             distance=float(distance.sum()),
             square=float((distance**2).sum()),
             farthest=float(distance[np.abs(distance).argmax()]),
+            first_value=float(value[here][0]) if here.any() else math.nan,
+            last_value=float(value[here][-1]) if here.any() else math.nan,
+            wrong=int(table.fail[row, slots].sum()),
         )
 
     def settled(self, end: int) -> list[FaultInterval]:
@@ -302,22 +324,20 @@ class Tally:
 
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in the order of their beginnings; one that is open goes to the end of what is known."""
-        faults = [
-            replace(fault, end=fault.reach if fault.reach >= self._until else fault.end) for fault in self._joined()
-        ]
+        faults = [(fault, fault.reach >= self._until) for fault in self._joined()]
         told = [
             FaultInterval(
                 fault.sensor,
                 fault.variable,
                 fault.start,
-                fault.end,
+                fault.reach if is_open else fault.end,
                 fault.reason,
                 # A single reading has a limit of its own, which it is past; its fiber's score does not know it.
                 math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
-                sentence(fault),
+                sentence(fault, open_since=readable(fault.start) if is_open else ""),
                 *((known.size, known.rate, known.confidence) if (known := fault.known) else ()),
             )
-            for fault in faults
+            for fault, is_open in faults
         ]
         return sorted(told, key=lambda fault: (fault.start, fault.sensor, fault.variable))
 
@@ -406,6 +426,7 @@ class _Table:
     times: NDArray[np.int64]
     reason: NDArray[np.int8]
     fail: BoolArray
+    suspect: BoolArray
     silent: BoolArray
     missing: BoolArray
     value: NDArray[np.float64]
@@ -424,6 +445,7 @@ class _Table:
             times=grid.times_of(mended.period),
             reason=reason,
             fail=flag == Flag.FAIL,
+            suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),
             silent=silent,
             missing=(flag == Flag.MISSING) & ~silent,
             value=rows.value.reshape(shape),
