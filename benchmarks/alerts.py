@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -57,10 +57,10 @@ def alerts_of(readings: FloatArray, alerts: Alerts | None = None, slots: int = 1
     """Return all that is told."""
     step = DAY // readings.shape[1]
     stream = Stream(Options.of(step=f"{step // SECOND}s", period="1d"), alerts=alerts)
-    found: list[Alert] = []
+    sent: list[Alert] = []
     for arrived in slots_of(readings, slots):
-        found += [alert for event in stream.take(arrived) if isinstance(event, Told) for alert in event.alerts]
-    return found
+        sent += [alert for event in stream.take(arrived) if isinstance(event, Told) for alert in event.alerts]
+    return sent
 
 
 @dataclass
@@ -68,8 +68,8 @@ class Score:
     """What was counted over several runs."""
 
     sensor_years: float = 0.0
-    delays: list[float] | None = None
-    lengths: list[int] | None = None
+    delays: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
     known: int = 0
     begun: int = 0
     matched: int = 0
@@ -82,23 +82,21 @@ class Score:
 
 def score_of(truth: FloatArray, seeds: range, show: bool) -> Score:
     """Count what becomes of faults that are put into sound readings."""
-    found = Score(delays=[], lengths=[])
+    score = Score()
     sensors, slots, days = truth.shape
     for seed in seeds:
         degraded = degrade(truth, Case("mix", 0.05, hourly=True), seed)
-        told = alerts_of(degraded.readings)
-        found.sensor_years += sensors * (days - LEARNED) / 365
-        count(found, degraded.faults, told, slots, show)
-    return found
+        alerts = alerts_of(degraded.readings)
+        score.sensor_years += sensors * (days - LEARNED) / 365
+        count(score, degraded.faults, alerts, slots, show)
+    return score
 
 
-def count(found: Score, faults: Sequence[InjectedFault], told: list[Alert], slots: int, show: bool) -> None:
+def count(score: Score, faults: Sequence[InjectedFault], alerts: list[Alert], slots: int, show: bool) -> None:
     """Match alerts with faults, sensor by sensor."""
     step = DAY // slots
-    assert found.delays is not None
-    assert found.lengths is not None
     by_sensor: dict[int, list[Alert]] = {}
-    for alert in told:
+    for alert in alerts:
         for name in alert.sensors:
             by_sensor.setdefault(int(name[1:]), []).append(alert)
     # An alert that names several sensors is one; it counts where its first sensor is.
@@ -127,27 +125,27 @@ def count(found: Score, faults: Sequence[InjectedFault], told: list[Alert], slot
             if fault.start < LEARNED * slots:
                 continue
             if any(begin <= start < end for begin, end in spans):
-                found.known += 1
+                score.known += 1
                 continue
-            found.begun += 1
-            found.lengths.append(fault.length * step // HOUR)
-            found.delays.append((onsets[matching[0]].at - start) / HOUR if matching else np.inf)
-            found.incidents += bool(matching)
-            found.matched += len(matching)
+            score.begun += 1
+            score.lengths.append(fault.length * step // HOUR)
+            score.delays.append((onsets[matching[0]].at - start) / HOUR if matching else np.inf)
+            score.incidents += bool(matching)
+            score.matched += len(matching)
         for k, alert in enumerate(onsets):
             if k not in used and alert.at >= START + LEARNED * DAY and alert.sensors[0] == f"S{sensor:04d}":
-                found.false += 1
-                found.false_silent += alert.state == "silent"
+                score.false += 1
+                score.false_silent += alert.state == "silent"
                 if show:
                     print("false:", alert.sentence)
-        found.taken_back += sum(alert.reason == "taken back" and alert.at >= START + LEARNED * DAY for alert in mine)
-        found.well += sum(alert.state == "well" and alert.at >= START + LEARNED * DAY for alert in mine)
+        score.taken_back += sum(alert.reason == "taken back" and alert.at >= START + LEARNED * DAY for alert in mine)
+        score.well += sum(alert.state == "well" and alert.at >= START + LEARNED * DAY for alert in mine)
 
 
-def report(name: str, found: Score) -> None:
+def report(name: str, score: Score) -> None:
     """Print what was counted."""
-    delays, lengths = np.array(found.delays), np.array(found.lengths)
-    print(f"{name}: {found.begun} faults in {found.sensor_years:.0f} sensor-years ({found.known} more began while "
+    delays, lengths = np.array(score.delays), np.array(score.lengths)
+    print(f"{name}: {score.begun} faults in {score.sensor_years:.0f} sensor-years ({score.known} more began while "
           f"their sensor was told to be faulty)")  # fmt: skip
     for text, here in (("3 to 6 h", lengths < 6), ("6 to 24 h", (lengths >= 6) & (lengths < 24)),
                        ("a day and more", lengths >= 24), ("all", lengths > 0)):  # fmt: skip
@@ -157,9 +155,9 @@ def report(name: str, found: Score) -> None:
             median = np.median(alerted) if alerted.size else np.nan
             print(f"  {text}: {np.isfinite(mine).mean():.0%} of {mine.size} alerted; hours from fault to alert: median "
                   f"{median:.0f} of those, {np.median(mine):.0f} of all")  # fmt: skip
-    print(f"  false alerts per sensor-year: {found.false / found.sensor_years:.2f} ({found.false_silent} of "
-          f"{found.false} silent; {found.taken_back} alerts were taken back)")  # fmt: skip
-    print(f"  alerts per incident: {found.matched / max(found.incidents, 1):.2f}, and {found.well} times well again")
+    print(f"  false alerts per sensor-year: {score.false / score.sensor_years:.2f} ({score.false_silent} of "
+          f"{score.false} silent; {score.taken_back} alerts were taken back)")  # fmt: skip
+    print(f"  alerts per incident: {score.matched / max(score.incidents, 1):.2f}, and {score.well} times well again")
 
 
 def laboratory(sensors: int = 52, days: int = 365, seed: int = 0) -> FloatArray:
@@ -210,23 +208,23 @@ def main() -> None:
     parser.add_argument("--sensors", type=int)
     parser.add_argument("--days", type=int)
     parser.add_argument("--show", action="store_true", help="print every false alert, and all of the laboratory")
-    said = parser.parse_args()
-    seeds = range(said.seeds)
-    if said.what == "city":
-        truth = city(said.sensors or 50, said.days or 180, seed=5).truth
-        report("city", score_of(truth, seeds, said.show))
-    elif said.what == "noaa":
+    given = parser.parse_args()
+    seeds = range(given.seeds)
+    if given.what == "city":
+        truth = city(given.sensors or 50, given.days or 180, seed=5).truth
+        report("city", score_of(truth, seeds, given.show))
+    elif given.what == "noaa":
         truth = load_network("noaa")
-        report("noaa", score_of(truth[..., : said.days or truth.shape[2]], seeds, said.show))
-    elif said.what == "laboratory":
-        readings = laboratory(said.sensors or 52, said.days or 365)
-        told = alerts_of(readings)
-        states = {state: sum(alert.state == state for alert in told) for state in ("silent", "faulty", "well")}
-        print(f"laboratory: {len(told)} alerts of {len(readings)} sensors in {readings.shape[2]} days: {states}")
-        for alert in told if said.show else ():
+        report("noaa", score_of(truth[..., : given.days or truth.shape[2]], seeds, given.show))
+    elif given.what == "laboratory":
+        readings = laboratory(given.sensors or 52, given.days or 365)
+        alerts = alerts_of(readings)
+        states = {state: sum(alert.state == state for alert in alerts) for state in ("silent", "faulty", "well")}
+        print(f"laboratory: {len(alerts)} alerts of {len(readings)} sensors in {readings.shape[2]} days: {states}")
+        for alert in alerts if given.show else ():
             print(alert.sentence)
     else:
-        cost(said.sensors or 1000, said.days or 40)
+        cost(given.sensors or 1000, given.days or 40)
 
 
 if __name__ == "__main__":

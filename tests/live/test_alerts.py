@@ -487,6 +487,15 @@ def test_a_fault_that_turns_out_to_be_none_is_taken_back_once_in_words() -> None
     assert days(alerts, "good", "good", "good", first=1) == []
 
 
+def test_nothing_is_taken_back_while_it_is_doubtful() -> None:
+    alerts, odd = Alerts(), frozenset({("S1", "")})
+    assert len(hours(alerts, (22, {"S1": sure(18, 4)}))) == 1
+    assert alerts.period(a_day("suspect"), 24, START, START + DAY, Verdict({}, odd), HOUR) == []
+    assert hours(alerts, (28, {"S1": sure(18, 10)})) == [], "it is the one that was told"
+    assert alerts.period(a_day("offset"), 24, START + DAY, START + 2 * DAY, Verdict({}, odd), HOUR) == []
+    assert [alert.state for _, alert in days(alerts, "good", "good", first=2)] == ["well"]
+
+
 def test_a_fault_that_is_one_in_the_end_stays_until_it_is_over() -> None:
     alerts = Alerts()
     assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1

@@ -120,8 +120,8 @@ class Alerts:
         alerts = []
         for name, fault in self._standing(verdict, now, step):
             channel = self._channel(name, now)
-            channel.provisional = not channel.faulty
-            alerts.append(self._fail(name, channel, fault.found, fault.start, now))
+            channel.provisional |= not channel.faulty
+            alerts.append(self._fail(name, channel, fault.figures, fault.start, now))
         return _sorted(alerts)
 
     def period(
@@ -144,30 +144,34 @@ class Alerts:
         def named(row: int) -> Name:
             return rows.sensors[int(sensor[row])], rows.variables[int(variable[row])]
 
-        def found(row: int) -> Evidence:
+        def figures(row: int) -> Evidence:
             return evidence(rows, slice(row * slots, (row + 1) * slots), wrong[row])
 
         sure = dict(self._standing(verdict, end, step))
         alerts: list[Alert | None] = []
         for name, fault in sure.items():
-            alerts.append(self._fail(name, self._channel(name, start), fault.found, fault.start, end))
+            alerts.append(self._fail(name, self._channel(name, start), fault.figures, fault.start, end))
         for row in np.flatnonzero(faulty).tolist():
             name = named(row)
             if name not in sure:
-                alerts.append(self._fault(name, found(row), start, end))
+                alerts.append(self._fault(name, figures(row), start, end))
         if self._channels:
             for row in np.flatnonzero(judged & ~faulty).tolist():
                 channel = self._channels.get(name := named(row))
                 if channel is None or name in sure:
                     continue
                 if channel.provisional and not wrong[row].any():
-                    alerts.append(self._take_back(name, channel, end))
+                    # While its newest reading is doubtful, the next period has the last word.
+                    if name not in verdict.odd:
+                        alerts.append(self._take_back(name, channel, end))
                 elif channel.faulty and wrong[row].any():
                     channel.told = 0
                 else:
                     alerts.append(self._rest(name, start, end))
-        for channel in self._channels.values():
-            channel.provisional = False
+        for row in np.flatnonzero(wrong.any(axis=1)).tolist():
+            channel = self._channels.get(named(row))
+            if channel is not None:
+                channel.provisional = False
         return _sorted(alerts)
 
     def silence(
@@ -309,9 +313,9 @@ class Alerts:
         channel = self._channels.get(name)
         return [] if channel is None else channel.alerted
 
-    def _fail(self, name: Name, channel: Channel, found: Evidence, since: int, at: int) -> Alert | None:
+    def _fail(self, name: Name, channel: Channel, figures: Evidence, since: int, at: int) -> Alert | None:
         """Take a channel for faulty, and return what is to be told of it."""
-        channel.told, channel.found, channel.reason = 0, found, found.reason
+        channel.told, channel.found, channel.reason = 0, figures, figures.reason
         if not channel.faulty:
             channel.faulty, channel.since = True, since
         if "faulty" in channel.alerted or (channel.silent is not None and not channel.heard):
@@ -320,7 +324,7 @@ class Alerts:
         channel.silent, channel.gone, channel.heard = None, False, 0
         before = channel.state_told
         self._open(channel, "faulty", at)
-        text = faulty_sentence(who(*name), found, channel.since, again=again) + self._comes_and_goes(channel)
+        text = faulty_sentence(who(*name), figures, channel.since, again=again) + self._comes_and_goes(channel)
         return Alert(*name, before, "faulty", channel.reason, channel.since, at, text)
 
     def _open(self, channel: Channel, state: str, now: int) -> None:
@@ -344,13 +348,13 @@ class Alerts:
         quiet = how_long(self._quiet(channel) * self._period)
         return f"; it comes and goes, and is told to be well when nothing was the matter for {quiet}"
 
-    def _fault(self, name: Name, found: Evidence, start: int, end: int) -> Alert | None:
+    def _fault(self, name: Name, figures: Evidence, start: int, end: int) -> Alert | None:
         """Take in a faulty period of a channel that has no sure fault."""
         channel = self._channel(name, start)
         if channel.found is None:
-            channel.first, channel.found = start, found
+            channel.first, channel.found = start, figures
         else:
-            channel.found.takes(found)
+            channel.found.takes(figures)
         if channel.faulty:
             channel.told, channel.reason = 0, channel.found.reason
             return None
@@ -447,6 +451,6 @@ def _overdue(falls: BoolArray, last: NDArray[np.int64], now: int, usual: NDArray
     return np.asarray((last > NEVER) & (usual > NEVER) & (now - last > usual) & (near <= TOGETHER * step))
 
 
-def _sorted(found: Sequence[Alert | None]) -> list[Alert]:
-    alerts = (alert for alert in found if alert is not None)
-    return sorted(alerts, key=lambda alert: (alert.sensor, alert.variable))
+def _sorted(alerts: Sequence[Alert | None]) -> list[Alert]:
+    given = (alert for alert in alerts if alert is not None)
+    return sorted(given, key=lambda alert: (alert.sensor, alert.variable))

@@ -238,6 +238,7 @@ class Service:
             seconds = time.monotonic() - began
             self._insist(partial(self._put, event, number, place, received, seconds))
             self._seen(event)
+            self.metrics.beat()
             began = time.monotonic()
         if isinstance(happening, Arrived):
             self._mark = self._mark if happening.mark is None else self._ours(happening.mark)

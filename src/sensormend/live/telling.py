@@ -201,8 +201,8 @@ def together(alerts: Sequence[Alert], reach: int) -> list[Alert]:
             groups[-1].append(alert)
         else:
             groups.append([alert])
-    found = [_incident(group) if len(group) > 1 else group[0] for group in groups]
-    return sorted(found, key=lambda alert: (alert.sensor, alert.variable))
+    incidents = [_incident(group) if len(group) > 1 else group[0] for group in groups]
+    return sorted(incidents, key=lambda alert: (alert.sensor, alert.variable))
 
 
 def _turned(alert: Alert) -> tuple[str, str]:

@@ -34,14 +34,14 @@ class OpenFault:
         How many readings of it there are; of slots before the period each counts as one.
     confidence
         The probability that it is a fault.
-    found
+    figures
         What its readings of this period add up to.
     """
 
     start: int
     readings: int
     confidence: float
-    found: Evidence
+    figures: Evidence
 
     @property
     def sure(self) -> bool:
@@ -94,8 +94,8 @@ def verdict_of(mended: Mended, grid: Grid) -> Verdict:
         name = named(row)
         if not its.any() or (name in faults and faults[name].confidence >= fault.confidence):
             continue
-        found = evidence(rows, slice(row * slots, (row + 1) * slots), its)
-        found.reasons = {fault.kind: found.count}
-        readings = found.count + max(0, (first - episode.start) // grid.step)
-        faults[name] = OpenFault(episode.start, readings, fault.confidence, found)
+        figures = evidence(rows, slice(row * slots, (row + 1) * slots), its)
+        figures.reasons = {fault.kind: figures.count}
+        readings = figures.count + max(0, (first - episode.start) // grid.step)
+        faults[name] = OpenFault(episode.start, readings, fault.confidence, figures)
     return Verdict(faults, frozenset(map(named, odd)))

@@ -91,13 +91,18 @@ def standings(look: Look) -> dict[Name, Standing]:
 
 
 def repair_list(look: Look) -> list[FaultInterval]:
-    """Return all faults, those of faults.csv and what is wrong now and has no line there: it is too new, or gone."""
+    """Return all faults: those of faults.csv, and what is wrong now and has no line there, being too new, or gone."""
     faults, until = list(look.faults), look.told()
     if until is None:
         return faults
     listed = {(fault.sensor, fault.variable) for fault in faults if going_on(fault, until)}
+    ends: dict[Name, int] = {}
+    for fault in look.faults:
+        ends[fault.sensor, fault.variable] = max(fault.end, ends.get((fault.sensor, fault.variable), fault.end))
     for name, one in standings(look).items():
-        if one.state in WRONG and not listed & {name, (one.sensor, "")}:
+        # A faulty sensor is one until it is told to be well, also when its fault is over.
+        over = one.state == "faulty" and name in ends and ends[name] > (one.since or 0)
+        if one.state in WRONG and not over and not listed & {name, (one.sensor, "")}:
             since = until if one.since is None else one.since
             faults.append(FaultInterval(*name, since, max(until, since), one.reason, math.nan, one.sentence))
     return faults
@@ -121,8 +126,8 @@ def _sentence(
 
 def _removed(look: Look) -> set[Name]:
     """Return the channels that people have removed, as a run of `clean` was told; no variable stands for all."""
-    told = look.run.get("removed")
-    pairs = told if isinstance(told, list) else []
+    removed = look.run.get("removed")
+    pairs = removed if isinstance(removed, list) else []
     return {(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2}
 
 

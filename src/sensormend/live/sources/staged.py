@@ -14,8 +14,8 @@ from sensormend.readings import DAY, NOTHING, Readings
 
 __all__ = ["CHUNK", "Parts", "places_of", "rejected_of"]
 
-CHUNK = 200_000
-"""Readings that come at once, at most."""
+CHUNK = 50_000
+"""Readings that come at once, at most: some seconds of work, after which a signal is seen."""
 
 MOST_REJECTED = 1_000
 """Of one load that are told one by one; what is more is told in one."""
