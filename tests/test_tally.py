@@ -1,6 +1,7 @@
 """Faults with their spans, sensors with their figures."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sensormend.flags import Flag
 from sensormend.mending import Mender
 from sensormend.places import Places, Position
 from sensormend.readings import DAY, HOUR, Readings
+from sensormend.recovery import Fault as ModelFault
 from sensormend.sentences import sentence
 from sensormend.tally import Fault, Tally
 from test_mending import changed, mend
@@ -32,7 +34,7 @@ def test_a_fault_of_several_days_is_one_and_says_how_far_off_it_is() -> None:
     assert (fault.sensor, fault.start, fault.end) == ("s02", START + 12 * DAY, START + 15 * DAY)
     assert fault.score > 1
     assert fault.sentence.startswith("s02 read ")
-    assert fault.sentence.endswith("above what the others say, for 3 days.")
+    assert fault.sentence.endswith(" high for 3 days.")
     assert float(fault.sentence.split()[2]) == pytest.approx(9, abs=1)
 
 
@@ -89,24 +91,52 @@ def test_a_tally_goes_on_from_its_state() -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        (1, "a temp stood still near 5.00 for 2 days while the others moved."),
-        (2, "a temp scattered by 3.00 around what the others say, for 2 days."),
-        (3, "a temp drifted away from the others for 2 days, by up to 4.00."),
-        (4, "a temp read 2.00 below what the others say, for 2 days."),
-        (5, "a temp moved more or less than the others let expect, by up to 4.00, for 2 days."),
-        (6, "a temp read 5.00 on average for 2 days, 3.00 off what the others say, too far to be true."),
+        (1, "a temp was stuck at 5.50 for 2 days."),
+        (2, "a temp scattered by 3.0 for 2 days."),
+        (3, "a temp drifted to 2.0 low within 2 days."),
+        (4, "a temp read 2.0 low for 2 days."),
+        (5, "a temp moved more or less than the others let expect for 2 days."),
+        (6, "a temp read 5.50, up to 4.0 off, too far to be true, for 2 days."),
         (7, "a temp read 5.00 where 7.00 was expected."),
         (11, "a temp sent nothing for 2 days."),
     ],
 )
 def test_every_reason_has_its_sentence(code: int, said: str) -> None:
-    fault = Fault("a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0)
+    fault = Fault(
+        "a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0, first_value=5.0,
+        last_value=5.5, wrong=48,
+    )  # fmt: skip
     assert sentence(fault) == said
 
 
+def of_the_model(kind: str, size: float, rate: float, first: float, last: float, farthest: float, days: int) -> Fault:
+    known = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0)
+    return Fault(
+        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, known=known, first_value=first,
+        last_value=last, wrong=48,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (of_the_model("offset", 2.13, 0.0, 20, 21, 3.0, 9), "a reads 2.1 high since then."),
+        (of_the_model("drifting", -4.5, -0.05, 20, 9, -5.0, 90), "a reads 4.5 low, falling, since then."),
+        (of_the_model("drifting", 99, 50, 20, 122, 100, 2), "a climbs from 20.0 to 122 since then."),
+        (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
+        (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
+        (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others let expect since then."),
+    ],
+)
+def test_an_open_fault_is_told_by_what_the_model_says_of_it(fault: Fault, said: str) -> None:
+    assert sentence(fault, open_since="then") == said
+    doubtful = replace(fault, wrong=0)
+    assert sentence(doubtful, open_since="then") == said.replace("a ", "a is doubtful: it ", 1)
+
+
 def test_what_nobody_could_judge_is_beyond_what_was_said_to_be_possible() -> None:
-    fault = Fault("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0)
-    assert sentence(fault) == "a read 5.00 on average for 2 days, beyond the limits given."
+    fault = Fault("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
+    assert sentence(fault) == "a read 5.00, beyond the limits given, for 2 days."
 
 
 def test_faults_that_are_over_are_told_once_and_forgotten() -> None:

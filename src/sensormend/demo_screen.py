@@ -18,8 +18,7 @@ from sensormend.live.city import City
 from sensormend.live.deliveries import Alert
 from sensormend.live.events import Event, Told
 from sensormend.live.service import Service
-from sensormend.live.telling import readable
-from sensormend.sentences import counted
+from sensormend.sentences import counted, readable
 
 __all__ = ["Screen"]
 

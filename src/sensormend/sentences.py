@@ -221,8 +221,10 @@ def sentence(fault: Story, *, open_since: str = "") -> str:
     deed = what_it_does(fault, span, over=not open_since)
     if fault.doubtful and fault.reason != "silent":
         deed = f"is doubtful: it {deed}" if open_since else f"was doubtful: it {deed}"
-    when = "" if fault.reason == "spike" else f" since {open_since}" if open_since else f" for {how_long(span)}"
-    return f"{who} {deed}{when}."
+    if fault.reason == "spike":
+        return f"{who} {deed}."
+    how = "since" if open_since else "within" if deed.startswith("drifted") else "for"
+    return f"{who} {deed}{',' * (',' in deed)} {how} {open_since or how_long(span)}."
 
 
 def what_it_does(fault: Course, span: int, *, over: bool) -> str:
@@ -242,7 +244,7 @@ def what_it_does(fault: Course, span: int, *, over: bool) -> str:
         return past if over else present
 
     count = max(fault.count, 1)
-    usually = math.sqrt(fault.square / count)
+    read, usually = fault.value / count, math.sqrt(fault.square / count)
     shift = fault.size if math.isfinite(fault.size) else fault.distance / count
     side = "high" if shift > 0 else "low"
     course = {1: ", rising", -1: ", falling"}.get(_sign(fault.rate), "")
@@ -255,10 +257,10 @@ def what_it_does(fault: Course, span: int, *, over: bool) -> str:
         "silent": verb("has sent nothing", "sent nothing"),
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
         "offset": f"{verb('reads', 'read')} {_plain(shift)} {side}",
-        "drifting": f"{verb('reads', 'read')} {_plain(shift)} {side}{course}",
+        "drifting": f"{verb('reads', 'drifted to')} {_plain(shift)} {side}{'' if over else course}",
         "noisy": f"{verb('scatters', 'scattered')} by {_plain(usually)}",
         "gain": f"{verb('moves', 'moved')} {_how_much(fault.size)} the others let expect",
-        "spike": f"read {number(fault.value / count)} where {number((fault.value - fault.distance) / count)} was expected",
+        "spike": f"read {number(read)} where {number(read - fault.distance / count)} was expected",
         "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {_too_far(fault)}",
     }
     return words.get(fault.reason, f"{verb('is', 'was')} {_plain(usually)} off")

@@ -62,9 +62,7 @@ def test_a_sensor_turns_faulty_after_two_days_in_a_row_and_says_it_once() -> Non
     assert day == 4
     assert (alert.before, alert.state, alert.reason) == ("well", "faulty", "offset")
     assert (alert.since, alert.at) == (START + 3 * DAY, START + 5 * DAY)
-    assert alert.sentence == (
-        "S1 turned faulty: it has read 4.10 above what the network expects since 2024-05-04 00:00 (offset)"
-    )
+    assert alert.sentence == ("S1 turned faulty: it reads 4.1 high since 2024-05-04 00:00 (offset)")
 
 
 def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:
@@ -447,7 +445,7 @@ def test_a_large_network_costs_little() -> None:
 
 def sure(start: int, readings: int, confidence: float = 0.99) -> OpenFault:
     """Return an offset of 4.1 that began at an hour."""
-    found = Evidence({"offset": readings}, readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1)
+    found = Evidence({"offset": readings}, readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
     return OpenFault(START + start * HOUR, readings, confidence, found)
 
 

@@ -324,7 +324,7 @@ class Alerts:
         channel.silent, channel.gone, channel.heard = None, False, 0
         before = channel.state_told
         self._open(channel, "faulty", at)
-        text = faulty_sentence(who(*name), figures, channel.since, again=again) + self._comes_and_goes(channel)
+        text = faulty_sentence(who(*name), figures, channel.since, at, again=again) + self._comes_and_goes(channel)
         return Alert(*name, before, "faulty", channel.reason, channel.since, at, text)
 
     def _open(self, channel: Channel, state: str, now: int) -> None:
@@ -428,7 +428,7 @@ class Alerts:
             return None
         before = channel.state_told
         self._open(channel, "faulty", now)
-        text = faulty_sentence(who(*name), channel.found, channel.since, again=True)
+        text = faulty_sentence(who(*name), channel.found, channel.since, now, again=True)
         return Alert(*name, before, "faulty", channel.reason, channel.since, now, text)
 
     def _recover(self, name: Name, channel: Channel, now: int) -> Alert | None:

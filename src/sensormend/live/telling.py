@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from sensormend.live.deliveries import Alert
 from sensormend.mending import NEVER
 from sensormend.readings import SECOND, Rows
 from sensormend.recovery import BoolArray
-from sensormend.sentences import gather, how_long, how_often, measured, too_far
+from sensormend.sentences import gather, how_long, how_often, readable, what_it_does
 
 __all__ = [
     "TAKEN_BACK",
@@ -23,7 +23,6 @@ __all__ = [
     "evidence",
     "faulty_sentence",
     "joined",
-    "readable",
     "silent_sentence",
     "taken_back_sentence",
     "together",
@@ -46,8 +45,10 @@ class Evidence:
     ----------
     reasons
         How many readings each reason had.
-    count, value, distance, square, farthest
+    count, value, distance, square, farthest, first_value, last_value
         What its wrong readings add up to, as `Figures` has it.
+    size, rate
+        What the model says of it: how large it is, NaN where that is not known, and by how much it grows in a period.
     """
 
     reasons: dict[str, int]
@@ -56,6 +57,10 @@ class Evidence:
     distance: float
     square: float
     farthest: float
+    first_value: float
+    last_value: float
+    size: float = math.nan
+    rate: float = 0.0
 
     @property
     def reason(self) -> str:
@@ -66,6 +71,7 @@ class Evidence:
         """Take in what a later period told."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
+        self.size, self.rate = later.size, later.rate
         gather(self, later)
 
 
@@ -81,21 +87,9 @@ def evidence(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
         distance=float(distance.sum()),
         square=float((distance**2).sum()),
         farthest=float(distance[np.abs(distance).argmax()]),
+        first_value=float(value[0]),
+        last_value=float(value[-1]),
     )
-
-
-def readable(time: int) -> str:
-    """Write a time as people read it.
-
-    Examples
-    --------
-    >>> readable(1714521600_000000)
-    '2024-05-01 00:00'
-    """
-    try:
-        return datetime.fromtimestamp(time // SECOND, UTC).strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return "an unknown time"
 
 
 def who(sensor: str, variable: str) -> str:
@@ -109,22 +103,12 @@ def who(sensor: str, variable: str) -> str:
     return f"{sensor} {variable}".strip()
 
 
-def faulty_sentence(name: str, found: Evidence, since: int, *, again: bool = False) -> str:
+def faulty_sentence(name: str, found: Evidence, since: int, now: int, *, again: bool = False) -> str:
     """Say that a sensor turned faulty, or that it is when it is heard again."""
-    read = measured(found)
-    when = f"since {readable(since)}"
-    told = {
-        "stuck": f"it has stood still near {read.level} {when}, while the network moved",
-        "offset": f"it has read {read.off} {read.side} what the network expects {when}",
-        "drifting": f"it has drifted away from what the network expects {when}, by up to {read.farthest}",
-        "noisy": f"it has scattered by {read.scatter} around what the network expects {when}",
-        "gain": f"it has moved more or less than the network lets expect {when}, by up to {read.farthest}",
-        "implausible": f"it has read {read.level} on average {when}, {too_far(found, 'the network expects')}",
-    }
-    plain = f"it has been {read.scatter} off what the network expects {when}"
+    deed = what_it_does(found, now - since, over=False)
     why = f" ({found.reason})" if found.reason else ""
     turned = "is heard again, but faulty" if again else "turned faulty"
-    return f"{name} {turned}: {told.get(found.reason, plain)}{why}"
+    return f"{name} {turned}: it {deed} since {readable(since)}{why}"
 
 
 def silent_sentence(name: str, last: int, usual: int | None) -> str:

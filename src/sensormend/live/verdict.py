@@ -95,7 +95,7 @@ def verdict_of(mended: Mended, grid: Grid) -> Verdict:
         if not its.any() or (name in faults and faults[name].confidence >= fault.confidence):
             continue
         figures = evidence(rows, slice(row * slots, (row + 1) * slots), its)
-        figures.reasons = {fault.kind: figures.count}
+        figures.reasons, figures.size, figures.rate = {fault.kind: figures.count}, fault.size, fault.rate
         readings = figures.count + max(0, (first - episode.start) // grid.step)
         faults[name] = OpenFault(episode.start, readings, fault.confidence, figures)
     return Verdict(faults, frozenset(map(named, odd)))
