@@ -160,7 +160,7 @@ def report(name: str, score: Score) -> None:
     print(f"  alerts per incident: {score.matched / max(score.incidents, 1):.2f}, and {score.well} times well again")
 
 
-def laboratory(sensors: int = 52, days: int = 365, seed: int = 0) -> FloatArray:
+def laboratory(sensors: int = 52, days: int = 365, seed: int = 0, outages: float = 0.5) -> FloatArray:
     """Return a laboratory whose batteries die: readings climb to 122 degrees, sensors come and go, then are silent."""
     random = np.random.default_rng(seed)
     hours = np.arange(24 * days)
@@ -169,8 +169,8 @@ def laboratory(sensors: int = 52, days: int = 365, seed: int = 0) -> FloatArray:
     line = common + random.normal(0, 1, (sensors, 1)) + random.normal(0, 0.15, (sensors, hours.size))
     line[random.random(line.shape) < 0.1] = np.nan
     for sensor in range(sensors):
-        # A day without radio, once in two years.
-        for _ in range(random.poisson(0.5)):
+        # Six hours to two days without radio, so many times a year.
+        for _ in range(random.poisson(outages)):
             first = int(random.integers(hours.size))
             line[sensor, first : first + int(random.integers(6, 48))] = np.nan
         if random.random() < 0.8:
@@ -207,6 +207,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--sensors", type=int)
     parser.add_argument("--days", type=int)
+    parser.add_argument("--outages", type=float, default=0.5, help="of a sensor of the laboratory, in its time")
     parser.add_argument("--show", action="store_true", help="print every false alert, and all of the laboratory")
     given = parser.parse_args()
     seeds = range(given.seeds)
@@ -217,7 +218,7 @@ def main() -> None:
         truth = load_network("noaa")
         report("noaa", score_of(truth[..., : given.days or truth.shape[2]], seeds, given.show))
     elif given.what == "laboratory":
-        readings = laboratory(given.sensors or 52, given.days or 365)
+        readings = laboratory(given.sensors or 52, given.days or 365, outages=given.outages)
         alerts = alerts_of(readings)
         states = {state: sum(alert.state == state for alert in alerts) for state in ("silent", "faulty", "well")}
         print(f"laboratory: {len(alerts)} alerts of {len(readings)} sensors in {readings.shape[2]} days: {states}")
