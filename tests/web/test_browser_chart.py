@@ -172,6 +172,13 @@ def test_a_short_archive_fills_the_width(browser: Browser, short: str) -> None:
     assert drawn != [255, 255, 255], "cells reach the right edge"
 
 
+def test_a_small_phone_is_wide_enough(browser: Browser, short: str) -> None:
+    browser.look(320, 640)
+    for view, params in (("", ""), ("faults", ""), ("calibration", ""), ("sensor", "?sensor=S04")):
+        browser.open(f"{short}/#/{view}{params}", view or "overview")
+        assert browser.overflow() == 0, view
+
+
 def test_on_a_phone_the_chart_comes_before_the_buttons(browser: Browser, short: str) -> None:
     for size, first in ((DESK, ".chart-bar"), (PHONE, ".chart-upper")):
         browser.look(*size)
