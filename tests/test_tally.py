@@ -112,8 +112,8 @@ def test_every_reason_has_its_sentence(code: int, said: str) -> None:
 def of_the_model(kind: str, size: float, rate: float, first: float, last: float, farthest: float, days: int) -> Fault:
     known = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0)
     return Fault(
-        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, known=known, first_value=first,
-        last_value=last, wrong=48,
+        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, known=known,
+        first_value=first, last_value=last, wrong=48,
     )  # fmt: skip
 
 
