@@ -17,6 +17,7 @@ __all__ = [
     "Course",
     "Figures",
     "Story",
+    "comma",
     "counted",
     "gather",
     "how_far_judged",
@@ -223,8 +224,13 @@ def sentence(fault: Story, *, open_since: str = "") -> str:
         deed = f"is doubtful: it {deed}" if open_since else f"was doubtful: it {deed}"
     if fault.reason == "spike":
         return f"{who} {deed}."
-    how = "since" if open_since else "within" if deed.startswith("drifted") else "for"
-    return f"{who} {deed}{',' * (',' in deed)} {how} {open_since or how_long(span)}."
+    how = "since" if open_since else "within" if "drifted" in deed else "for"
+    return f"{who} {deed}{comma(deed)} {how} {open_since or how_long(span)}."
+
+
+def comma(deed: str) -> str:
+    """Return what parts the words for a deed from those for its time."""
+    return "," if "," in deed else ""
 
 
 def what_it_does(fault: Course, span: int, *, over: bool) -> str:

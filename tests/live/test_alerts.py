@@ -96,7 +96,7 @@ def test_how_many_periods_it_takes_can_be_said() -> None:
 def test_the_reason_is_the_one_that_most_of_the_readings_had() -> None:
     ((_, alert),) = days(Alerts(after=3), "noisy", "drifting", "drifting")
     assert alert.reason == "drifting"
-    assert "by up to 4.10" in alert.sentence
+    assert "reads 4.1 high" in alert.sentence
 
 
 def test_the_reason_is_that_of_the_whole_fault() -> None:
@@ -108,7 +108,7 @@ def test_the_reason_is_that_of_the_whole_fault() -> None:
 @pytest.mark.parametrize("reason", ["stuck", "noisy", "drifting", "offset", "gain", "implausible"])
 def test_every_reason_has_its_sentence(reason: str) -> None:
     ((_, alert),) = days(Alerts(after=1), reason)
-    assert alert.sentence.startswith("S1 turned faulty: it has ")
+    assert alert.sentence.startswith("S1 turned faulty: it ")
     assert alert.sentence.endswith(f"({reason})") or f"({reason})" in alert.sentence
     assert "since 2024-05-01 00:00" in alert.sentence
     assert "{" not in alert.sentence
@@ -197,7 +197,7 @@ def test_a_fault_that_is_found_while_a_sensor_is_silent_is_told_when_it_is_back(
     ask(alerts, False, 50, 51)
     (alert,) = ask(alerts, False, 51, 52)
     assert (alert.before, alert.state) == ("silent", "faulty")
-    assert alert.sentence.startswith("S1 is heard again, but faulty: it has read 4.10 above")
+    assert alert.sentence.startswith("S1 is heard again, but faulty: it reads 4.1 high since")
 
 
 def test_a_sensor_all_of_whose_variables_fall_silent_is_told_once() -> None:

@@ -284,3 +284,23 @@ def test_a_series_of_seconds_has_no_more_slots_than_one_of_minutes(tmp_path: Pat
 def test_neighbours_long_before_the_first_row_are_none(written: Written) -> None:
     with Look(written.path) as look:
         assert neighbours(look, "S00", at=-(1 << 62)).items == []
+
+
+def test_single_wrong_readings_are_one_line_and_what_goes_on_comes_first(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=6)
+    spikes = [
+        ("S01", "", FIRST + hour * HOUR, FIRST + (hour + 1) * HOUR, "spike", 2.0, "S01 read 60.0.", size, 0.0, 0.99)
+        for hour, size in ((5, 3.0), (29, -12.3), (50, 4.0))
+    ]
+    long = ("S02", "", FIRST + DAY, FIRST + 4 * DAY, "stuck", 4.0, "S02 was stuck at 7.00 for 3 days.")
+    going_on = ("S03", "", FIRST + 5 * DAY, FIRST + 6 * DAY, "offset", 4.0, "S03 reads 5.0 high since then.")
+    write_faults(written.path, [*spikes, long, going_on])
+    with Look(written.path) as look:
+        page = faults(look)
+        assert [(one.sensor, one.count) for one in page.items] == [("S03", 1), ("S02", 1), ("S01", 3)]
+        folded = page.items[-1]
+        assert folded.seconds == 3 * 3600
+        assert folded.sentence.startswith("S01 has 3 single wrong readings, up to 12 off, the last one at ")
+        assert page.reasons["spike"] == 3
+        assert faults(look, reason="spike").total == 3
+        assert faults(look, fold=False).total == 5

@@ -15,7 +15,7 @@ from sensormend.live.deliveries import Alert
 from sensormend.mending import NEVER
 from sensormend.readings import SECOND, Rows
 from sensormend.recovery import BoolArray
-from sensormend.sentences import gather, how_long, how_often, readable, what_it_does
+from sensormend.sentences import comma, gather, how_long, how_often, readable, what_it_does
 
 __all__ = [
     "TAKEN_BACK",
@@ -108,7 +108,7 @@ def faulty_sentence(name: str, found: Evidence, since: int, now: int, *, again: 
     deed = what_it_does(found, now - since, over=False)
     why = f" ({found.reason})" if found.reason else ""
     turned = "is heard again, but faulty" if again else "turned faulty"
-    return f"{name} {turned}: it {deed} since {readable(since)}{why}"
+    return f"{name} {turned}: it {deed}{comma(deed)} since {readable(since)}{why}"
 
 
 def silent_sentence(name: str, last: int, usual: int | None) -> str:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.readings import SECOND
-from sensormend.sentences import size_words
+from sensormend.sentences import readable, signed, size_words
 from sensormend.views.look import Look, utc
 from sensormend.views.now import going_on, repair_list
 from sensormend.views.paging import matches, page_of
 
 __all__ = ["FaultEntry", "FaultPage", "Order", "Which", "chosen", "faults", "how_sure"]
 
-Order = Literal["from", "to", "sensor", "reason", "score", "length"]
+Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
 
 CERTAIN, LIKELY = 3.0, 1.5
@@ -44,6 +45,8 @@ class FaultEntry:
     size, rate, confidence
         What the model says of it: what it does to the readings, by how much that grows in a period, and the probability
         that it is a fault; nothing where the model has no opinion.
+    count
+        How many single wrong readings are told together.
     size_words
         The size of an offset, a drift or a gain as people write it: "+2.1, rising".
     """
@@ -62,6 +65,7 @@ class FaultEntry:
     rate: float | None = None
     confidence: float | None = None
     size_words: str = ""
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,13 @@ def faults(
     state: Which = "all",
     start: int | None = None,
     end: int | None = None,
-    sort: Order = "from",
+    sort: Order = "worst",
     order: Literal["asc", "desc"] = "desc",
+    fold: bool = True,
     offset: int = 0,
     limit: int = 50,
 ) -> FaultPage:
-    """Return faults, the newest first by default.
+    """Return faults, by default those that go on before all others, and of these the longest first.
 
     Parameters
     ----------
@@ -106,22 +111,38 @@ def faults(
         Only those that touch this span.
     sort, order
         In which order.
+    fold
+        Whether the single wrong readings of a channel are one line.
     offset, limit
         Which page.
     """
     found = chosen(look, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in found)
     found = [fault for fault in found if not reason or fault.reason == reason]
-    found.sort(key=lambda fault: (fault.start, fault.sensor, fault.variable))
-    found.sort(key=lambda fault: _key(sort, fault), reverse=order == "desc")
-    shown, following = page_of(found, offset, limit)
+    until = look.told()
+    lines = _folded(found) if fold and reason != "spike" else [(fault,) for fault in found]
+    lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
+    lines.sort(key=lambda line: _key(sort, line, until), reverse=order == "desc")
+    shown, following = page_of(lines, offset, limit)
     return FaultPage(
-        total=len(found),
+        total=len(lines),
         offset=offset,
         next=following,
         reasons=dict(sorted(reasons.items())),
-        items=[_entry(fault, look.told()) for fault in shown],
+        items=[_entry(line, until) for line in shown],
     )
+
+
+def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
+    """Return the lines of the list: a fault each, but the single wrong readings of a channel together."""
+    lines: list[tuple[FaultInterval, ...]] = []
+    spikes: dict[tuple[str, str], list[FaultInterval]] = {}
+    for fault in faults:
+        if fault.reason == "spike":
+            spikes.setdefault((fault.sensor, fault.variable), []).append(fault)
+        else:
+            lines.append((fault,))
+    return lines + [tuple(sorted(mine, key=lambda fault: fault.start)) for mine in spikes.values()]
 
 
 def chosen(
@@ -165,18 +186,20 @@ def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> st
     return "certain" if score >= CERTAIN else "likely" if score >= LIKELY else "borderline"
 
 
-def _entry(fault: FaultInterval, until: int | None) -> FaultEntry:
+def _entry(line: tuple[FaultInterval, ...], until: int | None) -> FaultEntry:
+    fault, last = line[0], line[-1]
     return FaultEntry(
         sensor=fault.sensor,
         variable=fault.variable,
         start=utc(fault.start) or "",
-        end=utc(fault.end) or "",
-        open=going_on(fault, until),
-        seconds=(fault.end - fault.start) / SECOND,
+        end=utc(last.end) or "",
+        open=going_on(last, until),
+        seconds=_length(line) / SECOND,
+        count=len(line),
         reason=fault.reason,
         score=_finite(fault.score),
         sure=how_sure(fault.score, fault.reason, fault.confidence),
-        sentence=fault.sentence,
+        sentence=fault.sentence if len(line) == 1 else _single_readings(line),
         size=_finite(fault.size),
         rate=_finite(fault.rate),
         confidence=_finite(fault.confidence),
@@ -188,12 +211,34 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _key(sort: Order, fault: FaultInterval) -> tuple[object, ...]:
+def _length(line: tuple[FaultInterval, ...]) -> int:
+    return sum(fault.end - fault.start for fault in line)
+
+
+def _single_readings(line: tuple[FaultInterval, ...]) -> str:
+    """Tell several single wrong readings of a channel in one sentence.
+
+    Examples
+    --------
+    >>> from sensormend.readings import HOUR
+    >>> one = FaultInterval("a", "", 0, HOUR, "spike", 1.0, "a read 9.", 8.2, 0.0, 1.0)
+    >>> _single_readings((one, one))
+    'a has 2 single wrong readings, up to 8.2 off, the last one at 1970-01-01 00:00.'
+    """
+    sizes = [abs(fault.size) for fault in line if math.isfinite(fault.size)]
+    off = f", up to {signed(max(sizes)).removeprefix('+')} off" if sizes else ""
+    who = f"{line[0].sensor} {line[0].variable}".strip()
+    return f"{who} has {len(line):,} single wrong readings{off}, the last one at {readable(line[-1].start)}."
+
+
+def _key(sort: Order, line: tuple[FaultInterval, ...], until: int | None) -> tuple[object, ...]:
+    fault = line[0]
     return {
+        "worst": (going_on(line[-1], until), _length(line)),
         "from": (fault.start,),
-        "to": (fault.end,),
+        "to": (line[-1].end,),
         "sensor": (fault.sensor, fault.variable),
         "reason": (fault.reason,),
         "score": (fault.score if math.isfinite(fault.score) else 0.0,),
-        "length": (fault.end - fault.start,),
+        "length": (_length(line),),
     }[sort]

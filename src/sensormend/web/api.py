@@ -70,7 +70,7 @@ def _filters(
     state: repairs.Which = "all",
     start: From = None,
     end: To = None,
-    sort: repairs.Order = "from",
+    sort: repairs.Order = "worst",
     order: Literal["asc", "desc"] = "desc",
 ) -> dict[str, Any]:
     return {
@@ -238,9 +238,13 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
         chosen: Annotated[dict[str, Any], Depends(_filters)],
         offset: Offset = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
+        fold: bool = True,
     ) -> Response:
-        """Return what is to be repaired, and what was wrong before; the newest first by default."""
-        return _json(repairs.faults(look, **chosen, offset=offset, limit=limit))
+        """Return what is to be repaired, and what was wrong before; the worst first by default.
+
+        The single wrong readings of a sensor are one line, unless `fold` is false or they are all that is wanted.
+        """
+        return _json(repairs.faults(look, **chosen, offset=offset, limit=limit, fold=fold))
 
     @api.get(
         "/faults.csv",
@@ -249,7 +253,7 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
     )
     def get_faults_table(chosen: Annotated[dict[str, Any], Depends(_filters)]) -> Response:
         """Return the same as a table to download, its first 50,000 lines."""
-        found = repairs.faults(look, **chosen, limit=MOST_LINES).items
+        found = repairs.faults(look, **chosen, limit=MOST_LINES, fold=False).items
         lines = (
             (_harmless(one.sensor), _harmless(one.variable), one.start, one.end, one.reason, one.score,
              _harmless(one.sentence), one.size, one.rate, one.confidence)

@@ -12,13 +12,14 @@ const COLUMNS = [
   ["sensor", "Sensor", "asc"], ["from", "Since", "desc"], ["to", "Until", "desc"], ["length", "How long", "desc"],
   ["reason", "Reason", "asc"], ["score", "How sure", "desc"],
 ];
-const USUAL = { search: "", reason: "", variable: "", state: "all", sort: "from", order: "desc", offset: 0 };
+const SORTS = [["worst", "Worst first", "desc"], ...COLUMNS];
+const USUAL = { search: "", reason: "", variable: "", state: "all", sort: "worst", order: "desc", offset: 0 };
 
 export async function show(root, params, context) {
   const wanted = Object.fromEntries(Object.entries(USUAL).map(([name, usual]) => [name, params.get(name) ?? usual]));
   wanted.offset = Math.max(0, Number.parseInt(wanted.offset, 10) || 0);
   // An address may have been typed: what there is not is left out.
-  const allowed = { state: STATES, sort: COLUMNS, order: [["asc"], ["desc"]] };
+  const allowed = { state: STATES, sort: SORTS, order: [["asc"], ["desc"]] };
   for (const [name, known] of Object.entries(allowed)) if (!known.some(([one]) => one === wanted[name])) wanted[name] = USUAL[name];
   const several = context.network.variables.length > 1;
   const sparks = sparklines(context);
@@ -35,7 +36,7 @@ export async function show(root, params, context) {
   const sortBox = element("select", { onchange: () => {
     const [sort, order] = sortBox.value.split(" ");
     choose({ sort, order });
-  } }, COLUMNS.flatMap(([name, text]) => [["desc", "↓"], ["asc", "↑"]].map(([order, sign]) =>
+  } }, element("option", { value: "worst desc", text: "Worst first" }), COLUMNS.flatMap(([name, text]) => [["desc", "↓"], ["asc", "↑"]].map(([order, sign]) =>
     element("option", { value: `${name} ${order}`, text: `${text} ${sign}` }))));
   const heads = COLUMNS.map(([name, text, first]) => {
     const press = button(text, () => choose({ sort: name,

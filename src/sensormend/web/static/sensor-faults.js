@@ -7,7 +7,7 @@ const MOST = 12;
 
 export async function loadFaults(root, info, context, zoom, offer) {
   const { sensor, variable } = info;
-  const page = await context.get("faults", { search: sensor, variable, sort: "from", order: "desc", limit: 500 });
+  const page = await context.get("faults", { search: sensor, variable, sort: "from", order: "desc", fold: false, limit: 500 });
   const own = page.items.filter((fault) => fault.sensor === sensor && fault.variable === variable);
   // What says the same is left alone, and the focus with it.
   const said = JSON.stringify([own, Boolean(offer)]);
