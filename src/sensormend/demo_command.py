@@ -22,9 +22,12 @@ from sensormend.bench.commands import screen
 from sensormend.errors import ConfigError, SensormendError
 
 if TYPE_CHECKING:
+    from sensormend.demo_faults import Staged
     from sensormend.live.city import City
+    from sensormend.live.deliveries import Alert
     from sensormend.live.events import Event
     from sensormend.live.service import Service
+    from sensormend.recovery import Recovery
     from sensormend.simulate import Network
 
 __all__ = ["demo"]
@@ -82,6 +85,7 @@ def demo(
         The folder for rows, alerts and the picture; that of an earlier demo is replaced.
     """
     from sensormend.bench.scores import DROPPED
+    from sensormend.demo_faults import Staged
     from sensormend.demo_page import has_screen, served
     from sensormend.demo_screen import Screen
     from sensormend.live.city import City
@@ -97,11 +101,15 @@ def demo(
         seconds = UNWATCHED
     if days is not None and days <= DROPPED:
         raise ConfigError(f"the first {DROPPED} days are for learning: --days must be more, not {days}")
-    city = City(sensors, days=days, seed=seed, climate=climate, pace=None if days else pace, at_once=FIRST_DAYS)
+    staged = Staged(sensors, FIRST_DAYS)
+    city = City(
+        sensors, days=days, seed=seed, climate=climate, pace=None if days else pace, at_once=FIRST_DAYS, change=staged
+    )
     _empty(out)
+    notes = _accepting(out, staged)
     _compile_engine()
     page = screen()
-    settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY), metrics=None)
+    settings = Settings("a simulated city", out, Options(step=HOUR, period=DAY, maintenance=notes), metrics=None)
 
     def look_on(event: Event | None) -> None:
         shown.see(event)
@@ -111,7 +119,7 @@ def demo(
     service = Service(settings, lambda mark, memory: city, seen=look_on)
     # Alerts are on the screen; nobody wants them twice.
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
-    with _stoppable(service), served(out, port) as window:
+    with _stoppable(service), served(out, port, notes) as window:
         lasting = f"for {days} days" if days else f"for {seconds:g} seconds" if seconds else "day after day"
         told = f"{sensors} sensors of a simulated city, {city.quantity} {lasting}"
         page.print(f"{told}; nobody tells sensormend what breaks.", soft_wrap=True)
@@ -120,7 +128,19 @@ def demo(
         aside = Console(stderr=True)
         with Screen(page, aside, service, city, days=days, seconds=seconds, address=window.address) as shown:
             service.run()
-    _tell(page, service, city, out, seed, climate)
+    _tell(page, service, city, out, seed, climate, staged, shown.faulty.get(staged.jumping))
+
+
+def _accepting(out: Path, staged: Staged) -> Path:
+    """Write the file in which people say what they know: that the new level of a sensor is right."""
+    from sensormend.demo_faults import ACCEPTED_FROM
+    from sensormend.live.city import FIRST
+    from sensormend.maintenance import EVER, Note, write_note
+    from sensormend.readings import DAY
+
+    path = out / "maintenance.csv"
+    write_note(path, Note(staged.accepted, FIRST + ACCEPTED_FROM * DAY, EVER, "recalibrated", ""))
+    return path
 
 
 def _compile_engine() -> None:
@@ -132,7 +152,9 @@ def _compile_engine() -> None:
     AutoOLRTR().update(np.eye(4))
 
 
-def _tell(page: Console, service: Service, city: City, out: Path, seed: int, climate: str) -> None:
+def _tell(
+    page: Console, service: Service, city: City, out: Path, seed: int, climate: str, staged: Staged, alert: Alert | None
+) -> None:
     """Say how good it was, and what to type next."""
     import numpy as np
 
@@ -158,8 +180,48 @@ def _tell(page: Console, service: Service, city: City, out: Path, seed: int, cli
     page.print(show.faults_table(show.faults_found(network, recovery), scores))
     page.print()
     page.print(show.errors_table(network, recovery, scores))
+    _tell_staged(page, network, recovery, staged, alert, out)
     _draw(page, network, recovery, out)
     _say_next(page, out)
+
+
+def _tell_staged(
+    page: Console, network: Network, recovery: Recovery, staged: Staged, alert: Alert | None, out: Path
+) -> None:
+    """Tell what became of the three faults that every demo has."""
+    import numpy as np
+
+    from sensormend.demo_faults import ACCEPTED_FROM, DRIFTS_FROM, LEAST
+    from sensormend.io.folder import Archive
+    from sensormend.live.city import FIRST
+    from sensormend.readings import DAY
+    from sensormend.sentences import how_long
+
+    days = network.readings.shape[-1]
+    if staged.sensors < LEAST or days <= ACCEPTED_FROM + 1:
+        return
+    faults = Archive(out).faults()
+    page.print("\nThree of them, closely:")
+    if alert is not None:
+        took = how_long(alert.at - alert.since)
+        page.print(f"  {alert.sentence}; told {took} after it began.", soft_wrap=True, markup=False, highlight=False)
+    mine = [one for one in faults if one.sensor == staged.drifting and one.reason in ("drifting", "offset")]
+    if mine and mine[-1].start >= FIRST + DRIFTS_FROM * DAY:
+        page.print(f"  {mine[-1].sentence}", soft_wrap=True, markup=False, highlight=False)
+    row, since = network.sensors.index(staged.drifting), slice(DRIFTS_FROM, None)
+    truth, read, cleaned = (part[row, :, since] for part in (network.truth, network.readings, recovery.cleaned))
+    off = [float(np.sqrt(np.nanmean((values - truth) ** 2))) for values in (read, cleaned)]
+    page.print(
+        f"  As it came, {staged.drifting} is off by {off[0]:.1f} since it began to drift, corrected by {off[1]:.1f}.",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip
+    row = network.sensors.index(staged.accepted)
+    flagged = recovery.wrong[row, :, ACCEPTED_FROM + 1 :].mean()
+    page.print(
+        f"  {staged.accepted} was shifted, and maintenance.csv accepts its new level from day {ACCEPTED_FROM} on: "
+        f"{1 - flagged:.0%} of its readings since are trusted.",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip
 
 
 def _draw(page: Console, network: Network, recovery: object, out: Path) -> None:

@@ -45,12 +45,15 @@ class Window:
 
 
 @contextmanager
-def served(out: Path, port: int | None) -> Iterator[Window]:
-    """Serve an OUT on a port of this machine; where nobody chose one and the usual one is taken, on a free one."""
+def served(out: Path, port: int | None, edit: Path | None = None) -> Iterator[Window]:
+    """Serve an OUT on a port of this machine; where nobody chose one and the usual one is taken, on a free one.
+
+    Notes from the page go to the file `edit`, where there is one.
+    """
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
         yield Window("", LACKING)
         return
-    with _bound(out, port) as server:
+    with _bound(out, port, edit) as server:
         server.start()
         yield Window(server.address, f"Look at it in a browser: {server.address}")
 
@@ -61,15 +64,15 @@ def has_screen() -> bool:
     return somewhere and sys.stdout.isatty()
 
 
-def _bound(out: Path, port: int | None) -> Server:
+def _bound(out: Path, port: int | None, edit: Path | None) -> Server:
     from sensormend.web.server import Server
 
     if port is not None:
-        return Server(out, port=port)
+        return Server(out, port=port, edit=edit)
     try:
-        return Server(out)
+        return Server(out, edit=edit)
     except ConfigError:
-        return Server(out, port=0)
+        return Server(out, port=0, edit=edit)
 
 
 def _open(address: str) -> None:

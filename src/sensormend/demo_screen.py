@@ -67,6 +67,8 @@ class Screen:
         self._newest: deque[Alert] = deque(maxlen=NEWEST)
         self._now: dict[str, dict[str, str]] = {state: {} for state in NAMES}
         self._found = dict.fromkeys(NAMES, 0)
+        self.faulty: dict[str, Alert] = {}
+        # By sensor: the newest alert that it is faulty.
         self._counted: deque[tuple[float, int]] = deque()
         self._began = self._drawn = perf_counter()
 
@@ -101,6 +103,8 @@ class Screen:
         for sensor in alert.sensors:
             for sensors in self._now.values():
                 sensors.pop(sensor, None)
+            if alert.state == "faulty":
+                self.faulty[sensor] = alert
             if alert.state in self._now:
                 self._now[alert.state][sensor] = alert.reason
                 self._found[alert.state] += alert.before == "well" or alert.state == "silent"

@@ -26,7 +26,7 @@ archive.CHECKPOINT = 0.0
 if Mender.push.__name__ != "slow":  # a preload may be run twice
     push, restore = Mender.push, Checkpoint.restore
 def slow(self, readings):
-    time.sleep(0.02)
+    time.sleep(0.05)
     while os.path.exists(os.environ["SENSORMEND_RESTORED"] + ".hold"):
         time.sleep(0.02)
     return push(self, readings)

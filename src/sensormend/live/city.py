@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,8 @@ class City(Source):
         Hours of its time in a second, after its first days, which then come slot by slot; None for no pace.
     at_once
         How many days come without a pace.
+    change
+        Is given every day, with its number, in order, and returns what is published in its place.
 
     Attributes
     ----------
@@ -69,6 +71,7 @@ class City(Source):
         hours: int = 6,
         pace: float | None = None,
         at_once: int = 0,
+        change: Callable[[int, Day], Day] | None = None,
     ) -> None:
         if pace is not None and not pace > 0:
             raise ConfigError(f"a city's pace is above 0, not {pace:g}")
@@ -83,6 +86,7 @@ class City(Source):
         self._degrees = stations_of(sensors, seed=seed, climate=climate).degrees()
         self._heard = np.zeros(sensors, dtype=bool)
         self._left, self._pace, self._at_once = days, pace, at_once
+        self._change = change
         self._due: float | None = None
         self._pieces: Iterator[Arrived] = iter(())
 
@@ -99,8 +103,9 @@ class City(Source):
                 return None
             day = len(self.drawn)
             self.paced = self._pace is not None and day >= self._at_once
-            self._pieces = self._published(self._next, FIRST + day * DAY, 1 if self.paced else self._together)
-            self.drawn.append(self._next)
+            drawn = self._next if self._change is None else self._change(day, self._next)
+            self._pieces = self._published(drawn, FIRST + day * DAY, 1 if self.paced else self._together)
+            self.drawn.append(drawn)
             self._next = next(self._days)
             arrived = next(self._pieces)
         if self.paced:

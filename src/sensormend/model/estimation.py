@@ -81,6 +81,7 @@ __all__ = [
     "interval_width",
     "settle",
     "take_out_fault",
+    "tolerate",
 ]
 
 
