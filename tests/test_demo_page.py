@@ -16,7 +16,7 @@ class Taken(Closing):
 
     closed = 0
 
-    def __init__(self, out: Path, *, port: int = 8464) -> None:
+    def __init__(self, out: Path, *, port: int = 8464, edit: Path | None = None) -> None:
         if port:
             raise ConfigError(f"port {port} is taken")
         self.address = ""

@@ -14,8 +14,8 @@ __all__ = ["Staged"]
 DRIFTS_FROM, SHIFTED_FROM, ACCEPTED_FROM = 40, 50, 72
 """Days: a sensor drifts from then on; another is shifted, and its new level accepted."""
 
-DRIFT, SHIFT, JUMP = 0.15, 4.0, 12.0
-"""By how much, in tenths of the standard deviation of the first readings: in a day, and at once."""
+DRIFT, SHIFT, JUMP = 0.25, 4.0, 12.0
+"""By how much, in quarters of the standard deviation of the readings of a day: in a day, and at once."""
 
 JUMPS_AT = 8
 """The hour of the first day that comes hour by hour."""
