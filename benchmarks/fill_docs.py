@@ -26,6 +26,7 @@ WORDS = {
     "mix-90": "stuck, offset, drift, noise, gain; 90 % observed",
     "mix-outages": "the same, silent for days",
     "none-90": "no faults put in",
+    "hours-90": "faults of hours to days, 90 % observed",
 }
 
 Record = dict[str, str]

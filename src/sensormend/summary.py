@@ -98,10 +98,10 @@ def networks_summary(report: NetworksReport) -> RenderableType:
 
 
 def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[FaultInterval]]]:
-    """Return the channels that were wrong for longest, each with its faults; silence is not counted."""
+    """Return the channels that were wrong for longest, each with its faults, without silence and what is doubtful."""
     by_channel: dict[tuple[str, str], list[FaultInterval]] = defaultdict(list)
     for fault in faults:
-        if fault.reason != "silent":
+        if fault.reason != "silent" and not fault.doubtful:
             by_channel[fault.sensor, fault.variable].append(fault)
     length = {key: sum(fault.end - fault.start for fault in found) for key, found in by_channel.items()}
     return [(key, by_channel[key]) for key in sorted(length, key=lambda key: (-length[key], key))[:WORST]]

@@ -182,7 +182,7 @@ def outcome_of(order: Order, failed: str | None = None) -> Outcome:
     wrong = {
         (fault.sensor, fault.variable, day)
         for fault in read_faults(order.out / "faults.csv")
-        if fault.reason not in UNTOLD
+        if fault.reason not in UNTOLD and not fault.doubtful
         for day in range(fault.start // period, -(-fault.end // period))
     }
     return Outcome(

@@ -42,6 +42,9 @@ LATER = ("size", "rate", "confidence")
 LATER_OF_SENSORS = ("last_value",)
 """Columns that a faults.csv, or a sensors.csv, of before did not have; they may be missing."""
 
+EVEN = 0.5
+"""The confidence of a fault that may as well be none."""
+
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
     "latitude", "longitude", "first", "last", "last_value",
@@ -76,6 +79,11 @@ class FaultInterval:
     size: float = math.nan
     rate: float = math.nan
     confidence: float = math.nan
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is as likely as not that there is no fault."""
+        return self.confidence <= EVEN
 
 
 @dataclass(frozen=True)

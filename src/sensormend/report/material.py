@@ -164,7 +164,7 @@ def _open(look: Look, end: int) -> dict[Name, FaultInterval]:
 
 def _troubles(look: Look) -> tuple[Trouble, ...]:
     by_channel: dict[Name, list[FaultInterval]] = {}
-    for fault in look.faults:
+    for fault in (fault for fault in look.faults if not fault.doubtful):
         # A sensor that is silent in all its variables has one line, without a variable.
         of = look.channels.get(fault.sensor, ()) if fault.reason == "silent" and not fault.variable else ()
         for variable in of or (fault.variable,):

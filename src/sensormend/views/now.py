@@ -70,7 +70,8 @@ def standings(look: Look) -> dict[Name, Standing]:
             # The date was; whether it still is by its end is what faults tell.
             state = "sound"
         if fault is not None and state != NOTHING:
-            state, reason, since = "silent" if fault.reason == "silent" else "faulty", fault.reason, fault.start
+            reason, since = fault.reason, fault.start
+            state = "silent" if reason == "silent" else "suspect" if fault.doubtful else "faulty"
         if alert is not None and alert.state in WRONG:
             # What a watch tells is what the page says, at the same time.
             since = since if state == alert.state and since is not None else alert.since
