@@ -47,8 +47,8 @@ SAMPLE = 1_000_000
 
 SILENT = REASONS.index("silent")
 
-EVERY_SLOT, FEWEST_VERDICTS = 4_800, 4
-"""A period of up to so many cells, 200 channels by the hour, is judged at the end of every slot while it is not over;
+EVERY_SLOT, FEWEST_VERDICTS = 12_000, 4
+"""A period of up to so many cells, 500 channels by the hour, is judged at the end of every slot while it is not over;
 one of more at every second, third, ... slot, and at least so many times. Each verdict costs about as much as the end of
 the period. `python benchmarks/alerts.py cost` measures it."""
 

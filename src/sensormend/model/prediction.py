@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from sensormend.model.compiling import compiled
+from sensormend.model.compiling import compiled, inlined
 from sensormend.model.covariance import (
     leave_one_out,
 )
@@ -52,6 +52,7 @@ __all__ = [
     "lead_across",
     "moves_along",
     "n_observed",
+    "nobody_speaks",
     "place_levels",
     "predict",
 ]
@@ -299,10 +300,24 @@ def lead_across(w, m, s):
         last = t
 
 
+@inlined
+def nobody_speaks(w, m, t):
+    """Return whether no reading of a slot predicts others."""
+    speaking = 0
+    for i in range(m):
+        speaking += w.flags[TRUSTING, i, t]
+    return speaking == 0
+
+
 @compiled
 def predict(w, network, p, m, s):
     """Predict the cells of all slots that are marked dirty, and smooth the predictions in time."""
     for t in range(s):
+        if w.dirty[t] and nobody_speaks(w, m, t):
+            # A period that is not over has many such slots, and what follows would cost most in them.
+            for i in range(m):
+                w.cells[EXPECTED, i, t], w.cells[OPEN_VARIANCE, i, t] = 0.0, network.moments[p, i, i]
+            w.dirty[t] = False
         if w.dirty[t]:
             leave_one_out(
                 w.precision,
