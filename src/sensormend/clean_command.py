@@ -87,10 +87,7 @@ def clean(
         _clean_networks(source, out, cluster, options, overwrite=overwrite, resume=resume)
         return
     if cluster:
-        raise ConfigError(
-            "--cluster spreads many networks, kept apart by --networks COLUMN; one network too large for a machine is "
-            "sensormend.cluster.ClusterOLRTR from Python, see docs/scaling.md"
-        )
+        raise ConfigError("--cluster spreads many networks, kept apart by --networks COLUMN; say which column that is")
     with _stages() as stages:
         report = clean_archive(source, out, options, overwrite=overwrite, resume=resume, stages=stages)
     Console(soft_wrap=False).print(summary(report))

@@ -9,7 +9,6 @@ import pytest
 
 from clusters import Cluster
 from sensormend import __version__
-from sensormend.cluster import ClusterOLRTR
 from sensormend.cluster.connecting import check_workers, connect, connected, is_lost, quiet, workers_of
 from sensormend.errors import ConfigError, SensormendError
 
@@ -72,7 +71,7 @@ def test_workers_that_differ_are_refused(fresh_cluster: Cluster) -> None:
             check_workers(client)
         assert "\n" not in str(caught.value)
         with pytest.raises(SensormendError, match=r"is 0\.0\.1 on worker"):
-            ClusterOLRTR(fresh_cluster.address, 3, 60.0)
+            connect(fresh_cluster.address)
         client.run(change, "0.0.1", workers=[second])
         with pytest.raises(SensormendError, match=r"0\.0\.1 on 2 of 2 workers"):
             check_workers(client)

@@ -183,7 +183,11 @@ def test_wrong_calls_are_one_line(table: Path, tmp_path: Path, capfd: pytest.Cap
     pytest.importorskip("distributed")
     out = str(tmp_path / "out")
     for words, code, said in (
-        ([out, "--cluster", "tcp://127.0.0.1:1"], 2, "ClusterOLRTR from Python, see docs/scaling.md"),
+        (
+            [out, "--cluster", "tcp://127.0.0.1:1"],
+            2,
+            "--cluster spreads many networks, kept apart by --networks COLUMN",
+        ),
         ([out, "--networks", "network", "--cluster", "127.0.0.1:1"], 2, "like tcp://10.0.0.1:8786"),
         (
             [out, "--networks", "network", "--cluster", "tcp://127.0.0.1:1"],

@@ -1,6 +1,5 @@
-"""One network, or many, on a Dask cluster."""
+"""Many networks on a Dask cluster."""
 
 from sensormend.cluster.many_networks import NetworksReport, clean_networks
-from sensormend.cluster.one_network import ClusterOLRTR
 
-__all__ = ["ClusterOLRTR", "NetworksReport", "clean_networks"]
+__all__ = ["NetworksReport", "clean_networks"]
