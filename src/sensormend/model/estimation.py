@@ -80,6 +80,7 @@ __all__ = [
     "correction_width",
     "interval_width",
     "settle",
+    "smoothing_of_mean",
     "take_out_fault",
     "tolerate",
 ]
@@ -92,10 +93,26 @@ SURE_ALONE = 30.0
 
 
 @inlined
+def smoothing_of_mean(w, i, t, s):
+    """Return by how much the mean of a slot changes where it is smoothed over the slots around it.
+
+    Where nobody else speaks, the weather of some weeks is in the means, and would bend what is put into a gap.
+    """
+    total, weight = 0.0, 0.0
+    for k in range(-2, 3):
+        if 0 <= t + k < s:
+            total += (3.0 - abs(k)) * w.cells[MEAN, i, t + k]
+            weight += 3.0 - abs(k)
+    return total / weight - w.cells[MEAN, i, t]
+
+
+@inlined
 def bridge(w, start, s, i, t, out):
     """Predict a residual from the trusted ones before and after it: the value, and the share of its variance left."""
     known, phi = w.known[i], w.q[i, PHI]
     level = known[SLOW]
+    alone = w.others[0] < COMPANY
+    here = smoothing_of_mean(w, i, t, s) if alone else 0.0
     before = after = 0.0
     near = far = 0.0
     u = t - 1
@@ -103,6 +120,7 @@ def bridge(w, start, s, i, t, out):
         u -= 1
     if u >= 0:
         near, before = power(phi, float(t - u)), w.cells[RESIDUAL, i, u] - level
+        before -= smoothing_of_mean(w, i, u, s) if alone else 0.0
     elif known[LAST_TIME] >= 0.0:
         near, before = power(phi, start + t - known[LAST_TIME]), known[LAST_RESIDUAL] - level
     u = t + 1
@@ -110,11 +128,12 @@ def bridge(w, start, s, i, t, out):
         u += 1
     if u < s:
         far, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
+        after -= smoothing_of_mean(w, i, u, s) if alone else 0.0
     # No farther than the channel's own history allows: a reading that is trusted may still be wrong.
     most = 4.0 * math.sqrt(known[VARIANCE])
     before, after = max(-most, min(most, before)), max(-most, min(most, after))
     left = 1.0 - near * near * far * far
-    out[0] = level + (near * (1.0 - far * far) * before + far * (1.0 - near * near) * after) / left
+    out[0] = level + here + (near * (1.0 - far * far) * before + far * (1.0 - near * near) * after) / left
     out[1] = (1.0 - near * near) * (1.0 - far * far) / left
 
 
