@@ -21,7 +21,7 @@ from sensormend.flags import REASONS
 from sensormend.mending import Mender
 from sensormend.model import layout
 from sensormend.options import Options
-from sensormend.readings import DAY, HOUR, OBSERVED, Readings, Rows
+from sensormend.readings import DAY, HOUR, NO_ORIGIN, NOTHING, OBSERVED, Readings, Rows
 from sensormend.seen_range import FAR
 
 Floats = NDArray[np.float64]
@@ -77,8 +77,8 @@ def test_it_never_fires_on_networks_whose_state_is_right(name: str, seed: int) -
     mender, seen = Mender(HOURLY, tuple(map(str, range(tensor.shape[1])))), dict[int, list[float]]()
     first, farthest = int(HOURLY.period_of(np.array([START]))[0]), -np.inf
     for day, readings in enumerate(days_of(tensor)):
-        if len(readings):
-            mender.peek(readings.taken(readings.time < START + day * DAY + 7 * HOUR), first + day)
+        for hours in (1, 2, 3, 7, 15) if day < 8 else (7,):
+            mender.peek(readings.taken(readings.time < START + day * DAY + hours * HOUR), first + day)
         for mended in mender.push(readings, first + day):
             farthest = max(farthest, _outside(mended.rows, seen))
     assert -np.inf < farthest < 0.1 < FAR
@@ -96,8 +96,8 @@ def _outside(rows: Rows, seen: dict[int, list[float]]) -> float:
     farthest = -np.inf
     for variable, _, cleaned, _, _, origin in table:
         low, high = seen.get(variable, [0.0, 0.0])
-        assert np.isfinite(cleaned) or variable not in seen
-        if origin != OBSERVED and high > low:
+        assert np.isfinite(cleaned) or origin == NO_ORIGIN
+        if origin not in (OBSERVED, NO_ORIGIN) and high > low:
             farthest = max(farthest, max(low - cleaned, cleaned - high) / (high - low))
     return farthest
 
@@ -109,8 +109,9 @@ def test_what_has_shown_one_value_or_hardly_anything_is_left_alone() -> None:
     tensor[:, 1, :, 5:] = 0.0
     tensor[0, :, 3:9] = np.nan
     tensor[1, 0, 5, 8] = 2e4
-    mender = Mender(HOURLY, ("a", "b"))
-    for readings in days_of(tensor):
+    mender, first = Mender(HOURLY, ("a", "b")), int(HOURLY.period_of(np.array([START]))[0])
+    for day, readings in enumerate(days_of(tensor)):
+        mender.peek(NOTHING, first + day)
         mender.push(
             Readings(readings.sensors, ("a", "b"), readings.sensor, readings.variable, readings.time, readings.value)
         )

@@ -201,7 +201,7 @@ class Mender:
         self.period: int | None = None
         self._rows: dict[str, int] = {}
         self._heard = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
-        self._seen_range = SeenRange.of(len(self.variables))
+        self._seen_range = SeenRange.of(len(self.variables), known=model is None)
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
         # Like the model one for all twins, and counted on by whichever lets it learn.
@@ -260,7 +260,7 @@ class Mender:
             "given": [self._given.count, self._given.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
-        arrays = {"heard": self._heard, "seen_low": self._seen_range.low, "seen_high": self._seen_range.high}
+        arrays = {"heard": self._heard, **{f"seen_{name}": array for name, array in vars(self._seen_range).items()}}
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
@@ -280,8 +280,10 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
         self._given, self._recalibrations = given, recalibrations
-        unknown = np.full(len(variables), np.nan)
-        self._seen_range = SeenRange(arrays.get("seen_low", unknown), arrays.get("seen_high", unknown))
+        if "seen_low" in arrays:
+            self._seen_range = SeenRange(arrays["seen_low"], arrays["seen_high"], arrays["seen_judged"])
+        else:
+            self._seen_range = SeenRange.of(len(variables), known=False)
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
 
@@ -324,9 +326,10 @@ class Mender:
         number = self._given.count
         recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
         cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
-        seen_range = self._seen_range.wider(placed.value.reshape(shape), seen & ~recovery.spikes)
+        right = recovery.evaluated[..., None] & ~recovery.wrong & ~recovery.doubtful
+        seen_range = self._seen_range.wider(placed.value.reshape(shape), seen & ~recovery.spikes, right)
         if names and learning is not None:
-            seen_range.check(cells, listed[here], names, self.variables, times)
+            seen_range.check(self._seen_range, cells, listed[here], names, self.variables, times)
         listed = listed[here].ravel()
         slots = _slot_rows(self, period, here, listed, placed, cells)
         self._heard, self.period, self._seen_range = heard, period, seen_range

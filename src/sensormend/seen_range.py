@@ -29,25 +29,32 @@ class SeenRange:
     Attributes
     ----------
     low, high
-        By variable; infinite where nothing was seen, NaN where a state of before did not say.
+        By variable; infinite where nothing was seen, NaN where that is not known: the model had seen other readings
+        before, or a state of before did not say.
+    judged
+        By variable, whether a reading was ever judged to be right: from then on every channel has an estimate.
     """
 
     low: FloatArray
     high: FloatArray
+    judged: BoolArray
 
     @classmethod
-    def of(cls, variables: int) -> SeenRange:
-        """Return that of variables of which nothing was seen."""
-        return cls(np.full(variables, np.inf), np.full(variables, -np.inf))
+    def of(cls, variables: int, *, known: bool = True) -> SeenRange:
+        """Return that of variables of which nothing was seen, or of which it is not known what was."""
+        low, high = (np.inf, -np.inf) if known else (np.nan, np.nan)
+        return cls(np.full(variables, low), np.full(variables, high), np.zeros(variables, dtype=bool))
 
-    def wider(self, value: FloatArray, seen: BoolArray) -> SeenRange:
-        """Return what was seen with these readings, (sensor, variable, slot)."""
+    def wider(self, value: FloatArray, seen: BoolArray, good: BoolArray) -> SeenRange:
+        """Return what was seen with these readings, (sensor, variable, slot), some of which were judged to be right."""
         low = np.where(seen, value, np.inf).min(axis=(0, 2), initial=np.inf)
         high = np.where(seen, value, -np.inf).max(axis=(0, 2), initial=-np.inf)
-        return SeenRange(np.minimum(self.low, low), np.maximum(self.high, high))
+        judged = self.judged | (good & seen).any(axis=(0, 2))
+        return SeenRange(np.minimum(self.low, low), np.maximum(self.high, high), judged)
 
     def check(
         self,
+        before: SeenRange,
         cells: Cells,
         listed: BoolArray,
         sensors: Sequence[str],
@@ -58,6 +65,8 @@ class SeenRange:
 
         Parameters
         ----------
+        before
+            What was seen before this period.
         cells
             What the rows are made of, (sensor, variable, slot).
         listed
@@ -75,8 +84,7 @@ class SeenRange:
             width = FAR * (high - low)
             # Of what has shown a single value nobody knows how far it moves; NaN compares as neither.
             far = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
-            # Every channel has an estimate as soon as its variable was seen anywhere.
-            none = np.isnan(cells.cleaned) & (high >= low)
+        none = np.isnan(cells.cleaned) & before.judged[:, None]
         there = ~np.isnan(cells.cleaned)
         endless = np.isinf(cells.cleaned) | (there & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
         wrong = (far | none | endless) & (cells.origin != OBSERVED) & listed[..., None]

@@ -115,7 +115,7 @@ class Service:
         self._late_since: float | None = None
         self._news = self._closed = False
         self._shown, self._free_at = NEVER, 0.0
-        self._insist = Insisting(self._stopping, self.metrics)
+        self._insist = Insisting(self._stopping, self.metrics, self._memory.folder)
         self._untidy = Once(_log, "files of old dates cannot be put in order", "they are in order again")
         self._complaints: set[str] = set()
 
