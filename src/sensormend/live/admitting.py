@@ -11,12 +11,14 @@ from sensormend.io.metadata import iso
 from sensormend.live.arrivals import Rejected
 from sensormend.readings import Readings
 
-__all__ = ["FUTURE", "OLD", "RARE", "UNKNOWN", "admitted", "rejected", "renamed"]
+__all__ = ["FUTURE", "OLD", "RARE", "TOO_MANY", "TOO_MANY_LATE", "UNKNOWN", "admitted", "rejected", "renamed"]
 
 FUTURE = "a time in the future"
 OLD = "a time too long ago"
 UNKNOWN = "a variable that was not there from the start"
 RARE = "a variable that too few messages carry"
+TOO_MANY = "more readings than a sensor can have in a period"
+TOO_MANY_LATE = "more late readings than a period can take"
 
 MOST_REJECTED = 1_000
 """Readings of one arrival, for each reason, that are told one by one; what is more is told in one."""

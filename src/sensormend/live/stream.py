@@ -18,7 +18,7 @@ from sensormend.errors import ConfigError, SensormendError
 from sensormend.flags import REASONS
 from sensormend.grid import ANCHOR, Grid
 from sensormend.io.metadata import iso
-from sensormend.live.admitting import OLD, RARE, admitted, rejected, renamed
+from sensormend.live.admitting import OLD, RARE, TOO_MANY, TOO_MANY_LATE, admitted, rejected, renamed
 from sensormend.live.alerts import Alerts
 from sensormend.live.arrivals import Arrived, Rejected
 from sensormend.live.carrying import carried
@@ -49,6 +49,11 @@ SAMPLE = 1_000_000
 """Readings of the first day that are looked at for the grid."""
 
 SILENT = REASONS.index("silent")
+
+MOST_READINGS, MOST_LATE = 1_000_000, 1_000_000
+"""Readings of one sensor that wait for the end of their period, 32 bytes each: twelve a second, all day. And late
+readings of one period, all of which are gone through with the next one. What comes when there are so many is refused;
+`python benchmarks/limits.py readings late` measures what these cost."""
 
 CROWDED = 1_000
 """Variables of a feed that has no grid yet from which on those that too few messages carry are passed over at once."""
@@ -115,6 +120,7 @@ class Stream:
         self._first_time: int | None = None
         self._looked = NEVER
         self._oldest = NEVER
+        self._late: dict[int, int] = {}
         # Slots that have ended and were gone through, and until when readings were judged.
         self._slot, self._judged = NEVER, NEVER
         self._peeked: tuple[object, Mended] | None = None
@@ -295,12 +301,26 @@ class Stream:
             late = period <= self.closed
             if late.any():
                 for number in np.unique(period[late]).tolist():
-                    yield Late(number, readings.taken(period == number))
+                    yield from self._take_late(number, readings.taken(period == number))
                 readings = readings.taken(~late)
+        full = self.window.count(len(self.sensors)) >= MOST_READINGS
+        if full.any() and (over := full[readings.sensor]).any():
+            yield Refused(rejected(readings.taken(over), TOO_MANY))
+            readings = readings.taken(~over)
         if len(readings):
             self.window.add(readings)
             first = int(readings.time.min())
             self._first_time = first if self._first_time is None else min(first, self._first_time)
+
+    def _take_late(self, period: int, readings: Readings) -> Iterator[Event]:
+        """Take in readings of a period that is over, as many as it can take."""
+        count = self._late.get(period, 0)
+        if count + len(readings) > MOST_LATE:
+            yield Refused(rejected(readings.taken(slice(max(MOST_LATE - count, 0), None)), TOO_MANY_LATE))
+            readings = readings.taken(slice(0, max(MOST_LATE - count, 0)))
+        if len(readings):
+            self._late[period] = count + len(readings)
+            yield Late(period, readings)
 
     def _go_on(self) -> Iterator[Event]:
         """Go through the slots that have ended: close what is due, and look who is faulty or silent."""
@@ -486,6 +506,8 @@ class Stream:
                 yield Told(alerts)
         self.closed = period
         self._oldest = max(self._oldest, self.mender.grid.start_of(period + 1) - self._late_for)
+        oldest = int(self.mender.grid.period_of(np.array([self._oldest]))[0])
+        self._late = {number: count for number, count in self._late.items() if number >= oldest}
 
     def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
         """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
@@ -520,6 +542,7 @@ class Stream:
             "judged": self._judged,
             "alerts": self.alerts.state(),
             "passed_over": self._passed_over,
+            "late": list(self._late.items()),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
         settings["strangers"], counts = self.strangers.state()
@@ -547,6 +570,7 @@ class Stream:
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self._passed_over = tuple(settings.get("passed_over", ()))
+        self._late = dict(settings.get("late", ()))
         self.strangers.restore(settings.get("strangers"), _of("strangers", arrays), len(self.sensors))
         self.window.restore(arrays)
         if "grid" in settings:

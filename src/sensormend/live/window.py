@@ -62,9 +62,17 @@ class Window:
     def __init__(self) -> None:
         self._size = 0
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in self.COLUMNS}
+        self._of_sensor = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return self._size
+
+    def count(self, sensors: int) -> NDArray[np.int64]:
+        """Return how many readings each of so many sensors has on the pile."""
+        more = sensors - self._of_sensor.size
+        if more > 0:
+            self._of_sensor = np.concatenate([self._of_sensor, np.zeros(more, dtype=np.int64)])
+        return self._of_sensor
 
     def column(self, name: str) -> NDArray[Any]:
         """Return one column of the pile."""
@@ -81,6 +89,8 @@ class Window:
                 self._columns[name] = old = room
             old[self._size : size] = getattr(readings, name)
         self._size = size
+        if len(readings):
+            np.add.at(self.count(int(readings.sensor.max()) + 1), readings.sensor, 1)
 
     def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
         """Return some of the pile."""
@@ -91,6 +101,7 @@ class Window:
         """Leave these on the pile and no others."""
         left = {name: self.column(name)[chosen] for name, _ in self.COLUMNS}
         self._size, self._columns = int(chosen.sum()), left
+        self._of_sensor = np.bincount(self.column("sensor"))
 
     def renumber(self, variable: NDArray[np.int64]) -> None:
         """Give every variable another number, by its present one."""
@@ -105,6 +116,7 @@ class Window:
         """Go on from a state."""
         self._columns = {name: arrays[f"window_{name}"] for name, _ in self.COLUMNS}
         self._size = self._columns["time"].size
+        self._of_sensor = np.bincount(self.column("sensor"))
 
 
 class Watermark:
