@@ -23,8 +23,8 @@ __all__ = ["GRID", "Nursery", "Watch", "until"]
 GRID = ("--step", "1h", "--period", "1d")
 
 STARTED = (
-    "import sys; import sensormend.live.service as service; from sensormend.cli import main; "
-    "service.CHECKPOINT = float(sys.argv[1]); sys.exit(main(sys.argv[2:]))"
+    "import sys; from sensormend.live import insisting, service; from sensormend.cli import main; "
+    "service.CHECKPOINT, insisting.GONE = map(float, sys.argv[1:3]); sys.exit(main(sys.argv[3:]))"
 )
 
 
@@ -42,6 +42,8 @@ class Watch:
         What is typed after `watch`.
     checkpoint
         Seconds between two checkpoints, where they should be more frequent than anybody would have them.
+    gone
+        Seconds for which a folder that is gone is waited for, where that should be shorter than it is.
     given
         What is on its standard input; nothing by default.
 
@@ -51,10 +53,16 @@ class Watch:
         The lines that it has said on standard error.
     """
 
-    def __init__(self, *words: str | Path, checkpoint: float | None = None, given: int = subprocess.DEVNULL) -> None:
+    def __init__(
+        self,
+        *words: str | Path,
+        checkpoint: float | None = None,
+        gone: float | None = None,
+        given: int = subprocess.DEVNULL,
+    ) -> None:
         program = [str(Path(sys.executable).with_name("sensormend"))]
-        if checkpoint is not None:
-            program = [sys.executable, "-c", STARTED, str(checkpoint)]
+        if checkpoint is not None or gone is not None:
+            program = [sys.executable, "-c", STARTED, str(checkpoint or 20.0), str(gone or 60.0)]
         self.said: list[str] = []
         # A pipe: a file would be as full as the disk is where a test says that it is.
         self.process = subprocess.Popen(

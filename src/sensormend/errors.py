@@ -9,6 +9,7 @@
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
     ├── StateError (ValueError)    a state file that is not ours, broken, or of a later version
     ├── DivergenceError (ArithmeticError)   a method ran off to infinity, as published ones can
+    ├── ResultError                a result that cannot be true: a fault of sensormend, not of the readings
     └── RefusedError               a sink is there, and says that it will not take this delivery
 
 After any of them a model's state is what it was before the call.
@@ -19,6 +20,7 @@ __all__ = [
     "DivergenceError",
     "InputError",
     "RefusedError",
+    "ResultError",
     "SensormendError",
     "ShapeError",
     "StateError",
@@ -52,6 +54,10 @@ class StateError(SensormendError, ValueError):
 
 class DivergenceError(SensormendError, ArithmeticError):
     """A method ran off to infinity on this minibatch."""
+
+
+class ResultError(SensormendError):
+    """A result that cannot be true; the run stops before it is written."""
 
 
 class RefusedError(SensormendError):

@@ -22,6 +22,7 @@ from sensormend.model.auto import AutoOLRTR
 from sensormend.options import EVERY, Options
 from sensormend.readings import NOTHING, OBSERVED, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
+from sensormend.seen_range import SeenRange
 from sensormend.state import read_state, write_state
 from sensormend.verdicts import Cells, judge
 
@@ -200,6 +201,7 @@ class Mender:
         self.period: int | None = None
         self._rows: dict[str, int] = {}
         self._heard = np.full((0, len(self.variables)), NEVER, dtype=np.int64)
+        self._seen_range = SeenRange.of(len(self.variables), known=model is None)
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
         # Like the model one for all twins, and counted on by whichever lets it learn.
@@ -258,7 +260,8 @@ class Mender:
             "given": [self._given.count, self._given.jumps],
             "recalibrations": [[*channel, count] for channel, count in self._recalibrations.items()],
         }
-        write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays={"heard": self._heard})
+        arrays = {"heard": self._heard, **{f"seen_{name}": array for name, array in vars(self._seen_range).items()}}
+        write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Go on where the mender that wrote `path` stopped; `model` has to be the one that was saved with it."""
@@ -277,6 +280,10 @@ class Mender:
         self._rows = {name: row for row, name in enumerate(sensors)}
         self._names = ()
         self._given, self._recalibrations = given, recalibrations
+        if "seen_low" in arrays:
+            self._seen_range = SeenRange(arrays["seen_low"], arrays["seen_high"], arrays["seen_judged"])
+        else:
+            self._seen_range = SeenRange.of(len(variables), known=False)
         if any(limit is not None for limit in self._tolerance):
             self.model.tolerance = self._tolerance
 
@@ -319,9 +326,13 @@ class Mender:
         number = self._given.count
         recovery = self._recover(np.where(seen, placed.value.reshape(shape), np.nan), names, period, learning)
         cells = judge(recovery, placed, seen, hidden, real, labels=names, first_slot=number * grid.slots)
+        right = recovery.evaluated[..., None] & ~recovery.wrong & ~recovery.doubtful
+        seen_range = self._seen_range.wider(placed.value.reshape(shape), seen & ~recovery.spikes, right)
+        if names and learning is not None:
+            seen_range.check(self._seen_range, cells, listed[here], names, self.variables, times)
         listed = listed[here].ravel()
         slots = _slot_rows(self, period, here, listed, placed, cells)
-        self._heard, self.period = heard, period
+        self._heard, self.period, self._seen_range = heard, period, seen_range
         return Mended(
             period,
             slots,
@@ -442,7 +453,7 @@ class Mender:
         return rows
 
     def _variables_of(self, readings: Readings) -> NDArray[np.int64]:
-        if tuple(readings.variables) == self.variables:
+        if tuple(readings.variables) == self.variables or not len(readings):
             return readings.variable.astype(np.int64)
         place_of = {name: index for index, name in enumerate(self.variables)}
         unknown = [name for name in readings.variables if name not in place_of]

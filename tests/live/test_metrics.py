@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,22 @@ def test_somebody_who_says_nothing_keeps_nobody_waiting(page: Page) -> None:
         start = time.monotonic()
         assert ask(page, "/healthz")[0] == 200
         assert time.monotonic() - start < 2
+
+
+def test_connections_have_an_end(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three who send a letter now and then, and a fourth for whom there is no room while they do."""
+    monkeypatch.setattr("sensormend.live.page.CONNECTIONS", 3)
+    monkeypatch.setattr("sensormend.live.page.SLOWEST", 2.0)
+    with metrics.serve(port=0) as page, ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(3)]
+        for one in slow:
+            one.sendall(b"G")
+        fourth = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), timeout=10))
+        assert fourth.recv(1) == b""
+        for one in slow:
+            one.settimeout(30)
+            assert one.recv(1) == b""
+        assert ask(page, "/healthz")[0] == 200
 
 
 def test_a_taken_port_is_one_line(page: Page, metrics: Metrics) -> None:

@@ -80,7 +80,15 @@ def test_what_is_said_of_refusals_is_said() -> None:
     from sensormend.live import admitting
     from sensormend.live.formats import refused
 
-    for reason in (admitting.FUTURE, admitting.OLD, admitting.UNKNOWN, refused.TOO_MANY_NAMES):
+    for reason in (
+        admitting.FUTURE,
+        admitting.OLD,
+        admitting.UNKNOWN,
+        admitting.RARE,
+        admitting.TOO_MANY,
+        admitting.TOO_MANY_LATE,
+        refused.TOO_MANY_NAMES,
+    ):
         assert f"`{reason}`" in PAGE
 
 

@@ -11,11 +11,17 @@ from sensormend.io.metadata import iso
 from sensormend.live.arrivals import Rejected
 from sensormend.readings import Readings
 
-__all__ = ["FUTURE", "OLD", "UNKNOWN", "admitted", "rejected", "renamed"]
+__all__ = ["FUTURE", "OLD", "RARE", "TOO_MANY", "TOO_MANY_LATE", "UNKNOWN", "admitted", "rejected", "renamed"]
 
 FUTURE = "a time in the future"
 OLD = "a time too long ago"
 UNKNOWN = "a variable that was not there from the start"
+RARE = "a variable that too few messages carry"
+TOO_MANY = "more readings than a sensor can have in a period"
+TOO_MANY_LATE = "more late readings than a period can take"
+
+MOST_REJECTED = 1_000
+"""Readings of one arrival, for each reason, that are told one by one; what is more is told in one."""
 
 
 def admitted(
@@ -56,6 +62,8 @@ def renamed(readings: Readings, only: str | None, said: Sequence[str]) -> Readin
 
 def rejected(readings: Readings, reason: str) -> list[Rejected]:
     """Say of every reading that it is refused, and why."""
+    more, readings = len(readings) - MOST_REJECTED, readings.taken(slice(0, MOST_REJECTED))
+    rest = [Rejected("", reason, f"and {more:,} more at the same time")] if more > 0 else []
     return [
         Rejected(
             f"{readings.sensors[sensor]} {readings.variables[variable]}".strip(), reason, f"{iso(time)} {value:.12g}"
@@ -67,4 +75,4 @@ def rejected(readings: Readings, reason: str) -> list[Rejected]:
             readings.value.tolist(),
             strict=True,
         )
-    ]
+    ] + rest

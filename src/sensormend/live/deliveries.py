@@ -9,10 +9,13 @@ from typing import Literal
 from sensormend.closing import Closing
 from sensormend.readings import Rows
 
-__all__ = ["STATES", "Alert", "Delivery", "Health", "Kind", "Sink", "Standing"]
+__all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Health", "Kind", "Sink", "Standing"]
 
 STATES = ("well", "faulty", "silent", "gone")
 """What a sensor can be, as alerts see it; that it is gone is told to nobody, since that it is silent was."""
+
+FLOOD = "flood"
+"""The state of an alert that is about no sensor: names that were never heard before come in a flood."""
 
 Kind = Literal["final", "late", "provisional", "alert"]
 
@@ -43,14 +46,14 @@ class Health:
 
 @dataclass(frozen=True)
 class Alert:
-    """A sensor, or several at the same time, turned faulty, silent, or well again.
+    """A sensor, or several at the same time, turned faulty, silent, or well again; or strangers flood the network.
 
     Attributes
     ----------
     sensor, sensors
-        Who; of several the first one by name, and all of them.
+        Who; of several the first one by name, and all of them. Empty for a flood.
     before, state
-        What it was told to be before, and what it is; of `STATES`.
+        What it was told to be before, and what it is; of `STATES`, or `FLOOD`.
     since
         From when on it is so: the start of the first of the periods that told, or the last reading of a silent one.
     at

@@ -82,9 +82,22 @@ class Listening:
         """Take in a period that is not over, as far as it has come by `now`, and return who has changed."""
         return self._incidents(self.alerts.verdict(verdict_of(mended, self._grid), now, self._grid.step))
 
-    def listen(self, now: int, maintenance: Maintenance) -> list[Alert]:
-        """Look who is silent at the end of a slot, and return who has changed."""
+    def listen(self, now: int, maintenance: Maintenance, counting: BoolArray | None = None) -> list[Alert]:
+        """Look who is silent at the end of a slot, and return who has changed.
+
+        Parameters
+        ----------
+        now
+            The end of the slot.
+        maintenance
+            What people know.
+        counting
+            The sensors whose silence is news; None for all.
+        """
         noted = self._noted(now, maintenance)
+        if counting is not None:
+            news = np.repeat(counting, len(self._variables))[: noted.size]
+            noted[: news.size] |= ~news
         silent, last, gone = self.silence.silent(now) & ~noted, self.silence.last, self.silence.gone(now)
         usual = np.where(noted, NEVER, self.silence.usual)
         self._removed = self._noted(now, maintenance, "removed")

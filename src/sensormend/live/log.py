@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -100,10 +101,12 @@ class Log(Closing):
         Raises
         ------
         OSError
-            The disk is full, for one. The log is as it was before, and goes on when there is room.
+            The disk is full, for one, or the file is gone. The log is as it was before, and goes on when there is room,
+            or the file is back.
         """
         with self._writing:
             self._check()
+            self._check_place()
             if self._files[-1].size >= self._segment:
                 self._begin()
             file, number = self._files[-1], self.next
@@ -141,6 +144,8 @@ class Log(Closing):
             except OSError as error:
                 self._failed = error
                 raise
+            # What is written to a file that was deleted or moved is safe from nothing.
+            self._check_place()
             self._safe = self.next
 
     def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
@@ -176,7 +181,8 @@ class Log(Closing):
                 return
             try:
                 if self._failed is None:
-                    self.sync()
+                    with suppress(FileNotFoundError):  # gone, and what was in it
+                        self.sync()
             finally:
                 self._handle.close()
 
@@ -184,6 +190,16 @@ class Log(Closing):
         if self._failed is not None:
             said = self._failed.strerror or self._failed
             raise StateError(f"the disk under {self.folder} failed ({said}): start again, with what is on it")
+
+    def _check_place(self) -> None:
+        """Refuse to write where nobody would read: a file can be deleted, or moved, while it is open."""
+        path = self._files[-1].path
+        try:
+            there = os.path.samestat(path.stat(), os.fstat(self._handle.fileno()))
+        except NotADirectoryError:
+            there = False
+        if not there:
+            raise FileNotFoundError(errno.ENOENT, "it is not the file that was opened", str(path))
 
     def _begin(self) -> None:
         """Begin another file, after everything in the one before is safe: only the last one can be torn."""

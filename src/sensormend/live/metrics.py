@@ -55,6 +55,9 @@ class NoMetrics:
     def sensors(self, known: int, faulty: int, silent: int, gone: int = 0) -> None:
         """Tell how many sensors there are, and how they are."""
 
+    def strangers(self, count: int) -> None:
+        """Tell how many sensors have reported on too few periods to be known."""
+
     def journal(self, size: int) -> None:
         """Tell how large the journal is."""
 
@@ -138,6 +141,7 @@ class Metrics(NoMetrics):
             "silent": make(gauge, "silent_sensors", "Sensors that are silent"),
             "gone": make(gauge, "gone_sensors", "Sensors that are gone, and were not removed"),
         }
+        self._strangers = make(gauge, "strangers", "Sensors that have reported on fewer than three periods")
         self._journal = make(gauge, "journal_bytes", "The journal's size")
         self._outbox = make(gauge, "backlog_bytes", "The size of what waits for sinks")
         self._up = make(gauge, "sink_up", "Whether a sink takes what it is given", ("sink",))
@@ -189,6 +193,10 @@ class Metrics(NoMetrics):
         """Tell how many sensors there are, and how they are."""
         for name, count in (("known", known), ("faulty", faulty), ("silent", silent), ("gone", gone)):
             self._sensors[name].set(count)
+
+    def strangers(self, count: int) -> None:
+        """Tell how many sensors have reported on too few periods to be known."""
+        self._strangers.set(count)
 
     def journal(self, size: int) -> None:
         """Tell how large the journal is."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -12,6 +14,9 @@ from sensormend.errors import ConfigError
 from sensormend.live.metrics import Metrics
 
 __all__ = ["Page"]
+
+CONNECTIONS, SLOWEST = 64, 15.0
+"""Connections at once, each a thread, and seconds for which one may last: whoever looks takes one for milliseconds."""
 
 
 class Page(Closing):
@@ -47,11 +52,39 @@ class Page(Closing):
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
     # Else a service that starts while another holds the port would share it, on systems that let it.
     allow_reuse_port = False
 
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
+        self._free = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, or hang up where there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and hang up on who takes too long to ask."""
+        slow = threading.Timer(SLOWEST, _hang_up, (request,))
+        slow.daemon = True
+        slow.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            slow.cancel()
+            self._free.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing about somebody who hung up."""
+
+
+def _hang_up(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,12 +16,13 @@ from sensormend.errors import SensormendError
 from sensormend.files import locked
 from sensormend.io.metadata import iso
 from sensormend.live.addresses import plain
-from sensormend.live.admitting import UNKNOWN
+from sensormend.live.admitting import RARE, UNKNOWN
 from sensormend.live.arrivals import Arrived, Source
 from sensormend.live.clockwork import Clockwork
 from sensormend.live.courier import Courier, stop_all
 from sensormend.live.deliveries import Alert, Delivery, Kind
 from sensormend.live.events import Event, Failed, Late, Refused, Told
+from sensormend.live.formats.refused import TOO_MANY_NAMES
 from sensormend.live.insisting import Insisting, StoppedError
 from sensormend.live.journal import End, Happening, Journal, Noted, Tick, follow
 from sensormend.live.logs import Once, say
@@ -58,7 +59,11 @@ SHARE = 1.0
 DRAIN = 10.0
 """Seconds in which sinks may take what waits for them when the service ends; the rest waits on disk."""
 
-HINTS = {UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"}}
+HINTS = {
+    UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"},
+    RARE: {"hint": "variables names all that will come, before the first start"},
+    TOO_MANY_NAMES: {"hint": "the pattern may take something else for the sensor; coordinates names those that are"},
+}
 """What is said beside a reason for which something can be done."""
 
 COMPLAINTS = 100
@@ -110,7 +115,7 @@ class Service:
         self._late_since: float | None = None
         self._news = self._closed = False
         self._shown, self._free_at = NEVER, 0.0
-        self._insist = Insisting(self._stopping, self.metrics)
+        self._insist = Insisting(self._stopping, self.metrics, self._memory.folder)
         self._untidy = Once(_log, "files of old dates cannot be put in order", "they are in order again")
         self._complaints: set[str] = set()
 
@@ -387,6 +392,7 @@ class Service:
         if self.stream.watermark.time != NEVER:
             metrics.watermark(self.stream.watermark.time)
         metrics.sensors(len(self.stream.sensors), counts["faulty"], counts["silent"], counts["gone"])
+        metrics.strangers(self.stream.strangers.count)
         metrics.journal(self._journal.size)
         metrics.outbox(self._outbox.size)
         for courier in self._couriers:

@@ -6,8 +6,8 @@ one before it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import astuple
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,12 +18,15 @@ from sensormend.errors import ConfigError, SensormendError
 from sensormend.flags import REASONS
 from sensormend.grid import ANCHOR, Grid
 from sensormend.io.metadata import iso
-from sensormend.live.admitting import OLD, admitted, rejected, renamed
+from sensormend.live.admitting import OLD, RARE, TOO_MANY, TOO_MANY_LATE, admitted, rejected, renamed
 from sensormend.live.alerts import Alerts
-from sensormend.live.arrivals import Arrived
+from sensormend.live.arrivals import Arrived, Rejected
+from sensormend.live.carrying import carried
 from sensormend.live.deliveries import Alert, Health
 from sensormend.live.events import Event, Failed, Final, Late, Refused, Told
+from sensormend.live.formats.refused import TOO_MANY_NAMES
 from sensormend.live.listening import Listening, Pace
+from sensormend.live.strangers import Strangers
 from sensormend.live.window import Names, Watermark, Window
 from sensormend.maintenance import Maintenance, Note
 from sensormend.mending import NEVER, Mended, Mender
@@ -46,6 +49,14 @@ SAMPLE = 1_000_000
 """Readings of the first day that are looked at for the grid."""
 
 SILENT = REASONS.index("silent")
+
+MOST_READINGS, MOST_LATE = 1_000_000, 1_000_000
+"""Readings of one sensor that wait for the end of their period, 32 bytes each: twelve a second, all day. And late
+readings of one period, all of which are gone through with the next one. What comes when there are so many is refused;
+`python benchmarks/limits.py readings late` measures what these cost."""
+
+CROWDED = 1_000
+"""Variables of a feed that has no grid yet from which on those that too few messages carry are passed over at once."""
 
 EVERY_SLOT, FEWEST_VERDICTS = 12_000, 4
 """A period of up to so many cells, 500 channels by the hour, is judged at the end of every slot while it is not over;
@@ -96,16 +107,20 @@ class Stream:
         for name, option in about.items():
             if options.variables and name not in options.variables:
                 raise ConfigError(f"{option} speaks of {name!r}; variables has {', '.join(options.variables)}")
-        self.sensors, self.variables = Names(), Names(list(dict.fromkeys([*options.variables, *about])))
+        self._named = list(dict.fromkeys([*options.variables, *about]))
+        self.sensors, self.variables = Names(), Names(self._named)
+        self._passed_over: tuple[str, ...] = ()
         self.window = Window()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}
         self.places = Places.read(options.coordinates) if options.coordinates else Places()
+        self.strangers = Strangers({*self.places.coordinates, *(mender.sensors if mender else ())})
         self.closed: int | None = None
         self.readings = 0
         self._first_time: int | None = None
         self._looked = NEVER
         self._oldest = NEVER
+        self._late: dict[int, int] = {}
         # Slots that have ended and were gone through, and until when readings were judged.
         self._slot, self._judged = NEVER, NEVER
         self._peeked: tuple[object, Mended] | None = None
@@ -145,16 +160,17 @@ class Stream:
     def take(self, arrived: Arrived) -> Iterator[Event]:
         """Take in what arrived, and give what follows from it."""
         refused = list(arrived.rejected)
-        for place in arrived.positions:
-            self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
         readings = renamed(self.places.settle(arrived.readings), self._only, self.options.variables)
         self.readings += len(readings)
         # A machine whose own clock is behind does not know the future.
         latest = max(arrived.received, self.watermark.time) + AHEAD
         known = self.mender.variables if self.mender else self.options.variables
         readings = admitted(readings, self._oldest, latest, known, refused)
+        readings, flood = self._without_flood(readings, arrived.received, refused)
         if refused:
             yield Refused(refused)
+        if flood:
+            yield Told(flood)
         if len(readings):
             sensor = self.sensors.codes(readings.sensors, readings.sensor)
             variable = self.variables.codes(readings.variables, readings.variable)
@@ -164,7 +180,24 @@ class Stream:
             )
             if self.watermark.readings > before:
                 self.pace.moved(arrived.received)
+        for place in arrived.positions:
+            if place.sensor in self.sensors:
+                self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
         yield from self._go_on()
+
+    def _without_flood(
+        self, readings: Readings, received: int, refused: list[Rejected]
+    ) -> tuple[Readings, list[Alert]]:
+        """Return the readings without those of strangers for whom there is no room, and what is told of these."""
+        strange = self.strangers.refused(readings, self.sensors)
+        if not strange.size:
+            return readings, []
+        theirs = np.zeros(len(readings.sensors), dtype=bool)
+        theirs[strange] = True
+        theirs = theirs[readings.sensor]
+        refused += rejected(readings.taken(theirs), TOO_MANY_NAMES)
+        names = [readings.sensors[code] for code in strange.tolist()]
+        return readings.taken(~theirs), self.strangers.flood(names, received)
 
     def tick(self, now: int) -> Iterator[Event]:
         """Let time go on without a reading: the network is silent."""
@@ -212,10 +245,12 @@ class Stream:
         """Return what the readings from before `until` say of a period that is not over."""
         times = self.window.column("time")
         here = (mender.grid.period_of(times) == period) & (times < until)
+        if len(mender.variables) < len(self.variables):
+            here &= np.array([name in mender.variables for name in self.variables.all])[self.window.column("variable")]
         about = (mender.period, period, until, int(here.sum()), mender.maintenance)
         if self._peeked is None or self._peeked[0] != about:
             readings = self.window.readings(here, self.sensors.all, self.variables.all)
-            self._peeked = about, mender.peek(readings, period)
+            self._peeked = about, mender.peek(_of_variables(readings, mender.variables), period)
         return self._peeked[1]
 
     @staticmethod
@@ -226,32 +261,74 @@ class Stream:
     def _tentative(self) -> Mender | None:
         """Return a mender for the first period, before the grid is settled; None where nothing can be told of it."""
         try:
-            return mender_for(look_at_start(self._sample(), self.options), self.variables.all, self.options)
+            sample, there = self._sample(), self._carried()
+            variables = [name for name, yes in zip(self.variables.all, there.tolist(), strict=True) if yes]
+            sample = _of_variables(sample.taken(there[sample.variable]), variables)
+            return mender_for(look_at_start(sample, self.options), variables, self.options)
         except SensormendError:
             return None
+
+    def _carried(self) -> BoolArray:
+        column = self.window.column
+        return carried(column("sensor"), column("variable"), column("time"), self.variables.all, self._named)
+
+    def _pass_over_rare(self) -> Iterator[Event]:
+        """Leave out the variables that too few messages carry, while nothing is made of them yet."""
+        kept = self._carried()
+        if kept.all() or not kept.any():
+            return
+        stays = kept[self.window.column("variable")]
+        names = [name for name, yes in zip(self.variables.all, kept.tolist(), strict=True) if not yes]
+        left_out = self.window.readings(~stays, self.sensors.all, self.variables.all)
+        self.window.keep(stays)
+        self.window.renumber(np.cumsum(kept) - 1)
+        self.variables = Names([name for name in self.variables.all if name not in set(names)])
+        self._first_time = int(self.window.column("time").min()) if len(self.window) else None
+        self._peeked = None
+        self._passed_over = tuple(dict.fromkeys([*self._passed_over, *names]))[:CROWDED]
+        yield Refused(rejected(left_out, RARE))
+        yield Failed("variables that too few messages carry are passed over", {"variables": _some(names)})
 
     def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
             # Those of slots that have not ended are heard when they have.
             self.listening.heard(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
-        self.watermark.see(readings.sensor.astype(np.int64, copy=False), readings.time)
+        sensor = readings.sensor.astype(np.int64, copy=False)
+        self.watermark.see(sensor, readings.time, self.strangers.counting)
+        self.strangers.heard(sensor, self.watermark.time // self.watermark.leap)
         if self.closed is not None and self.mender is not None:
             period = self.mender.grid.period_of(readings.time)
             late = period <= self.closed
             if late.any():
                 for number in np.unique(period[late]).tolist():
-                    yield Late(number, readings.taken(period == number))
+                    yield from self._take_late(number, readings.taken(period == number))
                 readings = readings.taken(~late)
+        full = self.window.count(len(self.sensors)) >= MOST_READINGS
+        if full.any() and (over := full[readings.sensor]).any():
+            yield Refused(rejected(readings.taken(over), TOO_MANY))
+            readings = readings.taken(~over)
         if len(readings):
             self.window.add(readings)
             first = int(readings.time.min())
             self._first_time = first if self._first_time is None else min(first, self._first_time)
+
+    def _take_late(self, period: int, readings: Readings) -> Iterator[Event]:
+        """Take in readings of a period that is over, as many as it can take."""
+        count = self._late.get(period, 0)
+        if count + len(readings) > MOST_LATE:
+            yield Refused(rejected(readings.taken(slice(max(MOST_LATE - count, 0), None)), TOO_MANY_LATE))
+            readings = readings.taken(slice(0, max(MOST_LATE - count, 0)))
+        if len(readings):
+            self._late[period] = count + len(readings)
+            yield Late(period, readings)
 
     def _go_on(self) -> Iterator[Event]:
         """Go through the slots that have ended: close what is due, and look who is faulty or silent."""
         if self.closed is None:
             yield from self._leave_out_unset_clocks()
         if self.mender is None:
+            if len(self.variables) > CROWDED:
+                yield from self._pass_over_rare()
             yield from self._look_for_grid()
         if self.mender is None or self.watermark.time == NEVER:
             return
@@ -273,7 +350,8 @@ class Stream:
         if new.any():
             self.listening.heard(self.window.readings(new, self.sensors.all, self.variables.all))
         yield from self._close_until(self._due(now))
-        alerts = self._provisional_alerts(now) + self.listening.listen(now, self.maintenance)
+        alerts = self._provisional_alerts(now)
+        alerts += self.listening.listen(now, self.maintenance, self.strangers.counting)
         if alerts:
             yield Told(alerts)
 
@@ -327,7 +405,9 @@ class Stream:
         """Return how many slots there are between two verdicts on a period that is not over."""
         assert self.mender is not None
         grid = self.mender.grid
-        cells = len(self.listening.silence) * grid.slots
+        counting = self.strangers.counting
+        channels = len(self.listening.silence) if counting is None else int(counting.sum()) * len(self.variables)
+        cells = channels * grid.slots
         fewer = min(-(-cells // EVERY_SLOT), max(1, grid.slots // FEWEST_VERDICTS))
         return max(fewer, self.alerts.stood // 2 // grid.step, 1)
 
@@ -354,8 +434,13 @@ class Stream:
 
     def _find_grid(self) -> Iterator[Event]:
         if self.mender is None:
+            yield from self._pass_over_rare()
             try:
-                self._begin(None, look_at_start(self._sample(), self.options))
+                survey = look_at_start(self._sample(), self.options)
+                if self._passed_over:
+                    note = f"passed over, since too few messages carry them: {_some(self._passed_over)}"
+                    survey = replace(survey, notes=(*survey.notes, note))
+                self._begin(None, survey)
             except SensormendError as error:
                 yield Failed(f"the grid is not found yet: {error}")
 
@@ -421,17 +506,20 @@ class Stream:
                 yield Told(alerts)
         self.closed = period
         self._oldest = max(self._oldest, self.mender.grid.start_of(period + 1) - self._late_for)
+        oldest = int(self.mender.grid.period_of(np.array([self._oldest]))[0])
+        self._late = {number: count for number, count in self._late.items() if number >= oldest}
 
     def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
         """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
         sensor = self.sensors.codes(rows.sensors, rows.sensor)
-        channel = sensor * len(self.variables) + rows.variable
+        variable = self.variables.codes(rows.variables, rows.variable)
+        channel = sensor * len(self.variables) + variable
         known = np.zeros(max(silent.size, int(channel.max(initial=-1)) + 1), dtype=bool)
         known[: silent.size] = silent
         reason = np.where((rows.reason == SILENT) & ~known[channel], 0, rows.reason).astype(np.int8)
         columns = {name: getattr(rows, name) for name in ("time", "value", "n", "cleaned", "lower", "upper", "flag")}
         return Rows(
-            self.sensors.all, self.variables.all, sensor, rows.variable, **columns, reason=reason, origin=rows.origin
+            self.sensors.all, self.variables.all, sensor, variable, **columns, reason=reason, origin=rows.origin
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -453,8 +541,12 @@ class Stream:
             "slot": self._slot,
             "judged": self._judged,
             "alerts": self.alerts.state(),
+            "passed_over": self._passed_over,
+            "late": list(self._late.items()),
         }
         arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
+        settings["strangers"], counts = self.strangers.state()
+        arrays |= {f"strangers_{name}": array for name, array in counts.items()}
         if self.mender is not None:
             grid = self.mender.grid
             settings["grid"] = list(astuple(grid))
@@ -477,6 +569,9 @@ class Stream:
         self._judged = settings.get("judged", NEVER)
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
+        self._passed_over = tuple(settings.get("passed_over", ()))
+        self._late = dict(settings.get("late", ()))
+        self.strangers.restore(settings.get("strangers"), _of("strangers", arrays), len(self.sensors))
         self.window.restore(arrays)
         if "grid" in settings:
             fill = {name: tuple(values) for name, values in settings["fill"].items()}
@@ -487,6 +582,20 @@ class Stream:
                 # What is kept for late readings is what is asked for now, if that is less than before.
                 self._oldest = max(self._oldest, survey.grid.start_of(self.closed + 1) - self._late_for)
         self.watermark.restore(settings["watermark"], _of("watermark", arrays))
+
+
+def _of_variables(readings: Readings, variables: Sequence[str]) -> Readings:
+    """Return readings, all of these variables, under the numbers that the variables have here."""
+    if tuple(readings.variables) == tuple(variables):
+        return readings
+    codes = Names(variables).codes(readings.variables, readings.variable)
+    return Readings(readings.sensors, tuple(variables), readings.sensor, codes, readings.time, readings.value)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Name up to twenty, and say how many more there are."""
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more
 
 
 def _of(whose: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

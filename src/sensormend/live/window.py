@@ -26,11 +26,17 @@ class Names:
     def __len__(self) -> int:
         return len(self.all)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._code_of
+
+    def lacking(self, names: Sequence[str], used: IntArray) -> list[int]:
+        """Return which of `names` are used and not ours yet, as they count in `names`, in the order of their use."""
+        self._look_up(names)
+        return list(dict.fromkeys(used[self._codes[used] < 0].tolist()))
+
     def codes(self, names: Sequence[str], used: IntArray) -> NDArray[np.int64]:
         """Return our number for every one of `used`, which count in `names`; names that are new get theirs."""
-        if names is not self._known:
-            self._known = names
-            self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
+        self._look_up(names)
         codes = self._codes[used]
         if codes.size and codes.min() < 0:
             new = [names[code] for code in dict.fromkeys(used[codes < 0].tolist())]
@@ -42,6 +48,11 @@ class Names:
             codes = self._codes[used]
         return codes
 
+    def _look_up(self, names: Sequence[str]) -> None:
+        if names is not self._known:
+            self._known = names
+            self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
+
 
 class Window:
     """Readings on the pile, in the order in which they came, until their period is over."""
@@ -51,9 +62,17 @@ class Window:
     def __init__(self) -> None:
         self._size = 0
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in self.COLUMNS}
+        self._of_sensor = np.zeros(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return self._size
+
+    def count(self, sensors: int) -> NDArray[np.int64]:
+        """Return how many readings each of so many sensors has on the pile."""
+        more = sensors - self._of_sensor.size
+        if more > 0:
+            self._of_sensor = np.concatenate([self._of_sensor, np.zeros(more, dtype=np.int64)])
+        return self._of_sensor
 
     def column(self, name: str) -> NDArray[Any]:
         """Return one column of the pile."""
@@ -70,6 +89,8 @@ class Window:
                 self._columns[name] = old = room
             old[self._size : size] = getattr(readings, name)
         self._size = size
+        if len(readings):
+            np.add.at(self.count(int(readings.sensor.max()) + 1), readings.sensor, 1)
 
     def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
         """Return some of the pile."""
@@ -80,6 +101,12 @@ class Window:
         """Leave these on the pile and no others."""
         left = {name: self.column(name)[chosen] for name, _ in self.COLUMNS}
         self._size, self._columns = int(chosen.sum()), left
+        self._of_sensor = np.bincount(self.column("sensor"))
+
+    def renumber(self, variable: NDArray[np.int64]) -> None:
+        """Give every variable another number, by its present one."""
+        self._columns["variable"] = variable[self.column("variable")]
+        self._columns = {name: self.column(name) for name, _ in self.COLUMNS}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the pile as a state file holds it."""
@@ -89,6 +116,7 @@ class Window:
         """Go on from a state."""
         self._columns = {name: arrays[f"window_{name}"] for name, _ in self.COLUMNS}
         self._size = self._columns["time"].size
+        self._of_sensor = np.bincount(self.column("sensor"))
 
 
 class Watermark:
@@ -125,8 +153,18 @@ class Watermark:
         """The newest time of all, believed or not."""
         return int(self._newest.max()) if self._newest.size else NEVER
 
-    def see(self, sensor: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-        """Take note of readings."""
+    def see(
+        self, sensor: NDArray[np.int64], time: NDArray[np.int64], counting: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Take note of readings.
+
+        Parameters
+        ----------
+        sensor, time
+            Whose they are, and of when.
+        counting
+            Of which sensors a quarter has to be there; None for all of them.
+        """
         if not sensor.size:
             return
         more = int(sensor.max()) + 1 - self._newest.size
@@ -136,7 +174,7 @@ class Watermark:
         self._turns += 1
         np.maximum.at(self._newest, sensor, time)
         self._turn[sensor] = self._turns
-        reached = self._reached()
+        reached = self._reached(counting)
         self.readings = max(self.readings, reached) if self.fixed else reached
         self.time = max(self.time, reached) if self.fixed else reached
 
@@ -144,9 +182,10 @@ class Watermark:
         """Say that the time has come without a reading: the clock says so."""
         self.time = max(self.time, time)
 
-    def _reached(self) -> int:
+    def _reached(self, counting: NDArray[np.bool_] | None) -> int:
         top = int(self._newest.max())
-        newest = self._newest[self._newest > max(self.time - self.gone_after, NEVER)]
+        newest = self._newest if counting is None else self._newest[: counting.size][counting[: self._newest.size]]
+        newest = newest[newest > max(self.time - self.gone_after, NEVER)]
         if not newest.size:
             return top
         needed = min(newest.size, max(2, -(-newest.size // 4)))

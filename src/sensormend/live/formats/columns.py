@@ -52,9 +52,9 @@ def columns_of(
         told = list(zip(*map(itemgetter(*keys), entries), strict=True))
         sensor = list(map(sensors.__getitem__, told[0]))
         if shape.variable is not None:
-            of = np.array(list(map(variables.__getitem__, told[3])), np.int16)
+            of = np.array(list(map(variables.__getitem__, told[3])), np.int32)
         else:
-            of = np.full(len(entries), variables[shape.names[0] or variable or ""], np.int16)
+            of = np.full(len(entries), variables[shape.names[0] or variable or ""], np.int32)
         time = _times(told[1], moment)
         if time is None or set(map(type, told[2])) not in _NUMBERS:
             return None

@@ -19,7 +19,8 @@ from sensormend.readings import DAY, Readings
 __all__ = ["Decoded", "Gathering"]
 
 MOST_SENSORS, MOST_VARIABLES = 100_000, 1_000
-"""Whoever invents names must not fill the memory; a network has fewer."""
+"""Names that are remembered from one `take` to the next; where there are more, all are forgotten. Whoever invents names
+must not fill the memory, and nobody is refused here for it: who is a sensor is seen in `sensormend.live.strangers`."""
 
 MOST_REFUSED = 1_000
 """Of one message that are told one by one; what is more is told in one."""
@@ -40,10 +41,13 @@ class Gathering:
     """Collects readings, what was refused, and places."""
 
     def __init__(self) -> None:
-        self.sensors, self.variables = Names(MOST_SENSORS, NO_SENSOR), Names(MOST_VARIABLES, BAD_NAME, empty=True)
-        self._last: dict[str, Position] = {}
+        self._forget()
         self._clear()
         self.begin(0, "", False)
+
+    def _forget(self) -> None:
+        self.sensors, self.variables = Names(NO_SENSOR), Names(BAD_NAME, empty=True)
+        self._last: dict[str, Position] = {}
 
     def _clear(self) -> None:
         self._sensor: list[int] = []
@@ -126,12 +130,14 @@ class Gathering:
         readings = Readings(self.sensors.listed, self.variables.listed or ("",), sensor, variable, time, value)
         taken = Decoded(readings, self._rejected, self._positions)
         self._clear()
+        if len(self.sensors.codes) > MOST_SENSORS or len(self.variables.codes) > MOST_VARIABLES:
+            self._forget()
         return taken
 
     def _settle(self) -> None:
         """Make arrays of what was collected one by one."""
         if self._time or not self._parts:
-            sensor, variable = np.array(self._sensor, np.int32), np.array(self._variable, np.int16)
+            sensor, variable = np.array(self._sensor, np.int32), np.array(self._variable, np.int32)
             self._parts.append((sensor, variable, np.array(self._time, np.int64), np.array(self._value, np.float64)))
             self._count += len(self._time)
             self._sensor, self._variable, self._time, self._value = [], [], [], []

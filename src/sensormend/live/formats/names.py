@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from sensormend.live.formats.refused import BAD_NAME, TOO_MANY_NAMES, Refused
+from sensormend.live.formats.refused import BAD_NAME, Refused
 
 __all__ = ["Names"]
 
@@ -16,17 +16,15 @@ class Names:
 
     Parameters
     ----------
-    most
-        How many there can be.
     nameless
         What is said of something that is no name.
     empty
         An empty name is one too.
     """
 
-    def __init__(self, most: int, nameless: str, *, empty: bool = False) -> None:
+    def __init__(self, nameless: str, *, empty: bool = False) -> None:
         self.codes: dict[str, int] = {}
-        self._most, self._nameless, self._empty = most, nameless, empty
+        self._nameless, self._empty = nameless, empty
         self._listed: tuple[str, ...] = ()
 
     @property
@@ -43,8 +41,6 @@ class Names:
         if code is None:
             if not name and not self._empty:
                 raise Refused(self._nameless)
-            if len(self.codes) >= self._most:
-                raise Refused(TOO_MANY_NAMES)
             code = self.codes[name] = len(self.codes)
         return code
 
