@@ -14,7 +14,7 @@ export MKL_NUM_THREADS := 1
 TORCH ?= torch==2.13.0
 TENSORS := $(VENV)/.tensors
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench soak clean
 
 demo: $(STAMP)
 	$(BIN)/sensormend demo $(ARGS)
@@ -33,6 +33,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
+
+# An hour, by hand: memory, files, descriptors and delay of a service to which everything happens stay flat.
+soak: $(STAMP)
+	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,71 @@
+"""A short life of a service in which everything is written that a service writes: what `fault_points` runs."""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from feeds import START, city_readings
+from given import Given, hourly, settings
+from sensormend.errors import SensormendError
+from sensormend.live import service
+from sensormend.live.courier import Courier
+from sensormend.live.deliveries import Delivery, Sink
+from sensormend.live.service import Service
+from sensormend.readings import DAY, HOUR, Readings
+
+__all__ = ["DAYS", "parts", "run"]
+
+SENSORS, DAYS = 3, 3
+
+# By what has arrived, and not by the clock, so that every run passes the same points; several periods to a checkpoint.
+service.CHECKPOINT, service.JOURNAL = 1e9, 3_000
+service.DESCRIBE, service.OFTEN, service.GATHER, service.SHARE = 0.0, 0.0, -1.0, 0.0
+
+
+@lru_cache
+def parts() -> list[Readings]:
+    """Return what arrives: three days by three hours, with late readings and one from the future in between."""
+    readings = city_readings(SENSORS, DAYS)
+    stuck = (readings.sensor == 1) & (readings.time >= START + 2 * DAY)
+    values = np.where(stuck, 3.0, readings.value)
+    readings = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable, readings.time, values)
+    late = (readings.time >= START + DAY + 8 * HOUR) & (readings.time < START + DAY + 10 * HOUR)
+    found = hourly(readings.taken(~late), 3)
+    found.insert(15, readings.taken(late))
+    zero = np.zeros(1, dtype=np.int64)
+    future = Readings(readings.sensors, readings.variables, zero, zero, zero + 200 * 365 * DAY, np.ones(1))
+    found.insert(9, future)
+    return found
+
+
+class Noting(Sink):
+    """Notes what it is given, in a file that is not in OUT."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, delivery: Delivery) -> None:
+        if delivery.kind == "provisional":
+            return
+        lines = [f"{alert.sensor} {alert.state} {alert.reason} {alert.since}" for alert in delivery.alerts]
+        text = "; ".join([f"{delivery.kind} {delivery.start}", *lines])
+        with self._path.open("a") as file:
+            file.write(f"{text}\n")
+
+
+def run(out: str, told: str) -> int:
+    """Watch all parts to their end; an error that is one of ours is one line, and 1."""
+    logging.disable(logging.CRITICAL)
+    couriers = {"noting": lambda outbox: Courier("noting", Noting(Path(told)), outbox)}
+    said = settings(Path(out), period="6h", keep="1d", late_for="1d", stood="1h", stood_readings=2)
+    try:
+        Service(said, lambda mark, memory: Given(parts(), mark), couriers=couriers).run()
+    except SensormendError as error:
+        os.write(2, f"one line: {' '.join(str(error).split())}\n".encode())
+        return 1
+    return 0

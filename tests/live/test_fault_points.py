@@ -1,0 +1,161 @@
+"""Killed before, in and after every write, fsync and rename: nothing lost, nothing twice, rows as without the kill."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fault_points import Points
+from given import contents, same_rows
+
+EVERY = os.environ.get("SENSORMEND_EVERY_POINT") == "1"
+"""Each point, and not only one of each kind: some thousand runs instead of some hundred."""
+
+
+class Undisturbed:
+    """The run to which nothing happens: its results, and the points that it passes."""
+
+    def __init__(self, points: Points, folder: Path) -> None:
+        self.out, self.told = folder / "undisturbed", folder / "told"
+        self.points = points.listed(self.out, self.told)
+        self.rows, self.tables = contents(self.out), tables(self.out)
+        self.deliveries = set(self.told.read_text().splitlines())
+
+    def chosen(self, kinds: str = "") -> list[tuple[str, int]]:
+        """Return points by name and by which of that name it is: one of each kind, some early and some late."""
+        which, names = Counter[str](), dict[str, list[tuple[str, int]]]()
+        for point in self.points:
+            which[point] += 1
+            if point.startswith(kinds):
+                names.setdefault(re.sub(r"\d+", "#", point), []).append((point, which[point]))
+        if EVERY:
+            return [entry for found in names.values() for entry in found]
+        return [found[zlib.crc32(name.encode()) % len(found)] for name, found in names.items()]
+
+
+def tables(out: Path) -> dict[str, list[list[str]]]:
+    """Return the tables beside the rows; when something was refused depends on the clock."""
+    found = {}
+    for name in ("faults.csv", "sensors.csv", "rejected.csv"):
+        with (out / name).open(newline="") as file:
+            found[name] = [row[name == "rejected.csv" :] for row in csv.reader(file)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Points]:
+    with Points(tmp_path_factory.mktemp("points")) as points:
+        yield points
+
+
+@pytest.fixture(scope="module")
+def undisturbed(points: Points) -> Undisturbed:
+    return Undisturbed(points, points.folder)
+
+
+def test_all_that_is_written_is_seen(undisturbed: Undisturbed) -> None:
+    """The journal, checkpoints, rows, kept readings, the outbox with its cursor, and the tables."""
+    # The cursor of a sink is named by what tells it from others.
+    kinds = {re.sub(r"\d+", "#", re.sub(r"-\w+\.cursor$", ".cursor", point)) for point in undisturbed.points}
+    assert kinds >= {
+        "write state/journal/#.log", "fsync state/journal/#.log", "unlink state/journal/#.log",
+        "rename state/record-#/model.npz", "rename state/checkpoint.json", "fsync state/record-#",
+        "rename data/date=#-#-#/part-#T#.parquet", "write data/date=#-#-#/part-#T#.parquet.new",
+        "rename data/date=#-#-#/part-#T#-#T#.parquet", "rename state/kept/#.kept",
+        "write state/outbox/#.log", "write state/outbox/noting.cursor",
+        "rename faults.csv", "write rejected.csv", "rename state/provisional.arrow", "rename run.json",
+    }  # fmt: skip
+    assert undisturbed.rows.flag.size
+    assert any("faulty" in line for line in undisturbed.deliveries)
+    assert any(line.startswith("late") for line in undisturbed.deliveries)
+
+
+def check(points: Points, undisturbed: Undisturbed, out: Path, told: Path, where: str) -> None:
+    """Hold a run that goes on after a kill to end as if nothing had happened."""
+    assert points.run(out, told) == 0, f"{where}\n{points.log.read_text()[-3000:]}"
+    try:
+        same_rows(contents(out), undisturbed.rows)
+        assert tables(out) == undisturbed.tables
+        deliveries = told.read_text().splitlines()
+        assert set(deliveries) == undisturbed.deliveries
+        # A delivery that was made when it was killed may be made again, and no other.
+        assert len(deliveries) <= len(undisturbed.deliveries) + where.count(" (") + where.count(", then")
+    except AssertionError as error:
+        raise AssertionError(f"after a kill {where}: {error}") from error
+    halves = [path for path in out.rglob("*.new") if "outbox" not in path.parts]
+    assert not halves, where
+    assert len(list((out / "state").glob("record-*"))) == 1, where
+
+
+@pytest.mark.parametrize("mode", ["before", "after", "torn", "after, and in recovery"])
+def test_killed(points: Points, undisturbed: Undisturbed, tmp_path: Path, mode: str) -> None:
+    first, _, again = mode.partition(", and ")
+    chosen = undisturbed.chosen("write" if first == "torn" else "")
+    others = undisturbed.chosen()
+    if first == "after" and not EVERY:
+        # After one point is before the next one.
+        chosen = chosen[:: 3 if again else 2]
+    hit = recovering = 0
+    for number, (point, which) in enumerate(chosen):
+        out, told = tmp_path / f"out-{number}", tmp_path / f"told-{number}"
+        told.touch()
+        hit += points.run(out, told, first, point, which) == -9
+        where = f"{first} {point} ({which})"
+        if again and out.exists():
+            # Killed once more at the first point of another kind, which may be one that only a restart passes.
+            other = others[(7 * number + 3) % len(others)][0]
+            recovering += points.run(out, told, first, other, 1) == -9
+            where += f", then {first} {other}"
+        check(points, undisturbed, out, told, where)
+        shutil.rmtree(out)
+    # Some depend on when a thread has its turn.
+    assert hit >= 0.9 * len(chosen)
+    assert not again or recovering >= 0.2 * len(chosen)
+
+
+def test_a_flipped_bit_in_each_file_is_one_line_or_does_no_harm(
+    points: Points, undisturbed: Undisturbed, tmp_path: Path
+) -> None:
+    """Half way, and killed: what is read again must not be believed blindly."""
+    half, told = tmp_path / "half", tmp_path / "told"
+    told.touch()
+    saves = [number for number, point in enumerate(undisturbed.points) if point == "rename state/checkpoint.json"]
+    middle = saves[len(saves) // 2]
+    after = next(point for point in undisturbed.points[middle + 8 :] if point.startswith("write state/journal"))
+    which = undisturbed.points[: undisturbed.points.index(after, middle)].count(after) + 2
+    assert points.run(half, told, "after", after, which) == -9
+    kinds = {}
+    for path in sorted(half.rglob("*")):
+        if path.is_file() and path.stat().st_size:
+            kinds[re.sub(r"\d+", "#", str(path.relative_to(half)))] = path.relative_to(half)
+    assert len(kinds) > 12
+    refused = []
+    for kind, path in kinds.items():
+        for share in (0.1, 0.6):
+            out, heard = tmp_path / "out", tmp_path / "heard"
+            shutil.copytree(half, out)
+            shutil.copy(told, heard)
+            content = bytearray((out / path).read_bytes())
+            content[int(share * len(content))] ^= 0x10
+            (out / path).write_bytes(content)
+            points.log.write_text("")
+            code = points.run(out, heard)
+            said = points.log.read_text().splitlines()
+            assert code in (0, 1), f"{kind}: {said}"
+            assert len(said) == code, f"{kind}: {said}"
+            if code:
+                refused.append(kind)
+            elif not kind.startswith("data/") and not kind.endswith(".csv"):
+                # A file of rows or a table, once written, is not read again: what is in it is what is in it.
+                same_rows(contents(out), undisturbed.rows)
+            shutil.rmtree(out)
+    # What is gone on from is checked.
+    assert {f"state/record-#/{name}.npz" for name in ("model", "stream", "mender", "tally")} <= set(refused)
