@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import pytest
+from servers import lacking
 
 __all__ = ["MODES", "Points"]
 
@@ -67,7 +67,7 @@ class Points:
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None or not sys.platform.startswith("linux"):
-            pytest.skip("points of failure are found on Linux, with a C compiler; there is none")
+            lacking("points of failure are found on Linux, with a C compiler; there is none")
         here, library = Path(__file__).parent, folder / "fault_points.so"
         subprocess.run(
             [compiler, "-O1", "-shared", "-fPIC", "-o", library, here / "fault_points.c", "-ldl"], check=True
