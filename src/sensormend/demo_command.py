@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from sensormend.bench.commands import screen
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, SensormendError, StorageError
 
 if TYPE_CHECKING:
     from sensormend.demo_faults import Staged
@@ -295,7 +295,7 @@ def _empty(out: Path) -> None:
         # The page is there before the first reading: it must know that this will be an OUT.
         Memory(out).begin()
     except OSError as error:
-        raise SensormendError(f"cannot write to {out}: {error.strerror or error}") from error
+        raise StorageError(f"cannot write to {out}: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
     ├── StateError (ValueError)    a state file that is not ours, broken, or of a later version
     ├── DivergenceError (ArithmeticError)   a method ran off to infinity, as published ones can
+    ├── StorageError               a file cannot be written or removed: a full disk, a folder that is gone
     ├── ResultError                a result that cannot be true: a fault of sensormend, not of the readings
     └── RefusedError               a sink is there, and says that it will not take this delivery
 
@@ -24,6 +25,7 @@ __all__ = [
     "SensormendError",
     "ShapeError",
     "StateError",
+    "StorageError",
     "ValueRangeError",
 ]
 
@@ -54,6 +56,10 @@ class StateError(SensormendError, ValueError):
 
 class DivergenceError(SensormendError, ArithmeticError):
     """A method ran off to infinity on this minibatch."""
+
+
+class StorageError(SensormendError):
+    """A file cannot be written or removed; the same may be done again when there is room."""
 
 
 class ResultError(SensormendError):

@@ -14,7 +14,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import IO, Any
 
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, SensormendError, StorageError
 
 __all__ = ["beside", "is_locked", "locked", "now", "read_table", "signature", "surroundings", "sync", "write_beside"]
 
@@ -68,7 +68,7 @@ def beside(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             new.unlink()
         if isinstance(error, OSError):
-            raise SensormendError(f"cannot write {path}: {error.strerror or error}") from error
+            raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
         raise
 
 

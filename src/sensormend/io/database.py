@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from sensormend.errors import SensormendError
+from sensormend.errors import StorageError
 from sensormend.io.tables import Engine, reason_of
 
 __all__ = ["Database", "Progress", "nobody"]
@@ -56,7 +56,7 @@ class Database:
         try:
             self.engine = duckdb.connect(str(self.path), config=config)
         except (OSError, duckdb.Error) as error:
-            raise SensormendError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
         self.ask("SET TimeZone = 'UTC'")
         self.ask("SET preserve_insertion_order = true")
         self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
@@ -78,7 +78,7 @@ class Database:
             lacking = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
             if not ours and (not lacking or "read_csv" in sql or "read_parquet" in sql):
                 raise
-            raise SensormendError(f"{self.folder}: no room to stage readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no room to stage readings: {reason_of(error)}") from None
         return rows
 
     def columns(self, sql: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Database:
         try:
             columns: dict[str, Any] = self.engine.execute(sql).fetchnumpy()
         except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
-            raise SensormendError(f"{self.folder}: no room to read staged readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no room to read staged readings: {reason_of(error)}") from None
         return columns
 
     @contextmanager

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.io.folder import Archive, data_files, ending_of
 from sensormend.io.metadata import read_sensors
 from sensormend.io.sql import literal
@@ -131,7 +131,7 @@ def _source(files: list[Path], target: Path, memory: str) -> Iterator[Any]:
                 )
                 yield engine
             except duckdb.Error as error:
-                raise SensormendError(f"cannot write {target}: {str(error).splitlines()[0]}") from error
+                raise StorageError(f"cannot write {target}: {str(error).splitlines()[0]}") from error
 
 
 def _copy(engine: Any, target: Path, form: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import duckdb
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.io.database import Database, Progress
 from sensormend.io.layout import Layout, any_known, holds_readings, place_columns, recognise
 from sensormend.io.loading import (
@@ -366,7 +366,7 @@ class Filling:
         """Note a file that cannot be read, or raise what is the matter."""
         said = str(error)
         if any(full in said for full in _FULL):
-            raise SensormendError(f"{self._database.folder}: no room to stage readings: {said}") from None
+            raise StorageError(f"{self._database.folder}: no room to stage readings: {said}") from None
         if self._unread is None:
             raise error
         self._unread[file] = " ".join((said or type(error).__name__).split())

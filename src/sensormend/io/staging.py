@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sensormend.closing import Closing
-from sensormend.errors import InputError, SensormendError, StateError
+from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import beside
 from sensormend.io.database import Database, Progress, nobody
 from sensormend.io.filling import Filling
@@ -113,7 +113,7 @@ class Staging(Closing):
         ------
         InputError, ConfigError
             One line that names the file, and what to do.
-        SensormendError
+        StorageError
             The disk is full.
         """
         options = Options() if options is None else options
@@ -123,7 +123,7 @@ class Staging(Closing):
             for old in (self.path, self.path.with_name(self.path.name + ".wal")):
                 old.unlink(missing_ok=True)
         except OSError as error:
-            raise SensormendError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
+            raise StorageError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
         found = find(source, self.folder / "spool")
         others = [os.path.basename(name) for name in not_taken(source)]
         self._database.connect()

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError, StorageError
 from sensormend.files import locked
 from sensormend.io.export import export, export_wide
 from sensormend.io.folder import ending_of
@@ -72,7 +72,7 @@ class Target:
         try:
             self.work.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SensormendError(f"cannot write to {self.work}: {error.strerror}") from error
+            raise StorageError(f"cannot write to {self.work}: {error.strerror}") from error
         with locked(self.work / LOCK, f"another run is writing {self.path}: wait for it"):
             if not resume:
                 self._empty()

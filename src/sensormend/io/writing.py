@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.closing import Closing
-from sensormend.errors import SensormendError
+from sensormend.errors import StorageError
 from sensormend.files import sync
 from sensormend.flags import REASONS
 from sensormend.io.sql import literal
@@ -212,7 +212,7 @@ class RowWriter(Closing):
         except (OSError, duckdb.Error) as error:
             with suppress(OSError):
                 beside.unlink()
-            raise SensormendError(f"cannot write {path}: {str(error).splitlines()[0]}") from error
+            raise StorageError(f"cannot write {path}: {str(error).splitlines()[0]}") from error
         finally:
             self._engine.unregister("rows_now")
         return path

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from sensormend.errors import SensormendError
+from sensormend.errors import StorageError
 from sensormend.live.logs import Once
 from sensormend.live.metrics import NoMetrics
 
@@ -62,7 +62,7 @@ class Insisting:
         ------
         StoppedError
             It could not be done, and nobody wants to wait for it.
-        SensormendError
+        StorageError
             A folder is gone, and does not come back.
         """
         gone_since: float | None = None
@@ -71,10 +71,7 @@ class Insisting:
                 if not self._is_there():
                     raise FileNotFoundError(errno.ENOENT, "it is not the folder that it was", str(self._folder))
                 done = act()
-            except (OSError, SensormendError) as error:
-                # Those of our own kinds that say more are no matter of the disk.
-                if isinstance(error, SensormendError) and type(error) is not SensormendError:
-                    raise
+            except (OSError, StorageError) as error:
                 said = " ".join(str(error).split())
                 gone_since = (gone_since or time.monotonic()) if self._is_gone(error) else None
                 if gone_since is not None:
@@ -84,7 +81,7 @@ class Insisting:
                 self._metrics.beat()
                 (self._full if gone_since is None else self._gone).begin(error=said)
                 if gone_since is not None and time.monotonic() - gone_since > GONE:
-                    raise SensormendError(
+                    raise StorageError(
                         f"{said}; waited for {GONE:.0f} s. What was acknowledged is in its journal: mount or move it "
                         "back and start again, or watch into another OUT"
                     ) from error
@@ -99,7 +96,7 @@ class Insisting:
                 self._metrics.disk(None)
                 return done
 
-    def _is_gone(self, error: OSError | SensormendError) -> bool:
+    def _is_gone(self, error: OSError | StorageError) -> bool:
         """Say whether it is a folder or a file that is missing, and not room."""
         cause = error if isinstance(error, OSError) else error.__cause__
         missing = isinstance(cause, OSError) and cause.errno in _NO_FOLDER

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from sensormend.errors import SensormendError
+from sensormend.errors import StorageError
 from sensormend.files import beside, sync
 from sensormend.io.folder import covered, date_of, span_of
 from sensormend.io.sql import literal
@@ -76,7 +76,7 @@ def drop(folder: str | os.PathLike[str], before: int) -> list[int]:
             part.rename(gone)
             shutil.rmtree(gone)
         except OSError as error:
-            raise SensormendError(f"cannot remove {part}: {error.strerror or error}") from error
+            raise StorageError(f"cannot remove {part}: {error.strerror or error}") from error
     return list(old)
 
 
@@ -99,7 +99,7 @@ def _merge(files: list[Path], whole: Path) -> None:
                            "(FORMAT parquet, USE_TMP_FILE false)")  # fmt: skip
             sync(new)
     except duckdb.Error as error:
-        raise SensormendError(f"cannot write {whole}: {str(error).splitlines()[0]}") from error
+        raise StorageError(f"cannot write {whole}: {str(error).splitlines()[0]}") from error
 
 
 def _remove(files: set[Path]) -> None:
@@ -107,4 +107,4 @@ def _remove(files: set[Path]) -> None:
         try:
             file.unlink(missing_ok=True)
         except OSError as error:
-            raise SensormendError(f"cannot remove {file}: {error.strerror or error}") from error
+            raise StorageError(f"cannot remove {file}: {error.strerror or error}") from error

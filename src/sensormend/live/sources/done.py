@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from sensormend.errors import SensormendError
+from sensormend.errors import StorageError
 from sensormend.files import write_beside
 from sensormend.live.sources.looking import Seen
 
@@ -48,7 +48,7 @@ class Done:
                 for name, file in self._files.items():
                     out.write(json.dumps([numbers[name], *file]) + "\n")
         except OSError as error:
-            raise SensormendError(f"{folder}: cannot be written: {error.strerror}") from None
+            raise StorageError(f"{folder}: cannot be written: {error.strerror}") from None
 
     def __contains__(self, file: Seen) -> bool:
         return self._files.get(file.name) == file
