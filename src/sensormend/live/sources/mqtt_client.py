@@ -7,10 +7,13 @@ group acknowledged in one write, it is 100,000 with either (`benchmarks/mqtt_spe
 
 from __future__ import annotations
 
+import os
 import select
+import socket as _socket
 import ssl
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +41,9 @@ what is larger still."""
 
 MOST_MESSAGES, LARGEST_GROUP = 5000, 4 << 20
 """Messages, and bytes, that are taken at once."""
+
+PARTING = 1.0
+"""Seconds for which the broker may take to close a connection that we have ended."""
 
 FOR_EVER = 0xFFFFFFFF
 _AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -275,11 +281,17 @@ class Connection:
         while self._unsent and self._client.socket() is not None and time.monotonic() < end:
             if not self.pump(0.05, most=0):
                 break
-        if not self._unsent:
-            self._client.disconnect()
         socket = self._client.socket()
-        if socket is not None:
+        if socket is None:
+            return
+        if self._unsent:
             socket.close()
+            return
+        # paho closes its own at once; a broker that meets us again before it has read to the end sends all of it again.
+        still = _socket.socket(fileno=os.dup(socket.fileno()))
+        self._client.disconnect()
+        socket.close()
+        _wait_for_end(still, PARTING)
 
     def _on_connect(self, client: Any, told: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
         self._answer = reason
@@ -289,3 +301,13 @@ class Connection:
 
     def _on_disconnect(self, client: Any, told: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
         self.ended = self.ended or str(reason).lower()
+
+
+def _wait_for_end(socket: _socket.socket, seconds: float) -> None:
+    """Read what still comes until the other side has closed, for so long at most, and close."""
+    end = time.monotonic() + seconds
+    with socket, suppress(OSError):
+        while (left := end - time.monotonic()) > 0:
+            socket.settimeout(left)
+            if not socket.recv(65536):
+                return
