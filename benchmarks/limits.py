@@ -28,14 +28,14 @@ from pathlib import Path
 import numpy as np
 
 from sensormend import AutoOLRTR
+from sensormend.live.admitting import MOST_VARIABLES
 from sensormend.live.arrivals import Arrived
-from sensormend.live.carrying import MOST as MOST_VARIABLES
 from sensormend.live.events import Event, Final, Late, Refused
 from sensormend.live.formats.shapes import NESTED
 from sensormend.live.metrics import Metrics
 from sensormend.live.output import Output
 from sensormend.live.payloads import LARGEST, MOST_KEYS, MOST_READINGS, Decoder
-from sensormend.live.strangers import FIRST, ROOM, SEVERAL
+from sensormend.live.strangers import FIRST, MOST_STRANGERS, SEVERAL
 from sensormend.live.stream import MOST_LATE, Stream
 from sensormend.live.stream import MOST_READINGS as MOST_OF_SENSOR
 from sensormend.options import Options
@@ -124,9 +124,10 @@ def names() -> None:
     with measured() as cost:
         decoder.add(payload, at)
         events = list(stream.take(Arrived(decoder.take().readings, at)))
-    assert len(stream.sensors) == SENSORS + ROOM
+    assert len(stream.sensors) == SENSORS + MOST_STRANGERS
     took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
-    line("names that were never heard before, 100,000 in a message", f"{ROOM:,} at a time, or as many as are known",
+    line("names that were never heard before, 100,000 in a message",
+         f"{MOST_STRANGERS:,} at a time, or as many as are known",
          refusals(events), cost,
          f"; a period of {SENSORS} sensors and these {took:.1f} s in place of {usual:.2f} s")  # fmt: skip
 
@@ -357,16 +358,16 @@ def main() -> None:
     parser.add_argument("what", nargs="*", choices=[[], *ALL], help="what to measure; all of it by default")
     parser.add_argument("--list", action="store_true", help="say what there is")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.list:
+    arguments = parser.parse_args()
+    if arguments.list:
         print("\n".join(f"{name:12s} {one.__doc__}" for name, one in ALL.items()))
-    elif told.here:
+    elif arguments.here:
         AutoOLRTR(fiber_axis=2).update(np.arange(48.0).reshape(2, 1, 24))
-        for name in told.what:
+        for name in arguments.what:
             ALL[name]()
     else:
         print("| what is sent | how far it goes | then | costs up to there |\n|---|---|---|---|", flush=True)
-        for name in told.what or ALL:
+        for name in arguments.what or ALL:
             subprocess.run([sys.executable, __file__, "--here", name], check=True)
 
 

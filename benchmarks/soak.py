@@ -199,8 +199,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--every", type=float, default=120.0, help="seconds between two outages")
     parser.add_argument("--sample", type=float, default=30.0, help="seconds between two looks")
-    told = parser.parse_args()
-    sys.exit(soak(told.minutes, told.every, told.sample))
+    arguments = parser.parse_args()
+    sys.exit(soak(arguments.minutes, arguments.every, arguments.sample))
 
 
 if __name__ == "__main__":

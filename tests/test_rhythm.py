@@ -117,6 +117,16 @@ def test_one_wrong_day_or_week_costs_one(days: int, cycle: float, one_pass: bool
     assert abs(own["cleaned"][0] - np.delete(line[:, 170], 3).mean()) < 6
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_wild_day_of_one_of_two_sensors_is_flagged(seed: int) -> None:
+    day = np.timedelta64(86400, "s")
+    line = slow_network(np.random.default_rng(seed), 300, 365.0, sensors=2)
+    line[0, 170 + 11 * seed] = 80.0
+    rows = flagged(clean(frame(line, day)), line.shape, day)
+    assert rows[0, 170 + 11 * seed]
+    assert rows.sum() <= 4
+
+
 def test_readings_of_every_minute() -> None:
     """Six days of minutes: two of them are averaged, a wrong one costs its slot, a fault of hours is found."""
     random = np.random.default_rng(0)

@@ -12,6 +12,7 @@ from sensormend.errors import ResultError
 from sensormend.io.metadata import iso
 from sensormend.readings import OBSERVED
 from sensormend.recovery import BoolArray, FloatArray
+from sensormend.sentences import who
 from sensormend.verdicts import Cells
 
 __all__ = ["SeenRange"]
@@ -92,7 +93,7 @@ class SeenRange:
             return
         place = np.unravel_index(int(wrong.argmax()), wrong.shape)
         row, variable, slot = (int(index) for index in place)
-        name = f"{sensors[row]} {variables[variable]}".strip()
+        name = who(sensors[row], variables[variable])
         value, span = float(cells.cleaned[place]), f"{self.low[variable]:.6g} to {self.high[variable]:.6g}"
         interval = f", {cells.lower[place]:.6g} to {cells.upper[place]:.6g}" if not far[place] else ""
         raise ResultError(

@@ -30,7 +30,9 @@ __all__ = [
     "sentence",
     "signed",
     "size_words",
+    "unsigned",
     "what_it_does",
+    "who",
     "without_number",
 ]
 
@@ -153,6 +155,22 @@ def signed(value: float) -> str:
     return f"{'+' if value > 0 else MINUS}{text}"
 
 
+def unsigned(value: float) -> str:
+    """Write a distance without its sign, with the two digits that a person reads."""
+    return signed(abs(value)).removeprefix("+")
+
+
+def who(sensor: str, variable: str) -> str:
+    """Name a channel.
+
+    Examples
+    --------
+    >>> who("S12", "pm25")
+    'S12 pm25'
+    """
+    return f"{sensor} {variable}".strip()
+
+
 def size_words(reason: str, size: float, rate: float) -> str:
     """Say how large a fault is that shifts or stretches what a sensor reads; nothing for any other.
 
@@ -217,15 +235,15 @@ def readable(time: int) -> str:
 
 def sentence(fault: Story, *, open_since: str = "") -> str:
     """Tell a fault in one plain sentence with its numbers: since when, where it is open, else for how long."""
-    who = f"{fault.sensor} {fault.variable}".strip()
+    name = who(fault.sensor, fault.variable)
     span = fault.end - fault.start
     deed = what_it_does(fault, span, over=not open_since)
     if fault.doubtful and fault.reason != "silent":
         deed = f"is doubtful: it {deed}" if open_since else f"was doubtful: it {deed}"
     if fault.reason == "spike":
-        return f"{who} {deed}."
+        return f"{name} {deed}."
     how = "since" if open_since else "within" if "drifted" in deed else "for"
-    return f"{who} {deed}{comma(deed)} {how} {open_since or how_long(span)}."
+    return f"{name} {deed}{comma(deed)} {how} {open_since or how_long(span)}."
 
 
 def comma(deed: str) -> str:
@@ -262,28 +280,23 @@ def what_it_does(fault: Course, span: int, *, over: bool) -> str:
     words = {
         "silent": verb("has sent nothing", "sent nothing"),
         "stuck": f"{verb('is', 'was')} stuck at {number(shift if math.isfinite(fault.size) else fault.last_value)}",
-        "offset": f"{verb('reads', 'read')} {_plain(shift)} {side}",
-        "drifting": f"{verb('reads', 'drifted to')} {_plain(shift)} {side}{'' if over else course}",
-        "noisy": f"{verb('scatters', 'scattered')} by {_plain(usually)}",
+        "offset": f"{verb('reads', 'read')} {unsigned(shift)} {side}",
+        "drifting": f"{verb('reads', 'drifted to')} {unsigned(shift)} {side}{'' if over else course}",
+        "noisy": f"{verb('scatters', 'scattered')} by {unsigned(usually)}",
         "gain": f"{verb('moves', 'moved')} {_how_much(fault.size)} the others let expect",
         "spike": f"read {number(read)} where {number(read - fault.distance / count)} was expected",
         "implausible": f"{verb('reads', 'read')} {number(fault.last_value)}, {_too_far(fault)}",
     }
-    return words.get(fault.reason, f"{verb('is', 'was')} {_plain(usually)} off")
+    return words.get(fault.reason, f"{verb('is', 'was')} {unsigned(usually)} off")
 
 
 def _sign(value: float) -> int:
     return 0 if not math.isfinite(value) or value == 0 else 1 if value > 0 else -1
 
 
-def _plain(value: float) -> str:
-    """Write a size without its sign."""
-    return signed(abs(value)).removeprefix("+")
-
-
 def _too_far(found: Figures) -> str:
     # Without an estimate the network has not judged it: then somebody has said what can be.
-    off = f"up to {_plain(found.farthest)} off, too far to be true"
+    off = f"up to {unsigned(found.farthest)} off, too far to be true"
     return off if found.square else "beyond the limits given"
 
 

@@ -11,16 +11,15 @@ import pytest
 from feeds import START, city_readings
 from given import Given, contents, hourly, same_rows, settings, watched
 from sensormend.live import strangers as rules
-from sensormend.live.admitting import RARE, UNKNOWN
+from sensormend.live.admitting import MOST_VARIABLES, RARE, UNKNOWN, carried
 from sensormend.live.alerts import Alerts
 from sensormend.live.arrivals import Arrived
-from sensormend.live.carrying import MOST, carried
 from sensormend.live.deliveries import FLOOD, Alert
 from sensormend.live.events import Event, Refused, Told
 from sensormend.live.formats.refused import TOO_MANY_NAMES
 from sensormend.live.payloads import Decoder
 from sensormend.live.service import Service
-from sensormend.live.strangers import ROOM, SEVERAL, Strangers
+from sensormend.live.strangers import MOST_STRANGERS, SEVERAL, Strangers
 from sensormend.live.stream import Stream
 from sensormend.live.window import Names
 from sensormend.options import Options
@@ -75,7 +74,7 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
     refused = [one for event in events if isinstance(event, Refused) for one in event.rejected]
     assert {one.reason for one in refused} == {TOO_MANY_NAMES}
     assert len(refused) <= 10 * 1_001
-    assert service.status().sensors == SENSORS + ROOM
+    assert service.status().sensors == SENSORS + MOST_STRANGERS
     assert service.status().late == 0
     rows, expected = contents(out), contents(plain)
     for name in expected.sensors:
@@ -104,7 +103,7 @@ def test_strangers_hold_up_nobodys_time() -> None:
     stream = Stream(Options.of(step="1h", period="1d"))
     for hour in range(24 * 5):
         list(stream.take(Arrived(invented(20, START + hour * HOUR, "real"), START + hour * HOUR)))
-    list(stream.take(Arrived(invented(ROOM, START + 24 * 5 * HOUR), START + 24 * 5 * HOUR)))
+    list(stream.take(Arrived(invented(MOST_STRANGERS, START + 24 * 5 * HOUR), START + 24 * 5 * HOUR)))
     now = START + 24 * 5 * HOUR + 6 * HOUR
     list(stream.take(Arrived(invented(20, now, "real"), now)))
     assert stream.watermark.time == now
@@ -112,34 +111,34 @@ def test_strangers_hold_up_nobodys_time() -> None:
 
 def test_names_that_somebody_has_listed_are_no_strangers(tmp_path: Path) -> None:
     table = tmp_path / "places.csv"
-    lines = [f"x{number},50,{number / 1000}" for number in range(ROOM + 20)]
+    lines = [f"x{number},50,{number / 1000}" for number in range(MOST_STRANGERS + 20)]
     table.write_text("sensor,latitude,longitude\n" + "\n".join(lines))
     stream = Stream(Options.of(step="1h", period="1d", coordinates=table))
     for day in range(SEVERAL):
         list(stream.take(Arrived(invented(3, START + day * DAY, "real"), START + day * DAY)))
     assert stream.strangers.known.tolist() == [True] * 3
-    events = list(stream.take(Arrived(invented(ROOM + 20, START + SEVERAL * DAY), START + SEVERAL * DAY)))
+    events = list(stream.take(Arrived(invented(MOST_STRANGERS + 20, START + SEVERAL * DAY), START + SEVERAL * DAY)))
     assert not [event for event in events if isinstance(event, Refused)]
-    assert len(stream.sensors) == 3 + ROOM + 20
+    assert len(stream.sensors) == 3 + MOST_STRANGERS + 20
 
 
 def test_a_stranger_who_comes_back_is_known_and_others_leave_their_room() -> None:
     strangers, names = Strangers(), Names()
-    everybody = invented(ROOM + 1, START)
+    everybody = invented(MOST_STRANGERS + 1, START)
 
     def hear(readings: Readings, period: int) -> None:
         strangers.heard(names.codes(readings.sensors, readings.sensor), period)
 
     for period in range(SEVERAL):
         hear(invented(1, START, "a"), period)
-    assert strangers.refused(everybody, names).tolist() == [ROOM]
-    hear(invented(ROOM, START), SEVERAL)
-    assert strangers.count == ROOM
+    assert strangers.refused(everybody, names).tolist() == [MOST_STRANGERS]
+    hear(invented(MOST_STRANGERS, START), SEVERAL)
+    assert strangers.count == MOST_STRANGERS
     assert strangers.counting is not None
-    assert strangers.counting.tolist() == [True] + [False] * ROOM
-    assert strangers.refused(everybody, names).tolist() == [ROOM]
+    assert strangers.counting.tolist() == [True] + [False] * MOST_STRANGERS
+    assert strangers.refused(everybody, names).tolist() == [MOST_STRANGERS]
     hear(invented(1, START, "a"), SEVERAL + 1)
-    assert strangers.refused(everybody, names).tolist() == [ROOM]
+    assert strangers.refused(everybody, names).tolist() == [MOST_STRANGERS]
     # Whoever has not come back for a whole period leaves room; whoever has is known at last.
     hear(invented(10, START), SEVERAL + 2)
     assert strangers.count == 10
@@ -148,7 +147,7 @@ def test_a_stranger_who_comes_back_is_known_and_others_leave_their_room() -> Non
     assert int(strangers.known.sum()) == 11
     assert strangers.counting is not None
     for period in range(SEVERAL):
-        hear(invented(ROOM, START), SEVERAL + 4 + period)
+        hear(invented(MOST_STRANGERS, START), SEVERAL + 4 + period)
     assert strangers.counting is None
 
 
@@ -251,7 +250,7 @@ def test_who_sends_very_many_keys_all_day_makes_no_more_variables_than_can_be() 
     for arrived in arrivals(messages, options):
         list(stream.take(arrived))
     assert stream.mender is not None
-    assert len(stream.mender.variables) == MOST
+    assert len(stream.mender.variables) == MOST_VARIABLES
     assert {"temp", "humidity"} <= set(stream.mender.variables)
 
 

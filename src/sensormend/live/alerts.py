@@ -23,13 +23,12 @@ from sensormend.live.telling import (
     silent_sentence,
     taken_back_sentence,
     well_sentence,
-    who,
 )
 from sensormend.live.verdict import Name, OpenFault, Verdict
 from sensormend.mending import NEVER
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.recovery import BoolArray
-from sensormend.sentences import how_long
+from sensormend.sentences import how_long, who
 
 __all__ = ["Alerts"]
 

@@ -1,4 +1,4 @@
-"""`Strangers` knows which sensors have reported for long enough to count, and for how many others there is room."""
+"""`Strangers` knows which sensors have reported for long enough to count, and how many others are taken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEVERAL = 3
 """Periods in which a sensor has reported when it is known. Until then it is a stranger: it has its rows like any other,
 but strangers who outnumber the known sensors hold up nobody's time, and their silence is no news."""
 
-ROOM = 1_000
+MOST_STRANGERS = 1_000
 """Strangers at a time, or as many as there are known sensors where these are more. `python benchmarks/limits.py names`
 measures what they cost."""
 
@@ -35,7 +35,7 @@ MOST = 1_000_000
 class Strangers:
     """For each sensor, in how many periods it has reported; a sensor is known after `SEVERAL`.
 
-    A stranger who says nothing for a whole period leaves its room to another one. A known sensor, and one that has
+    A stranger who says nothing for a whole period leaves its place to another one. A known sensor, and one that has
     reported before, is never refused.
 
     Parameters
@@ -82,7 +82,7 @@ class Strangers:
         return known if 0 < 2 * known.sum() < known.size else None
 
     def refused(self, readings: Readings, names: Names) -> NDArray[np.int64]:
-        """Return those of `readings.sensors` for whom there is no room, as they count there.
+        """Return those of `readings.sensors` that are one too many, as they count there.
 
         Parameters
         ----------
@@ -96,8 +96,8 @@ class Strangers:
         if not new:
             return np.empty(0, dtype=np.int64)
         known = int(self.known.sum())
-        room = min((max(ROOM, known) if known else FIRST) - self.count, MOST - len(names))
-        return np.array(new[max(room, 0) :], dtype=np.int64)
+        left = min((max(MOST_STRANGERS, known) if known else FIRST) - self.count, MOST - len(names))
+        return np.array(new[max(left, 0) :], dtype=np.int64)
 
     def flood(self, refused: Sequence[str], at: int) -> list[Alert]:
         """Return what is told of strangers who were refused: one alert, and another when periods have passed without.
@@ -114,7 +114,7 @@ class Strangers:
             return []
         sentence = (
             f"{len(refused):,} names that were never heard before came at once, {refused[0]!r} the first of them: "
-            "readings of more strangers than there is room for are refused, those of known sensors are not"
+            "readings of more strangers than are taken are refused, those of known sensors are not"
         )
         return [Alert("", "", "well", FLOOD, TOO_MANY_NAMES, at, at, sentence)]
 

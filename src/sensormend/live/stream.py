@@ -18,10 +18,9 @@ from sensormend.errors import ConfigError, SensormendError
 from sensormend.flags import REASONS
 from sensormend.grid import ANCHOR, Grid
 from sensormend.io.metadata import iso
-from sensormend.live.admitting import OLD, RARE, TOO_MANY, TOO_MANY_LATE, admitted, rejected, renamed
+from sensormend.live.admitting import OLD, RARE, TOO_MANY, TOO_MANY_LATE, admitted, carried, rejected, renamed
 from sensormend.live.alerts import Alerts
 from sensormend.live.arrivals import Arrived, Rejected
-from sensormend.live.carrying import carried
 from sensormend.live.deliveries import Alert, Health
 from sensormend.live.events import Event, Failed, Final, Late, Refused, Told
 from sensormend.live.formats.refused import TOO_MANY_NAMES
@@ -188,7 +187,7 @@ class Stream:
     def _without_flood(
         self, readings: Readings, received: int, refused: list[Rejected]
     ) -> tuple[Readings, list[Alert]]:
-        """Return the readings without those of strangers for whom there is no room, and what is told of these."""
+        """Return the readings without those of strangers beyond those that are taken, and what is told of these."""
         strange = self.strangers.refused(readings, self.sensors)
         if not strange.size:
             return readings, []

@@ -15,7 +15,7 @@ from sensormend.live.deliveries import Alert
 from sensormend.mending import NEVER
 from sensormend.readings import SECOND, Rows
 from sensormend.recovery import BoolArray
-from sensormend.sentences import comma, gather, how_long, how_often, readable, what_it_does
+from sensormend.sentences import comma, gather, how_long, how_often, readable, what_it_does, who
 
 __all__ = [
     "TAKEN_BACK",
@@ -27,7 +27,6 @@ __all__ = [
     "taken_back_sentence",
     "together",
     "well_sentence",
-    "who",
 ]
 
 TAKEN_BACK = "taken back"
@@ -90,17 +89,6 @@ def evidence(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
         first_value=float(value[0]),
         last_value=float(value[-1]),
     )
-
-
-def who(sensor: str, variable: str) -> str:
-    """Name a channel.
-
-    Examples
-    --------
-    >>> who("S12", "pm25")
-    'S12 pm25'
-    """
-    return f"{sensor} {variable}".strip()
 
 
 def faulty_sentence(name: str, found: Evidence, since: int, now: int, *, again: bool = False) -> str:

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sensormend.io.metadata import FaultInterval
 from sensormend.readings import SECOND
-from sensormend.sentences import readable, signed, size_words
+from sensormend.sentences import readable, size_words, unsigned, who
 from sensormend.views.look import Look, utc
 from sensormend.views.now import going_on, repair_list
 from sensormend.views.paging import matches, page_of
@@ -226,9 +226,9 @@ def _single_readings(line: tuple[FaultInterval, ...]) -> str:
     'a has 2 single wrong readings, up to 8.2 off, the last one at 1970-01-01 00:00.'
     """
     sizes = [abs(fault.size) for fault in line if math.isfinite(fault.size)]
-    off = f", up to {signed(max(sizes)).removeprefix('+')} off" if sizes else ""
-    who = f"{line[0].sensor} {line[0].variable}".strip()
-    return f"{who} has {len(line):,} single wrong readings{off}, the last one at {readable(line[-1].start)}."
+    off = f", up to {unsigned(max(sizes))} off" if sizes else ""
+    name = who(line[0].sensor, line[0].variable)
+    return f"{name} has {len(line):,} single wrong readings{off}, the last one at {readable(line[-1].start)}."
 
 
 def _key(sort: Order, line: tuple[FaultInterval, ...], until: int | None) -> tuple[object, ...]:
