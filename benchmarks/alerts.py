@@ -21,16 +21,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sensormend.bench.data import load_network
-from sensormend.faults import Case, InjectedFault, degrade
-from sensormend.live.alerts import Alerts
-from sensormend.live.arrivals import Arrived
-from sensormend.live.deliveries import Alert
-from sensormend.live.events import Told
-from sensormend.live.stream import Stream
-from sensormend.options import Options
+from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings
 from sensormend.recovery import FloatArray
-from sensormend.simulate import city
+from sensormend.simulate.faults import Case, InjectedFault, degrade
+from sensormend.simulate.network import city
+from sensormend.stream.alerts import Alerts
+from sensormend.stream.arrivals import Arrived
+from sensormend.stream.deliveries import Alert
+from sensormend.stream.events import Told
+from sensormend.stream.stream import Stream
 
 START = 18_262 * DAY
 LEARNED = 30

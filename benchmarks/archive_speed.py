@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sensormend.readings import DAY, HOUR
-from sensormend.simulate import stream
+from sensormend.simulate.network import stream
 
 SENSORS = 2000
 START = 17_897 * DAY

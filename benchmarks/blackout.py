@@ -14,7 +14,7 @@ from rich.table import Table
 
 from sensormend import AutoOLRTR
 from sensormend.methods.gaps import close_gaps, time_line, time_line_back
-from sensormend.simulate import city
+from sensormend.simulate.network import city
 
 LEARNED = 28
 CITIES = ((20, 90, 0), (5, 60, 3), (50, 120, 0))

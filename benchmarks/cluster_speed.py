@@ -34,9 +34,9 @@ import numpy as np  # noqa: E402
 from sensormend.cluster import clean_networks  # noqa: E402
 from sensormend.cluster.connecting import connected  # noqa: E402
 from sensormend.files import surroundings  # noqa: E402
-from sensormend.options import Options  # noqa: E402
+from sensormend.io.options import Options  # noqa: E402
 from sensormend.readings import DAY, HOUR  # noqa: E402
-from sensormend.simulate import city  # noqa: E402
+from sensormend.simulate.network import city  # noqa: E402
 
 START = 17_897 * DAY
 """1 January 2019."""

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sensormend import AutoOLRTR, Recovery
+from sensormend.pipeline.mender import WARM_UP
 from sensormend.recovery import FloatArray
-from sensormend.simulate import Network, city
-from sensormend.walking import WARM_UP
+from sensormend.simulate.network import Network, city
 
 CLIMATES = ("city", "dense", "pressure", "skewed")
 

@@ -28,18 +28,18 @@ from pathlib import Path
 import numpy as np
 
 from sensormend import AutoOLRTR
-from sensormend.live.admitting import MOST_VARIABLES
-from sensormend.live.arrivals import Arrived
-from sensormend.live.events import Event, Final, Late, Refused
-from sensormend.live.formats.shapes import NESTED
-from sensormend.live.metrics import Metrics
-from sensormend.live.output import Output
-from sensormend.live.payloads import LARGEST, MOST_KEYS, MOST_READINGS, Decoder
-from sensormend.live.strangers import FIRST, MOST_STRANGERS, SEVERAL
-from sensormend.live.stream import MOST_LATE, Stream
-from sensormend.live.stream import MOST_READINGS as MOST_OF_SENSOR
-from sensormend.options import Options
+from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings, Rows
+from sensormend.stream.admitting import MOST_VARIABLES
+from sensormend.stream.arrivals import Arrived
+from sensormend.stream.events import Event, Final, Late, Refused
+from sensormend.stream.formats.shapes import NESTED
+from sensormend.stream.metrics import Metrics
+from sensormend.stream.output import Output
+from sensormend.stream.payloads import LARGEST, MOST_KEYS, MOST_READINGS, Decoder
+from sensormend.stream.strangers import FIRST, MOST_STRANGERS, SEVERAL
+from sensormend.stream.stream import MOST_LATE, Stream
+from sensormend.stream.stream import MOST_READINGS as MOST_OF_SENSOR
 
 START = 18_262 * DAY
 SENSORS = 20
@@ -283,7 +283,7 @@ def retained() -> None:
 
 def connections() -> None:
     """Connect to the page of figures, and ask for nothing."""
-    from sensormend.live.page import CONNECTIONS, SLOWEST
+    from sensormend.stream.page import CONNECTIONS, SLOWEST
 
     metrics = Metrics()
     with measured() as cost, ExitStack() as stack:
@@ -314,7 +314,7 @@ def _alive(connection: socket.socket) -> bool:
 
 def streams() -> None:
     """Open pages that listen for news, and connections to the dashboard."""
-    from sensormend.live.memory import Memory
+    from sensormend.stream.memory import Memory
     from sensormend.web.guard import MOST_STREAMS
     from sensormend.web.server import Server
     from sensormend.web.wire import CONNECTIONS

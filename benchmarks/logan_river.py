@@ -28,10 +28,10 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.archive import clean_archive
-from sensormend.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
 from sensormend.io.metadata import iso, time_of
-from sensormend.options import Options
+from sensormend.io.options import Options
+from sensormend.pipeline.archive import clean_archive
+from sensormend.plot.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
 
 HERE = Path(__file__).resolve().parent
 DOCUMENT = HERE.parent / "docs" / "logan-river.md"

@@ -24,12 +24,12 @@ from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from sensormend.live.arrivals import Arrived, Source
-from sensormend.live.journal import Journal, follow
-from sensormend.live.settings import MqttSettings
-from sensormend.live.sources.mqtt import MqttSource
-from sensormend.live.stream import Stream
-from sensormend.options import Options
+from sensormend.io.options import Options
+from sensormend.stream.arrivals import Arrived, Source
+from sensormend.stream.journal import Journal, follow
+from sensormend.stream.settings import MqttSettings
+from sensormend.stream.sources.mqtt import MqttSource
+from sensormend.stream.stream import Stream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from servers import Mosquitto, running_mosquitto

@@ -13,11 +13,11 @@ import numpy as np
 
 from sensormend import RTR, Recovery
 from sensormend.bench.data import load_network, load_reference
-from sensormend.bench.scores import score
-from sensormend.faults import Case, Degraded, degrade
 from sensormend.methods.rtr import default_lam
 from sensormend.recovery import FloatArray
-from sensormend.simulate import paper_tensor
+from sensormend.simulate.faults import Case, Degraded, degrade
+from sensormend.simulate.network import paper_tensor
+from sensormend.simulate.scores import score
 
 MULTIPLES = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)
 

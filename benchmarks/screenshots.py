@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 
 from sensormend.io.folder import Archive
-from sensormend.live.arrivals import Arrived
-from sensormend.live.city import City
-from sensormend.live.service import Service
-from sensormend.live.settings import Settings
-from sensormend.options import Options
+from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND
 from sensormend.report.page import write_report
+from sensormend.stream.arrivals import Arrived
+from sensormend.stream.service import Service
+from sensormend.stream.settings import Settings
+from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.live.silence import Silence
-from sensormend.mending import NEVER
+from sensormend.pipeline.mender import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE
+from sensormend.stream.silence import Silence
 
 Times = NDArray[np.int64]
 Sender = Callable[[np.random.Generator, int], tuple[Times, Times]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from sensormend.model.auto import AutoOLRTR
 from sensormend.recovery import FloatArray
-from sensormend.simulate import stream
+from sensormend.simulate.network import stream
 
 __all__ = ["early_and_late"]
 

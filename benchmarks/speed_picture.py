@@ -7,7 +7,7 @@ from typing import Any
 
 from sensormend.bench.labels import LineEnd, finish_panel
 from sensormend.bench.styles import style_of
-from sensormend.canvas import GREYS, blank, heading, save
+from sensormend.plot.canvas import GREYS, blank, heading, save
 
 __all__ = ["draw_sizes"]
 

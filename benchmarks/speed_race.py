@@ -17,7 +17,7 @@ from sensormend.bench.data import load_network
 from sensormend.errors import SensormendError
 from sensormend.methods.olrtr import OLRTR
 from sensormend.recovery import FloatArray
-from sensormend.simulate import paper_tensor
+from sensormend.simulate.network import paper_tensor
 
 __all__ = ["Race", "races", "run_race"]
 

@@ -11,7 +11,7 @@ from time import process_time
 
 import numpy as np
 
-from sensormend.simulate import stream
+from sensormend.simulate.network import stream
 
 __all__ = ["simulate_in_a_process"]
 

@@ -22,13 +22,13 @@ import numpy as np
 
 from sensormend import AutoOLRTR
 from sensormend.io.arrow import read_arrow
-from sensormend.live.arrivals import Arrived, Source, clock
-from sensormend.live.city import City
-from sensormend.live.events import Event, Final
-from sensormend.live.service import Service
-from sensormend.live.settings import Settings
 from sensormend.readings import NOTHING, SECOND, Readings
-from sensormend.simulate import stream
+from sensormend.simulate.network import stream
+from sensormend.stream.arrivals import Arrived, Source, clock
+from sensormend.stream.events import Event, Final
+from sensormend.stream.service import Service
+from sensormend.stream.settings import Settings
+from sensormend.stream.sources.city import City
 
 
 def service(out: Path, source: Source, seen: object = None, step: str = "1h", period: str = "1d") -> Service:

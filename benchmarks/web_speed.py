@@ -24,13 +24,13 @@ from pathlib import Path
 
 import duckdb
 
-from sensormend.demo_command import FIRST_DAYS
-from sensormend.live.city import City
-from sensormend.live.service import Service
-from sensormend.live.settings import Settings
-from sensormend.options import Options
+from sensormend.cli.demo import FIRST_DAYS
+from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR
 from sensormend.report.page import write_report
+from sensormend.stream.service import Service
+from sensormend.stream.settings import Settings
+from sensormend.stream.sources.city import City
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from browser import Browser, running_chromium

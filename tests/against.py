@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from naive_methods import Matrix
 from sensormend import Recovery
-from sensormend.bench.scores import DROPPED, paper_scores
-from sensormend.faults import Case, degrade
 from sensormend.methods.base import Method
+from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.scores import DROPPED, paper_scores
 from test_olrtr import low_rank_tensor
 
 __all__ = ["SHAPES", "Floats", "compare", "periods", "readings", "relative_error"]

@@ -12,11 +12,11 @@ import numpy as np
 from feeds import START, city_readings
 from given import Given, hourly, settings
 from sensormend.errors import SensormendError
-from sensormend.live import service
-from sensormend.live.courier import Courier
-from sensormend.live.deliveries import Delivery, Sink
-from sensormend.live.service import Service
 from sensormend.readings import DAY, HOUR, Readings
+from sensormend.stream import service
+from sensormend.stream.courier import Courier
+from sensormend.stream.deliveries import Delivery, Sink
+from sensormend.stream.service import Service
 
 __all__ = ["DAYS", "parts", "run"]
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.grid import Grid
-from sensormend.readings import DAY, HOUR, Readings
-from sensormend.simulate import Network, city
+from sensormend.pipeline.cleaning import InMemory
+from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.mender import Mended, Mender
+from sensormend.readings import DAY, HOUR, Readings, Rows
+from sensormend.simulate.network import Network, city
 
-__all__ = ["HOURLY", "START", "city_readings", "made_of", "small_city", "write_csv"]
+__all__ = ["HOURLY", "START", "all_rows", "changed", "city_readings", "made_of", "mend", "small_city", "write_csv"]
 
 HOURLY = Grid(HOUR, DAY)
 START = 18_262 * DAY
@@ -47,3 +50,22 @@ def write_csv(path: Path, readings: Readings, order: NDArray[np.intp] | None = N
     lines = [f"{readings.sensors[readings.sensor[row]]},{times[row]},{readings.value[row]!r}\n" for row in rows]
     path.write_text("sensor,time,value\n" + "".join(lines).replace("np.float64(", "").replace(")", ""))
     return path
+
+
+def mend(readings: Readings, mender: Mender) -> Iterator[Mended]:
+    """Yield what the mender makes of the readings, period by period."""
+    source = InMemory.of(readings, mender.grid)
+    for period in source.periods:
+        yield from mender.push(source.read(period))
+
+
+def all_rows(readings: Readings, mender: Mender | None = None) -> Rows:
+    """Return all the rows that a mender makes of the readings."""
+    return Rows.concatenate([mended.rows for mended in mend(readings, mender or Mender(HOURLY))])
+
+
+def changed(readings: Readings, sensor: int, day: int, hour: int, value: float) -> Readings:
+    """One reading that says something else."""
+    values = readings.value.copy()
+    values[(readings.sensor == sensor) & (readings.time == START + day * DAY + hour * HOUR)] = value
+    return Readings(readings.sensors, readings.variables, readings.sensor, readings.variable, readings.time, values)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from sensormend.io.folder import Archive
-from sensormend.live.arrivals import Arrived, Source, clock
-from sensormend.live.events import Event
-from sensormend.live.service import Service
-from sensormend.live.settings import Settings
 from sensormend.readings import HOUR, Readings, Rows
+from sensormend.stream.arrivals import Arrived, Source, clock
+from sensormend.stream.events import Event
+from sensormend.stream.service import Service
+from sensormend.stream.settings import Settings
 
 __all__ = ["Given", "contents", "hourly", "in_order", "joined", "same_rows", "settings", "watched"]
 

@@ -12,7 +12,7 @@ from scipy.signal import lfilter
 
 from sensormend import AutoOLRTR, Recovery
 from sensormend.model.partition import extend, partition
-from sensormend.simulate import city
+from sensormend.simulate.network import city
 
 __all__ = ["LEARNED", "Floats", "partition_small_networks", "regions", "seen", "sound", "trained", "walk"]
 

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.flags import REASONS, Flag
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, write_csv, write_json
+from sensormend.io.options import in_words
 from sensormend.io.writing import RowWriter
-from sensormend.options import in_words
-from sensormend.readings import DAY, Rows
+from sensormend.readings import DAY, REASONS, Flag, Rows
 
 __all__ = ["FIRST", "Written", "big_out", "drifting_out", "out_of", "small_out", "write_faults"]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from row_tables import network
-from sensormend.live.deliveries import Alert, Delivery, Sink
+from sensormend.stream.deliveries import Alert, Delivery, Sink
 
 __all__ = ["Notebook", "alert", "final", "until"]
 

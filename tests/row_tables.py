@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from sensormend.flags import REASONS, Flag
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, write_csv, write_json
 from sensormend.io.writing import RowWriter
-from sensormend.readings import DAY, HOUR, Rows
+from sensormend.readings import DAY, HOUR, REASONS, Flag, Rows
 
 NUMBERS = ("value", "cleaned", "lower", "upper")
 COLUMNS = ("sensor", "variable", "time", "n", "flag", "reason", "origin", *NUMBERS)

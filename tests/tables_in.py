@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sensormend.io.options import Options
 from sensormend.io.staging import Staging
-from sensormend.options import Options
 from sensormend.readings import Readings
 
 __all__ = ["Reading", "as_list", "as_set", "rejects", "staged", "staged_text"]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import sensormend.model
-from sensormend.flags import REASONS
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER
+from sensormend.io.options import Options
 from sensormend.io.sources import _ENDINGS
 from sensormend.io.writing import COLUMNS
-from sensormend.options import Options
+from sensormend.readings import REASONS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "auto.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([\w.]+)\.([A-Z_]+)` \| ([^|]+) \|", PAGE, flags=re.MULTILINE)

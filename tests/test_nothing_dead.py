@@ -15,10 +15,10 @@ from given import hourly, watched
 from sensormend import clean
 from sensormend.cli import main
 from sensormend.io.folder import Archive
-from sensormend.live.deliveries import Alert
-from sensormend.live.events import Told
 from sensormend.readings import DAY, HOUR, Readings
-from sensormend.simulate import city
+from sensormend.simulate.network import city
+from sensormend.stream.deliveries import Alert
+from sensormend.stream.events import Told
 from sensormend.views.faults import faults
 from sensormend.views.look import Look
 from sensormend.views.network import network

@@ -16,7 +16,7 @@ import naive
 from sensormend import OLRTR, ConfigError, ValueRangeError
 from sensormend.methods import _olrtr_history, _olrtr_rows
 from sensormend.methods._olrtr_modes import gathered
-from sensormend.simulate import paper_tensor, stream
+from sensormend.simulate.network import paper_tensor, stream
 
 Floats = NDArray[np.float64]
 

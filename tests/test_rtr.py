@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 import naive
 from sensormend import RTR, ConfigError
-from sensormend.bench.scores import score
-from sensormend.faults import Case, degrade
 from sensormend.methods.rtr import default_lam
+from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.scores import score
 from test_olrtr import low_rank_tensor
 
 Floats = NDArray[np.float64]

@@ -21,9 +21,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from feeds import START, made_of, small_city, write_csv
 from given import contents, same_rows
-from sensormend.archive import clean_archive
 from sensormend.io.folder import Archive
-from sensormend.options import Options
+from sensormend.io.options import Options
+from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import DAY, HOUR, Readings
 from servers import Mosquitto
 from watching import until

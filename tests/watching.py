@@ -23,7 +23,7 @@ __all__ = ["GRID", "Nursery", "Watch", "until"]
 GRID = ("--step", "1h", "--period", "1d")
 
 STARTED = (
-    "import sys; from sensormend.live import insisting, service; from sensormend.cli import main; "
+    "import sys; from sensormend.stream import insisting, service; from sensormend.cli import main; "
     "service.CHECKPOINT, insisting.GONE = map(float, sys.argv[1:3]); sys.exit(main(sys.argv[3:]))"
 )
 
@@ -150,9 +150,9 @@ class Watch:
 
 NURSERY = """
 import json, os, signal, sys
-import sensormend.cli, sensormend.live.opening, sensormend.live.page
-import sensormend.live.service as service, sensormend.live.sources.mqtt_client
-import sensormend.live.sinks.command, sensormend.live.sinks.postgres, psycopg, prometheus_client.exposition
+import sensormend.cli, sensormend.stream.opening, sensormend.stream.page
+import sensormend.stream.service as service, sensormend.stream.sources.mqtt_client
+import sensormend.stream.sinks.command, sensormend.stream.sinks.postgres, psycopg, prometheus_client.exposition
 import numpy, sensormend
 sensormend.AutoOLRTR(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

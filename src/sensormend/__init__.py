@@ -14,7 +14,6 @@ from sensormend.errors import (
 )
 
 if TYPE_CHECKING:
-    from sensormend.cleaning import clean
     from sensormend.methods.grasta import GRASTA
     from sensormend.methods.olrsc import OLRSC
     from sensormend.methods.olrtr import OLRTR
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from sensormend.methods.stoc_rpca import StocRPCA
     from sensormend.methods.trpca import TRPCA
     from sensormend.model.auto import AutoOLRTR
+    from sensormend.pipeline.cleaning import clean
     from sensormend.recovery import Fault, Recovery
 
 __all__ = [
@@ -63,7 +63,7 @@ _MODULES = {
     "Recovery": "recovery",
     "StocRPCA": "methods.stoc_rpca",
     "TRPCA": "methods.trpca",
-    "clean": "cleaning",
+    "clean": "pipeline.cleaning",
 }
 
 

@@ -1,10 +1,11 @@
-"""Readings on their way in and rows on their way out, as plain columns."""
+"""What is said about a reading: QARTOD's codes, the reasons, and their CF attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +17,63 @@ __all__ = [
     "CORRECTED",
     "DAY",
     "ESTIMATED",
+    "FAULTS",
     "HOUR",
+    "MEANINGS",
     "MINUTE",
     "NOTHING",
     "NO_ORIGIN",
     "OBSERVED",
     "ORIGINS",
+    "REASONS",
     "SECOND",
+    "Flag",
     "IntArray",
     "Readings",
     "Rows",
     "written_time",
 ]
+
+
+class Flag(IntEnum):
+    """QARTOD's primary flags."""
+
+    GOOD = 1
+    NOT_EVALUATED = 2
+    SUSPECT = 3
+    FAIL = 4
+    MISSING = 9
+
+
+MEANINGS = {
+    Flag.GOOD: "good",
+    Flag.NOT_EVALUATED: "not_evaluated",
+    Flag.SUSPECT: "suspect",
+    Flag.FAIL: "fail",
+    Flag.MISSING: "missing",
+}
+"""As CF's `flag_meanings` has them."""
+
+REASONS = (
+    "",
+    "stuck",
+    "noisy",
+    "drifting",
+    "offset",
+    "gain",
+    "implausible",
+    "spike",
+    "fill",
+    "duplicate",
+    "late",
+    "silent",
+    "alone",
+)
+"""Why, in one word; rows count in here. New ones go to the end, since files keep the word but states the number."""
+
+FAULTS = ("stuck", "noisy", "drifting", "offset", "gain", "implausible", "spike", "silent")
+"""The reasons that go on the list of what to repair."""
+
 
 IntArray = NDArray[np.integer]
 
@@ -121,7 +167,7 @@ class Rows:
     flag
         QARTOD's code for `value`.
     reason
-        Counts in `sensormend.flags.REASONS`.
+        Counts in `sensormend.readings.REASONS`.
     origin
         Counts in `ORIGINS`.
     """

@@ -8,7 +8,7 @@ import pytest
 
 from clusters import cluster, fresh_cluster
 from key_tables import NAMES, some_networks, write_networks, write_one
-from sensormend.archive import clean_archive
+from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import Readings
 
 __all__ = ["cluster", "fresh_cluster"]

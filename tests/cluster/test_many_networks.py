@@ -18,13 +18,13 @@ from clusters import Cluster
 from feeds import city_readings
 from given import contents, same_rows
 from key_tables import NAMES, listed, rows_of, same_as_alone, some_networks, write_networks, write_one
-from sensormend.archive import clean_archive
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
 from sensormend.cluster.mending_part import Order, StoppedError, attempts_of, clean_part, fruitless
+from sensormend.cluster.splitting import Part
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.io.splitting import Part
-from sensormend.options import Options
+from sensormend.io.options import Options
+from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import Readings
 
 
@@ -341,7 +341,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is(
     def stages(name: str, readings: int) -> Any:
         return lambda done, beside="": _ctrl_c() if name == "mending" and done > 0.4 else None
 
-    monkeypatch.setattr("sensormend.archive.CHECKPOINT", 0.0)
+    monkeypatch.setattr("sensormend.pipeline.archive.CHECKPOINT", 0.0)
     with pytest.raises(KeyboardInterrupt):
         clean_networks(table, tmp_path / "here" / "out", "network", stages=stages)
     (tmp_path / "here").rename(tmp_path / "there")

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from row_tables import any_rows, network, same
 from sensormend.errors import InputError, SensormendError
-from sensormend.flags import REASONS
 from sensormend.io.arrow import read_arrow, write_arrow
 from sensormend.io.writing import COLUMNS, named
-from sensormend.readings import ORIGINS, Rows
+from sensormend.readings import ORIGINS, REASONS, Rows
 
 TEXTS = st.dictionaries(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")), max_size=3)
 TYPES = {

@@ -11,7 +11,7 @@ import pytest
 
 from beijing import VARIABLES, write_beijing
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.options import Options
+from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, written_time
 from tables_in import Reading, as_set, rejects, staged, staged_text
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError
 from sensormend.io.layout import Kind, Layout, kind_of, recognise
-from sensormend.options import Options
+from sensormend.io.options import Options
 
 
 def columns(told: str) -> list[tuple[str, Kind]]:

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 
 from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.flags import MEANINGS, REASONS, Flag
 from sensormend.io import labelled
 from sensormend.io.export import export
 from sensormend.io.folder import Archive
 from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of, rows_of, write_netcdf
+from sensormend.io.options import Options
 from sensormend.io.writing import RowWriter
-from sensormend.options import Options
-from sensormend.readings import HOUR, Readings, Rows
+from sensormend.readings import HOUR, MEANINGS, REASONS, Flag, Readings, Rows
 
 xarray = pytest.importorskip("xarray")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.io.options import Options
 from sensormend.io.postgres import shown, split_address
 from sensormend.io.staging import Staging
-from sensormend.options import Options
 from sensormend.readings import HOUR
 from servers import running_postgres
 from tables_in import as_set, staged

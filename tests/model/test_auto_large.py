@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from checks import same, same_state, state
 from networks import Floats, seen, sound, walk
 from sensormend import AutoOLRTR, Recovery
-from sensormend.simulate import city
+from sensormend.simulate.network import city
 
 MANY = 130
 """Sensors of most tests: four partitions."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from networks import Floats, sound
 from sensormend import AutoOLRTR, ConfigError, Recovery, SensormendError, ShapeError, ValueRangeError
-from sensormend.simulate import city
+from sensormend.simulate.network import city
 from tensors import the_torch
 
 DAYS = 10

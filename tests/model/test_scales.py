@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.model.scales import DECIDE, find_bend, find_scale, looks_circular, neighbouring_pairs
-from sensormend.simulate import city
+from sensormend.simulate.network import city
 
 Floats = NDArray[np.float64]
 SEEDS = st.integers(0, 2**32 - 1)

@@ -9,9 +9,8 @@ import pytest
 from html_pages import page_of
 from outs import FIRST, out_of, small_out, write_faults
 from sensormend.cli import main
-from sensormend.flags import REASONS, Flag
 from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
-from sensormend.readings import DAY
+from sensormend.readings import DAY, REASONS, Flag
 from sensormend.report.believed import believed
 from sensormend.report.material import gathered
 from sensormend.views.look import Look

@@ -10,8 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from outs import FIRST, Written, out_of, small_out
-from sensormend.flags import REASONS, Flag
-from sensormend.readings import DAY, HOUR
+from sensormend.readings import DAY, HOUR, REASONS, Flag
 from sensormend.report import passing
 from sensormend.report.counting import Counts, count
 

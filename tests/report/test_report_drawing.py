@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.sentences import counted, percent
 from sensormend.readings import DAY, HOUR, MINUTE
 from sensormend.report.courses import stretch_of
 from sensormend.report.html import joined, name_of, plain, table, tag
 from sensormend.report.png import palette_png
 from sensormend.report.svg import Scale, band, line, time_ticks, value_ticks
 from sensormend.report.words import listed, span
-from sensormend.sentences import counted, percent
 
 NAN = float("nan")
 

@@ -12,12 +12,11 @@ import pytest
 from html_pages import Page, page_of
 from outs import FIRST, Written, big_out, drifting_out, out_of, small_out, write_faults
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.flags import REASONS, Flag
 from sensormend.io.export import export
 from sensormend.io.metadata import SENSORS_HEADER, read_json, write_csv, write_json
-from sensormend.readings import DAY
+from sensormend.pipeline.sentences import percent
+from sensormend.readings import DAY, REASONS, Flag
 from sensormend.report.page import write_report
-from sensormend.sentences import percent
 
 HEBREW = "\u202e\u05e9\u05dc\u05d5\u05dd"
 HOSTILE = (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from outs import FIRST, drifting_out, out_of, small_out
-from sensormend.maintenance import Maintenance, Note
+from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.views.calibration import ALIKE, MOST_ALIKE, REFERENCE, WEEK, calibration, distances, weekly

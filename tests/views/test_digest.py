@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 
 from outs import FIRST, Written, small_out
-from sensormend.flags import REASONS, Flag
-from sensormend.health import HEALTH, NO_ROWS
 from sensormend.io.folder import Archive
 from sensormend.io.writing import RowWriter
-from sensormend.readings import DAY
+from sensormend.pipeline.health import HEALTH, NO_ROWS
+from sensormend.readings import DAY, REASONS, Flag
 from sensormend.views.digest import Digest, states_by_date
 
 DATE = FIRST // DAY

@@ -12,12 +12,11 @@ import pytest
 
 from outs import FIRST, Written, small_out, write_faults
 from sensormend.errors import InputError
-from sensormend.flags import Flag
 from sensormend.io.arrow import write_arrow
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, read_json, write_csv, write_json
 from sensormend.io.writing import RowWriter
-from sensormend.readings import DAY, HOUR, MINUTE, Rows
+from sensormend.readings import DAY, HOUR, MINUTE, Flag, Rows
 from sensormend.views.atlas import moment
 from sensormend.views.digest import Digest
 from sensormend.views.explanation import explanation

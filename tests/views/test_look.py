@@ -14,9 +14,9 @@ from sensormend.files import is_locked, locked
 from sensormend.io.arrow import read_arrow
 from sensormend.io.export import export
 from sensormend.io.metadata import write_json
-from sensormend.live.arrivals import Arrived, clock
-from sensormend.live.service import Service
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND, Readings
+from sensormend.stream.arrivals import Arrived, clock
+from sensormend.stream.service import Service
 from sensormend.views.look import Look, utc
 from sensormend.views.matrix import LETTERS, matrix
 from sensormend.views.network import network

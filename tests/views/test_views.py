@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from outs import FIRST, Written, big_out, small_out, write_faults
 from sensormend.errors import InputError
-from sensormend.flags import REASONS, Flag
 from sensormend.io.metadata import time_of, write_json
-from sensormend.live.deliveries import Health
-from sensormend.places import Position
-from sensormend.readings import DAY, HOUR, SECOND
+from sensormend.pipeline.places import Position
+from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
+from sensormend.stream.deliveries import Health
 from sensormend.views.atlas import atlas, moment
 from sensormend.views.explanation import explanation
 from sensormend.views.faults import FaultEntry, faults, how_sure

@@ -15,8 +15,8 @@ from selenium.webdriver.common.keys import Keys
 from browser import PHONE, Browser
 from given import settings
 from outs import big_out
-from sensormend.live.city import City
-from sensormend.live.service import Service
+from sensormend.stream.service import Service
+from sensormend.stream.sources.city import City
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>", "\"><script>alert(2)</script>", "a&b=c#d?e/f%2e%2e", "../../etc/passwd",

@@ -10,8 +10,7 @@ import pytest
 
 from browser import DESK, PHONE, Browser
 from outs import FIRST, out_of, small_out, write_faults
-from sensormend.flags import REASONS, Flag
-from sensormend.readings import DAY
+from sensormend.readings import DAY, REASONS, Flag
 from sensormend.views.series import axis
 from sensormend.web.server import Server
 

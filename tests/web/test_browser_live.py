@@ -11,8 +11,8 @@ import pytest
 
 from browser import Browser
 from given import settings
-from sensormend.live.city import City
-from sensormend.live.service import Service
+from sensormend.stream.service import Service
+from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 
 SENSOR = ".view-sensor"

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from raw_http import Answer, asked, said
-from sensormend.archive import clean_archive
-from sensormend.example import write_example
+from sensormend.pipeline.archive import clean_archive
+from sensormend.simulate.example import write_example
 from sensormend.web.server import Server
 
 SECRET = b"the-secret-that-lies-beside"

@@ -13,11 +13,11 @@ import pytest
 from browser import PHONE, Browser
 from outs import FIRST, small_out, write_faults
 from sensormend.errors import ConfigError
-from sensormend.live.city import City
-from sensormend.live.opening import open_service
-from sensormend.live.settings import Settings
-from sensormend.maintenance import Maintenance
+from sensormend.pipeline.maintenance import Maintenance
 from sensormend.readings import DAY
+from sensormend.stream.opening import open_service
+from sensormend.stream.settings import Settings
+from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 from watching import until
 
@@ -236,15 +236,15 @@ def test_a_page_that_may_write_nothing_offers_nothing(browser: Browser, out: Pat
 
 
 def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.live.notes.LOOK", 0.2)
+    monkeypatch.setattr("sensormend.stream.notes.LOOK", 0.2)
     settings = Settings.of(
         source="-", out=tmp_path / "city", serve="127.0.0.1:0", serve_edit=True, metrics="off", maintenance=file,
         step="1h", period="1d",
     )  # fmt: skip
     city = City(8, seed=1, at_once=10, pace=100.0)
-    monkeypatch.setattr("sensormend.live.opening.open_source", lambda *_, **__: city)
+    monkeypatch.setattr("sensormend.stream.opening.open_source", lambda *_, **__: city)
     told: list[str] = []
-    monkeypatch.setattr("sensormend.live.opening.say", lambda *_, **said: told.append(said.get("address", "")))
+    monkeypatch.setattr("sensormend.stream.opening.say", lambda *_, **said: told.append(said.get("address", "")))
     with open_service(settings) as service:
         runner = threading.Thread(target=service.run)
         runner.start()

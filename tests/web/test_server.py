@@ -21,8 +21,8 @@ import pytest
 from raw_http import asked, said
 from sensormend import cli
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.live.opening import open_service
-from sensormend.live.settings import Settings
+from sensormend.stream.opening import open_service
+from sensormend.stream.settings import Settings
 from sensormend.web import guard, wire
 from sensormend.web.server import Server
 
@@ -334,7 +334,7 @@ def test_watch_takes_it_with_and_without_a_place(
         taken.append(given)
         raise InputError("enough")
 
-    monkeypatch.setattr("sensormend.live.opening.open_service", opened)
+    monkeypatch.setattr("sensormend.stream.opening.open_service", opened)
     feed, out = str(tmp_path), str(tmp_path / "out")
     for call in (["watch", *typed, feed, out], ["watch", feed, out, *typed]):
         assert cli.main(call) == 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from sensormend.bench.runs import Rows, diverged_note, values
 from sensormend.bench.styles import in_order, style_of
-from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
+from sensormend.plot.canvas import GREYS, INK, bare, blank, heading, save_both
 
 __all__ = ["bar_chart", "faults_chart"]
 

@@ -15,9 +15,9 @@ from sensormend.bench.bars import bar_chart, faults_chart
 from sensormend.bench.growth_chart import growth_chart
 from sensormend.bench.runs import Rows, diverged, diverged_note, gather, number
 from sensormend.bench.styles import KINDS, in_order, style_of
-from sensormend.canvas import GREYS, INK, bare, blank, heading, save_both
-from sensormend.decomposition import decomposition
-from sensormend.maps import city_map
+from sensormend.plot.canvas import GREYS, INK, bare, blank, heading, save_both
+from sensormend.plot.decomposition import decomposition
+from sensormend.plot.maps import city_map
 
 __all__ = [
     "Panel",

@@ -19,8 +19,8 @@ from scipy.io.matlab import MatReadError
 
 from sensormend.errors import SensormendError
 from sensormend.recovery import FloatArray
-from sensormend.simulate import city
-from sensormend.weather import CLIMATES
+from sensormend.simulate.network import city
+from sensormend.simulate.weather import CLIMATES
 
 __all__ = ["NETWORKS", "PUBLIC", "Public", "load_network", "load_reference", "real_data"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sensormend.bench.scores import DROPPED
 from sensormend.bench.tables import Figures
 from sensormend.errors import ConfigError
+from sensormend.simulate.scores import DROPPED
 
 __all__ = ["TRIALS", "Experiment", "Job", "Plan", "Row", "labelled"]
 

@@ -16,11 +16,11 @@ from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_only, runs_told
 from sensormend.bench.latency import FIRST_DAY, alarms_by_slot, latency_scores
 from sensormend.bench.measure import measured
-from sensormend.bench.scores import DROPPED, lasting_scores, paper_scores, reading_scores
 from sensormend.bench.tables import Bar, Figures
 from sensormend.errors import ConfigError
-from sensormend.faults import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
 from sensormend.recovery import FloatArray, Recovery
+from sensormend.simulate.faults import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
+from sensormend.simulate.scores import DROPPED, lasting_scores, paper_scores, reading_scores
 
 __all__ = ["BARS", "CASES", "Faults", "SmallCase", "chosen_cases"]
 

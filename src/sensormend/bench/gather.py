@@ -7,8 +7,8 @@ from typing import Any
 
 from sensormend.bench.contestants import line_up
 from sensormend.bench.experiment import Plan, Row, labelled
-from sensormend.bench.scores import DROPPED
 from sensormend.bench.tables import Bar, Cell, Figures, mean_and_spread
+from sensormend.simulate.scores import DROPPED
 
 __all__ = [
     "COLUMNS",

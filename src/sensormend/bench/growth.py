@@ -15,7 +15,7 @@ from sensormend.bench.measure import measured
 from sensormend.bench.tables import Figures
 from sensormend.bench.workers import workers
 from sensormend.methods.base import OnlineMethod
-from sensormend.simulate import city
+from sensormend.simulate.network import city
 
 __all__ = ["Growth"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from sensormend.bench.labels import LineEnd, finish_panel
 from sensormend.bench.runs import Rows, diverged_note, gather, number
 from sensormend.bench.styles import in_order, style_of
-from sensormend.canvas import GREYS, blank, heading, save_both
+from sensormend.plot.canvas import GREYS, blank, heading, save_both
 
 __all__ = ["growth_chart"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.canvas import GREYS, INK, bare
+from sensormend.plot.canvas import GREYS, INK, bare
 
 __all__ = ["LineEnd", "apart", "finish_panel", "label_ends"]
 

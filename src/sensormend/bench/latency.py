@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sensormend.faults import Degraded
 from sensormend.recovery import BoolArray, Recovery
+from sensormend.simulate.faults import Degraded
 
 __all__ = ["FIRST_DAY", "EstimatingModel", "LatencyScores", "alarms_by_slot", "delays", "latency_scores"]
 

@@ -12,9 +12,9 @@ from sensormend.bench.experiment import Experiment, Job, Plan, Row, labelled
 from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_told
 from sensormend.bench.measure import measured
 from sensormend.bench.paper import NOAA
-from sensormend.bench.scores import DROPPED, paper_scores
 from sensormend.bench.tables import Figures
-from sensormend.faults import Case, degrade
+from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.scores import DROPPED, paper_scores
 
 __all__ = ["Noaa"]
 

@@ -12,7 +12,7 @@ from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.tables import Figures
 from sensormend.bench.workers import workers
 from sensormend.model.auto import AutoOLRTR
-from sensormend.simulate import city
+from sensormend.simulate.network import city
 
 __all__ = ["Pictures"]
 

@@ -16,10 +16,10 @@ from sensormend.bench.experiment import Experiment, Job, Plan, Row
 from sensormend.bench.gather import COST, ERRORS, RE, RE_CODE, RE_TEXT, about, detection, pivot, runs_told
 from sensormend.bench.measure import measured
 from sensormend.bench.paper import CLAIMS
-from sensormend.bench.scores import DROPPED, paper_scores
 from sensormend.bench.tables import Bar, Figures
-from sensormend.faults import Degraded
-from sensormend.simulate import paper_tensor
+from sensormend.simulate.faults import Degraded
+from sensormend.simulate.network import paper_tensor
+from sensormend.simulate.scores import DROPPED, paper_scores
 
 __all__ = ["FULL_SIZE", "QUICK_SIZE", "Setting", "Sweep", "drawn", "joined"]
 

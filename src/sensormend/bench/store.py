@@ -49,18 +49,7 @@ SHOWING = {
     "bars", "charts", "commands", "gather", "page", "paper", "pictures", "runner", "runs", "store", "styles",
     "tables", "workers",
 }  # fmt: skip
-MEASURED = (
-    "methods",
-    "auto",
-    "model",
-    "bench",
-    "faults.py",
-    "recovery.py",
-    "simulate.py",
-    "state.py",
-    "tensor.py",
-    "weather.py",
-)
+MEASURED = ("methods", "model", "bench", "simulate", "recovery.py", "tensor.py")
 
 
 def code_version() -> str:

@@ -12,20 +12,19 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from sensormend.checkpoint import Checkpoint
 from sensormend.cluster.connecting import Client, connected
 from sensormend.cluster.mending_part import Order, Outcome, outcome_of
 from sensormend.cluster.naming import folders_of
+from sensormend.cluster.splitting import Part, Parts, split
 from sensormend.cluster.spreading import Teller, in_turn, probe, spread
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside, now, surroundings
 from sensormend.io.metadata import write_csv, write_json
-from sensormend.io.splitting import Part, Parts, split
+from sensormend.io.options import Options
 from sensormend.io.target import Target
-from sensormend.jobs import Source, identity_of, job_of, told_options
-from sensormend.maintenance import Maintenance
-from sensormend.options import Options
-from sensormend.places import Places
+from sensormend.pipeline.checkpoint import Checkpoint, Source, identity_of, job_of, told_options
+from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.places import Places
 
 __all__ = ["NETWORKS_HEADER", "NetworksReport", "Told", "clean_networks"]
 

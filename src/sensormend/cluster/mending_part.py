@@ -14,13 +14,13 @@ from uuid import uuid4
 
 import sensormend
 from sensormend import __version__
-from sensormend.archive import clean_archive
-from sensormend.checkpoint import Checkpoint
+from sensormend.cluster.splitting import Part
 from sensormend.errors import ConfigError, DivergenceError, InputError, SensormendError, StateError
 from sensormend.files import beside, locked
 from sensormend.io.metadata import read_faults, read_json
-from sensormend.io.splitting import Part
-from sensormend.options import Options, duration
+from sensormend.io.options import Options, duration
+from sensormend.pipeline.archive import clean_archive
+from sensormend.pipeline.checkpoint import Checkpoint
 
 __all__ = ["Order", "Outcome", "StoppedError", "attempts_of", "clean_part", "fruitless", "outcome_of"]
 

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError
 from sensormend.files import beside
-from sensormend.flags import REASONS
 from sensormend.io.flatbuffers import Scalar, Structs, Table, TableReader, encode
 from sensormend.io.writing import COLUMNS, named
-from sensormend.readings import ORIGINS, Rows
+from sensormend.readings import ORIGINS, REASONS, Rows
 
 __all__ = ["read_arrow", "write_arrow"]
 

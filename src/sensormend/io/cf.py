@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 from sensormend import __version__
 from sensormend.errors import ConfigError, InputError
 from sensormend.files import beside
-from sensormend.flags import MEANINGS, REASONS, Flag
 from sensormend.io import labelled
 from sensormend.io.labelled import KEPT, microseconds_of, netcdf_libraries, opened, texts_of
-from sensormend.readings import ORIGINS, SECOND, Rows
-from sensormend.units import unit_of
+from sensormend.io.units import unit_of
+from sensormend.readings import MEANINGS, ORIGINS, REASONS, SECOND, Flag, Rows
 
 __all__ = ["Attributes", "Locations", "dataset_of", "rows_of", "stretch_of", "write_netcdf"]
 

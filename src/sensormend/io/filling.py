@@ -24,14 +24,14 @@ from sensormend.io.loading import (
     settled,
     with_hhmm,
 )
+from sensormend.io.options import Options
 from sensormend.io.sources import Found, listed
 from sensormend.io.sql import literal
 from sensormend.io.tables import NotATableError, Table, decided, parquet_table, reason_of, split_dates
 from sensormend.io.text import csv_table, json_table, line_numbers
 from sensormend.io.times import TimeFormat
-from sensormend.options import Options
+from sensormend.pipeline.survey import FAR, believable
 from sensormend.readings import DAY
-from sensormend.survey import FAR, believable
 
 __all__ = ["Filling"]
 

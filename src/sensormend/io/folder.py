@@ -17,14 +17,12 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.closing import Closing
 from sensormend.errors import InputError
-from sensormend.files import signature
-from sensormend.flags import REASONS
+from sensormend.files import Closing, signature
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
 from sensormend.io.sql import literal
 from sensormend.io.writing import COLUMNS
-from sensormend.readings import DAY, ORIGINS, Rows
+from sensormend.readings import DAY, ORIGINS, REASONS, Rows
 
 __all__ = [
     "ENDINGS",

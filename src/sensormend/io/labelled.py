@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.options import Options
+from sensormend.io.options import Options
 from sensormend.readings import Readings
 
 __all__ = [

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sensormend.errors import ConfigError
+from sensormend.io.options import Options
 from sensormend.io.times import has_clock, time_format
-from sensormend.options import Options
-from sensormend.units import unit_of
+from sensormend.io.units import unit_of
 
 __all__ = [
     "CLOCK_UNITS",

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.closing import Closing
 from sensormend.errors import InputError, StateError, StorageError
-from sensormend.files import beside
+from sensormend.files import Closing, beside
 from sensormend.io.database import Database, Progress, nobody
 from sensormend.io.filling import Filling
+from sensormend.io.options import Options
 from sensormend.io.sources import Found, find, listed, not_taken
 from sensormend.io.sql import literal
 from sensormend.io.tables import reason_of
-from sensormend.options import Options
 from sensormend.readings import Readings
 
 __all__ = ["Progress", "Staging"]

@@ -13,12 +13,10 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.closing import Closing
 from sensormend.errors import StorageError
-from sensormend.files import sync
-from sensormend.flags import REASONS
+from sensormend.files import Closing, sync
 from sensormend.io.sql import literal
-from sensormend.readings import DAY, ORIGINS, SECOND, Rows
+from sensormend.readings import DAY, ORIGINS, REASONS, SECOND, Rows
 
 __all__ = ["COLUMNS", "RowWriter", "named", "part_name"]
 

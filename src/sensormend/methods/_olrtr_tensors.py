@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.arrays import Array, as_like, namespace, on_host
 from sensormend.methods._olrtr import Beginning, Ending, Lesson, Sums
 from sensormend.methods._olrtr_history import Changes, as_mixed
 from sensormend.methods._olrtr_modes import LocalMode, Solver
 from sensormend.recovery import FloatArray
+from sensormend.tensor import Array, as_like, namespace, on_host
 
 __all__ = ["TensorRows"]
 

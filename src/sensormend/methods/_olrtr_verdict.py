@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sensormend.arrays import Array, as_like, is_tensor, namespace, on_host
 from sensormend.errors import ValueRangeError
 from sensormend.methods._olrtr import Ending
 from sensormend.methods.base import judged_recovery
 from sensormend.recovery import Recovery
+from sensormend.tensor import Array, as_like, is_tensor, namespace, on_host
 
 __all__ = ["in_precision", "placed", "slots_last", "told"]
 

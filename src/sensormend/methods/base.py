@@ -8,8 +8,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sensormend.arrays import Array, namespace
 from sensormend.recovery import Recovery
+from sensormend.tensor import Array, namespace
 
 __all__ = ["Method", "OnlineMethod", "judged_recovery", "published_recovery"]
 

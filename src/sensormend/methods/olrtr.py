@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sensormend.arrays import Array, is_tensor, namespace, on_host
 from sensormend.errors import ConfigError
 from sensormend.methods._olrtr import RAN_OFF, Ending, Rules, Statistics, solve_rows
 from sensormend.methods._olrtr_rows import Rows, Workspace
@@ -19,7 +18,7 @@ from sensormend.methods._olrtr_verdict import in_precision, placed, slots_last, 
 from sensormend.methods.online import Arrays, PublishedOnline, Solved
 from sensormend.methods.settings import check_choice, check_count, check_positive
 from sensormend.recovery import FloatArray, Recovery
-from sensormend.tensor import as_readings
+from sensormend.tensor import Array, as_readings, is_tensor, namespace, on_host
 
 __all__ = ["OLRTR"]
 

@@ -11,13 +11,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend.arrays import Array, namespace, on_host
 from sensormend.errors import DivergenceError, ShapeError, StateError
+from sensormend.files import read_state, write_state
 from sensormend.methods.base import published_recovery
 from sensormend.methods.settings import check_count, check_positive, check_seed
 from sensormend.recovery import FloatArray, Recovery
-from sensormend.state import read_state, write_state
-from sensormend.tensor import as_labels, as_readings, check_fiber_axis
+from sensormend.tensor import Array, as_labels, as_readings, check_fiber_axis, namespace, on_host
 
 __all__ = ["Arrays", "PublishedOnline", "Solved"]
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sensormend.arrays import Array, as_like, is_tensor, on_host
 from sensormend.errors import ConfigError, InputError, ShapeError, StateError, ValueRangeError
+from sensormend.files import read_state, write_state
 from sensormend.model.scales import looks_circular
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
-from sensormend.state import read_state, write_state
-from sensormend.tensor import as_labels, as_readings, check_fiber_axis
+from sensormend.tensor import Array, as_labels, as_like, as_readings, check_fiber_axis, is_tensor, on_host
 
 if TYPE_CHECKING:
     from sensormend.model.state import Result, State

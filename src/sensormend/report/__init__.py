@@ -1,3 +1,5 @@
-"""A page to mail: what an OUT has to say, as one HTML file that refers to nothing outside of itself."""
+"""One HTML file about an OUT, to send by mail: it refers to nothing outside of itself."""
 
-__all__: list[str] = []
+from sensormend.report.page import write_report
+
+__all__ = ["write_report"]

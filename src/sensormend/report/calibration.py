@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from sensormend.pipeline.sentences import signed
 from sensormend.readings import DAY
 from sensormend.recovery import FloatArray
 from sensormend.report.html import Html, name_of, table, tag
 from sensormend.report.material import Material
 from sensormend.report.svg import Scale, line, rect_path, short, svg
 from sensormend.report.words import date
-from sensormend.sentences import signed
 from sensormend.views.calibration import Calibration, CalibrationLine, calibration
 
 __all__ = ["calibrations"]

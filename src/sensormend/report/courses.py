@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from sensormend.io.metadata import FaultInterval, iso
+from sensormend.pipeline.sentences import number, percent
 from sensormend.readings import DAY, SECOND
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.html import Html, name_of, quoted, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
 from sensormend.report.words import ADVICE, lasting, span
-from sensormend.sentences import number, percent
 from sensormend.views.series import Series, axis, series
 
 __all__ = ["courses", "stretch_of"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-from sensormend.flags import Flag
+from sensormend.pipeline.sentences import counted, how_often, percent
+from sensormend.readings import Flag
 from sensormend.report.counting import CAUSES, Counts
 from sensormend.report.html import Html, joined, name_of, table, tag
 from sensormend.report.material import Material
 from sensormend.report.svg import short
 from sensormend.report.words import spread
-from sensormend.sentences import counted, how_often, percent
 
 __all__ = ["filling"]
 

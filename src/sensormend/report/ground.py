@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.flags import Flag
-from sensormend.health import SPIKE
-from sensormend.readings import DAY, Rows
+from sensormend.pipeline.health import SPIKE
+from sensormend.pipeline.sentences import counted
+from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.report.html import Html, joined, name_of, tag
 from sensormend.report.material import Material
 from sensormend.report.svg import short, svg, text, value_ticks
 from sensormend.report.words import moment, spread
-from sensormend.sentences import counted
 from sensormend.views.atlas import Atlas, atlas
 
 __all__ = ["ground", "telling_moment"]

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from sensormend.pipeline.sentences import counted
 from sensormend.readings import DAY
 from sensormend.report.html import Html, tag
 from sensormend.report.material import Material
@@ -14,7 +15,6 @@ from sensormend.report.png import as_uri, palette_png
 from sensormend.report.style import NIGHT_STATES, STATES
 from sensormend.report.svg import Scale, rect_path, short, svg, text, time_ticks
 from sensormend.report.words import span
-from sensormend.sentences import counted
 from sensormend.views.matrix import Line
 
 __all__ = ["health"]

@@ -6,13 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from sensormend.flags import Flag
-from sensormend.readings import DAY
+from sensormend.pipeline.sentences import counted, how_long, percent
+from sensormend.readings import DAY, Flag
 from sensormend.report.believed import believed
 from sensormend.report.html import Html, joined, name_of, tag
 from sensormend.report.material import Material
 from sensormend.report.words import date, span, spread
-from sensormend.sentences import counted, how_long, percent
 from sensormend.views.digest import Name
 
 __all__ = ["limits"]

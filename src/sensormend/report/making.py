@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sensormend.flags import MEANINGS, Flag
-from sensormend.options import in_words
+from sensormend.io.options import in_words
+from sensormend.pipeline.sentences import counted, how_long, how_often, percent
+from sensormend.readings import MEANINGS, Flag
 from sensormend.report.html import Html, plain, quoted, table, tag
 from sensormend.report.material import Material
 from sensormend.report.words import moment
-from sensormend.sentences import counted, how_long, how_often, percent
 
 __all__ = ["making"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from sensormend.errors import InputError
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.sentences import counted
 from sensormend.report.counting import Counts, count
-from sensormend.sentences import counted
 from sensormend.views.digest import Name
 from sensormend.views.look import Look
 from sensormend.views.matrix import Matrix, matrix

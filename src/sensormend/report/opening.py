@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from sensormend.flags import Flag
-from sensormend.readings import DAY
+from sensormend.pipeline.sentences import counted, percent
+from sensormend.readings import DAY, Flag
 from sensormend.report.html import LONGEST_NAME, Html, joined, tag
 from sensormend.report.material import Material
 from sensormend.report.words import listed, span
-from sensormend.sentences import counted, percent
 
 __all__ = ["opening"]
 

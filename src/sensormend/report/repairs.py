@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sensormend.flags import Flag
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.sentences import counted, how_far_judged, how_long, little_judged, percent
+from sensormend.readings import Flag
 from sensormend.report.html import Html, joined, name_of, quoted, table, tag
 from sensormend.report.material import Material, Trouble
 from sensormend.report.words import ADVICE, date, moment, reason_words
-from sensormend.sentences import counted, how_far_judged, how_long, little_judged, percent
 from sensormend.views.faults import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
 from sensormend.views.now import Standing
 

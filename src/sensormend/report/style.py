@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sensormend.canvas import BLUE, GREYS, INK, NIGHT, ORANGE
-from sensormend.health import HEALTH
-from sensormend.plots import HEALTH_COLOURS
+from sensormend.pipeline.health import HEALTH
+from sensormend.plot.canvas import BLUE, GREYS, INK, NIGHT, ORANGE
+from sensormend.plot.drawing import HEALTH_COLOURS
 
 __all__ = ["NIGHT_STATES", "STATES", "STYLE"]
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sensormend.flags import REASONS
-from sensormend.health import PLAIN_REASONS
-from sensormend.readings import DAY
-from sensormend.sentences import how_long
+from sensormend.pipeline.health import PLAIN_REASONS
+from sensormend.pipeline.sentences import how_long
+from sensormend.readings import DAY, REASONS
 
 __all__ = ["ADVICE", "date", "lasting", "listed", "moment", "reason_words", "span", "spread"]
 

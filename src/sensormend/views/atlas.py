@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sensormend.errors import InputError
-from sensormend.flags import REASONS, Flag
-from sensormend.health import SPIKE
-from sensormend.maps import voronoi_cells
-from sensormend.places import Position
-from sensormend.readings import DAY, Rows
+from sensormend.pipeline.health import SPIKE
+from sensormend.pipeline.places import Position
+from sensormend.plot.maps import voronoi_cells
+from sensormend.readings import DAY, REASONS, Flag, Rows
 from sensormend.views.look import Look, numbers, utc
 from sensormend.views.sensors import place_of
 

@@ -25,7 +25,7 @@ from sensormend.errors import InputError
 from sensormend.files import signature
 from sensormend.io.folder import data_files
 from sensormend.io.sql import literal
-from sensormend.maintenance import Maintenance
+from sensormend.pipeline.maintenance import Maintenance
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.views.digest import Name

@@ -15,12 +15,11 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.closing import Closing
 from sensormend.errors import InputError
-from sensormend.files import signature
-from sensormend.health import COUNTS, NO_ROWS, counted_as, states
+from sensormend.files import Closing, signature
 from sensormend.io.folder import data_files, date_of
 from sensormend.io.sql import literal
+from sensormend.pipeline.health import COUNTS, NO_ROWS, counted_as, states
 from sensormend.readings import DAY, Rows
 
 __all__ = ["Digest", "Name", "states_by_date"]
@@ -78,7 +77,7 @@ class Digest(Closing):
                 self._engine.close()
 
     def states(self, first: int, last: int, days: int = 1) -> tuple[list[Name], NDArray[np.int8]]:
-        """Return the channels, and how each was in every cell of so many days, as `sensormend.health.states` has it.
+        """Return the channels, and how each was in every cell of so many days, as `pipeline.health.states` has it.
 
         Parameters
         ----------

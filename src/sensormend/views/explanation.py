@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sensormend.errors import InputError
-from sensormend.evidence import look_up
-from sensormend.explain import explained
+from sensormend.explain.context import look_up
+from sensormend.explain.paragraph import explained
 from sensormend.views.look import Look, utc
 from sensormend.views.neighbours import among
 

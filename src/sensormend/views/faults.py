@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.sentences import readable, size_words, unsigned, who
 from sensormend.readings import SECOND
-from sensormend.sentences import readable, size_words, unsigned, who
 from sensormend.views.look import Look, utc
 from sensormend.views.now import going_on, repair_list
 from sensormend.views.paging import matches, page_of

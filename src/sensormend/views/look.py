@@ -14,16 +14,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sensormend.closing import Closing
 from sensormend.errors import ConfigError, InputError
-from sensormend.files import is_locked, signature
-from sensormend.grid import ANCHOR
+from sensormend.files import Closing, is_locked, signature
 from sensormend.io.folder import Archive, data_files
 from sensormend.io.metadata import FaultInterval, SensorSummary, iso, read_faults, read_json, read_sensors, time_of
-from sensormend.live.deliveries import Health
-from sensormend.options import duration
+from sensormend.io.options import duration
+from sensormend.pipeline.grid import ANCHOR
 from sensormend.readings import DAY, HOUR, SECOND, Rows
 from sensormend.recovery import FloatArray
+from sensormend.stream.deliveries import Health
 from sensormend.views.digest import Digest
 from sensormend.views.provisional import NO_ROWS, Provisional, introduced, joined, read_provisional
 from sensormend.views.unfolding import unfold

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.health import HEALTH, NO_ROWS, trouble
+from sensormend.pipeline.health import HEALTH, NO_ROWS, trouble
 from sensormend.readings import DAY
 from sensormend.views.digest import Name, states_by_date
 from sensormend.views.look import Look

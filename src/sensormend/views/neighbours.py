@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.places import Position
+from sensormend.explain.correlated import witnesses
+from sensormend.pipeline.places import Position
 from sensormend.readings import DAY
 from sensormend.views.look import Look, numbers
 from sensormend.views.sensors import place_of
-from sensormend.witnesses import witnesses
 
 __all__ = ["Neighbour", "Neighbours", "among", "neighbours"]
 

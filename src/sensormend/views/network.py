@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.flags import Flag
 from sensormend.io.metadata import time_of
-from sensormend.readings import DAY, SECOND
-from sensormend.sentences import counted, how_far_judged, percent, without_number
+from sensormend.pipeline.sentences import counted, how_far_judged, percent, without_number
+from sensormend.readings import DAY, SECOND, Flag
 from sensormend.views.look import Look, utc
 from sensormend.views.now import NOTHING, RANKS, Standing, standings
 from sensormend.views.sensors import place_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sensormend.errors import ConfigError
 from sensormend.io.metadata import time_of
-from sensormend.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
+from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
 from sensormend.views.look import Look, utc
 
 __all__ = ["NoteEntry", "Notes", "known_of", "noted", "notes"]

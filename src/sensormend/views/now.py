@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.health import HEALTH, NO_ROWS, PLAIN_REASONS
 from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.health import HEALTH, NO_ROWS, PLAIN_REASONS
+from sensormend.pipeline.sentences import how_long, number
 from sensormend.readings import DAY
-from sensormend.sentences import how_long, number
 from sensormend.views.digest import Name
 from sensormend.views.look import Look
 

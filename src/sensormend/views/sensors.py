@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sensormend.health import PLAIN_REASONS
 from sensormend.io.metadata import SensorSummary
+from sensormend.pipeline.health import PLAIN_REASONS
+from sensormend.pipeline.sentences import how_long
 from sensormend.readings import SECOND
-from sensormend.sentences import how_long
 from sensormend.views.look import Look, utc
 from sensormend.views.now import NOTHING, RANKS, WRONG, Standing, standings
 from sensormend.views.paging import matches, page_of

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.flags import Flag
-from sensormend.health import PLAIN_REASONS, shade_words
 from sensormend.io.metadata import FaultInterval, SensorSummary
-from sensormend.readings import CORRECTED, DAY, ESTIMATED, SECOND, Rows
+from sensormend.pipeline.health import PLAIN_REASONS, shade_words
+from sensormend.pipeline.sentences import size_words
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, SECOND, Flag, Rows
 from sensormend.recovery import FloatArray
-from sensormend.sentences import size_words
 from sensormend.views.faults import chosen
 from sensormend.views.look import Look, numbers, utc
 

@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sensormend.closing import Closing
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.maintenance import Maintenance
+from sensormend.files import Closing
+from sensormend.pipeline.maintenance import Maintenance
 from sensormend.web.passes import Passes, is_loopback
 
 if TYPE_CHECKING:

@@ -1,0 +1,123 @@
+"""The command line: thin, the work is done elsewhere.
+
+Exit codes: 0 done, 2 a wrong call, 1 anything else; a failure is one line on stderr that says what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import cyclopts
+from rich.markup import escape
+
+from sensormend import __version__
+from sensormend.cli.arguments import STDIN
+from sensormend.cli.bench import bench, screen
+from sensormend.cli.clean import clean, explain
+from sensormend.cli.demo import demo
+from sensormend.cli.report import report
+from sensormend.cli.serve import serve
+from sensormend.cli.watch import watch
+from sensormend.errors import ConfigError, SensormendError
+
+__all__ = ["app", "example", "main"]
+
+app = cyclopts.App(
+    name="sensormend",
+    help="Mends the data of a sensor network while it streams in.",
+    version=__version__,
+)
+app.command(demo)
+app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
+app.command(watch, usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
+app.command(serve, usage="Usage: sensormend serve OUT [OPTIONS]\n")
+app.command(report)
+app.command(explain)
+app.command(bench)
+
+
+STOPPED = {
+    "bench": "what is done is kept, the same call goes on",
+    "clean": "what is done is kept, the same call with --resume goes on",
+}
+"""What became of a command's work when somebody pressed Ctrl-C."""
+
+PLACE = r"on|off|(\S*:)?\d+|(localhost|\d+(\.\d+){3}|\[[\da-fA-F:.]+\])(:\S*)?"
+"""What follows `--serve` and belongs to it: a place, or what was meant to be one, so that it is said what is wrong."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    words = _as_parsed(sys.argv[1:] if argv is None else argv)
+    try:
+        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+        command(*bound.args, **bound.kwargs)
+    except cyclopts.UnusedCliTokensError as error:
+        more = " ".join(error.unused_tokens or ())
+        return _fail(2, f"{words[0]} does not know what to do with {more!r} (see sensormend {words[0]} --help)")
+    except (cyclopts.CycloptsError, ConfigError) as error:
+        return _fail(2, f"{_one_line(error)} (see sensormend --help)")
+    except SensormendError as error:
+        return _fail(1, _one_line(error))
+    except KeyboardInterrupt:
+        return _fail(1, f"stopped; {STOPPED.get(words[0] if words else '', 'nothing more was written')}")
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(1, _one_line(error))
+    except Exception as error:
+        if os.environ.get("SENSORMEND_DEBUG"):
+            raise
+        kind = type(error).__name__
+        return _fail(1, f"{kind}: {_one_line(error)} (set SENSORMEND_DEBUG=1 for the details, and report it)")
+    return 0
+
+
+@app.command
+def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) -> None:
+    """Write a file of readings to try `sensormend clean` on: a simulated city with all that goes wrong in a real one.
+
+    Parameters
+    ----------
+    file
+        The CSV file to write; it must not be there yet.
+    sensors
+        How many sensors it has.
+    days
+        How many days, hour by hour.
+    seed
+        Another seed is another city.
+    """
+    import shlex
+
+    from sensormend.simulate.example import write_example
+
+    rows = write_example(file, sensors=sensors, days=days, seed=seed)
+    page, name = screen(), escape(shlex.quote(str(file)))
+    page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
+    page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
+
+
+def _as_parsed(typed: Sequence[str]) -> list[str]:
+    """Return what was typed as the parser takes it, which knows no lone `-` and no option with or without a value."""
+    words: list[str] = []
+    for word, following in zip(typed, [*typed[1:], ""], strict=True):
+        words.append(STDIN if word == "-" else word)
+        if word == "--serve" and not re.fullmatch(PLACE, following):
+            words.append("on")
+    return words
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _fail(code: int, message: str) -> int:
+    sys.stderr.write(f"sensormend: {message}\n")
+    return code

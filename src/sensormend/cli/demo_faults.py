@@ -1,0 +1,98 @@
+"""Three faults that every demo shows: a drift over weeks, a level that is accepted, and a jump while one looks on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from sensormend.simulate.faults import InjectedFault
+from sensormend.simulate.network import Day, names_of
+
+__all__ = ["Staged"]
+
+DRIFTS_FROM, SHIFTED_FROM, ACCEPTED_FROM = 40, 50, 72
+"""Days: a sensor drifts from then on; another is shifted, and its new level accepted."""
+
+DRIFT, SHIFT, JUMP = 0.25, 4.0, 12.0
+"""By how much, in quarters of the standard deviation of the readings of a day: in a day, and at once."""
+
+JUMPS_AT = 8
+"""The hour of the first day that comes hour by hour."""
+
+LEAST = 10
+"""Sensors of a network that three of them can be taken from."""
+
+
+@dataclass(eq=False)
+class Staged:
+    """Puts the three faults into the days of a simulated network, in place of others of the same sensors.
+
+    Attributes
+    ----------
+    sensors
+        How many there are; the last three have the faults.
+    live_from
+        The day from which on they come hour by hour.
+    """
+
+    sensors: int
+    live_from: int
+    _unit: float = 0.0
+    _spread: list[float] = field(default_factory=list)
+
+    @property
+    def drifting(self) -> str:
+        """The sensor that drifts."""
+        return names_of(self.sensors)[-1]
+
+    @property
+    def accepted(self) -> str:
+        """The sensor that is shifted, and accepted."""
+        return names_of(self.sensors)[-2]
+
+    @property
+    def jumping(self) -> str:
+        """The sensor that jumps while one looks on."""
+        return names_of(self.sensors)[-3]
+
+    def __call__(self, number: int, day: Day) -> Day:
+        """Return a day with its part of the faults."""
+        if self.sensors < LEAST:
+            return day
+        if number < DRIFTS_FROM:
+            self._spread.append(float(np.nanstd(day.truth)))
+            self._unit = float(np.mean(self._spread)) / 4
+            return day
+        slots = day.truth.shape[1]
+        hours = np.arange(slots) * 24 / slots
+        drift = DRIFT * (number - DRIFTS_FROM + hours / 24)
+        day = self._with(day, self.sensors - 1, "drift", drift, starts=number == DRIFTS_FROM, number=number)
+        if number >= SHIFTED_FROM:
+            day = self._with(day, self.sensors - 2, "bias", np.full(slots, SHIFT), starts=number == SHIFTED_FROM,
+                             number=number, right=number >= ACCEPTED_FROM)  # fmt: skip
+        if number >= self.live_from:
+            jump = np.where((number > self.live_from) | (hours >= JUMPS_AT), JUMP, 0.0)
+            day = self._with(day, self.sensors - 3, "bias", jump, starts=number == self.live_from, number=number)
+        return day
+
+    def _with(
+        self, day: Day, sensor: int, kind: str, shift: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *,
+        starts: bool, number: int, right: bool = False,
+    ) -> Day:  # fmt: skip
+        """Return a day in which one sensor reads its truth and a shift, which is its new truth where it is `right`."""
+        readings, truth, wrong = day.readings.copy(), day.truth.copy(), day.wrong.copy()
+        spikes, kinds = day.spikes.copy(), day.kind.copy()
+        moved = truth[sensor] + shift * self._unit
+        readings[sensor] = np.where(np.isfinite(readings[sensor]), moved, np.nan)
+        if right:
+            truth[sensor] = moved
+        wrong[sensor], spikes[sensor] = (shift != 0) & (not right), False
+        kinds[sensor] = kind if wrong[sensor].any() else ""
+        started = tuple(fault for fault in day.started if fault.sensor != sensor)
+        if starts:
+            slots = truth.shape[1]
+            first = number * slots + int(np.flatnonzero(shift)[0])
+            last = ACCEPTED_FROM * slots if sensor == self.sensors - 2 else np.iinfo(np.int32).max
+            started += (InjectedFault(sensor, kind, first, int(last)),)
+        return replace(day, readings=readings, truth=truth, wrong=wrong, spikes=spikes, kind=kinds, started=started)

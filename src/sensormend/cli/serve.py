@@ -1,0 +1,63 @@
+"""`sensormend serve`: what a person types to look at an OUT, and what they are told."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from sensormend.cli.arguments import FLAG
+from sensormend.cli.watch import stopping
+
+__all__ = ["serve"]
+
+
+def serve(
+    out: Path,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8464,
+    token_file: Path | None = None,
+    edit: Path | None = None,
+    open_page: Annotated[bool, Parameter(name="--open", **FLAG)] = False,
+) -> None:
+    """Show an OUT in a browser: what the network is like, sensor by sensor, and what to repair.
+
+    OUT is what `clean` or `watch` wrote; while `watch` is writing to it, what arrives appears. Only this machine can
+    reach the page, unless --host says otherwise; then it asks for a token. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    out
+        The folder with the results, or the single file.
+    host
+        The address to listen on; any but this machine's own needs a token.
+    port
+        The port; 0 takes a free one.
+    token_file
+        A file with the token that opens the page: openssl rand -hex 24 > token. It may be in SENSORMEND_TOKEN instead.
+    edit
+        Let the page add notes to this maintenance.csv: a level is right, readings were real, or are to be ignored.
+    open_page
+        Open it in the browser.
+    """
+    from sensormend.stream.logs import setup
+    from sensormend.web.passes import read_token
+    from sensormend.web.server import Server
+
+    setup("text", "warning")
+    token, over = read_token(token_file), threading.Event()
+    with Server(out, host, port, token, edit) as server:
+        server.start()
+        stopping(over.set)
+        asks = ", with the token" if token else ""
+        writes = f", notes go to {edit}" if edit else ""
+        print(f"{out} is shown at {server.address}{asks}{writes}; Ctrl-C ends it", flush=True)
+        if open_page:
+            import webbrowser
+
+            webbrowser.open(server.address)
+        server.wait(over)

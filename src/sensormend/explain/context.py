@@ -1,0 +1,220 @@
+"""All that is known of one reading, looked up in an OUT: its row, those around it, its fault and its witnesses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from sensormend.errors import ConfigError, InputError
+from sensormend.explain.correlated import Witness, witnesses
+from sensormend.io.folder import Archive
+from sensormend.io.metadata import FaultInterval, iso, time_of
+from sensormend.io.options import duration
+from sensormend.pipeline.grid import ANCHOR
+from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, REASONS, SECOND, Flag, Rows
+
+__all__ = ["BEFORE", "Case", "Moment", "Row", "look_up", "moment_of", "when"]
+
+BEFORE = 30 * DAY
+"""What counts as a sensor's usual behaviour: long enough for some weather, short enough for the season."""
+
+Moment = str | int | datetime | np.datetime64
+"""A time as people have it: ISO text, microseconds since 1970, or a datetime; UTC where no zone is said."""
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One row, in plain numbers.
+
+    Its cleaned value is an estimate where it is `estimated`, the reading with its fault taken out where `corrected`.
+    """
+
+    time: int
+    value: float
+    n: int
+    cleaned: float
+    lower: float
+    upper: float
+    flag: Flag
+    reason: str
+    estimated: bool
+    corrected: bool
+
+    @classmethod
+    def of(cls, rows: Rows, k: int) -> Row:
+        """Return the row at a place."""
+        numbers = {name: float(getattr(rows, name)[k]) for name in ("value", "cleaned", "lower", "upper")}
+        return cls(
+            time=int(rows.time[k]),
+            n=int(rows.n[k]),
+            flag=Flag(int(rows.flag[k])),
+            reason=REASONS[rows.reason[k]],
+            estimated=int(rows.origin[k]) == ESTIMATED,
+            corrected=int(rows.origin[k]) == CORRECTED,
+            **numbers,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """All that is known of one reading: its row, those around it, and those of the time it is compared with.
+
+    Attributes
+    ----------
+    sensor, variable
+        Whose reading.
+    row
+        The reading.
+    own, place
+        Rows of the sensor from a month before to a day after, and which of them it is.
+    fault
+        That it belongs to.
+    others, courses
+        The sensors that are most like it, and their rows from a day before to a day after, by name.
+    usual
+        Rows of the sensor in the month before, or before its fault.
+    run
+        What run.json says.
+    """
+
+    sensor: str
+    variable: str
+    row: Row
+    place: int
+    own: Rows
+    fault: FaultInterval | None
+    others: tuple[Witness, ...]
+    courses: dict[str, Rows]
+    usual: Rows
+    run: dict[str, Any]
+
+    @property
+    def who(self) -> str:
+        """Return its name, with what it measures where that has one."""
+        return f"{self.sensor} ({self.variable})" if self.variable else self.sensor
+
+    def number(self, value: float) -> str:
+        """Write a number with one digit more than is uncertain."""
+        sizes = [self.row.upper - self.row.lower, *(witness.spread for witness in self.others)]
+        sizes = [size for size in sizes if math.isfinite(size) and size > 0]
+        size = min(sizes) if sizes else abs(value) / 100 or 1.0
+        return f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
+
+
+def moment_of(time: Moment) -> int:
+    """Return a time in microseconds since 1970, UTC."""
+    if isinstance(time, int):
+        return time
+    return time_of(time if isinstance(time, str) else time.isoformat() if isinstance(time, datetime) else str(time))
+
+
+def when(time: int) -> str:
+    """Write a time for people, to the minute where it is a whole one."""
+    text = iso(time).replace("T", " ")
+    return text.removesuffix(":00") if text.count(":") == 2 else text
+
+
+def look_up(archive: Archive, sensor: str, time: int, variable: str | None, among: Sequence[str] | None = None) -> Case:
+    """Return all that is known of the reading of a sensor in the slot of a time.
+
+    Parameters
+    ----------
+    archive, sensor, time, variable
+        Where, whose, when, of what.
+    among
+        Who may be asked about it; everybody by default.
+
+    Raises
+    ------
+    InputError, ConfigError
+        One line that says what there is instead.
+    """
+    variable = _variable(archive, sensor, variable)
+    run = archive.run()
+    time = _slot_of(time, run)
+    # A day after, too: a spike is told by what came next.
+    own = _in_slots(archive.rows(sensor, time - BEFORE - DAY, time + DAY, variable), run)
+    earlier = np.flatnonzero(own.time <= time)
+    if not earlier.size or time >= own.time[earlier[-1]] + _step(run, own):
+        raise InputError(_nothing_there(archive, sensor, variable, time, own))
+    place = int(earlier[-1])
+    row = Row.of(own, place)
+    fault = _fault_of(archive.faults(), sensor, variable, row)
+    # What is usual is asked of the time before the fault: a month into it, nothing good is left to compare.
+    until = min(row.time, fault.start) if fault else row.time
+    past = _in_slots(archive.rows(among, until - BEFORE, until, variable), run)
+    step = _step(run, own)
+    then = _in_slots(archive.rows(among, row.time - step, row.time + step, variable), run)
+    then = then.taken(then.time == row.time)
+    others = tuple(witnesses(past, then, sensor))
+    usual = _only(past, sensor)
+    names = [witness.sensor for witness in others]
+    near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run) if names else None
+    courses = {name: _only(near, name) for name in names} if near is not None else {}
+    return Case(sensor, variable, row, place, own, fault, others, courses, usual, run)
+
+
+def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: Row) -> FaultInterval | None:
+    """Return the fault that a row belongs to; of several at its time the one with its reason, else the latest."""
+    around = [
+        fault
+        for fault in faults
+        if fault.sensor == sensor and fault.variable in ("", variable) and fault.start <= row.time < fault.end
+    ]
+    return max(around, key=lambda fault: (fault.reason == row.reason, fault.start), default=None)
+
+
+def _variable(archive: Archive, sensor: str, variable: str | None) -> str:
+    known = sorted({entry.variable for entry in archive.sensors() if entry.sensor == sensor})
+    known = known or sorted(archive.rows(sensor).variables)
+    if variable is None and len(known) > 1:
+        raise ConfigError(f"{sensor} measures {', '.join(known)}: say which with --variable")
+    if variable is not None and variable not in known:
+        raise InputError(f"{sensor} has no variable {variable!r}; there is {', '.join(known) or 'none'}")
+    return known[0] if variable is None else variable
+
+
+def _step(run: dict[str, Any], own: Rows) -> int:
+    """Return how long a slot is: as the run says, else as the rows are apart."""
+    try:
+        return duration(run["grid"]["step"])
+    except (KeyError, TypeError, ConfigError):
+        steps = np.diff(np.unique(own.time))
+        return int(np.median(steps)) if steps.size else HOUR
+
+
+def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
+    """Return rows with the times of their slots, also where every reading has a row with its own."""
+    options = run.get("options")
+    per_reading = isinstance(options, dict) and options.get("per_reading")
+    return replace(rows, time=_slot_of(rows.time, run)) if per_reading else rows
+
+
+def _slot_of(time: Any, run: dict[str, Any]) -> Any:
+    """Return the starts of the slots in which times lie, where the run says what a slot is."""
+    try:
+        step, early = duration(run["grid"]["step"]), round(run["grid"]["early_seconds"] * SECOND)
+    except (KeyError, TypeError, ConfigError):
+        return time
+    return (time + early - ANCHOR) // step * step + ANCHOR
+
+
+def _nothing_there(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:
+    said = f"{sensor} has no row at {when(time)}"
+    if own.time.size and own.time[0] <= time <= own.time[-1]:
+        near = own.time[np.searchsorted(own.time, time) - 1 :][:2]
+        return f"{said}; the nearest are at {' and '.join(when(int(each)) for each in near)}"
+    spans = [(entry.first, entry.last) for entry in archive.sensors()
+             if (entry.sensor, entry.variable) == (sensor, variable)]  # fmt: skip
+    first, last = spans[0] if spans else (None, None)
+    span = (first, last) if first is not None and last is not None else archive.span()
+    return said if span is None else f"{said}; its readings go from {when(span[0])} to {when(span[1])}, UTC"
+
+
+def _only(rows: Rows, sensor: str) -> Rows:
+    return rows.taken(rows.sensor == rows.sensors.index(sensor)) if sensor in rows.sensors else rows.taken(slice(0))

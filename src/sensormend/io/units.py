@@ -1,0 +1,80 @@
+"""What variables are called and measured in: from their columns' names, from NetCDF, or as the user says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sensormend.io.options import Options
+
+__all__ = ["axis_label", "described", "record_of", "unit_of"]
+
+
+def unit_of(name: str) -> tuple[str, str]:
+    """Return the name of a column without its unit, and the unit that stands in brackets at its end.
+
+    Examples
+    --------
+    >>> unit_of("temp (°C)"), unit_of("Wert [hPa]"), unit_of("PM2.5")
+    (('temp', '°C'), ('Wert', 'hPa'), ('PM2.5', ''))
+    """
+    seen = re.fullmatch(r"\s*(.*?\S)\s*[(\[]\s*([^()\[\]]*?)\s*[)\]]\s*", name)
+    return (seen[1], seen[2]) if seen else (name.strip(), "")
+
+
+def described(
+    variables: Sequence[str], options: Options, known: Mapping[str, Mapping[str, Any]] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the attributes of variables: `units`, `long_name`, and what else is known of them.
+
+    Parameters
+    ----------
+    variables
+        Their names.
+    options
+        What the user says of them goes before all else.
+    known
+        What a NetCDF file, or the column of a single variable, says; it goes before what the names say.
+    """
+    attributes = {}
+    for variable in variables:
+        name, unit = unit_of(variable)
+        said = {"units": options.units_of(variable), "long_name": options.name_of(variable)}
+        read = {"units": unit, "long_name": name if unit else ""}
+        merged = {**_given(read), **(known or {}).get(variable, {}), **_given(said)}
+        if merged:
+            attributes[variable] = merged
+    return attributes
+
+
+def record_of(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return units and names by variable, for run.json and for frames; only what there is.
+
+    Examples
+    --------
+    >>> record_of({"temp": {"units": "K"}, "ph": {}})
+    {'units': {'temp': 'K'}}
+    """
+    keys = {"units": "units", "names": "long_name"}
+    told = {name: {variable: str(known[key]) for variable, known in attributes.items() if key in known}
+            for name, key in keys.items()}  # fmt: skip
+    return {name: entry for name, entry in told.items() if entry}
+
+
+def axis_label(variable: str, record: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what an axis is called, and its unit, as `record_of` has them or else as the variable's name says.
+
+    Examples
+    --------
+    >>> axis_label("temp (°C)", {}), axis_label("", {"units": {"": "K"}})
+    (('temp', '°C'), ('value', 'K'))
+    """
+    name, unit = unit_of(variable)
+    units, names = record.get("units") or {}, record.get("names") or {}
+    return str(names.get(variable) or name or "value"), str(units.get(variable) or unit)
+
+
+def _given(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in attributes.items() if text}

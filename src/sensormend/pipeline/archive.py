@@ -1,0 +1,367 @@
+"""An archive in, a mended archive out: staged, mended period by period, written beside, renamed when all is well."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError, InputError, StateError
+from sensormend.files import Closing, now, surroundings
+from sensormend.io.folder import data_files, date_of, rows_of_spans
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
+from sensormend.io.netcdf import attributes_of, locations_of
+from sensormend.io.options import EVERY, Options, in_words
+from sensormend.io.sources import format_of
+from sensormend.io.staging import Staging
+from sensormend.io.target import Target
+from sensormend.io.units import described, record_of
+from sensormend.io.writing import RowWriter
+from sensormend.pipeline.checkpoint import Checkpoint, Source, identity_of, job_of, told_options
+from sensormend.pipeline.cleaning import mender_for
+from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.maintenance import ALL, Maintenance
+from sensormend.pipeline.mender import WARM_UP, Mender, walk
+from sensormend.pipeline.places import Places, Position
+from sensormend.pipeline.survey import Survey, look
+from sensormend.pipeline.tally import Tally
+from sensormend.pipeline.verdicts import overlapping, remarked
+from sensormend.readings import DAY, Readings, Rows
+
+__all__ = ["Report", "Stages", "clean_archive"]
+
+CHECKPOINT = 20.0
+"""Seconds between two checkpoints: what a kill costs at most."""
+
+READ_AHEAD = 200_000
+"""Readings that are taken from the staging at once: 6 MB, and as much for those that wait."""
+
+TOGETHER = 32
+"""Files that are looked through at once for readings that faults were dated back to."""
+
+Stages = Callable[[str, int], Callable[[float], None]]
+"""Told when a stage of the work begins, its name and how many readings it is about (0 where that is not known yet);
+gives what is to be told how much of it is done, 0 to 1."""
+
+
+def _quiet(name: str, readings: int) -> Callable[[float], None]:
+    return lambda done: None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was done, for the summary and for run.json."""
+
+    out: Path
+    grid: Grid
+    readings: int
+    rejected: int
+    sensors: int
+    periods: int
+    flags: dict[int, int]
+    filled: int
+    corrected: int
+    notes: tuple[str, ...]
+    faults: list[FaultInterval]
+    summaries: list[SensorSummary]
+    seconds: float
+    removed: tuple[tuple[str, str], ...] = ()
+
+
+def clean_archive(
+    source: Source,
+    out: str | os.PathLike[str],
+    options: Options | None = None,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    stages: Stages = _quiet,
+    part: Mapping[str, Any] | None = None,
+) -> Report:
+    """Mend the readings of a source into `out`, a folder or a .csv, .parquet or .nc file.
+
+    Parameters
+    ----------
+    source
+        Files, a folder, a pattern, `-`, or a `postgresql://` address.
+    out
+        What must not be there yet.
+    options
+        What the user says; the rest is found from the data.
+    overwrite
+        Let it take the place of an `out` that is there.
+    resume
+        Go on with an interrupted run.
+    stages
+        Told how far the work is.
+    part
+        Where the readings are one network's part of a source: what run.json says in place of what is known here.
+    """
+    options, target = options or Options(), Target.of(out)
+    if options.per_reading and target.ending == ".nc":
+        raise ConfigError("rows per reading have times of their own and do not fit into NetCDF; choose another OUT")
+    if options.wide and target.ending not in (".csv", ".csv.gz", ".parquet"):
+        raise ConfigError("wide makes one table: choose an OUT that ends in .csv, .csv.gz or .parquet")
+    if options.networks:
+        raise ConfigError("networks keeps several networks apart: see sensormend.cluster.clean_networks")
+    started = monotonic()
+    identity = identity_of(source)
+    files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
+    checkpoint = Checkpoint(target.work / "state")
+    with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
+        try:
+            checkpoint.begin(job_of(identity, options, checkpoint.job, target.work), replaces=overwrite)
+            run = _Run(source, identity, target, options, checkpoint, stages, part)
+            report = run.mend(started)
+            run.finish(report)
+        except (InputError, ConfigError):
+            # The same call would end the same way: there is nothing to go on with.
+            if not resume:
+                target.give_up()
+            raise
+        target.publish()
+    return report
+
+
+class _Run:
+    """One run over one archive, in its work folder."""
+
+    def __init__(
+        self,
+        source: Source,
+        identity: list[list[str | int]],
+        target: Target,
+        options: Options,
+        checkpoint: Checkpoint,
+        stages: Stages,
+        part: Mapping[str, Any] | None,
+    ) -> None:
+        self.target, self.options, self.stages, self.part = target, options, stages, part
+        self.checkpoint = checkpoint
+        self.source = identity
+        self.staging, self.survey = self._stage(source)
+        self.places = self._places()
+
+    def mend(self, started: float) -> Report:
+        """Take every period through the mender and write its rows."""
+        staging, survey, one_pass = self.staging, self.survey, self.options.one_pass
+        mender = mender_for(survey, staging.variables, self.options)
+        tally = Tally(survey.grid, staging.variables)
+        resumed = self.checkpoint.restore(mender, tally)
+        source = _Ahead(staging, self.places, survey.grid, twice=0 if resumed or one_pass else WARM_UP)
+        source.tell = self.stages("mending", staging.readings)
+        saved = monotonic()
+        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as pen, source:
+            written: Future[Any] | None = None
+            for mended in walk(source, mender, one_pass=one_pass):
+                tally.add(mended)
+                if written is not None:
+                    written.result()
+                written = pen.submit(writer.write, mended.asked, survey.grid.start_of(mended.period))
+                # A push over silent periods gives several; the mender's state is that of the last one.
+                if mended.period == mender.period and monotonic() - saved > CHECKPOINT:
+                    written.result()
+                    writer.sync()
+                    self.checkpoint.save(mender, tally)
+                    saved = monotonic()
+            if written is not None:
+                written.result()
+            writer.sync()
+            if not one_pass:
+                self._look_back(mender, tally, writer)
+        self.checkpoint.save(mender, tally)
+        return Report(
+            out=self.target.path,
+            grid=survey.grid,
+            readings=staging.readings,
+            rejected=staging.rejected,
+            sensors=len(mender.sensors),
+            periods=len(source.periods),
+            flags=tally.flags,
+            filled=tally.filled,
+            corrected=tally.corrected,
+            notes=(*staging.notes, *survey.notes, *self._remarks()),
+            faults=tally.intervals(),
+            summaries=tally.summaries(self.places),
+            seconds=monotonic() - started,
+            removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
+        )
+
+    def _look_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
+        """Mark the readings that faults were dated back to, in the files that are there.
+
+        They are counted before any file is changed: a run that is killed meanwhile marks the same again.
+        """
+        faults, step = tally.dated_back(), self.survey.grid.step
+        if not faults:
+            return
+        start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
+        files = [
+            file
+            for file in data_files(self.target.work, start, end)
+            if overlapping(faults, date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY)
+        ]
+        marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
+        for begin in range(0, len(files), TOGETHER):
+            some = files[begin : begin + TOGETHER]
+            mine = overlapping(faults, date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY)
+            spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in mine]
+            before, file, place = rows_of_spans(some, spans)
+            after, which = remarked(before, mine, mender.maintenance, step)
+            if not tally.looked_back:
+                tally.note_remarked(before, which)
+            for number in np.unique(file[which]).tolist():
+                here = which & (file == number)
+                marks.append((some[number], after.taken(here), place[here]))
+        if not tally.looked_back:
+            tally.looked_back = True
+            self.checkpoint.save(mender, tally)
+        for path, rows, place in marks:
+            writer.amend(path, rows, place)
+        writer.sync()
+
+    def finish(self, report: Report) -> None:
+        """Write what stands beside the rows, and clear away what nobody needs any more."""
+        work = self.target.work
+        write_csv(work / "faults.csv", FAULTS_HEADER, map(astuple, report.faults))
+        write_csv(work / "sensors.csv", SENSORS_HEADER, map(astuple, report.summaries))
+        if report.rejected:
+            self.staging.write_rejected(work / "rejected.csv")
+        attributes = self._attributes()
+        self.staging.close()
+        write_json(work / "run.json", self._record(report) | record_of(attributes))
+        if self.target.ending:
+            self.target.export(attributes, wide=self.options.wide)
+        self.checkpoint.leave()
+        shutil.rmtree(work / "staging", ignore_errors=True)
+
+    def _stage(self, source: Source) -> tuple[Staging, Survey]:
+        folder = self.target.work / "staging"
+        try:
+            staging = Staging.open(folder)
+        except StateError:
+            shutil.rmtree(folder, ignore_errors=True)
+        else:
+            return staging, look(staging.sample(), self.options)
+        staging = Staging(folder)
+        staging.load(source, self.options, self.stages("reading", 0))
+        survey = look(staging.sample(), self.options)
+        grid = survey.grid
+        staging.sort(grid.early, grid.period, grid.origin, self.stages("sorting", staging.readings))
+        return staging, survey
+
+    def _places(self) -> Places:
+        if self.options.coordinates:
+            return Places.read(self.options.coordinates)
+        sensors = self.staging.sensors
+        seen = [Position(sensors[code], time, *where) for code, time, *where in self.staging.locations]
+        for path in self._labelled():
+            seen += [Position(sensor, 0, *where) for sensor, where in locations_of(path, self.options).items()]
+        return Places.of(seen, sensors)
+
+    def _labelled(self) -> list[Path]:
+        """Return the NetCDF files among the readings; they say more than readings."""
+        given = [entry[0] for entry in self.source if len(entry) > 1]
+        return [Path(str(name)) for name in given if format_of(Path(str(name))) == "netcdf"]
+
+    def _attributes(self) -> dict[str, dict[str, Any]]:
+        """Return what is known of the variables: units, standard names."""
+        known: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
+        for path in self._labelled():
+            known.update(attributes_of(path, self.options))
+        return described(self.staging.variables, self.options, known)
+
+    def _remarks(self) -> list[str]:
+        """Return what is worth telling about the sensors: who moved, and who is spoken of but never heard."""
+        told = [f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved]
+        heard = {*self.staging.sensors, *self.places.coordinates}
+        # What speaks of other networks' sensors is right there.
+        if self.options.maintenance and self.part is None:
+            names = {note.sensor for note in Maintenance.read(self.options.maintenance).notes} - {ALL, *heard}
+            told += [
+                f"{self.options.maintenance.name} speaks of {name}, of which there is no reading"
+                for name in sorted(names)
+            ]
+        return told
+
+    def _record(self, report: Report) -> dict[str, Any]:
+        grid = report.grid
+        return {
+            "command": "clean",
+            "finished": now(),
+            "seconds": round(report.seconds, 2),
+            "source": self.source,
+            "options": told_options(self.options),
+            "grid": {
+                "step": in_words(grid.step),
+                "period": in_words(grid.period),
+                "early_seconds": grid.early / 1e6,
+                "cut_seconds": grid.cut / 1e6,
+            },
+            "fill": self.survey.fill,
+            "variables": list(self.staging.variables),
+            "sensors": report.sensors,
+            "periods": report.periods,
+            "readings": report.readings,
+            "rejected": report.rejected,
+            "flags": report.flags,
+            "filled": report.filled,
+            "corrected": report.corrected,
+            "faults": len(report.faults),
+            "notes": list(report.notes),
+            "removed": report.removed,
+            "surroundings": surroundings(),
+            **(self.part or {}),
+        }
+
+
+class _Ahead(Closing):
+    """The staged readings, some periods at a time; the next ones are read while the present ones are mended."""
+
+    def __init__(self, staging: Staging, places: Places, grid: Grid, twice: int) -> None:
+        self.periods: Sequence[int] = [int(period) for period in staging.periods]
+        self._place = {period: place for place, period in enumerate(self.periods)}
+        self._staging, self._places, self._grid = staging, places, grid
+        # A question costs the engine a millisecond, as much as some ten thousand readings.
+        self._together = max(1, READ_AHEAD * len(self.periods) // max(staging.readings, 1))
+        self._reader = ThreadPoolExecutor(1)
+        self._waiting: dict[int, Future[dict[int, Readings]]] = {}
+        self._present: tuple[int, dict[int, Readings]] = (-1, {})
+        self._scouted = sum(period < self.periods[0] + twice for period in self.periods)
+        self._reads = 0
+        self.tell: Callable[[float], None] = lambda done: None
+
+    def close(self) -> None:
+        """Read no further."""
+        self._reader.shutdown(cancel_futures=True)
+
+    def read(self, period: int) -> Readings:
+        """Return a period's readings, those of moved sensors under their new names."""
+        place = self._place[period]
+        group = place // self._together
+        if self._present[0] != group:
+            self._present = (-1, {})
+            found = self._waiting.pop(group, None) or self._reader.submit(self._read_group, group)
+            self._present = (group, found.result())
+            following = (group + 1) * self._together < len(self.periods)
+            self._waiting = {group + 1: self._reader.submit(self._read_group, group + 1)} if following else {}
+        done = self._reads if self._reads < self._scouted else place + self._scouted
+        self._reads += 1
+        self.tell(done / (len(self.periods) + self._scouted))
+        return self._places.settle(self._present[1][period])
+
+    def _read_group(self, group: int) -> dict[int, Readings]:
+        periods = self.periods[group * self._together : (group + 1) * self._together]
+        readings = self._staging.read(periods[0], periods[-1] - periods[0] + 1)
+        ends = np.searchsorted(self._grid.period_of(readings.time), periods, side="right").tolist()
+        begins = [0, *ends[:-1]]
+        return {period: readings.taken(slice(begin, end))
+                for period, begin, end in zip(periods, begins, ends, strict=True)}  # fmt: skip

@@ -1,0 +1,416 @@
+"""pandas and polars frames: readings out of them, rows into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import InputError, ValueRangeError
+from sensormend.io.layout import Kind, Layout, is_quantity, kind_of, recognise
+from sensormend.io.options import EVERY, Options
+from sensormend.io.times import typed_time
+from sensormend.pipeline.places import Position
+from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, written_time
+from sensormend.recovery import FloatArray
+
+__all__ = ["Frame", "columns_of", "is_frame", "is_series", "rows_of"]
+
+LOOK = 200
+"""Texts of a column that are looked at to tell what they are."""
+
+
+def is_frame(thing: object) -> bool:
+    """Say whether this is a frame that can be read."""
+    return nw.dependencies.is_into_dataframe(thing)
+
+
+def is_series(thing: object) -> bool:
+    """Say whether this is a pandas Series."""
+    return nw.dependencies.is_pandas_series(thing)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A table of readings in memory, and how it is to be read.
+
+    Attributes
+    ----------
+    table, layout
+        The table, and its columns.
+    indexed
+        The times came as the index of a pandas frame.
+    series
+        The name of a pandas Series, where it was one; None for a frame.
+    """
+
+    table: nw.DataFrame[Any]
+    layout: Layout
+    indexed: bool = False
+    series: tuple[Any] | None = None
+
+    @classmethod
+    def of(cls, frame: Any, options: Options) -> Frame:
+        """Look at a frame; a pandas index that says something is a column like the others."""
+        series = (frame.name,) if is_series(frame) else None
+        if series:
+            frame = _framed(frame)
+        indexed = False
+        if nw.dependencies.is_pandas_dataframe(frame):
+            indexed = "datetime" in str(frame.index.dtype)
+            frame = _plain_pandas(frame)
+        table = nw.from_native(frame, eager_only=True)
+        if len(table) == 0:
+            raise InputError("the frame has no rows")
+        kinds = [(name, _kind(table[name])) for name in table.columns]
+        return cls(table, recognise(kinds, options, "the frame"), indexed, series)
+
+    def readings(self) -> Readings:
+        """Return its readings, in the order of its rows."""
+        layout, table = self.layout, self.table
+        columns = [_numbers(table[name]) for name in layout.columns]
+        rows, wide = len(table), len(columns)
+        time = np.repeat(self.times(), wide)
+        value = np.stack(columns, axis=1).ravel() if columns else np.zeros(0)
+        across = np.tile(np.arange(wide), rows)
+        nobody = np.zeros(rows * wide, dtype=np.int64)
+        sensors: Sequence[str] = layout.columns if layout.across == "sensor" else ("sensor",)
+        variables: Sequence[str] = layout.columns if layout.across == "variable" else (layout.name,)
+        sensor = across if layout.across == "sensor" else nobody
+        variable = across if layout.across == "variable" else nobody
+        if layout.sensor is not None:
+            sensors, codes = _codes(table[layout.sensor])
+            sensor = np.repeat(codes, wide)
+        if layout.variable is not None:
+            variables, codes = _codes(table[layout.variable])
+            variable = np.repeat(codes, wide)
+        readings = Readings(sensors, variables, sensor, variable, time, value)
+        # A cell of a wide table with nothing in it is no reading, as in a file.
+        return readings if layout.across == "value" else readings.taken(~np.isnan(value))
+
+    def times(self) -> NDArray[np.int64]:
+        """Return the times of its rows, put together where they stand in several columns."""
+        layout, table = self.layout, self.table
+        units = dict(layout.parts)
+        time = (
+            _dates({unit: table[name] for unit, name in units.items()})
+            if "year" in units
+            else _times(table[layout.time])
+        )
+        if layout.clock is not None:
+            time = time + _clocks(table[layout.clock])
+        for unit, length in _CLOCK.items():
+            if unit in units:
+                time = time + _offsets(table[units[unit]], unit, length)
+        return time
+
+    def positions(self) -> list[Position]:
+        """Return every place to which a sensor came, with the time."""
+        layout = self.layout
+        if layout.latitude is None or layout.longitude is None or layout.sensor is None:
+            return []
+        names, sensor = _codes(self.table[layout.sensor])
+        time = self.times()
+        place = np.stack([_numbers(self.table[name]) for name in (layout.latitude, layout.longitude)], axis=1)
+        told = np.flatnonzero(np.isfinite(place).all(axis=1))
+        told = told[np.lexsort((time[told], sensor[told]))]
+        new = np.ones(told.size, dtype=bool)
+        new[1:] = (np.diff(sensor[told]) != 0) | (np.diff(place[told].round(4), axis=0) != 0).any(axis=1)
+        return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in told[new]]
+
+    def wide(self, rows: Rows) -> Any:
+        """Return the cleaned values of rows as a wide frame of the same kind, its columns named as they came.
+
+        A column per sensor; where there are several variables, a column per variable beside the sensor.
+        """
+        several = len(rows.variables) > 1
+        names, code = (rows.variables, rows.variable) if several else (rows.sensors, rows.sensor)
+        lines = rows.sensor if several else np.zeros(len(rows), dtype=np.int64)
+        order = np.lexsort((rows.time, lines))
+        new = np.ones(order.size, dtype=bool)
+        new[1:] = (np.diff(rows.time[order]) != 0) | (np.diff(lines[order]) != 0)
+        line = np.empty(order.size, dtype=np.int64)
+        line[order] = np.cumsum(new) - 1
+        cleaned = np.full((len(names), int(new.sum())), np.nan)
+        cleaned[code, line] = rows.cleaned
+        first = order[new]
+        here = np.unique(code).tolist()
+        came = {name: place for place, name in enumerate(self.layout.columns)}
+        here.sort(key=lambda number: (came.get(names[number], len(came)), names[number]))
+        time = "time" if self.layout.parts or self.layout.clock else self.layout.time
+        columns: dict[str, Any] = {time: rows.time[first].astype("datetime64[us]")}
+        if several:
+            columns = {
+                self.layout.sensor or "sensor": np.array(rows.sensors, dtype=object)[rows.sensor[first]],
+                **columns,
+            }
+        columns |= {names[number]: cleaned[number] for number in here}
+        frame = self.like(columns)
+        if self.series is not None:
+            return frame.set_index(time)[names[here[0]]].rename(self.series[0])
+        return frame.set_index(time) if self.indexed else frame
+
+    def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
+        """Return columns as a frame of the same kind; what is not known is null where a frame has that.
+
+        Parameters
+        ----------
+        columns
+            By their names.
+        attrs
+            What a pandas frame keeps beside them.
+        """
+        named = dict(columns)
+        # Polars takes an array of texts for one of anything where the first is not known, as before the first reading.
+        polars = self.table.implementation.is_polars()
+        unknown = [name for name, column in named.items() if polars and len(column) and column[0] is None]
+        named |= {name: list(named[name]) for name in unknown}
+        table = nw.from_dict(named, backend=self.table.implementation)
+        if polars:
+            table = table.with_columns(
+                nw.selectors.by_dtype(nw.Float64).fill_nan(None), *(nw.col(name).cast(nw.String) for name in unknown)
+            )
+        made = table.to_native()
+        if attrs and self.table.implementation.is_pandas():
+            made.attrs.update(attrs)
+        return made
+
+
+def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
+    """Return rows as the columns of a frame, texts as texts."""
+    sensors, variables = np.array(rows.sensors, dtype=object), np.array(rows.variables, dtype=object)
+    origins = np.array([None, *ORIGINS[1:]], dtype=object)
+    named = {
+        "sensor": sensors[rows.sensor],
+        "time": rows.time.astype("datetime64[us]"),
+        "value": rows.value,
+        "n": rows.n,
+        "cleaned": rows.cleaned,
+        "lower": rows.lower,
+        "upper": rows.upper,
+        "flag": rows.flag,
+        "reason": np.array(REASONS, dtype=object)[rows.reason],
+        "origin": origins[rows.origin],
+    }
+    if tuple(rows.variables) != (EVERY,):
+        named["variable"] = variables[rows.variable]
+    return named
+
+
+def rows_of(frame: Any) -> Rows:
+    """Return the rows of a frame that `clean` made: what `columns_of` does, the other way round."""
+    table = nw.from_native(frame, eager_only=True)
+    needed = ("sensor", "time", "value", "cleaned", "lower", "upper", "flag", "reason")
+    lacking = [name for name in needed if name not in table.columns]
+    if lacking:
+        raise InputError(f"the frame has no column {lacking[0]!r}: give what clean() returned")
+    if not len(table):
+        raise InputError("the frame has no rows")
+    sensors, sensor = _codes(table["sensor"])
+    named = "variable" in table.columns and not table["variable"].is_null().all()
+    variables, variable = _codes(table["variable"]) if named else ((EVERY,), np.zeros(len(table), dtype=np.int64))
+    reasons, reason = _codes(table["reason"].cast(nw.String).fill_null(""))
+    code = np.array([REASONS.index(word) if word in REASONS else 0 for word in reasons], dtype=np.int8)
+    origin = np.zeros(len(table), dtype=np.int8)
+    for number, word in enumerate(ORIGINS[1:], start=1):
+        if "origin" in table.columns:
+            origin[(table["origin"].cast(nw.String).fill_null("") == word).to_numpy()] = number
+    numbers = {name: _numbers(table[name]) for name in ("value", "cleaned", "lower", "upper")}
+    count = table["n"].to_numpy() if "n" in table.columns else np.isfinite(numbers["value"])
+    return Rows(
+        sensors, variables, sensor, variable, _times(table["time"]), n=count.astype(np.int32), **numbers,
+        flag=table["flag"].to_numpy().astype(np.int8), reason=code[reason], origin=origin,
+    )  # fmt: skip
+
+
+def _plain_pandas(frame: Any) -> Any:
+    """Return a frame whose columns all have one name each, with times in UTC."""
+    if frame.columns.nlevels > 1:
+        raise InputError("the frame has columns with names of several levels; give each column one name")
+    if _speaks(frame.index):
+        known = [name for name in frame.index.names if name is not None and name in frame.columns]
+        frame = frame.reset_index(level=known, drop=True) if known else frame
+        frame = frame.reset_index() if _speaks(frame.index) else frame
+    if not all(isinstance(name, str) for name in frame.columns):
+        frame = frame.rename(columns=str)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise InputError(f"the frame has two columns named {twice!r}")
+    zoned = [name for name, dtype in frame.dtypes.items() if str(dtype).startswith(("datetime64[", "timestamp["))
+             and ("," in str(dtype) or "tz=" in str(dtype))]  # fmt: skip
+    # Not every zone that pandas knows is one to narwhals; UTC is.
+    return frame.assign(**{name: frame[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned})
+
+
+def _framed(series: Any) -> Any:
+    """Return a Series with an index of times as a long frame of one sensor.
+
+    Its name is that of the variable where it is one of something measured, else that of the sensor.
+    """
+    if "datetime" not in str(series.index.dtype):
+        raise InputError("a Series is one sensor and needs an index of times; give it one, or give a frame")
+    name = "" if series.name is None else str(series.name)
+    measured = is_quantity(name)
+    frame = series.rename(name if measured else "value").rename_axis("time").reset_index()
+    return frame.assign(sensor="sensor" if measured or not name else name)
+
+
+def _speaks(index: Any) -> bool:
+    return index.nlevels > 1 or index.name is not None or "datetime" in str(index.dtype)
+
+
+def _kind(column: nw.Series[Any]) -> Kind:
+    dtype = column.dtype
+    if dtype == nw.Date:
+        return "date"
+    if dtype == nw.Datetime:
+        # An hour in a column beside it is only added to what has none.
+        hours = column.dt.timestamp("us").drop_nulls().to_numpy() % DAY
+        return "time" if hours.any() else "date"
+    if dtype.is_numeric():
+        return "number"
+    if dtype == nw.String or dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.Object:
+        seen = column.drop_nulls().head(LOOK).to_list()
+        return kind_of([str(entry) for entry in seen]) if seen else "other"
+    return "other"
+
+
+def _codes(column: nw.Series[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Return the different names of a column, sorted, and which one each row has."""
+    if column.is_null().any():
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise InputError(f"column {column.name!r} says nothing in row {row}; a reading without a name cannot be mended")
+    names = column.unique().to_list()
+    texts = sorted({str(name) for name in names})
+    code = {text: index for index, text in enumerate(texts)}
+    codes = column.replace_strict(names, [code[str(name)] for name in names], return_dtype=nw.Int64)
+    return tuple(texts), codes.to_numpy()
+
+
+def _times(column: nw.Series[Any]) -> NDArray[np.int64]:
+    """Return times in microseconds since 1970, UTC; without a zone they are taken as they are."""
+    if column.is_null().any():
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise InputError(f"column {column.name!r} has no time in row {row}")
+    dtype = column.dtype
+    if dtype == nw.Date:
+        column = column.cast(nw.Datetime("us"))
+    elif dtype.is_numeric():
+        return _epochs(column)
+    elif dtype != nw.Datetime:
+        return _written_times(column)
+    return column.dt.timestamp("us").to_numpy().astype(np.int64)
+
+
+_CLOCK = {"hour": HOUR, "minute": MINUTE, "second": SECOND}
+
+
+def _dates(parts: Mapping[str, nw.Series[Any]]) -> NDArray[np.int64]:
+    """Return the times of dates whose year, month and day have a column each."""
+    year, month, day = (_wholes(parts[unit]) if unit in parts else np.ones(1, dtype=np.int64)
+                        for unit in ("year", "month", "day"))  # fmt: skip
+    year = year + np.where((year >= 0) & (year < 70), 2000, np.where((year >= 70) & (year < 100), 1900, 0))
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    dates = months.astype("datetime64[D]") + (day - 1)
+    wrong = (month < 1) | (month > 12) | (dates.astype("datetime64[M]") != months)
+    if "day of year" in parts:
+        count = _wholes(parts["day of year"])
+        dates, wrong = dates + (count - 1), wrong | (count < 1) | (count > 366)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        written = "-".join(str(column[row]) for column in parts.values())
+        raise InputError(
+            f"columns {', '.join(column.name for column in parts.values())}: {written} in row {row} is no date"
+        )
+    microseconds: NDArray[np.int64] = dates.astype("datetime64[us]").astype(np.int64)
+    return microseconds
+
+
+def _wholes(column: nw.Series[Any]) -> NDArray[np.int64]:
+    numbers = _numbers(column)
+    _refuse(column, ~(numbers == np.trunc(numbers)), "which is no whole number")
+    return numbers.astype(np.int64)
+
+
+def _offsets(column: nw.Series[Any], unit: str, length: int) -> NDArray[np.int64]:
+    """Return the microseconds that hours, minutes or seconds of a column add; hours may be written as 1330."""
+    numbers = _numbers(column)
+    if unit == "hour" and np.nanmax(numbers, initial=0.0) >= 100:
+        numbers = numbers // 100 + numbers % 100 / 60
+    _refuse(column, ~((numbers >= 0) & (numbers <= (24 if unit == "hour" else 60))), f"which is no {unit}")
+    return np.round(numbers * length).astype(np.int64)
+
+
+def _clocks(column: nw.Series[Any]) -> NDArray[np.int64]:
+    """Return the microseconds since midnight of texts like 06:30, 6:30:15 or 6:30 pm."""
+    known: dict[str, int] = {}
+    for text in {str(entry) for entry in column.to_list()}:
+        shape = re.fullmatch(r"\s*(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*([ap]m)?\s*", text, re.IGNORECASE)
+        if not shape:
+            raise InputError(f"column {column.name!r} has {text!r}, which is no time of the day like 06:30")
+        half = (shape[4] or "").lower()
+        hour = int(shape[1]) % 12 + 12 * (half == "pm") if half else int(shape[1])
+        known[text] = hour * HOUR + int(shape[2]) * MINUTE + round(float(shape[3] or 0) * SECOND)
+    return np.array([known[str(entry)] for entry in column.to_list()], dtype=np.int64)
+
+
+def _refuse(column: nw.Series[Any], wrong: NDArray[np.bool_], why: str) -> None:
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise InputError(f"column {column.name!r} has {column[row]!r} in row {row}, {why}")
+
+
+def _epochs(column: nw.Series[Any]) -> NDArray[np.int64]:
+    """Return the times of numbers: seconds, milliseconds, micro- or nanoseconds since 1970, or like 20200131."""
+    numbers = _numbers(column)
+    written = typed_time(float(np.nanmedian(numbers)))
+    if written is None:
+        raise InputError(
+            f"column {column.name!r} holds no times, but for example {column[0]!r}; name the right one with time="
+        )
+    if written.name == "strptime":
+        texts = (f"{number:.0f}" for number in numbers)
+        return _seconds([datetime.strptime(text, written.formats[0]) for text in texts])
+    if column.dtype.is_integer():
+        whole = column.to_numpy().astype(np.int64)
+        return whole * written.scale if written.scale else whole // 1000
+    return np.round(numbers * (written.scale or 1e-3)).astype(np.int64)
+
+
+def _seconds(moments: list[datetime]) -> NDArray[np.int64]:
+    return np.array(moments, dtype="datetime64[us]").astype(np.int64)
+
+
+def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
+    found = {}
+    for text in column.unique().to_list():
+        try:
+            found[text] = written_time(str(text))
+        except ValueError:
+            raise InputError(
+                f"column {column.name!r} has {str(text)!r}, which is no time like 2020-03-01 06:00; "
+                "make it a column of times first"
+            ) from None
+    return np.array([found[text] for text in column.to_list()], dtype=np.int64)
+
+
+def _numbers(column: nw.Series[Any]) -> FloatArray:
+    """Return numbers, NaN for what is none; text that is neither a number nor empty is refused."""
+    if column.dtype.is_numeric():
+        return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    from sensormend.io.layout import MISSING
+
+    values = []
+    for row, entry in enumerate(column.to_list()):
+        text = "" if entry is None else str(entry).strip()
+        try:
+            values.append(float("nan") if text.lower() in MISSING else float(text))
+        except ValueError:
+            raise ValueRangeError(f"column {column.name!r} has {text!r} in row {row}, which is no number") from None
+    return np.array(values, dtype=np.float64)

@@ -1,0 +1,209 @@
+"""From readings at any time to a minibatch: slots of equal length, each with the mean of what came in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError
+from sensormend.io.options import in_words
+from sensormend.readings import DAY, Readings
+from sensormend.recovery import BoolArray, FloatArray
+from sensormend.tensor import LARGEST
+
+__all__ = ["ANCHOR", "Grid", "Placed", "no_number", "place"]
+
+_Number = TypeVar("_Number", int, NDArray[np.int64])
+
+ANCHOR = 4 * DAY
+"""Periods are counted from a Monday, 5 January 1970, so that weeks begin on one."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Slots and periods on the time axis, in microseconds.
+
+    Attributes
+    ----------
+    step, period
+        How long a slot is, and the cycle that it belongs to.
+    early
+        How much before its slot's start a reading may come: clocks that tick around the full hour jitter to both
+        sides of it.
+    cut
+        How long after `ANCHOR` periods begin, less than one of them, whole slots.
+    """
+
+    step: int
+    period: int
+    early: int = 0
+    cut: int = 0
+
+    def __post_init__(self) -> None:
+        if self.step < 1 or self.period < self.step or self.period % self.step:
+            raise ConfigError(
+                f"a period of {in_words(self.period)} is no whole number of steps of {in_words(self.step)}"
+            )
+
+    @property
+    def origin(self) -> int:
+        """The time at which period 0 begins."""
+        return ANCHOR + self.cut
+
+    @property
+    def slots(self) -> int:
+        """How many slots a period has."""
+        return self.period // self.step
+
+    def period_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of the periods that these times fall into."""
+        return (time + (self.early - self.origin)) // self.period
+
+    def slot_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of the slots within their periods."""
+        return (time + (self.early - self.origin)) % self.period // self.step
+
+    def slots_until(self, time: _Number) -> _Number:
+        """Return how many slots of all periods have ended by a time."""
+        return (time + (self.early - ANCHOR)) // self.step
+
+    def start_of(self, period: int) -> int:
+        """Return the time at which a period begins."""
+        return period * self.period + self.origin
+
+    def times_of(self, period: int) -> NDArray[np.int64]:
+        """Return the starts of a period's slots."""
+        return self.start_of(period) + np.arange(self.slots, dtype=np.int64) * self.step
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A period's readings on the grid: (channel, slot), a channel being one variable of one sensor.
+
+    Attributes
+    ----------
+    value, n
+        The mean of the slot's readings and how many these are; NaN and 0 where no number came.
+    filled
+        Something came, but no number.
+    contradictory
+        Two readings of one time differ; the last one counts.
+    implausible
+        Only readings beyond the limits came; `value` is their mean.
+    cell, no_number, beyond, repeated
+        For each reading: where it lies (channel * slots + slot), and whether it is no number, beyond the limits, or was
+        said again.
+    """
+
+    value: FloatArray
+    n: NDArray[np.int32]
+    filled: BoolArray
+    contradictory: BoolArray
+    implausible: BoolArray
+    cell: NDArray[np.int64]
+    no_number: BoolArray
+    beyond: BoolArray
+    repeated: BoolArray
+
+
+def place(
+    grid: Grid,
+    readings: Readings,
+    channel: NDArray[np.int64],
+    channels: int,
+    fill: Sequence[Sequence[float]],
+    valid: Sequence[tuple[float, float]],
+) -> Placed:
+    """Put one period's readings into slots.
+
+    Parameters
+    ----------
+    grid, readings
+        The grid, and readings that all fall into one period of it.
+    channel, channels
+        The channel of every reading, and how many there are.
+    fill, valid
+        Fill values and limits, for each of the readings' variables.
+    """
+    value, time = readings.value, readings.time
+    cell = channel * grid.slots + grid.slot_of(time)
+    missing, beyond = no_number(readings, fill), np.zeros(value.size, dtype=bool)
+    for variable, (low, high) in enumerate(valid):
+        if low > -np.inf or high < np.inf:
+            beyond |= (readings.variable == variable) & ~missing & ((value < low) | (value > high))
+    cells = channels * grid.slots
+    repeated, contradictory = np.zeros(value.size, dtype=bool), np.zeros(cells, dtype=bool)
+    order: NDArray[np.intp] | slice = slice(None)
+    if (np.bincount(cell, minlength=1) > 1).any():
+        # Sums of several readings are taken in the order of their times, so that they do not depend on how they came.
+        order = np.lexsort((np.arange(value.size), time, cell))
+        repeated[order], clash = _repetitions(cell[order], time[order], value[order], missing[order])
+        contradictory[cell[order][clash]] = True
+    counted = ~(missing | repeated)
+    number, count = _sums(cell[order], value[order], (counted & ~beyond)[order], cells)
+    odd, odd_count = _sums(cell[order], value[order], (counted & beyond)[order], cells)
+    implausible = (count == 0) & (odd_count > 0)
+    count, number = np.where(implausible, odd_count, count), np.where(implausible, odd, number)
+    came = np.bincount(cell[missing], minlength=cells) > 0
+    shape = (channels, grid.slots)
+    return Placed(
+        value=np.where(count > 0, number / np.maximum(count, 1), np.nan).reshape(shape),
+        n=count.astype(np.int32).reshape(shape),
+        filled=(came & (count == 0)).reshape(shape),
+        contradictory=contradictory.reshape(shape),
+        implausible=implausible.reshape(shape),
+        cell=cell,
+        no_number=missing,
+        beyond=beyond,
+        repeated=repeated,
+    )
+
+
+def no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
+    """Say which readings are no numbers; `fill` has the fill values of each variable."""
+    value = readings.value
+    # Written so that NaN is no number either.
+    found = np.asarray(~(np.abs(value) <= LARGEST))
+    if found.any():
+        value = np.where(found, 0.0, value)
+    for variable, codes in enumerate(fill):
+        if codes:
+            among = _is_one_of(value, np.unique(codes))
+            found |= among & (readings.variable == variable) if len(fill) > 1 else among
+    return found
+
+
+def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:
+    """Say which values are codes; one that went through single precision is still the same code."""
+    at = np.searchsorted(codes, value - 1e-6 * np.abs(value))
+    near = codes[np.minimum(at, codes.size - 1)]
+    return np.asarray(np.abs(value - near) <= 1e-6 * np.abs(near))
+
+
+def _repetitions(
+    cell: NDArray[np.int64], time: NDArray[np.int64], value: FloatArray, no_number: BoolArray
+) -> tuple[BoolArray, BoolArray]:
+    """Return which readings are said again later, and which of those with another value; all sorted by cell and time.
+
+    A number goes before no number, whichever came last.
+    """
+    number = np.flatnonzero(~no_number)
+    same = np.zeros(number.size, dtype=bool)
+    same[:-1] = (np.diff(cell[number]) == 0) & (np.diff(time[number]) == 0)
+    differs = np.zeros(number.size, dtype=bool)
+    differs[:-1] = same[:-1] & (np.diff(value[number]) != 0)
+    repeated, clash = np.zeros(cell.size, dtype=bool), np.zeros(cell.size, dtype=bool)
+    repeated[number], clash[number] = same, differs
+    return repeated, clash
+
+
+def _sums(
+    cell: NDArray[np.int64], value: FloatArray, chosen: BoolArray, cells: int
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    mine = cell[chosen]
+    sums = np.bincount(mine, weights=value[chosen], minlength=cells).astype(np.float64, copy=False)
+    return sums, np.bincount(mine, minlength=cells).astype(np.int64, copy=False)

@@ -1,0 +1,114 @@
+"""How a sensor is on a day, in one word: the same everywhere, on pictures, pages and in reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.readings import ESTIMATED, REASONS, Flag, Rows
+from sensormend.recovery import BoolArray
+
+__all__ = [
+    "COUNTS",
+    "HEALTH",
+    "NO_ROWS",
+    "PLAIN_REASONS",
+    "SPIKE",
+    "carry_over_gaps",
+    "counted_as",
+    "shade_words",
+    "states",
+    "trouble",
+]
+
+HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
+
+NO_ROWS = -1
+"""The sensor was not there yet, or not any more."""
+
+PLAIN_REASONS = {
+    "stuck": "stuck",
+    "noisy": "too noisy",
+    "drifting": "drifting",
+    "offset": "offset",
+    "gain": "wrong gain",
+    "implausible": "implausible",
+}
+
+COUNTS = ("slots", "missing", "faulty", "spikes", "suspect", "unjudged", "estimated")
+"""What is counted of a sensor's rows: all; without a reading; wrong for longer; single wrong ones; suspect; not
+evaluated; with a cleaned value that is an estimate."""
+
+WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
+"""How much trouble a day is. A gap is none to speak of, a silent day is half as bad as a wrong one, which misleads."""
+
+WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
+SPIKE, DUPLICATE, SILENT, ALONE = (REASONS.index(word) for word in ("spike", "duplicate", "silent", "alone"))
+
+
+def counted_as(rows: Rows) -> dict[str, BoolArray]:
+    """Say of every row what it counts as."""
+    spike = (rows.flag == Flag.FAIL) & (rows.reason == SPIKE)
+    return {
+        "slots": np.ones(len(rows), dtype=bool),
+        "missing": rows.flag == Flag.MISSING,
+        "faulty": (rows.flag == Flag.FAIL) & ~spike,
+        "spikes": spike,
+        "suspect": rows.flag == Flag.SUSPECT,
+        "unjudged": rows.flag == Flag.NOT_EVALUATED,
+        "estimated": rows.origin == ESTIMATED,
+    }
+
+
+def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
+    """Return the number of the word in `HEALTH` for counts of any shape.
+
+    Examples
+    --------
+    >>> zero = np.zeros(3, int)
+    >>> of = {**dict.fromkeys(COUNTS, zero), "slots": np.array([24, 24, 24]), "missing": np.array([0, 3, 24])}
+    >>> [HEALTH[state] for state in states(of)]
+    ['sound', 'filled', 'silent']
+    """
+    state = np.where(counts["slots"] > 0, HEALTH.index("sound"), NO_ROWS).astype(np.int8)
+    state[(counts["missing"] > 0) | (counts["spikes"] > 0)] = HEALTH.index("filled")
+    state[counts["unjudged"] > 0] = HEALTH.index("not evaluated")
+    state[counts["suspect"] > 0] = HEALTH.index("suspect")
+    state[counts["faulty"] > 0] = HEALTH.index("faulty")
+    state[(counts["slots"] > 0) & (counts["missing"] == counts["slots"])] = HEALTH.index("silent")
+    return state
+
+
+def trouble(state: NDArray[np.int8]) -> NDArray[np.float64]:
+    """Return how much trouble each row of states (sensor, day) was."""
+    weights = np.array([0.0, *(WEIGHTS.get(word, 0.0) for word in HEALTH)])
+    found: NDArray[np.float64] = weights[state - NO_ROWS].sum(axis=1)
+    return found
+
+
+def shade_words(own: Rows) -> NDArray[Any]:
+    """Return what each row of one channel is shaded for; nothing where it is sound, or wrong alone."""
+    words = np.full(len(own), "", dtype=object)
+    wrong = (own.flag == Flag.FAIL) & (own.reason != SPIKE)
+    words[wrong] = [WORDS[code] or "faulty" for code in own.reason[wrong].tolist()]
+    words[own.flag == Flag.SUSPECT] = "suspect"
+    words[(own.flag == Flag.SUSPECT) & (own.reason == DUPLICATE)] = "duplicate"
+    words[own.flag == Flag.NOT_EVALUATED] = "not evaluated"
+    words[(own.flag == Flag.NOT_EVALUATED) & (own.reason == ALONE)] = "alone"
+    missing = own.flag == Flag.MISSING
+    carry_over_gaps(words, missing)
+    words[missing & (own.reason == SILENT)] = "silent"
+    return words
+
+
+def carry_over_gaps(words: NDArray[Any], missing: BoolArray) -> None:
+    """Give missing readings amid others that have one word that word: they belong to the same fault."""
+    here, all_of_them = np.flatnonzero(~missing), np.arange(missing.size)
+    if here.size:
+        before = here[np.clip(np.searchsorted(here, all_of_them, side="right") - 1, 0, None)]
+        after = here[np.clip(np.searchsorted(here, all_of_them), None, here.size - 1)]
+        amid = missing & (words[before] == words[after])
+        words[amid] = words[before][amid]

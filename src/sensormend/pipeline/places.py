@@ -1,0 +1,132 @@
+"""Where sensors stand, and what becomes of one that moves: a new sensor."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+
+from sensormend.errors import ConfigError
+from sensormend.files import read_table
+from sensormend.pipeline.maintenance import as_time
+from sensormend.readings import DAY, Readings
+
+__all__ = ["Places", "Position"]
+
+MOVED = 150.0
+"""Metres from where it stood that make a sensor another one: a cheap GPS wanders by tens of metres, and so does whoever
+reads coordinates off a map."""
+
+STAY = DAY
+"""How long a sensor must be somewhere to have moved there."""
+
+EARTH = 6_371_000.0
+
+
+@dataclass(frozen=True)
+class Position:
+    """A sensor was seen here, first at this time."""
+
+    sensor: str
+    time: int
+    latitude: float
+    longitude: float
+
+    def metres_from(self, other: Position) -> float:
+        """Return the distance on the ground."""
+        north = math.radians(self.latitude - other.latitude)
+        east = math.radians((self.longitude - other.longitude + 180) % 360 - 180)
+        east *= math.cos(math.radians((self.latitude + other.latitude) / 2))
+        return EARTH * math.hypot(north, east)
+
+
+@dataclass(eq=False)
+class Places:
+    """The places of all sensors; after its first move sensor `a` is `a@2`, then `a@3`, and `a` again where it was."""
+
+    stays: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    coordinates: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _names: Sequence[str] = ()
+    _renamed: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, positions: Iterable[Position], taken: Iterable[str] = ()) -> Places:
+        """Follow the sensors through their positions, each of which holds until the next one.
+
+        Parameters
+        ----------
+        positions
+            Where the sensors were seen; 0, 0 is a receiver that does not know where it is.
+        taken
+            The names that sensors have already.
+        """
+        seen: dict[str, list[Position]] = {}
+        for place in sorted(positions, key=lambda place: (place.sensor, place.time)):
+            if abs(place.latitude) <= 90 and abs(place.longitude) <= 360 and (place.latitude or place.longitude):
+                seen.setdefault(place.sensor, []).append(place)
+        names = {*taken, *seen}
+        places = cls()
+        for sensor, course in seen.items():
+            known: list[tuple[Position, str]] = []
+            for place in _stays(course):
+                name = next((name for old, name in known if place.metres_from(old) <= MOVED), None)
+                if name is None:
+                    numbers = (f"{sensor}@{number}" for number in count(2))
+                    name = next(free for free in numbers if free not in names) if known else sensor
+                    names.add(name)
+                    known.append((place, name))
+                    places.coordinates[name] = (place.latitude, place.longitude)
+                places.stays.setdefault(sensor, []).append((place.time, name))
+        return places
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Places:
+        """Read a CSV file with the columns sensor, latitude, longitude and, where sensors move, from."""
+        positions = []
+        for where, cells in read_table(path, {"sensor": ("station",), "latitude": ("lat",), "longitude": ("lon",)}):
+            start = as_time(cells["from"], f"{where}, from") if cells.get("from") else 0
+            try:
+                place = float(cells["latitude"]), float(cells["longitude"])
+            except ValueError:
+                got = f"{cells['latitude']!r}, {cells['longitude']!r}"
+                raise ConfigError(f"{where}: latitude and longitude are degrees; got {got}") from None
+            positions.append(Position(cells["sensor"], start, *place))
+        return cls.of(positions)
+
+    @property
+    def moved(self) -> list[str]:
+        """The sensors that did not stay where they were."""
+        return [sensor for sensor, stays in self.stays.items() if len(stays) > 1]
+
+    def settle(self, readings: Readings) -> Readings:
+        """Give the readings of sensors that moved to the sensors that they became."""
+        moved = self.moved
+        if not moved:
+            return readings
+        if readings.sensors is not self._names:
+            self._names = readings.sensors
+            later = (name for one in moved for _, name in self.stays[one])
+            self._renamed = list(dict.fromkeys([*readings.sensors, *later]))
+        sensor = readings.sensor.astype(np.int64, copy=True)
+        code_of = {name: code for code, name in enumerate(self._renamed)}
+        for one in moved:
+            mine = np.flatnonzero(readings.sensor == code_of.get(one, -1))
+            for start, name in self.stays[one][1:]:
+                sensor[mine[readings.time[mine] >= start]] = code_of[name]
+        return Readings(self._renamed, readings.variables, sensor, readings.variable, readings.time, readings.value)
+
+
+def _stays(course: Sequence[Position]) -> list[Position]:
+    """Return where a sensor stayed: what lasts for less than a day is a bad fix, or the way to somewhere else."""
+    stays = [course[0]]
+    for number, place in enumerate(course[1:], start=1):
+        if place.metres_from(stays[-1]) <= MOVED:
+            continue
+        until = next((later.time for later in course[number:] if later.metres_from(place) > MOVED), None)
+        if until is None or until - place.time >= STAY:
+            stays.append(place)
+    return stays

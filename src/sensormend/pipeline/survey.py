@@ -1,0 +1,280 @@
+"""What a look at the readings tells before any of them is mended: the grid, and the values that are none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError, InputError
+from sensormend.io.options import Options, in_words
+from sensormend.pipeline.grid import ANCHOR, Grid
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
+from sensormend.recovery import BoolArray, FloatArray
+
+__all__ = ["FAR", "Survey", "believable", "check_grid", "fill_values", "look", "look_at_start", "time_grid"]
+
+STEPS = (
+    *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
+    *(minutes * MINUTE for minutes in (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    *(hours * HOUR for hours in (1, 2, 3, 4, 6, 8, 12)),
+    DAY,
+    7 * DAY,
+)
+"""Steps that people use; all but the last divide a day."""
+
+MOST_SLOTS = 288
+"""A day of five minutes. Finer readings are averaged: a period costs with the square of its slots, and what is wrong
+with a sensor shows in five minutes as in one second."""
+
+TOO_MANY = 5000
+"""Slots that nobody can mean: the memory of a period is their square."""
+
+LEAST_PERIODS = 10
+"""Fewer cycles than this teach nothing; a short recording gets a shorter period."""
+
+OCCUPIED = 0.75
+"""Share of the slots between two readings near each other that a step must fill."""
+
+FAR, FEW = 365 * DAY, 0.001
+"""A clock that was not set says 1970 or 2000: one reading in a thousand, a year from all others, is not believed."""
+
+CONTRADICTORY = 0.3
+"""Share of readings that contradict another of the same time from which the table was misread."""
+
+STRONG = (-9999.0, -999.0, -99999.0, -999999.0, -9999.9, -999.9, -999.99, -9999.99, 99999.0, 999999.0, 1e20, 1e30,
+          9.969209968386869e36, -1e20, -1e30, -1e31, -6999.0, -7777.0, -8888.0)  # fmt: skip
+"""Values that stand for "none" wherever they lie far from all others: loggers, netCDF, databases."""
+
+WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0, 32767.0, 65535.0, -1.0, 0.0)
+"""Values that do so for some sensors (85 and -127: a DS18B20 without power); taken when they come back."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found, or said: the grid, the fill values per variable, and what is worth telling."""
+
+    grid: Grid
+    fill: dict[str, tuple[float, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def look(sample: Readings, options: Options) -> Survey:
+    """Look at a sample: whole courses of some sensors, in any order."""
+    if not len(sample):
+        raise InputError("there is no reading at all")
+    sample = _by_course(sample)
+    _refuse_contradictions(sample)
+    grid, notes = time_grid(sample, options)
+    if not options.one_pass:
+        # An archive's periods begin with its first reading, so that verdicts do not depend on the zone of its clock.
+        first = int(sample.time.min()) + grid.early - ANCHOR
+        grid = replace(grid, cut=first % grid.period // grid.step * grid.step)
+    fill, guessed = _fill(sample, options)
+    return Survey(grid, fill, (*notes, *guessed))
+
+
+def look_at_start(sample: Readings, options: Options) -> Survey:
+    """Look at the first readings of a live feed: its cycle is a day, or longer, however short the look.
+
+    Readings that contradict each other are no reason to stop here: nobody reads a feed again.
+    """
+    sample = _by_course(sample)
+    grid, notes = time_grid(sample, options)
+    if options.period is None and grid.period < DAY:
+        grid, notes = time_grid(sample, replace(options, period=DAY))
+    fill, guessed = _fill(sample, options)
+    return Survey(grid, fill, (*notes, *guessed))
+
+
+def _by_course(sample: Readings) -> Readings:
+    return sample.taken(np.lexsort((sample.time, sample.variable, sample.sensor)))
+
+
+def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ...]], list[str]]:
+    """Return the fill values of each variable, said or found, and what is worth telling of those found."""
+    fill: dict[str, tuple[float, ...]] = {}
+    notes: list[str] = []
+    for index, name in enumerate(sample.variables):
+        said = options.fill_of(name)
+        if said is not None:
+            fill[name] = said
+            continue
+        mine = sample.taken(sample.variable == index)
+        fill[name], guessed = fill_values(mine.value, mine.sensor)
+        # What lies beyond the limits that somebody gave is implausible, not a guess of ours.
+        low, high = options.valid_of(name)
+        unknown = [value for value in guessed if low <= value <= high]
+        fill[name] = tuple(value for value in fill[name] if value not in guessed or value in unknown)
+        of = f" of {name}" if name else ""
+        notes += [f"{value:g} is taken for a fill value{of}: it lies far off and comes back" for value in unknown]
+    return fill, notes
+
+
+def _refuse_contradictions(sample: Readings) -> None:
+    """Refuse readings that mostly contradict each other: something that tells them apart was not read."""
+    same = (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0) & (np.diff(sample.time) == 0)
+    share = float(np.mean(same & (np.diff(sample.value) != 0))) if len(sample) > 1 else 0.0
+    if share > CONTRADICTORY:
+        raise InputError(
+            f"{share:.0%} of the readings have the sensor and the time of another and differ from it; is the hour, the "
+            "sensor or the variable in another column? Make one column of date and hour, or say which column it is"
+        )
+
+
+def believable(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
+    """Say which periods can be meant: a few readings a year and more away from all others have a wrong clock.
+
+    Parameters
+    ----------
+    periods, counts
+        The periods that have readings, in order, and how many.
+    length
+        How long they are.
+    """
+    group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR)])
+    share = np.bincount(group, weights=counts) / counts.sum()
+    return np.asarray((share >= FEW)[group])
+
+
+def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
+    """Find step, period and jitter from readings sorted by sensor, variable and time."""
+    time = sample.time
+    gaps, same = np.diff(time), (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0)
+    gaps, owner = gaps[same & (gaps > 0)], sample.sensor[1:][same & (gaps > 0)]
+    notes: list[str] = []
+    span = int(time.max() - time.min()) if time.size else 0
+    step = options.step
+    if step is None:
+        if gaps.size == 0:
+            raise InputError("every sensor has a single reading; the step of the grid cannot be found, say step")
+        step = _step(gaps, owner)
+    period = options.period or _period(step, max(span, step))
+    if options.step is None and period // step > MOST_SLOTS:
+        finer = step
+        step = _coarser(step, period)
+        notes.append(f"readings every {in_words(finer)} are averaged over {in_words(step)}")
+    if options.step is None and period % step:
+        step = _coarser(step, period)
+    return _grid(step, period, _early(time, step)), notes
+
+
+def check_grid(options: Options) -> None:
+    """Refuse a step that fits into no period before the first reading has come."""
+    if options.step is not None:
+        _grid(options.step, options.period or _period(options.step, LEAST_PERIODS * DAY), 0)
+
+
+def _grid(step: int, period: int, early: int) -> Grid:
+    if period > TOO_MANY * step:
+        raise ConfigError(f"a step of {in_words(step)} gives a period of {in_words(period)} {period // step:,} slots")
+    if period < 2 * step:
+        raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; say a longer one")
+    return Grid(step, period, early)
+
+
+def _step(gaps: NDArray[np.int64], owner: NDArray[np.integer]) -> int:
+    """Return the shortest usual step that most sensors fill."""
+    usual = []
+    for sensor in np.unique(owner)[:200]:
+        mine = gaps[owner == sensor]
+        usual.append(np.median(mine))
+    length = float(np.quantile(usual, 0.75, method="nearest"))
+    candidates = [nice for nice in STEPS if nice >= 0.9 * length] or [round(length / DAY) * DAY]
+    for nice in candidates[:4]:
+        steps = gaps[gaps < 10 * nice] / nice
+        whole = np.maximum(np.round(steps), 1)
+        # Readings on the beat may be missing; those without a beat need slots wide enough to be filled.
+        if steps.size and (np.mean(np.abs(steps - whole) < 0.15) > 0.8 or steps.size / whole.sum() >= OCCUPIED):
+            return nice
+    return candidates[0]
+
+
+def _period(step: int, span: int) -> int:
+    """Return the cycle: a day if there are enough of them, else what the recording is long enough for."""
+    if step > 8 * HOUR:
+        return 7 * max(step, DAY)
+    if span >= LEAST_PERIODS * DAY or step > HOUR:
+        return DAY
+    fitting = [length for length in (6 * HOUR, HOUR, 10 * MINUTE, MINUTE)
+               if span >= LEAST_PERIODS * length and length >= 6 * step and length % step == 0]  # fmt: skip
+    return fitting[0] if fitting else DAY
+
+
+def _coarser(step: int, period: int) -> int:
+    """Return the finest usual step that divides a period and leaves it not too many slots, else the finest of all."""
+    least = max(step, -(-period // MOST_SLOTS))
+    usual = next((nice for nice in STEPS if nice >= least and period % nice == 0), None)
+    if usual is not None and 2 * usual <= period:
+        return usual
+    slots = next((slots for slots in range(period // least, 1, -1) if period % slots == 0), None)
+    if slots is None:
+        raise ConfigError(f"a period of {in_words(period)} cannot be divided into slots of some length; say step")
+    return period // slots
+
+
+def _early(time: NDArray[np.int64], step: int) -> int:
+    """Return how much before a slot's start its readings come, where they scatter around the starts."""
+    phase = (time % step) / step
+    straddling = min(float(np.mean(phase < 0.25)), float(np.mean(phase >= 0.75))) > 0.001
+    turn = np.exp(2j * np.pi * phase).mean()
+    if not straddling or abs(turn) < 0.7:
+        return 0
+    centre = np.angle(turn) / (2 * np.pi) % 1
+    early = round(float((0.5 - centre) % 1) * step)
+    return early // SECOND * SECOND if step >= 10 * SECOND else early
+
+
+def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[float, ...], list[float]]:
+    """Return the values that stand for "no reading", and those of them that nobody knew before.
+
+    Parameters
+    ----------
+    value, sensor
+        Readings of one variable, sorted by sensor and time, and whose they are.
+    """
+    finite = np.isfinite(value)
+    value, sensor = value[finite], sensor[finite]
+    distinct, count = np.unique(value, return_counts=True)
+    low, high = _bulk(value[~np.isin(value, (*STRONG, *WEAK))], value[~np.isin(value, STRONG)])
+    found = {code for code in STRONG if _beyond(code, low, high) > 0.25}
+    for code in distinct[np.isin(distinct, WEAK) & (count >= 3)].tolist():
+        if high > low and _beyond(code, low, high) > 0.5 and _scattered(value == code, sensor):
+            found.add(code)
+    unknown: list[float] = []
+    left = ~np.isin(distinct, list(found))
+    for end in (0, -1):
+        # Only the outermost value can be one: what lies farther out than a fill value is another fill value.
+        while left.sum() > 2:
+            place = np.flatnonzero(left)[end]
+            code, others = distinct[place], np.isin(value, distinct[left]) & (value != distinct[place])
+            low, high = _bulk(value[others], value)
+            middle = (code + (high if end else low)) / 2
+            alone = np.sum(value[others] > middle if end else value[others] < middle) <= 0.1 * count[place]
+            far = count[place] >= 10 and high > low and _beyond(code, low, high) > 1 and alone
+            if not far or not _scattered(value == code, sensor):
+                break
+            unknown.append(float(code))
+            left[place] = False
+    return tuple(sorted(found.union(unknown))), unknown
+
+
+def _bulk(value: FloatArray, otherwise: FloatArray) -> tuple[float, float]:
+    """Return the range of all but the outermost values."""
+    value = value if value.size >= 30 else otherwise
+    low, high = np.quantile(value, [0.005, 0.995]) if value.size else (0.0, 0.0)
+    return float(low), float(high)
+
+
+def _beyond(code: float, low: float, high: float) -> float:
+    """Return how far a value lies outside a range, in widths of it."""
+    outside = max(low - code, code - high)
+    return outside / (high - low) if high > low else math.inf if outside > 0 else 0.0
+
+
+def _scattered(here: BoolArray, sensor: NDArray[np.integer]) -> bool:
+    """Say whether a value comes and goes, or at several sensors: one that stays for long at one sensor is stuck."""
+    starts = int(here[0]) + int(np.sum(here[1:] & ~here[:-1]))
+    return starts >= 3 or np.unique(sensor[here]).size >= 2

@@ -1,0 +1,467 @@
+"""What is told at the end: every fault with its span, and every sensor with its figures."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.io.metadata import FaultInterval, SensorSummary
+from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.mender import Episode, Mended
+from sensormend.pipeline.places import Places
+from sensormend.pipeline.sentences import gather, readable, sentence
+from sensormend.pipeline.verdicts import CORRECTABLE, DatedBack
+from sensormend.readings import CORRECTED, ESTIMATED, REASONS, Flag, Rows
+from sensormend.recovery import BoolArray
+from sensormend.recovery import Fault as ModelFault
+
+__all__ = ["Fault", "Tally"]
+
+SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
+ONCE = 1 << 30
+
+
+@dataclass
+class Fault:
+    """One fault of one channel: an episode of the model, or wrong slots that follow each other and belong to none.
+
+    Attributes
+    ----------
+    start, end
+        From its first wrong slot to the end of its last, microseconds since 1970, UTC.
+    slots
+        How many slots each reason had.
+    score
+        The highest score of its fibers.
+    count, value, distance, square, farthest
+        Its readings: how many, their sum, the sum of their distances from what was expected, of the squares of these,
+        and the largest one.
+    first_value, last_value, wrong
+        The first and the last of them, and how many slots are judged wrong, and not only doubtful.
+    reach
+        Until when it may have lasted: while the model's episode is open, and as long as nothing but missing slots
+        follow its last wrong one.
+    known
+        What the model says of it; None for what is no episode of the model.
+    first
+        The first slot that rows show as wrong; 0 while there is none.
+    size_then, rate_then, at, half
+        When its start was dated as it is: its size at the time `at` and the growth of that in a period, and half the
+        usual width of the intervals of `cleaned`.
+    """
+
+    sensor: str
+    variable: str
+    start: int
+    end: int
+    slots: dict[int, int] = field(default_factory=dict)
+    score: float = 0.0
+    count: int = 0
+    value: float = 0.0
+    distance: float = 0.0
+    square: float = 0.0
+    farthest: float = 0.0
+    reach: int = 0
+    known: ModelFault | None = None
+    first: int = 0
+    size_then: float = math.nan
+    rate_then: float = 0.0
+    at: int = 0
+    half: float = math.nan
+    first_value: float = math.nan
+    last_value: float = math.nan
+    wrong: int = 0
+
+    def __post_init__(self) -> None:
+        self.reach = max(self.reach, self.end)
+
+    @property
+    def reason(self) -> str:
+        """The model's kind, or the reason that most of its slots have."""
+        if self.known is not None:
+            return self.known.kind
+        return REASONS[max(self.slots, key=lambda code: (self.slots[code], -code))]
+
+    @property
+    def size(self) -> float:
+        """How large it is by the model, NaN where it is no episode of the model."""
+        return math.nan if self.known is None else self.known.size
+
+    @property
+    def rate(self) -> float:
+        """By how much that grows in a period."""
+        return 0.0 if self.known is None else self.known.rate
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether none of its readings is judged wrong."""
+        return self.wrong == 0
+
+    def take(self, later: Fault) -> None:
+        """Add what is known of later slots."""
+        for code, count in later.slots.items():
+            self.slots[code] = self.slots.get(code, 0) + count
+        self.score, self.wrong = max(self.score, later.score), self.wrong + later.wrong
+        gather(self, later)
+
+
+COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
+
+
+class Tally:
+    """Counts, period by period."""
+
+    def __init__(self, grid: Grid, variables: Sequence[str]) -> None:
+        self.grid, self.variables = grid, tuple(variables)
+        self.sensors: Sequence[str] = ()
+        self.faults: list[Fault] = []
+        self._open: dict[tuple[int, int], Fault] = {}
+        self._episodes: dict[tuple[int, int, int], Fault] = {}
+        self._until = 0
+        self._counts = np.zeros((len(COUNTS), 0, len(self.variables)))
+        self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
+        self._last_value = np.full((0, len(self.variables)), np.nan)
+        self.flags = dict.fromkeys(map(int, Flag), 0)
+        self.filled = 0
+        self.corrected = 0
+        # Whether what was marked with hindsight is counted.
+        self.looked_back = False
+
+    def add(self, mended: Mended) -> None:
+        """Take in a period."""
+        rows, slots = mended.rows, self.grid.slots
+        if not len(rows):
+            return
+        self.sensors = rows.sensors
+        self._grow(len(rows.sensors))
+        sensor, variable = rows.sensor[::slots], rows.variable[::slots]
+        flag, n, origin = (array.reshape(-1, slots) for array in (rows.flag, rows.n, rows.origin))
+        for code, count in enumerate(np.bincount(rows.flag, minlength=10)):
+            if code in self.flags:
+                self.flags[code] += int(count)
+        self.filled += int((origin == ESTIMATED).sum())
+        self.corrected += int((origin == CORRECTED).sum())
+        value = rows.value.reshape(-1, slots)
+        good = (flag == Flag.GOOD) & np.isfinite(mended.network)
+        square = np.where(good, value - mended.network, 0.0) ** 2
+        news = (
+            np.full(sensor.size, slots),
+            (flag == Flag.MISSING).sum(axis=1),
+            (flag == Flag.FAIL).sum(axis=1),
+            good.sum(axis=1),
+            n.sum(axis=1),
+            square.sum(axis=1),
+        )
+        for which, count in enumerate(news):
+            self._counts[which][sensor, variable] += count
+        self._heard(mended.period, sensor, variable, n > 0, value)
+        self._note_faults(mended, sensor, variable)
+
+    def _grow(self, sensors: int) -> None:
+        more = sensors - self._counts.shape[1]
+        if more > 0:
+            pad = ((0, 0), (0, more), (0, 0))
+            self._counts, self._span = np.pad(self._counts, pad), np.pad(self._span, pad)
+            self._last_value = np.pad(self._last_value, pad[1:], constant_values=np.nan)
+
+    def _heard(
+        self,
+        period: int,
+        sensor: NDArray[np.integer],
+        variable: NDArray[np.integer],
+        here: BoolArray,
+        value: NDArray[np.float64],
+    ) -> None:
+        some = here.any(axis=1)
+        times = self.grid.times_of(period)
+        first = times[here.argmax(axis=1)]
+        newest = here.shape[1] - 1 - here[:, ::-1].argmax(axis=1)
+        last = times[newest]
+        mine = sensor[some], variable[some]
+        self._span[0][mine] = np.where(self._span[1][mine] == 0, first[some], self._span[0][mine])
+        self._span[1][mine] = last[some]
+        self._last_value[mine] = value[np.arange(newest.size), newest][some]
+
+    def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
+        """Give the period's wrong slots to the model's episodes, and make runs of those that belong to none."""
+        table = _Table.of(mended, self.grid)
+        self._until = table.end
+        wrong = table.fail.copy()
+        if mended.faults:
+            channel = sensor.astype(np.int64) * len(self.variables) + variable
+            whose = [episode.sensor * len(self.variables) + episode.fault.variable for episode in mended.faults]
+            rows = np.minimum(np.searchsorted(channel, whose), channel.size - 1).tolist()
+            # Of several that cover a slot it belongs to the one that began last.
+            for episode, row, mine in zip(mended.faults[::-1], rows[::-1], whose[::-1], strict=True):
+                if channel[row] == mine:
+                    self._note_episode(episode, table, row, wrong)
+        wrong |= table.silent
+        for row in np.flatnonzero(wrong.any(axis=1)).tolist():
+            self._note_runs((int(sensor[row]), int(variable[row])), table, row, wrong[row])
+
+    def _note_episode(self, episode: Episode, table: _Table, row: int, wrong: BoolArray) -> None:
+        """Give an episode its slots, and take them out of those that are `wrong`."""
+        end = table.end if episode.end is None else episode.end
+        span = (table.times >= episode.start) & (table.times < end)
+        # One that is only doubtful is listed, too.
+        mine = (wrong[row] | table.suspect[row]) & span
+        key = (episode.sensor, episode.fault.variable, episode.fault.id)
+        fault = self._episodes.get(key)
+        if mine.any():
+            wrong[row] &= ~mine
+            part = self._part(key[:2], table, row, np.flatnonzero(mine))
+            if fault is None:
+                self._episodes[key] = fault = part
+                self.faults.append(fault)
+            else:
+                fault.take(part)
+                fault.end = max(fault.end, part.end)
+        if fault is not None:
+            failed = np.flatnonzero(mine & table.fail[row])
+            if failed.size and (math.isnan(fault.size_then) or fault.start != episode.start):
+                fault.size_then, fault.rate_then = episode.fault.size, episode.fault.rate
+                fault.at = int(table.times[failed[-1]])
+                fault.half = float(np.median(table.half[row, failed]))
+            if failed.size and fault.first == 0:
+                fault.first = int(table.times[failed[0]])
+            # The model dates a fault better the more it has seen of it, its end too.
+            fault.known, fault.start = episode.fault, episode.start
+            fault.end = fault.end if episode.end is None else episode.end
+            fault.reach = end
+
+    def _note_runs(self, channel: tuple[int, int], table: _Table, row: int, wrong: BoolArray) -> None:
+        """Note runs of wrong slots; missing ones in between do not cut them, silence and good ones do."""
+        slots = np.flatnonzero(wrong)
+        others = np.cumsum(~(wrong | table.missing[row]))
+        for run in np.split(slots, np.flatnonzero(np.diff(others[slots])) + 1):
+            part = self._part(channel, table, row, run)
+            since = part.start
+            # A single wrong reading is over when the next one is missing.
+            if set(part.slots) != {SPIKE}:
+                since = table.start if others[run[0]] == 0 else part.start
+                part.reach = table.end if others[run[-1]] == others[-1] else part.end
+            before = self._open.get(channel)
+            if before is not None and before.reach == since and (SILENT in before.slots) == (SILENT in part.slots):
+                before.take(part)
+                before.end, before.reach = part.end, part.reach
+            else:
+                self.faults.append(part)
+                self._open[channel] = part
+
+    def _part(self, channel: tuple[int, int], table: _Table, row: int, slots: NDArray[np.intp]) -> Fault:
+        """Return what some slots of one row are as a fault."""
+        value, cleaned = table.value[row, slots], table.cleaned[row, slots]
+        here = np.isfinite(value)
+        distance = np.where(here & np.isfinite(cleaned), value - cleaned, 0.0)
+        counts = np.bincount(table.reason[row, slots]).tolist()
+        return Fault(
+            self.sensors[channel[0]],
+            self.variables[channel[1]],
+            int(table.times[slots[0]]),
+            int(table.times[slots[-1]]) + self.grid.step,
+            slots={code: count for code, count in enumerate(counts) if count},
+            score=float(table.score[row]),
+            count=int(here.sum()),
+            value=float(value[here].sum()),
+            distance=float(distance.sum()),
+            square=float((distance**2).sum()),
+            farthest=float(distance[np.abs(distance).argmax()]),
+            first_value=float(value[here][0]) if here.any() else math.nan,
+            last_value=float(value[here][-1]) if here.any() else math.nan,
+            wrong=int(table.fail[row, slots].sum()),
+        )
+
+    def settled(self, end: int) -> list[FaultInterval]:
+        """Return the faults that were over before `end`, where the last period ended, and forget them."""
+        going_on = [fault for fault in self.faults if fault.reach >= end]
+        self.faults = [fault for fault in self.faults if fault.reach < end]
+        told = self.intervals()
+        self.faults = going_on
+        self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end}
+        self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
+        return told
+
+    def dated_back(self) -> list[DatedBack]:
+        """Return the faults that can be taken out of readings from before they were seen."""
+        return [
+            DatedBack(
+                fault.sensor,
+                fault.variable,
+                fault.start,
+                fault.first,
+                fault.reason,
+                fault.size_then,
+                fault.at,
+                fault.rate_then / self.grid.period,
+                fault.half,
+            )
+            for fault in self.faults
+            if fault.known is not None and fault.reason in CORRECTABLE and fault.start < fault.first
+        ]
+
+    def note_remarked(self, rows: Rows, which: BoolArray) -> None:
+        """Count rows as wrong and corrected that were kept before; `rows` are as they were."""
+        if not which.any():
+            return
+        row_of = {sensor: row for row, sensor in enumerate(self.sensors)}
+        sensor = np.array([row_of[name] for name in rows.sensors])[rows.sensor[which]]
+        variable = np.array([self.variables.index(name) for name in rows.variables])[rows.variable[which]]
+        # A slot counts once, however many readings it has.
+        slots = np.stack([sensor, variable, self.grid.slots_until(rows.time[which])])
+        _, place = np.unique(slots, axis=1, return_index=True)
+        for flag, count in zip(*np.unique(rows.flag[which][place], return_counts=True), strict=True):
+            self.flags[int(flag)] -= int(count)
+        self.flags[int(Flag.FAIL)] += place.size
+        self.corrected += place.size
+        np.add.at(self._counts[COUNTS.index("faulty")], (sensor[place], variable[place]), 1)
+
+    def intervals(self) -> list[FaultInterval]:
+        """Return the faults in the order of their beginnings; one that is open goes to the end of what is known."""
+        faults = [(fault, fault.reach >= self._until) for fault in self._joined()]
+        told = [
+            FaultInterval(
+                fault.sensor,
+                fault.variable,
+                fault.start,
+                fault.reach if is_open else fault.end,
+                fault.reason,
+                # A single reading has a limit of its own, which it is past; its fiber's score does not know it.
+                math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
+                sentence(fault, open_since=readable(fault.start) if is_open else ""),
+                *((known.size, known.rate, known.confidence) if (known := fault.known) else ()),
+            )
+            for fault, is_open in faults
+        ]
+        return sorted(told, key=lambda fault: (fault.start, fault.sensor, fault.variable))
+
+    def _joined(self) -> list[Fault]:
+        """Return the faults, a sensor that was silent in all its variables at once being one of them."""
+        variables = dict.fromkeys(self.sensors, 0)
+        for sensor, listed in zip(self.sensors, (self._counts[0] > 0).sum(axis=1), strict=True):
+            variables[sensor] = int(listed)
+        silent = Counter((fault.sensor, fault.start, fault.end) for fault in self.faults if SILENT in fault.slots)
+        joined: list[Fault] = []
+        for fault in self.faults:
+            span = (fault.sensor, fault.start, fault.end)
+            if SILENT not in fault.slots or silent[span] < max(variables[fault.sensor], 2):
+                joined.append(fault)
+            elif silent[span] < ONCE:
+                silent[span] = ONCE
+                joined.append(replace(fault, variable=""))
+        return joined
+
+    def summaries(self, places: Places) -> list[SensorSummary]:
+        """Return the figures of every channel that ever said something, by sensor."""
+        counts = dict(zip(COUNTS, self._counts, strict=True))
+        found = []
+        for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
+            latitude, longitude = places.coordinates.get(self.sensors[sensor], (math.nan, math.nan))
+            for variable, name in enumerate(self.variables):
+                here = {key: float(table[sensor, variable]) for key, table in counts.items()}
+                if here["slots"] == 0:
+                    continue
+                heard = here["readings"] > 0
+                found.append(
+                    SensorSummary(
+                        sensor=self.sensors[sensor],
+                        variable=name,
+                        readings=int(here["readings"]),
+                        share_missing=round(here["missing"] / here["slots"], 6),
+                        share_faulty=round(here["faulty"] / max(here["slots"] - here["missing"], 1), 6),
+                        usual_error=math.sqrt(here["square"] / here["good"]) if here["good"] else math.nan,
+                        latitude=latitude,
+                        longitude=longitude,
+                        first=int(self._span[0][sensor, variable]) if heard else None,
+                        last=int(self._span[1][sensor, variable]) if heard else None,
+                        last_value=float(self._last_value[sensor, variable]),
+                    )
+                )
+        return found
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all of it as what a state file holds."""
+        place_of = {id(fault): index for index, fault in enumerate(self.faults)}
+        settings = {
+            "sensors": list(self.sensors),
+            "faults": [[_plain(getattr(fault, entry.name)) for entry in fields(Fault)] for fault in self.faults],
+            "open": [[*key, place_of[id(fault)]] for key, fault in self._open.items()],
+            "episodes": [[*key, place_of[id(fault)]] for key, fault in self._episodes.items()],
+            "until": self._until,
+            "flags": {str(code): count for code, count in self.flags.items()},
+            "filled": self.filled,
+            "corrected": self.corrected,
+            "looked_back": self.looked_back,
+        }
+        return settings, {"counts": self._counts, "span": self._span, "last_value": self._last_value}
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        self.sensors = settings["sensors"]
+        self.faults = [_fault(values) for values in settings["faults"]]
+        self._open = {(sensor, variable): self.faults[index] for sensor, variable, index in settings["open"]}
+        self._episodes = {(sensor, variable, number): self.faults[index]
+                          for sensor, variable, number, index in settings["episodes"]}  # fmt: skip
+        self._until = settings["until"]
+        self.flags = {int(code): count for code, count in settings["flags"].items()}
+        self.filled = settings["filled"]
+        self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
+        self._counts, self._span = arrays["counts"], arrays["span"]
+        # A state of before does not have it; then it is known from the next reading on.
+        self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A period's rows as tables (channel, slot); `missing` slots had no reading, `silent` ones in a whole period."""
+
+    start: int
+    end: int
+    times: NDArray[np.int64]
+    reason: NDArray[np.int8]
+    fail: BoolArray
+    suspect: BoolArray
+    silent: BoolArray
+    missing: BoolArray
+    value: NDArray[np.float64]
+    cleaned: NDArray[np.float64]
+    half: NDArray[np.float64]
+    score: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, mended: Mended, grid: Grid) -> _Table:
+        rows, shape = mended.rows, (-1, grid.slots)
+        flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
+        silent = reason == SILENT
+        return cls(
+            start=grid.start_of(mended.period),
+            end=grid.start_of(mended.period + 1),
+            times=grid.times_of(mended.period),
+            reason=reason,
+            fail=flag == Flag.FAIL,
+            suspect=(flag == Flag.SUSPECT) & (reason != DUPLICATE),
+            silent=silent,
+            missing=(flag == Flag.MISSING) & ~silent,
+            value=rows.value.reshape(shape),
+            cleaned=rows.cleaned.reshape(shape),
+            half=(rows.upper - rows.lower).reshape(shape) / 2,
+            score=mended.score,
+        )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ModelFault):
+        return list(astuple(value))
+    return {str(key): count for key, count in value.items()} if isinstance(value, dict) else value
+
+
+def _fault(values: list[Any]) -> Fault:
+    named = dict(zip((entry.name for entry in fields(Fault)), values, strict=True))
+    named["slots"] = {int(code): count for code, count in named["slots"].items()}
+    named["known"] = ModelFault(*named["known"]) if named["known"] else None
+    return Fault(**named)

@@ -1,0 +1,202 @@
+"""`judge` gives every cell one flag, one reason and one origin, from what the model and the grid say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.pipeline.grid import Placed
+from sensormend.pipeline.maintenance import Maintenance
+from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED, REASONS, Flag, Rows
+from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
+
+__all__ = ["CORRECTABLE", "Cells", "DatedBack", "judge", "overlapping", "remarked"]
+
+CODE = {reason: code for code, reason in enumerate(REASONS)}
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The verdict on every cell, (sensor, variable, slot); the columns of `Rows`."""
+
+    flag: NDArray[np.int8]
+    reason: NDArray[np.int8]
+    origin: NDArray[np.int8]
+    cleaned: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def judge(
+    recovery: Recovery,
+    placed: Placed,
+    seen: BoolArray,
+    hidden: BoolArray | None = None,
+    real: BoolArray | None = None,
+    *,
+    labels: Sequence[str | int] = (),
+    first_slot: int = 0,
+) -> Cells:
+    """Give every cell its verdict.
+
+    Parameters
+    ----------
+    recovery, placed
+        What the model says of one period, (sensor, variable, slot), and what came.
+    seen
+        The readings that the model was shown.
+    hidden, real
+        Readings that people want to be left alone, and that they know to be true; None for no such reading.
+    labels
+        The sensors as the model knows them, by which its faults name them.
+    first_slot
+        The number of the period's first slot, as the model's faults count.
+    """
+    shape = seen.shape
+    value, here, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
+    implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
+    # Something may have come, but no number: that is silence, too.
+    silent = ~here.any(axis=2, keepdims=True)
+    evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
+    flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
+    fiber_reason = np.broadcast_to(_codes(recovery.reason)[..., None], shape)
+    reason = np.where(~evaluated & (fiber_reason == CODE["alone"]), CODE["alone"], 0).astype(np.int8)
+
+    def say(cells: BoolArray, code: Flag, word: str) -> None:
+        if cells.any():
+            flag[cells], reason[cells] = code, CODE[word]
+
+    # From the mildest to the strongest: what is said later stands.
+    wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
+    kind = _kinds(recovery.faults, labels, first_slot, shape)
+    # A reading that no episode covers has the reason of its fiber; `alone` is no fault.
+    kind = np.where(kind > 0, kind, np.where(fiber_reason == CODE["alone"], 0, fiber_reason))
+    flag[doubtful], reason[doubtful] = Flag.SUSPECT, kind[doubtful]
+    say(contradictory, Flag.SUSPECT, "duplicate")
+    flag[wrong], reason[wrong] = Flag.FAIL, kind[wrong]
+    say(recovery.spikes & wrong, Flag.FAIL, "spike")
+    trusted = seen & ~wrong
+    cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
+    assert lower is not None
+    assert upper is not None
+    say(implausible, Flag.FAIL, "implausible")
+    if hidden is not None:
+        say(hidden, Flag.NOT_EVALUATED, "")
+    if real is not None:
+        real = real & here
+        say(real, Flag.GOOD, "")
+        trusted |= real
+        cleaned, lower, upper = (np.where(real, value, old) for old in (cleaned, lower, upper))
+    say(~here, Flag.MISSING, "")
+    say(filled, Flag.MISSING, "fill")
+    say(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
+    origin = np.where(recovery.corrected & wrong, CORRECTED, ESTIMATED)
+    origin = np.where(np.isnan(cleaned), NO_ORIGIN, np.where(trusted, OBSERVED, origin)).astype(np.int8)
+    return Cells(flag, reason, origin, cleaned, lower, upper)
+
+
+def _kinds(
+    faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, shape: tuple[int, ...]
+) -> NDArray[np.int8]:
+    """Return the kind of the episode that covers each cell, 0 where there is none; of several the one begun last."""
+    kinds = np.zeros(shape, dtype=np.int8)
+    if faults:
+        row_of = {label: row for row, label in enumerate(labels)}
+        for fault in sorted(faults, key=lambda fault: fault.start):
+            row = row_of.get(fault.sensor)
+            begin, end = max(fault.start - first_slot, 0), shape[2] if fault.end is None else fault.end + 1 - first_slot
+            if row is not None and end > begin:
+                kinds[row, fault.variable, begin:end] = CODE[fault.kind]
+    return kinds
+
+
+def _codes(reason: NDArray[np.str_]) -> NDArray[np.int8]:
+    codes = np.zeros(reason.shape, dtype=np.int8)
+    for word, code in CODE.items():
+        if word:
+            codes[reason == word] = code
+    return codes
+
+
+CORRECTABLE = ("offset", "drifting")
+"""Faults whose size at any time follows from what is known of them; of a gain or of noise it does not."""
+
+
+@dataclass(frozen=True)
+class DatedBack:
+    """A fault that began before any row said so.
+
+    Attributes
+    ----------
+    sensor, variable
+        Whose.
+    start, first
+        Its first wrong reading, and the first that its rows show as wrong; microseconds since 1970, UTC.
+    reason
+        Its kind.
+    size, at, rate
+        Its size at a time, and by how much that grows in a microsecond.
+    half
+        Half the width of the interval of `cleaned` where it was first seen.
+    """
+
+    sensor: str
+    variable: str
+    start: int
+    first: int
+    reason: str
+    size: float
+    at: int
+    rate: float
+    half: float
+
+    def size_at(self, time: NDArray[np.int64]) -> FloatArray:
+        """Return its size at some times; a drift has not been on the other side before."""
+        size = self.size - self.rate * (self.at - time)
+        return np.where(np.sign(size) == np.sign(self.size), size, 0.0)
+
+
+def overlapping(faults: Iterable[DatedBack], start: int, end: int) -> list[DatedBack]:
+    """Return the faults that mark readings from `start` to before `end`."""
+    return [fault for fault in faults if fault.start < end and fault.first > start]
+
+
+def remarked(rows: Rows, faults: Sequence[DatedBack], maintenance: Maintenance, step: int) -> tuple[Rows, BoolArray]:
+    """Return the rows with the readings marked that faults were dated back to, and which these are.
+
+    Readings that were not judged stay as they are, and so do those that people know to be real.
+
+    Parameters
+    ----------
+    rows
+        Any, in any order.
+    faults
+        Those that were dated back.
+    maintenance, step
+        What people know, and the length of a slot, microseconds.
+    """
+    which = np.zeros(len(rows), dtype=bool)
+    columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
+    kept = np.isin(rows.flag, (Flag.GOOD, Flag.SUSPECT)) & (rows.origin == OBSERVED) & np.isfinite(rows.value)
+    for fault in faults:
+        if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
+            continue
+        here = kept & (rows.sensor == rows.sensors.index(fault.sensor))
+        here &= (rows.variable == rows.variables.index(fault.variable)) & (rows.time >= fault.start)
+        mine = np.flatnonzero(here & (rows.time < fault.first))
+        if not mine.size:
+            continue
+        real = maintenance.real([fault.sensor], [fault.variable], np.unique(rows.time[mine]), step)
+        if real is not None:
+            mine = mine[~real[0, 0, np.unique(rows.time[mine], return_inverse=True)[1]]]
+        cleaned = rows.value[mine] - fault.size_at(rows.time[mine])
+        columns["flag"][mine], columns["reason"][mine] = Flag.FAIL, REASONS.index(fault.reason)
+        columns["origin"][mine], columns["cleaned"][mine] = CORRECTED, cleaned
+        columns["lower"][mine], columns["upper"][mine] = cleaned - fault.half, cleaned + fault.half
+        which[mine], kept[mine] = True, False
+    return Rows(
+        rows.sensors, rows.variables, rows.sensor, rows.variable, rows.time, rows.value, rows.n, **columns
+    ), which  # fmt: skip

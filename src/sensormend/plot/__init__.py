@@ -1,0 +1,5 @@
+"""Pictures of networks, sensors and methods; needs the extra `plot`."""
+
+from sensormend.plot.notebook import beside, course, health
+
+__all__ = ["beside", "course", "health"]

@@ -1,0 +1,355 @@
+"""Pictures of a network: one sensor over time, and the health of all of them. Needs the extra `plot`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.pipeline.health import HEALTH, PLAIN_REASONS, carry_over_gaps, trouble
+from sensormend.plot.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
+from sensormend.recovery import BoolArray, FloatArray, Recovery
+
+__all__ = [
+    "CLEANED",
+    "RAW",
+    "Course",
+    "dates",
+    "draw_course",
+    "draw_health",
+    "draw_sensor",
+    "health",
+    "legend_above",
+    "most_trouble",
+    "picture",
+    "worst",
+]
+
+# The lightness differs as well as the hue, so that the matrix survives a grey print.
+HEALTH_COLOURS = ("#edf3ef", "#d3e6f3", "#f0c419", "#d55e00", "#3b4252", "#cfcfcf")
+RAW, CLEANED, TRUTH = ORANGE, BLUE, "#1f2933"
+
+MOST_LABELS = 30
+
+SHADES = {
+    "silent": ("#8a94a0", 0.16, "#56606b"),
+    "suspect": ("#f0c419", 0.22, "#7a6000"),
+    "duplicate": ("#f0c419", 0.22, "#7a6000"),
+    "not evaluated": ("#8a94a0", 0.10, "#56606b"),
+    "alone": ("#8a94a0", 0.10, "#56606b"),
+}
+"""Colour, strength and ink of a shaded stretch by its word; all other words are faults."""
+
+FAULT_SHADE = (ORANGE, 0.10, "#a04000")
+LETTER = 0.0066
+"""About how wide a letter of a label is, of a picture eleven inches wide."""
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """One sensor over time, slot by slot.
+
+    Attributes
+    ----------
+    clock, step
+        Start of every slot, and how long one is.
+    raw, cleaned, lower, upper, truth
+        NaN where there is none; None for lines that nobody knows.
+    words
+        What a slot is shaded for: a plain reason, `silent`, or nothing.
+    spikes
+        Single wrong readings.
+    """
+
+    clock: NDArray[np.datetime64]
+    step: np.timedelta64
+    raw: FloatArray
+    cleaned: FloatArray
+    lower: FloatArray | None
+    upper: FloatArray | None
+    words: NDArray[Any]
+    spikes: BoolArray
+    truth: FloatArray | None = None
+
+
+def health(readings: FloatArray, recovery: Recovery) -> NDArray[np.int8]:
+    """Return one index into `HEALTH` per (sensor, day) of readings (sensor, slot, day)."""
+    there = np.isfinite(readings)
+    state = np.zeros((readings.shape[0], readings.shape[2]), dtype=np.int8)
+    state[(~there).any(axis=1) | recovery.spikes.any(axis=1)] = HEALTH.index("filled")
+    state[recovery.suspect] = HEALTH.index("suspect")
+    state[recovery.faulty | (recovery.wrong & ~recovery.spikes).any(axis=1)] = HEALTH.index("faulty")
+    state[~recovery.evaluated] = HEALTH.index("not evaluated")
+    state[~there.any(axis=1)] = HEALTH.index("silent")
+    return state
+
+
+def worst(readings: FloatArray, recovery: Recovery, days: int = 28) -> tuple[int, slice]:
+    """Choose what to look at: among the sensors flagged most, the stretch that shows most of what went wrong.
+
+    Of a stretch that is faulty throughout nothing can be learned, so half and half is best; each further
+    reason counts as much as a fifth of that.
+    """
+    total = readings.shape[2]
+    days = min(days, total)
+    best, choice = -1.0, (0, slice(0, days))
+    for sensor in np.argsort(-recovery.faulty.sum(axis=1), kind="stable")[:8]:
+        for first in range(total - days + 1):
+            window = slice(first, first + days)
+            share = float(recovery.faulty[sensor, window].mean())
+            reasons = set(recovery.reason[sensor, window][recovery.faulty[sensor, window]].tolist())
+            silent = np.isnan(readings[sensor, :, window]).all(axis=0).any()
+            merit = 4 * share * (1 - share) + 0.2 * len(reasons) + 0.2 * bool(silent)
+            if merit > best:
+                best, choice = merit, (int(sensor), window)
+    return choice
+
+
+def picture(
+    path: Path | str,
+    *,
+    readings: FloatArray,
+    recovery: Recovery,
+    times: NDArray[np.datetime64],
+    sensors: tuple[str, ...],
+    truth: FloatArray | None = None,
+    quantity: str = "value",
+    unit: str = "",
+    look_at: tuple[int, slice] | None = None,
+    title: str = "",
+) -> Path:
+    """Write one picture: the worst sensor (or the one to `look_at`) above the health of the network.
+
+    Parameters
+    ----------
+    path
+        Where to; the ending says which format.
+    readings, recovery, truth
+        Axes (sensor, slot, day).
+    times
+        Start of every slot, (slot, day).
+    sensors
+        Labels.
+    quantity, unit
+        For the axis.
+    look_at
+        Sensor and days of the upper panel.
+    title
+        Above it all.
+    """
+    figure = blank(11, 7.6)
+    sensor, days = look_at or worst(readings, recovery)
+    grid = figure.add_gridspec(2, 1, height_ratios=(1.15, 1), hspace=0.06)
+    above, below = figure.add_subplot(grid[0]), figure.add_subplot(grid[1])
+    heading(figure, title)
+    draw_sensor(above, readings, recovery, times, sensor, days, truth=truth, quantity=quantity, unit=unit)
+    above.set_title(f"Sensor {sensors[sensor]}", loc="left", fontsize=11, color=INK, pad=38)
+    draw_health(below, health(readings, recovery), times, sensors, mark=(sensor, days))
+    return save(figure, path)
+
+
+def draw_sensor(
+    axes: Any,
+    readings: FloatArray,
+    recovery: Recovery,
+    times: NDArray[np.datetime64],
+    sensor: int,
+    days: slice,
+    *,
+    truth: FloatArray | None = None,
+    quantity: str = "value",
+    unit: str = "",
+) -> None:
+    """Draw one sensor over time: raw, cleaned with its interval, the truth where known, faults shaded."""
+    slots, raw = times.shape[0], _line(readings, sensor, days)
+    reasons = np.array([PLAIN_REASONS.get(word, word) or "faulty" for word in recovery.reason[sensor, days].tolist()])
+    wrong = _line(recovery.wrong & ~recovery.spikes, sensor, days).astype(bool)
+    words = np.where(wrong, np.repeat(reasons, slots), "").astype(object)
+    carry_over_gaps(words, np.isnan(raw))
+    words[np.repeat(np.isnan(readings[sensor, :, days]).all(axis=0), slots)] = "silent"
+    course = Course(
+        clock=times[:, days].T.reshape(-1),
+        step=np.timedelta64(24 * 60 // slots, "m"),
+        raw=raw,
+        cleaned=_line(recovery.cleaned, sensor, days),
+        lower=None if recovery.lower is None else _line(recovery.lower, sensor, days),
+        upper=None if recovery.upper is None else _line(recovery.upper, sensor, days),
+        words=words,
+        spikes=_line(recovery.spikes, sensor, days).astype(bool),
+        truth=None if truth is None else _line(truth, sensor, days),
+    )
+    draw_course(axes, course, quantity=quantity, unit=unit)
+
+
+def draw_course(axes: Any, course: Course, *, quantity: str = "value", unit: str = "") -> float:
+    """Draw a course: raw, cleaned with its interval, the truth where known, and shaded what has a word.
+
+    Returns where the legend stands, above the words.
+    """
+    clock, raw, lower, upper = course.clock, course.raw, course.lower, course.upper
+    known = (course.cleaned, lower, upper, course.truth)
+    bottom, top = _limits([line for line in known if line is not None], raw)
+    axes.set_ylim(bottom, top)
+    axes.set_xlim(clock[0], clock[-1] + course.step)
+    _shade(axes, course)
+
+    axes.plot(clock, raw, color=RAW, lw=1.0, alpha=0.9, label="raw", zorder=3, marker=".", ms=1.8)
+    _mark_outside(axes, clock, raw, bottom, top)
+    spikes = course.spikes
+    if spikes.any():
+        axes.plot(
+            clock[spikes], np.clip(raw[spikes], bottom, top), "o", ms=7, mfc="none", mec=RAW, mew=1.4,
+            zorder=6, label="single wrong reading",
+        )  # fmt: skip
+    axes.plot(clock, course.cleaned, color=CLEANED, lw=1.6, label="cleaned", zorder=5, solid_capstyle="round")
+    if lower is not None and upper is not None:
+        axes.fill_between(clock, lower, upper, color=CLEANED, alpha=0.25, lw=0, zorder=2, label="its interval")
+    if course.truth is not None:
+        axes.plot(clock, course.truth, color=TRUTH, lw=0.9, ls=(0, (1, 1.4)), label="truth", zorder=6)
+    axes.set_ylabel(f"{quantity}, {unit}" if unit else quantity, color=INK)
+    dates(axes)
+    bare(axes)
+    axes.grid(axis="y", color=GREYS[3], lw=0.6, zorder=0)
+    above = 1.125 if (course.words != "").any() else 1.02
+    legend_above(axes, above)
+    return above
+
+
+def legend_above(axes: Any, above: float) -> None:
+    """Put the legend above the axes, where it hides nothing: in one line, or two where the names are long."""
+    labels = axes.get_legend_handles_labels()[1]
+    wide = sum(len(label) + 7 for label in labels) * LETTER > 0.85
+    axes.legend(
+        loc="lower right", bbox_to_anchor=(1.0, above), ncols=-(-len(labels) // 2) if wide else len(labels),
+        frameon=False, fontsize=9, handlelength=1.8, columnspacing=1.4, borderaxespad=0, labelcolor=INK,
+    )  # fmt: skip
+
+
+def most_trouble(state: NDArray[np.int8]) -> NDArray[np.intp]:
+    """Return the rows of a health matrix, those with most trouble first."""
+    return np.argsort(-trouble(state), kind="stable")
+
+
+def draw_health(
+    axes: Any,
+    state: NDArray[np.int8],
+    times: NDArray[np.datetime64],
+    sensors: tuple[str, ...],
+    *,
+    mark: tuple[int, slice] | None = None,
+    cell_days: int = 1,
+    title: str = "Health of every sensor, day by day",
+    most_labels: int = MOST_LABELS,
+) -> None:
+    """Draw the health matrix, sensors by days, those with most trouble on top; `mark` frames one stretch."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch, Rectangle
+
+    order = most_trouble(state)
+    # Matplotlib counts dates in days since 1970, as numpy does.
+    first, last = (float(day.astype("datetime64[m]").astype(int)) / (24 * 60) for day in times[0, [0, -1]])
+    last += cell_days
+    cells = ListedColormap(HEALTH_COLOURS).with_extremes(under="white")
+    axes.imshow(
+        state[order], cmap=cells, vmin=-0.5, vmax=len(HEALTH) - 0.5, aspect="auto", interpolation="nearest",
+        extent=(first, last, len(sensors) - 0.5, -0.5), zorder=1,
+    )  # fmt: skip
+    axes.xaxis_date()
+    if len(sensors) <= most_labels:
+        for edge in np.arange(0.5, len(sensors) - 1):
+            axes.axhline(edge, color="white", lw=0.8, zorder=2)
+        axes.set_yticks(range(len(sensors)), [sensors[index] for index in order], fontsize=7)
+    else:
+        axes.set_yticks([])
+        axes.set_ylabel(f"{len(sensors):,} sensors, most trouble on top", color=INK)
+    if mark is not None:
+        sensor, days = mark
+        row = int(np.flatnonzero(order == sensor)[0])
+        left, wide = first + (days.start or 0), len(range(*days.indices(state.shape[1])))
+        frame = Rectangle((left, row - 0.5), wide, 1, fill=False, ec=INK, lw=1.6, zorder=4, clip_on=False)
+        axes.add_patch(frame)
+        if len(sensors) > most_labels:
+            axes.set_yticks([row], [sensors[sensor]], fontsize=8)
+    axes.set_title(title, loc="left", fontsize=11, color=INK, pad=8)
+    present = [index for index in range(len(HEALTH)) if (state == index).any()]
+    boxes = [Patch(fc=HEALTH_COLOURS[index], ec="#b8c0c8", lw=0.5, label=HEALTH[index]) for index in present]
+    axes.legend(
+        handles=boxes, loc="lower right", bbox_to_anchor=(1.0, 1.015), ncols=len(boxes), frameon=False,
+        fontsize=9, handlelength=1.1, handleheight=1.1, columnspacing=1.3, borderaxespad=0, labelcolor=INK,
+    )  # fmt: skip
+    dates(axes)
+    bare(axes)
+    axes.tick_params(axis="y", length=0)
+
+
+def _line(values: FloatArray | BoolArray, sensor: int, days: slice) -> FloatArray:
+    return np.asarray(values[sensor, :, days].T.reshape(-1), dtype=float)
+
+
+def _limits(lines: list[FloatArray], raw: FloatArray) -> tuple[float, float]:
+    """Leave room for wrong readings, but not so much that the right ones become a line."""
+    told = np.concatenate(lines)
+    told, came = told[np.isfinite(told)], raw[np.isfinite(raw)]
+    if not told.size:
+        told = came if came.size else np.zeros(1)
+    low, high = float(told.min()), float(told.max())
+    spread = max(high - low, 1e-9)
+    bottom = max(low - 0.6 * spread, float(came.min()) if came.size else low)
+    top = min(high + 0.6 * spread, float(came.max()) if came.size else high)
+    margin = 0.05 * spread
+    return min(low, bottom) - margin, max(high, top) + margin
+
+
+def _shade(axes: Any, course: Course) -> None:
+    """Shade the slots that have a word, and say it above each run of them where there is room."""
+    words, clock, step = course.words, course.clock, course.step
+    kind = np.where(words == "", 0, 1)
+    for shade, word in enumerate(SHADES, start=2):
+        kind[words == word] = shade
+    edges = np.flatnonzero(np.diff(kind, prepend=-1, append=-1))
+    span = float((clock[-1] + step - clock[0]) / np.timedelta64(1, "s"))
+    runs = []
+    for first, stop in pairwise(edges):
+        if kind[first]:
+            left, right = clock[first], clock[stop - 1] + step
+            colour, alpha, ink = SHADES.get(str(words[first]), FAULT_SHADE)
+            axes.axvspan(left, right, color=colour, alpha=alpha, lw=0, zorder=0)
+            said = ", ".join(list(dict.fromkeys(words[first:stop].tolist()))[:2])
+            runs.append((left, right, said, ink))
+    taken: list[list[tuple[float, float]]] = [[], []]
+    # The long ones first: where two labels have no room, the longer stretch keeps its own.
+    for left, right, said, ink in sorted(runs, key=lambda run: run[0] - run[1]):
+        middle = left + (right - left) / 2
+        place = float((middle - clock[0]) / np.timedelta64(1, "s")) / span
+        reach = (place - LETTER * (len(said) + 1) / 2, place + LETTER * (len(said) + 1) / 2)
+        free = (level for level in (0, 1) if all(reach[1] < low or reach[0] > high for low, high in taken[level]))
+        level = next(free, None)
+        if level is None:
+            continue
+        taken[level].append(reach)
+        axes.annotate(
+            said, (middle, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 14 if level else 4),
+            textcoords="offset points", ha="center", va="bottom", fontsize=8.5, color=ink, annotation_clip=False,
+        )  # fmt: skip
+
+
+def _mark_outside(axes: Any, clock: NDArray[np.datetime64], raw: FloatArray, bottom: float, top: float) -> None:
+    """Point a small arrow at readings past the edge, so that none disappears unseen."""
+    for beyond, edge, arrow in ((raw > top, top, "^"), (raw < bottom, bottom, "v")):
+        if beyond.any():
+            axes.plot(clock[beyond], np.full(beyond.sum(), edge), arrow, ms=4, color=RAW, clip_on=False, zorder=7)
+
+
+def dates(axes: Any) -> None:
+    """Write dates below, as fine as the stretch that is shown asks for."""
+    module: Any = import_module("matplotlib.dates")
+    left, right = axes.get_xlim()
+    form = "%d %b\n%H:%M" if right - left < 4 else "%d %b" if right - left < 400 else "%b %Y"
+    # Even steps: with multiples of the month's days the 29th and the 1st would stand in each other's way.
+    axes.xaxis.set_major_locator(module.AutoDateLocator(minticks=4, maxticks=9, interval_multiples=right - left < 4))
+    axes.xaxis.set_major_formatter(module.DateFormatter(form))

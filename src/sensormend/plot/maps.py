@@ -1,0 +1,246 @@
+"""A network on a map: every sensor's Voronoi cell in the colour of its value, as it came and as it was mended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import Voronoi
+
+from sensormend.errors import InputError, ShapeError
+from sensormend.plot.canvas import GREYS, INK, blank, heading, save_both
+from sensormend.recovery import BoolArray, FloatArray
+
+__all__ = ["Cells", "chosen_days", "city_map", "voronoi_cells"]
+
+DATES = 6
+SETTLING_DAYS = 10
+# Sensors closer than this part of the map are at one place: Qhull cannot tell them apart, and no eye can.
+SAME_PLACE = 1e-6
+MARGIN = 0.06
+MISSING = "#000000"
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The Voronoi cells of a network, clipped to a box; sensors at one place share a cell.
+
+    Attributes
+    ----------
+    polygons
+        One per place, corners (k, 2) in order around it.
+    place
+        For every sensor the number of its polygon; -1 where its position is unknown.
+    box
+        Left, lower, right, upper edge.
+    """
+
+    polygons: list[FloatArray]
+    place: NDArray[np.intp]
+    box: Box
+
+
+def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> Cells:
+    """Divide a box among sensors: each gets the part that is nearest to it.
+
+    Parameters
+    ----------
+    positions
+        (sensor, 2); NaN for a sensor of unknown position. Any number, in a line or all at one place too.
+    box
+        What to divide: left, lower, right, upper edge, with all positions inside. By default the box around
+        them, and a margin.
+
+    Examples
+    --------
+    >>> cells = voronoi_cells([[0, 0], [1, 0], [1, 0]], box=(-1, -1, 2, 1))
+    >>> len(cells.polygons), cells.place.tolist()
+    (2, [0, 1, 1])
+    """
+    points = np.asarray(positions, dtype=float)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ShapeError(f"positions must be (sensor, 2), not {points.shape}")
+    known = np.isfinite(points).all(axis=1)
+    if not known.any():
+        raise InputError("a map needs the position of at least one sensor")
+    left, lower, right, upper = box or _around(points[known])
+    size = np.array([right - left, upper - lower])
+    corner = np.array([left, lower])
+    if not size.min() > 1e-3 * size.max():
+        raise InputError(f"the box of a map must have a width and a height, not {size[0]:g} x {size[1]:g}")
+    # In units of the longer side, on a grid: places then are equal, or far enough apart for Qhull.
+    scale = float(size.max())
+    grid = np.round((points[known] - corner) / scale / SAME_PLACE)
+    sites, of_sensor = np.unique(grid, axis=0, return_inverse=True)
+    sites = sites * SAME_PLACE
+    wide, high = size / scale
+    if (sites < -SAME_PLACE).any() or (sites > np.array([wide, high]) + SAME_PLACE).any():
+        raise InputError("the box of a map must hold all positions")
+    # Mirrored at its four edges, the network closes every cell exactly at the edge; the cells tile the box.
+    inside = np.clip(sites, SAME_PLACE / 2, np.array([wide, high]) - SAME_PLACE / 2)
+    mirrored = [inside * sign + shift for sign, shift in (
+        ((-1, 1), (0, 0)), ((-1, 1), (2 * wide, 0)), ((1, -1), (0, 0)), ((1, -1), (0, 2 * high)),
+    )]  # fmt: skip
+    diagram = Voronoi(np.concatenate([inside, *mirrored]))
+    polygons = []
+    for number in range(len(inside)):
+        corners = diagram.vertices[diagram.regions[diagram.point_region[number]]]
+        middle = corners.mean(axis=0)
+        turn = np.argsort(np.arctan2(corners[:, 1] - middle[1], corners[:, 0] - middle[0]))
+        polygons.append(np.clip(corners[turn], 0, (wide, high)) * scale + corner)
+    place = np.full(len(points), -1, dtype=np.intp)
+    place[known] = of_sensor.reshape(-1)
+    return Cells(polygons, place, (left, lower, right, upper))
+
+
+def city_map(
+    folder: Path | str, name: str = "map", *, positions: ArrayLike, readings: FloatArray, cleaned: FloatArray,
+    times: NDArray[np.datetime64], faulty: BoolArray | None = None, hour: float = 15, quantity: str = "temperature",
+    unit: str = "°C", title: str = "",
+) -> list[Path]:  # fmt: skip
+    """Draw a network at one hour of six dates: raw above, missing in black, and mended below.
+
+    Parameters
+    ----------
+    folder, name
+        Where to; `name.png` and `name.svg` are written.
+    positions
+        (sensor, 2), in any unit in which both axes are alike; NaN where unknown.
+    readings, cleaned
+        (sensor, slot, day).
+    times
+        Start of every slot, (slot, day).
+    faulty
+        The verdict on every (sensor, day); those sensors are ringed.
+    hour
+        Of the day.
+    quantity, unit
+        For the colour bar.
+    title
+        Above it all.
+    """
+    cells = voronoi_cells(positions)
+    slots, days = readings.shape[1:]
+    slot = min(round(hour * slots / 24), slots - 1)
+    chosen = chosen_days(times[slot])
+    flagged = np.zeros((readings.shape[0], days), dtype=bool) if faulty is None else faulty
+    low, high = _limits(cleaned[:, slot][:, chosen])
+    left, lower, right, upper = cells.box
+    side = 9.0 / max(len(chosen), 3)
+    tall = side * min(max((upper - lower) / (right - left), 0.4), 1.8)
+    figure = blank(10, 2 * tall + 1.05 + 0.35 * bool(title))
+    heading(figure, title)
+    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.055, wspace=0.0, hspace=0.0)
+    grid = figure.subplots(2, len(chosen), squeeze=False)
+    drawn = None
+    for column, day in enumerate(chosen):
+        for line, values in enumerate((readings, cleaned)):
+            axes = grid[line, column]
+            drawn = _draw_cells(axes, cells, values[:, slot, day], low, high)
+            _draw_sensors(axes, np.asarray(positions, dtype=float), values[:, slot, day], flagged[:, day])
+        moment = times[slot, day].astype("datetime64[s]").item()
+        grid[0, column].set_title(f"{moment:%d %b %Y}", fontsize=10, color=INK)
+    for line, word in enumerate(("raw", "mended")):
+        grid[line, 0].set_ylabel(word, fontsize=11, fontweight="bold", color=INK)
+    bar = figure.colorbar(drawn, ax=grid.ravel().tolist(), orientation="horizontal", extend="both",
+                          shrink=0.42, aspect=36, pad=0.02)  # fmt: skip
+    clock = f"{int(hour):02d}:{round(hour % 1 * 60):02d}"
+    bar.set_label(f"{quantity} at {clock}, {unit}".strip(", "), color=INK, fontsize=10)
+    bar.ax.tick_params(colors=INK, labelsize=9, width=0.6)
+    bar.outline.set_visible(False)
+    _map_keys(figure, rings=bool(flagged[:, chosen].any()))
+    return save_both(figure, folder, name)
+
+
+def chosen_days(times: NDArray[np.datetime64], dates: int = DATES) -> list[int]:
+    """Choose days to show out of one time per day: the middle of each of the last months, or evenly spaced.
+
+    While a method settles, its first days show nothing; they are left out where enough others remain.
+    """
+    days = len(times)
+    months = times.astype("datetime64[M]")
+    full = [month for month in np.unique(months) if (months == month).sum() >= 15]
+    if len(full) >= dates:
+        return [int(np.flatnonzero(months == month)[(months == month).sum() // 2]) for month in full[-dates:]]
+    first = SETTLING_DAYS if days >= SETTLING_DAYS + dates else 0
+    return sorted({round(float(day)) for day in np.linspace(first, days - 1, min(dates, days))})
+
+
+def _around(points: FloatArray) -> Box:
+    low, high = points.min(axis=0), points.max(axis=0)
+    longest, away = float((high - low).max()), float(np.abs(points).max())
+    # A line of sensors still gets a strip to lie in, one place alone a box of its own.
+    least = 0.3 * longest if longest > 1e-9 * away else max(1.0, 1e-3 * away)
+    half = np.maximum(high - low, least) / 2 + MARGIN * max(longest, least)
+    middle = (low + high) / 2
+    return (float(middle[0] - half[0]), float(middle[1] - half[1]),
+            float(middle[0] + half[0]), float(middle[1] + half[1]))  # fmt: skip
+
+
+def _limits(values: FloatArray) -> tuple[float, float]:
+    told = values[np.isfinite(values)]
+    if not told.size:
+        return 0.0, 1.0
+    low, high = float(told.min()), float(told.max())
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def _draw_cells(axes: Any, cells: Cells, values: FloatArray, low: float, high: float) -> Any:
+    """Colour each cell by the mean of what its sensors say; black where none says anything."""
+    from matplotlib import colormaps
+    from matplotlib.collections import PolyCollection
+
+    told = np.full(len(cells.polygons), np.nan)
+    for place in range(len(cells.polygons)):
+        here = values[cells.place == place]
+        if np.isfinite(here).any():
+            told[place] = np.nanmean(here)
+    # Light in the middle and coloured, never black, at both ends.
+    shades = colormaps["RdYlBu_r"].with_extremes(bad=MISSING)
+    drawn = PolyCollection(cells.polygons, array=np.ma.masked_invalid(told), cmap=shades, edgecolors="white", lw=0.5)
+    drawn.set_clim(low, high)
+    axes.add_collection(drawn)
+    left, lower, right, upper = cells.box
+    axes.set(xlim=(left, right), ylim=(lower, upper), aspect="equal", xticks=[], yticks=[])
+    for side in axes.spines.values():
+        side.set(color=GREYS[2], lw=0.8)
+    return drawn
+
+
+def _draw_sensors(axes: Any, positions: FloatArray, values: FloatArray, faulty: BoolArray) -> None:
+    """Draw a dot per sensor, light where its cell is black, and a ring around faulty ones."""
+    there = np.isfinite(values)
+    axes.plot(*positions[there].T, ".", ms=4.2, color=INK, mew=0, zorder=4)
+    axes.plot(*positions[~there].T, ".", ms=4.2, color="white", mew=0, zorder=4)
+    axes.plot(*positions[faulty].T, "o", ms=7.5, mfc="none", mec="white", mew=2.6, zorder=5)
+    axes.plot(*positions[faulty].T, "o", ms=7.5, mfc="none", mec=INK, mew=1.2, zorder=6)
+
+
+def _map_keys(figure: Any, *, rings: bool) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    handles: list[Any] = [
+        Patch(fc=MISSING, label="missing"),
+        Line2D([], [], ls="none", marker=".", ms=5, color=INK, mew=0, label="sensor"),
+    ]
+    if rings:
+        handles.append(Line2D([], [], ls="none", marker="o", ms=7.5, mfc="none", mec=INK, mew=1.2, label="faulty"))
+    figure.legend(
+        handles=handles, loc="lower left", frameon=False, fontsize=9.5, labelcolor=INK, ncols=len(handles),
+        handlelength=1.1, handleheight=1.1, columnspacing=1.2, handletextpad=0.5,
+    )  # fmt: skip
+    figure.text(
+        0.992,
+        0.02,
+        "raw values past the bar take the colour of its end",
+        ha="right",
+        va="bottom",
+        fontsize=8.5,
+        color=GREYS[0],
+    )

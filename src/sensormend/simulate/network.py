@@ -1,0 +1,291 @@
+"""Simulated networks whose truth is known: a city with all that goes wrong in one, and the paper's tensors.
+
+All of it is reproducible from a seed, and a longer run begins with the shorter one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError
+from sensormend.recovery import BoolArray, FloatArray
+from sensormend.simulate.faults import KINDS, Degraded, InjectedFault
+from sensormend.simulate.weather import CLIMATES, Climate, Stations, place, weather
+
+__all__ = [
+    "CITY_KINDS", "FIRST_DAY", "Day", "Network", "assembled", "city", "names_of", "paper_tensor",
+    "stations_of", "stream",
+]  # fmt: skip
+
+CITY_KINDS = (*KINDS, "uniform")
+FIRST_DAY = np.datetime64("2024-01-01", "m")
+
+# About one sensor-day in twenty is faulty: a fault lasts four days in the mean and touches one more in part.
+FAULT_STARTS = 1 / 100
+SHORTEST_FAULT, LONGEST_FAULT = 3.0, 21 * 24.0
+OUTAGE_STARTS = 1 / 200
+SPIKE_SHARE = 1 / 3000
+LOST_SHARE = 0.02
+BLACKOUTS = 1 / 45
+"""Network-wide losses of an afternoon, per day."""
+
+
+@dataclass(frozen=True, eq=False)
+class Day:
+    """One day of a network: `readings`, `truth`, `wrong` and `spikes` (sensor, slot); `kind` (sensor,)."""
+
+    readings: FloatArray
+    truth: FloatArray
+    wrong: BoolArray
+    spikes: BoolArray
+    kind: NDArray[np.str_]
+    started: tuple[InjectedFault, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A simulated network.
+
+    Attributes
+    ----------
+    sensors
+        Labels.
+    stations
+        Where the sensors are.
+    times
+        Start of every slot, (slot, day).
+    readings
+        What came in, (sensor, slot, day), NaN where nothing did.
+    truth
+        What the sensors report while they are sound: their noise, calibration and resolution are in it.
+    wrong, spikes
+        Readings inside a fault, and single wrong ones.
+    kind
+        Kind of fault of each (sensor, day); empty where it is sound.
+    faults
+        The faults one by one.
+    """
+
+    sensors: tuple[str, ...]
+    stations: Stations
+    climate: Climate
+    times: NDArray[np.datetime64]
+    readings: FloatArray
+    truth: FloatArray
+    wrong: BoolArray
+    spikes: BoolArray
+    kind: NDArray[np.str_]
+    faults: tuple[InjectedFault, ...]
+
+    def degraded(self) -> Degraded:
+        """Return the part of this network that the scores need."""
+        wrong, faulty = self.wrong | self.spikes, self.kind != ""
+        return Degraded(self.readings, self.truth, wrong, faulty, self.kind, self.faults)
+
+
+def city(
+    sensors: int = 50, days: int = 120, *, slots: int = 24, seed: int = 0, climate: str | Climate = "city",
+    faults: bool = True,
+) -> Network:  # fmt: skip
+    """Simulate a network of `sensors` over `days`; `climate` is a name in `CLIMATES` or one of your own.
+
+    Examples
+    --------
+    >>> network = city(sensors=12, days=3, seed=1)
+    >>> network.readings.shape
+    (12, 24, 3)
+    >>> network.sensors[0], network.times[0, 0]
+    ('S01', np.datetime64('2024-01-01T00:00'))
+    """
+    if days < 1:
+        raise ConfigError(f"a simulated network needs at least one day, not {days}")
+    chosen = _climate(climate)
+    drawn = list(islice(stream(sensors, slots=slots, seed=seed, climate=chosen, faults=faults), days))
+    return assembled(drawn, seed=seed, climate=chosen)
+
+
+def names_of(sensors: int) -> tuple[str, ...]:
+    """Return the labels of a simulated network.
+
+    Examples
+    --------
+    >>> names_of(10)[:2]
+    ('S01', 'S02')
+    """
+    return tuple(f"S{number:0{len(str(sensors))}d}" for number in range(1, sensors + 1))
+
+
+def stations_of(sensors: int, *, seed: int = 0, climate: str | Climate = "city") -> Stations:
+    """Return where the sensors of a simulated network stand."""
+    return place(sensors, _climate(climate), _generators(seed)[0])
+
+
+def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "city") -> Network:
+    """Return the network whose first days `stream` gave, with the same seed and climate."""
+    chosen = _climate(climate)
+    (sensors, slots), days = drawn[0].readings.shape, len(drawn)
+    started = [fault for day in drawn for fault in day.started]
+    minutes = np.arange(slots) * (24 * 60 // slots)
+    return Network(
+        sensors=names_of(sensors),
+        stations=stations_of(sensors, seed=seed, climate=chosen),
+        climate=chosen,
+        times=FIRST_DAY + minutes[:, None] + (np.arange(days) * 24 * 60)[None, :],
+        readings=np.stack([day.readings for day in drawn], axis=-1),
+        truth=np.stack([day.truth for day in drawn], axis=-1),
+        wrong=np.stack([day.wrong for day in drawn], axis=-1),
+        spikes=np.stack([day.spikes for day in drawn], axis=-1),
+        kind=np.stack([day.kind for day in drawn], axis=-1),
+        faults=tuple(InjectedFault(f.sensor, f.kind, f.start, min(f.stop, days * slots)) for f in started),
+    )
+
+
+def stream(
+    sensors: int, *, slots: int = 24, seed: int = 0, climate: str | Climate = "city", faults: bool = True
+) -> Iterator[Day]:
+    """Yield the days of a network one by one, without end, in memory for one day: for 100,000 sensors too."""
+    if sensors < 1:
+        raise ConfigError(f"a simulated network needs at least one sensor, not {sensors}")
+    if slots < 1 or (24 * 60) % slots:
+        raise ConfigError(f"slots must divide the 1440 minutes of a day, and {slots} does not")
+    chosen = _climate(climate)
+    _, blowing, making, breaking = _generators(seed)
+    stations = stations_of(sensors, seed=seed, climate=chosen)
+    resolution = making.choice(chosen.resolutions, (sensors, 1))
+    bias = making.normal(0, chosen.calibration, (sensors, 1))
+    noise = chosen.noise * making.uniform(0.5, 1.5, (sensors, 1))
+    broken = _Breakdowns(sensors, slots, chosen, breaking)
+    for field in weather(stations, chosen, slots, blowing):
+        seen = field * np.exp(bias) if chosen.log else field + bias
+        seen = seen + noise * making.standard_normal(field.shape) * (seen > 0 if chosen.log else 1)
+        truth = np.round(np.clip(seen, 0, None) / resolution if chosen.log else seen / resolution) * resolution
+        yield broken.spoil(truth) if faults else _sound(truth)
+
+
+def paper_tensor(
+    size: int = 50, rank: int = 5, *, minibatches: int = 10, observed: float = 0.9, share: float = 0.05,
+    magnitude: float = 2.0, periods: int | None = None, seed: int = 0,
+) -> Iterator[Degraded]:  # fmt: skip
+    """Yield the minibatches of the paper's simulation, (sensor, slot, period), `size` x `size` x `periods`.
+
+    Cores of standard normal numbers plus one, orthonormal factors that stay, fibers along the slots drawn
+    from U(-magnitude, magnitude). The paper's X is zero on those fibers; `truth` keeps its low-rank values there,
+    so that a repair can be judged, and is the same everywhere else. `periods` is `size` unless told.
+    """
+    if magnitude <= 0:
+        raise ConfigError(f"magnitude must be above 0, not {magnitude}")
+    length = size if periods is None else periods
+    if min(size, rank, length) < 1:
+        raise ConfigError(f"size, rank and periods must be 1 or more, not {size}, {rank} and {length}")
+    random = np.random.default_rng(seed)
+    factors = [np.linalg.qr(random.standard_normal((mode, rank)))[0] for mode in (size, size, length)]
+    for _ in range(minibatches):
+        core = random.standard_normal([factor.shape[1] for factor in factors]) + 1
+        truth = np.einsum("abc,ia,jb,kc->ijk", core, *factors, optimize=True)
+        faulty = random.random((size, length)) < share
+        readings = np.where(faulty[:, None, :], random.uniform(-magnitude, magnitude, truth.shape), truth)
+        readings[random.random(truth.shape) >= observed] = np.nan
+        yield Degraded.by_day(readings, truth, np.where(faulty, "uniform", ""))
+
+
+def _climate(climate: str | Climate) -> Climate:
+    if isinstance(climate, Climate):
+        return climate
+    if climate not in CLIMATES:
+        raise ConfigError(f"no climate {climate!r}; known: {', '.join(CLIMATES)}")
+    return CLIMATES[climate]
+
+
+def _generators(seed: int) -> list[np.random.Generator]:
+    """One generator per concern: the weather is the same whatever breaks below it."""
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)]
+
+
+def _sound(truth: FloatArray) -> Day:
+    never = np.zeros(truth.shape, dtype=bool)
+    return Day(truth.copy(), truth, never, never.copy(), np.full(truth.shape[0], "", dtype="<U8"), ())
+
+
+class _Breakdowns:
+    """What breaks, for how long, and what is lost; carried from day to day."""
+
+    def __init__(self, sensors: int, slots: int, climate: Climate, random: np.random.Generator) -> None:
+        self._random, self._climate, self._slots = random, climate, slots
+        self._per_hour = slots / 24
+        self._start, self._stop = np.zeros(sensors, dtype=int), np.full(sensors, -2 * slots)
+        self._silent_from, self._silent_to = np.zeros(sensors, dtype=int), np.zeros(sensors, dtype=int)
+        self._kind = np.full(sensors, "", dtype="<U8")
+        self._size, self._sign, self._held = np.zeros(sensors), np.ones(sensors), np.zeros(sensors)
+        self._now = 0
+
+    def spoil(self, truth: FloatArray) -> Day:
+        """Return today's truth as the broken network reports it."""
+        random, slots = self._random, self._slots
+        started = self._begin(truth)
+        clock = self._now + np.arange(slots)
+        wrong = (clock >= self._start[:, None]) & (clock < self._stop[:, None])
+        readings = truth.copy()
+        for sensor in np.flatnonzero(wrong.any(axis=1)):
+            at = wrong[sensor]
+            readings[sensor, at] = self._broken(int(sensor), truth[sensor, at], clock[at])
+        kind = np.where(wrong.any(axis=1), self._kind, "")
+        spikes = (random.random(truth.shape) < SPIKE_SHARE) & ~wrong
+        size = random.uniform(8, 25, truth.shape) * random.choice((-1.0, 1.0), truth.shape) * self._climate.fault
+        readings = np.where(spikes, readings + size, readings)
+        if self._climate.log:
+            np.clip(readings, 0, None, out=readings)
+        lost = random.random(truth.shape) < LOST_SHARE
+        lost |= (clock >= self._silent_from[:, None]) & (clock < self._silent_to[:, None])
+        if random.random() < BLACKOUTS:
+            first, lasting = random.uniform(11, 15), random.uniform(3, 7)
+            hour = np.arange(slots) / self._per_hour
+            lost |= (hour >= first) & (hour < first + lasting)
+        readings[lost] = np.nan
+        self._now += slots
+        return Day(readings, truth, wrong, spikes & ~lost, kind, started)
+
+    def _begin(self, truth: FloatArray) -> tuple[InjectedFault, ...]:
+        """Let sound sensors break and heard ones fall silent, at any hour of the day."""
+        random, sensors = self._random, truth.shape[0]
+        chosen = (random.random(sensors) < FAULT_STARTS) & (self._stop < self._now - self._slots)
+        new = np.flatnonzero(chosen)
+        hours = np.exp(random.uniform(np.log(SHORTEST_FAULT), np.log(LONGEST_FAULT), new.size))
+        offset = random.integers(0, self._slots, new.size)
+        self._start[new] = self._now + offset
+        self._stop[new] = self._start[new] + np.maximum(1, np.round(hours * self._per_hour)).astype(int)
+        self._kind[new] = random.choice(CITY_KINDS, new.size)
+        self._size[new] = random.random(new.size)
+        self._sign[new] = random.choice((-1.0, 1.0), new.size)
+        self._held[new] = truth[new, offset]
+        silent = np.flatnonzero((random.random(sensors) < OUTAGE_STARTS) & (self._silent_to <= self._now))
+        # Half of the outages are whole days, as when a gateway is down; the rest begin and end at any hour.
+        whole = random.random(silent.size) < 0.5
+        offset = np.where(whole, 0, random.integers(0, self._slots, silent.size))
+        days = np.exp(random.uniform(np.log(0.25), np.log(14), silent.size))
+        lasting = np.where(whole, np.ceil(days), days) * self._slots
+        self._silent_from[silent] = self._now + offset
+        self._silent_to[silent] = self._silent_from[silent] + np.maximum(1, lasting).astype(int)
+        return tuple(InjectedFault(int(s), str(self._kind[s]), int(self._start[s]), int(self._stop[s])) for s in new)
+
+    def _broken(self, sensor: int, sound: FloatArray, clock: NDArray[np.int_]) -> FloatArray:
+        """Return what this sensor reports in place of `sound`; sizes as in `faults.py`."""
+        unit, random = self._climate.fault, self._random
+        size, sign, kind = self._size[sensor], self._sign[sensor], self._kind[sensor]
+        level = float(np.exp(self._climate.mean)) if self._climate.log else self._climate.mean
+        if kind == "stuck":
+            return np.full_like(sound, self._held[sensor])
+        if kind == "bias":
+            return np.asarray(sound + sign * (5 + 5 * size) * unit)
+        if kind == "drift":
+            done = (clock - self._start[sensor]) / (self._stop[sensor] - self._start[sensor])
+            return np.asarray(sound + sign * (2 + 13 * done) * unit)
+        if kind == "noise":
+            return sound + random.normal(0, 6 * unit, sound.size)
+        if kind == "scale":
+            return np.asarray(level + (1.3 * size - 1) * (sound - level))
+        return level + random.uniform(-35, 35, sound.size) * unit

@@ -1,0 +1,354 @@
+"""The scores compare a recovery with the known truth.
+
+`score` goes by fiber, `reading_scores` by reading, and `lasting_scores` is for faults of months.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from sensormend.recovery import BoolArray, FloatArray, Recovery
+from sensormend.simulate.faults import Degraded, InjectedFault
+from sensormend.tensor import unfold
+
+__all__ = [
+    "DROPPED",
+    "LastingScores",
+    "ReadingScores",
+    "Scores",
+    "lasting_scores",
+    "paper_scores",
+    "reading_scores",
+    "score",
+    "which_detected",
+]
+
+DROPPED = 10
+"""Online methods start cold; the paper leaves out the first ten minibatches, and so does every table here."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One run's figures. Errors are root mean squares in the unit of the data; shares are of 1."""
+
+    f1: float
+    precision: float
+    recall: float
+    false_alarms: float
+    missing: float
+    repaired: float
+    trusted: float
+    re: float
+    coverage_missing: float
+    coverage_repaired: float
+
+
+def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()) -> Scores:
+    """Score a recovery of (sensor, slot, day) readings.
+
+    The first `dropped` days are left out, and so are the sensors `unscored`, whose truth is known to be none.
+    """
+    recovery, case = _scored(recovery, case, unscored)
+    days = slice(dropped, None)
+    readings, truth = case.readings[..., days], case.truth[..., days]
+    cleaned = recovery.cleaned[..., days]
+    there = np.isfinite(readings)
+    judged = there.any(axis=1)
+    faulty, flagged = case.faulty[:, days], recovery.faulty[:, days]
+
+    hits = int(np.sum(faulty & flagged & judged))
+    false = int(np.sum(~faulty & flagged & judged))
+    missed = int(np.sum(faulty & ~flagged & judged))
+    sound_cells = np.broadcast_to(~faulty[:, None, :], readings.shape)
+    found_cells = np.broadcast_to((faulty & flagged & judged)[:, None, :], readings.shape)
+    known = np.isfinite(truth)
+    missing, sound = ~there & sound_cells & known, there & sound_cells & known
+    found = found_cells & known
+    norm = np.sqrt(np.nansum(truth[sound_cells] ** 2))
+    lost = np.sqrt(np.nansum((cleaned - truth)[sound_cells] ** 2))
+
+    return Scores(
+        f1=_ratio(2 * hits, 2 * hits + false + missed),
+        precision=_ratio(hits, hits + false),
+        recall=_ratio(hits, hits + missed),
+        false_alarms=_ratio(false, int(np.sum(~faulty & judged))),
+        missing=_rms((cleaned - truth)[missing]),
+        repaired=_rms((cleaned - truth)[found]),
+        trusted=_rms((cleaned - truth)[sound]),
+        re=float(lost / norm) if norm else float("nan"),
+        coverage_missing=_coverage(recovery, truth, missing),
+        coverage_repaired=_coverage(recovery, truth, found),
+    )
+
+
+@dataclass(frozen=True)
+class ReadingScores:
+    """One run's figures by reading. Errors are root mean squares in the unit of the data; shares are of 1.
+
+    Attributes
+    ----------
+    f1, precision, recall
+        Of the readings judged wrong.
+    sound_flagged
+        The share of the sound readings that were judged wrong.
+    error_wrong, error_sound, error_missing
+        Errors of `cleaned` at the wrong readings, judged so or not, at the sound ones, and where nothing came.
+    error_missing_sound
+        The error of `cleaned` where nothing came outside faults.
+    detected_short, detected_middle, detected_long
+        The share of the faults under 12 h, of 12 to 48 h, and longer ones, of which any reading was judged wrong.
+    coverage_missing, coverage_wrong
+        The share of the truth inside the interval: where nothing came outside faults, and at the wrong readings that
+        were judged so.
+    """
+
+    f1: float
+    precision: float
+    recall: float
+    sound_flagged: float
+    error_wrong: float
+    error_sound: float
+    error_missing: float
+    error_missing_sound: float
+    detected_short: float
+    detected_middle: float
+    detected_long: float
+    coverage_missing: float
+    coverage_wrong: float
+
+
+SHORT, LONG = 12.0, 48.0
+"""Hours: faults shorter than the first are short, longer than the second long."""
+
+
+def reading_scores(
+    recovery: Recovery,
+    case: Degraded,
+    *,
+    dropped: int = DROPPED,
+    unscored: Sequence[int] = (),
+    with_doubtful: bool = False,
+) -> ReadingScores:
+    """Score a recovery of (sensor, slot, day) readings by reading, `Recovery.wrong` against `Degraded.wrong`.
+
+    The first `dropped` days are left out, and so are the sensors `unscored`. Readings that are only doubtful count as
+    judged wrong `with_doubtful`: where one or two sensors have nothing but their own past, that is what can be said.
+    """
+    if with_doubtful:
+        recovery = replace(recovery, wrong=recovery.wrong | recovery.doubtful)
+    recovery, case = _scored(recovery, case, unscored)
+    days = slice(dropped, None)
+    readings, truth, wrong = case.readings[..., days], case.truth[..., days], case.wrong[..., days]
+    observed, flagged = np.isfinite(readings), recovery.wrong[..., days]
+    hits = int(np.sum(observed & wrong & flagged))
+    false = int(np.sum(observed & ~wrong & flagged))
+    missed = int(np.sum(observed & wrong & ~flagged))
+    known, error = np.isfinite(truth), recovery.cleaned[..., days] - truth
+    hours = 24 / readings.shape[1]
+    outcomes = [(hours * fault.length, hit) for fault, hit in which_detected(recovery, case, dropped=dropped)]
+
+    def detected(least: float, most: float) -> float:
+        judged = [hit for length, hit in outcomes if least <= length <= most]
+        return _ratio(sum(judged), len(judged))
+
+    return ReadingScores(
+        f1=_ratio(2 * hits, 2 * hits + false + missed),
+        precision=_ratio(hits, hits + false),
+        recall=_ratio(hits, hits + missed),
+        sound_flagged=_ratio(false, int(np.sum(observed & ~wrong))),
+        error_wrong=_rms(error[observed & wrong & known]),
+        error_sound=_rms(error[observed & ~wrong & known]),
+        error_missing=_rms(error[~observed & known]),
+        error_missing_sound=_rms(error[~observed & ~wrong & known]),
+        detected_short=detected(0, np.nextafter(SHORT, 0)),
+        detected_middle=detected(SHORT, LONG),
+        detected_long=detected(np.nextafter(LONG, np.inf), np.inf),
+        coverage_missing=_coverage(recovery, truth, ~observed & ~wrong & known),
+        coverage_wrong=_coverage(recovery, truth, observed & wrong & flagged & known),
+    )
+
+
+@dataclass(frozen=True)
+class LastingScores:
+    """One run's figures where sensors are wrong for months. A reading is flagged where it is wrong or doubtful.
+
+    Attributes
+    ----------
+    precision, recall
+        Of the flagged readings.
+    error_wrong, error_raw
+        Root mean square errors of `cleaned` at the wrong readings, flagged or not, and of those readings themselves.
+    error_sound
+        The error of `cleaned` at the sound readings.
+    sound_flagged, sound_wrong
+        The share of the sound readings that are flagged, and that are judged wrong.
+    after_flagged
+        The share of the readings of the ten days after a fault that are flagged.
+    coverage_wrong
+        The share of the truth inside the interval, at the wrong readings that are flagged.
+    false_lasting
+        Faults reported for 14 days or more of sensors that have none, in ten sensor-years.
+    """
+
+    precision: float
+    recall: float
+    error_wrong: float
+    error_raw: float
+    error_sound: float
+    sound_flagged: float
+    sound_wrong: float
+    after_flagged: float
+    coverage_wrong: float
+    false_lasting: float
+
+
+LASTING, AFTER = 14, 10
+"""Days from which on a reported fault counts as a lasting one; days after a fault that are looked at on their own."""
+
+
+def lasting_scores(
+    recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()
+) -> LastingScores:
+    """Score a recovery of (sensor, slot, day) readings of which some sensors are wrong for months.
+
+    The first `dropped` days are left out, and so are the sensors `unscored`. The sensors have no labels: a reported
+    fault has the row of its sensor.
+    """
+    _, slots, all_days = case.readings.shape
+    scored = np.setdiff1d(np.arange(case.readings.shape[0]), unscored)
+    spoilt = {fault.sensor for fault in case.faults}
+    sound_sensors = {int(row) for row in scored if row not in spoilt}
+    reported = 0
+    for fault in recovery.faults:
+        end = all_days * slots - 1 if fault.end is None else fault.end
+        lasts = end + 1 - max(fault.start, dropped * slots) >= LASTING * slots
+        reported += lasts and fault.sensor in sound_sensors
+    sensor_years = len(sound_sensors) * (all_days - dropped) / 365.25
+
+    recovery, case = _scored(recovery, case, unscored)
+    after = np.zeros((scored.size, all_days * slots), dtype=bool)
+    for injected in case.faults:
+        after[injected.sensor, injected.stop : injected.stop + AFTER * slots] = True
+    days = slice(dropped, None)
+    truth, wrong = case.truth[..., days], case.wrong[..., days]
+    after_faults = np.moveaxis(after.reshape(scored.size, all_days, slots), 1, 2)[..., days] & ~wrong
+    observed, known = np.isfinite(case.readings[..., days]), np.isfinite(truth)
+    judged_wrong = recovery.wrong[..., days]
+    flagged = judged_wrong | recovery.doubtful[..., days]
+    error = recovery.cleaned[..., days] - truth
+    hits, sound = observed & wrong & flagged, observed & ~wrong
+
+    def share(part: BoolArray, whole: BoolArray) -> float:
+        return _ratio(int(np.sum(part & whole)), int(np.sum(whole)))
+
+    return LastingScores(
+        precision=share(hits, observed & flagged),
+        recall=share(hits, observed & wrong),
+        error_wrong=_rms(error[observed & wrong & known]),
+        error_raw=_rms((case.readings[..., days] - truth)[observed & wrong & known]),
+        error_sound=_rms(error[sound & known]),
+        sound_flagged=share(flagged, sound),
+        sound_wrong=share(judged_wrong, sound),
+        after_flagged=share(flagged, observed & after_faults),
+        coverage_wrong=_coverage(recovery, truth, hits & known),
+        false_lasting=10 * reported / sensor_years if sensor_years > 0 else float("nan"),
+    )
+
+
+def which_detected(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED) -> list[tuple[InjectedFault, bool]]:
+    """Return the faults that have a reading after the first `dropped` days, each with whether one was judged wrong."""
+    sensors, slots, days = case.readings.shape
+    later = np.arange(days) >= dropped
+    observed, flagged = (
+        np.moveaxis(cells & later, 1, 2).reshape(sensors, days * slots)
+        for cells in (np.isfinite(case.readings), recovery.wrong)
+    )
+    spans = [(fault, (fault.sensor, slice(fault.start, fault.stop))) for fault in case.faults]
+    return [(fault, bool((observed & flagged)[span].any())) for fault, span in spans if observed[span].any()]
+
+
+def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: Sequence[int] = ()) -> dict[str, float]:
+    """Score a recovery of (sensor, slot, period) readings with everything that the paper's tables need.
+
+    `re` takes `low_rank` with the truly faulty fibers zeroed, and Frobenius norms. `re_text` is the paper's text: the
+    estimate is zeroed on the fibers that the method flagged, the truth on those that are faulty. `re_code` is the
+    authors' code: as `re`, with spectral norms of the first unfolding. `f1_best` is what the best threshold on the
+    method's own score would reach: an oracle. `faulty` is the error of `cleaned` in all faulty fibers, found or not.
+    Cells whose truth is not known count for nothing, and neither do the sensors `unscored`. Without faults there is no
+    F1.
+    """
+    recovery, case = _scored(recovery, case, unscored)
+    usual = asdict(score(recovery, case, dropped=dropped))
+    usual |= {"re_cleaned": usual["re"], "false_alarms": 100 * usual["false_alarms"]}
+    if not case.faulty[:, dropped:].any():
+        usual |= dict.fromkeys(("f1", "precision", "recall"), float("nan"))
+    periods = slice(dropped, None)
+    truth, estimate = case.truth[..., periods], recovery.low_rank[..., periods]
+    cleaned = recovery.cleaned[..., periods]
+    judged = np.isfinite(case.readings[..., periods]).any(axis=1)
+    faulty, flagged = case.faulty[:, periods], recovery.faulty[:, periods]
+    cells = np.broadcast_to(faulty[:, None, :], truth.shape)
+    known = np.isfinite(truth)
+    sound = np.where(cells | ~known, 0.0, truth)
+    as_true = np.where(cells | ~known, 0.0, estimate)
+    as_found = np.where(flagged[:, None, :] | ~known, 0.0, estimate)
+    best, threshold = _best(recovery.score[:, periods][judged], faulty[judged])
+    return usual | {
+        "re": _relative(as_true, sound),
+        "re_text": _relative(as_found, sound),
+        "re_code": _relative(unfold(as_true, 0), unfold(sound, 0), order=2),
+        "f1_best": best,
+        "threshold_best": threshold,
+        "faulty": _rms((cleaned - truth)[cells & known]),
+        "iterations": float(recovery.iterations),
+    }
+
+
+def _scored(recovery: Recovery, case: Degraded, unscored: Sequence[int]) -> tuple[Recovery, Degraded]:
+    """Leave some sensors out."""
+    if not unscored:
+        return recovery, case
+    rows = np.setdiff1d(np.arange(case.truth.shape[0]), unscored)
+    return recovery.of_sensors(rows), case.of_sensors(rows)
+
+
+def _relative(estimate: FloatArray, truth: FloatArray, order: int | None = None) -> float:
+    """Return the norm of the error relative to that of the truth; NaN in the estimate counts as 0."""
+    known = np.nan_to_num(estimate)
+    size = float(np.linalg.norm(truth if order else truth.reshape(-1), order))
+    lost = known - truth
+    return float(np.linalg.norm(lost if order else lost.reshape(-1), order)) / size if size else float("nan")
+
+
+def _best(scores: FloatArray, faulty: BoolArray) -> tuple[float, float]:
+    """Return the best F1 that any threshold on the scores reaches, and that threshold."""
+    total = int(faulty.sum())
+    if not total:
+        return float("nan"), float("nan")
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], np.cumsum(faulty[order])
+    f1 = 2 * hits / (np.arange(1, ranked.size + 1) + total)
+    # Fibers of equal score are flagged together or not at all.
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    at = int(np.argmax(np.where(last, f1, -1.0)))
+    return float(f1[at]), float(ranked[at])
+
+
+def _coverage(recovery: Recovery, truth: FloatArray, cells: BoolArray) -> float:
+    """Return the share of the truth inside the interval at some cells of the last days, as many as `truth` has."""
+    if recovery.lower is None or recovery.upper is None or not cells.any():
+        return float("nan")
+    days = slice(recovery.lower.shape[-1] - truth.shape[-1], None)
+    inside = (recovery.lower[..., days] <= truth) & (truth <= recovery.upper[..., days])
+    return float(inside[cells].mean())
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")
+
+
+def _rms(errors: FloatArray) -> float:
+    return float(np.sqrt(np.mean(errors**2))) if errors.size else float("nan")

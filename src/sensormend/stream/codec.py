@@ -1,0 +1,216 @@
+"""What comes and what goes out as bytes and back: a JSON header, then the arrays as they are. Never a pickle."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import StateError
+from sensormend.pipeline.places import Position
+from sensormend.readings import NOTHING, IntArray, Readings, Rows
+from sensormend.stream.arrivals import Arrived, Rejected
+from sensormend.stream.deliveries import Alert, Delivery, Health
+
+__all__ = [
+    "arrived_from_bytes",
+    "arrived_to_bytes",
+    "delivery_from_bytes",
+    "delivery_to_bytes",
+    "pack",
+    "readings_from_bytes",
+    "readings_to_bytes",
+    "unpack",
+]
+
+VERSION = 1
+HEAD = struct.Struct("<II")
+"""The version of this form, and the length of the JSON that follows."""
+
+ALIGNED = 8
+"""Arrays begin at multiples of so many bytes: numpy is slower on those that do not."""
+
+NUMBERS = ("value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return a header, which JSON can hold, and arrays as bytes.
+
+    Examples
+    --------
+    >>> header, arrays = unpack(pack({"a": 1}, {"b": np.arange(3)}))
+    >>> header, arrays["b"].tolist()
+    ({'a': 1}, [0, 1, 2])
+    """
+    solid = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    said = {
+        "header": dict(header),
+        "arrays": [(name, array.dtype.str, array.shape) for name, array in solid.items()],
+    }
+    text = json.dumps(said, separators=(",", ":")).encode("ascii")
+    parts: list[Any] = [HEAD.pack(VERSION, len(text)), text, _padding(HEAD.size + len(text))]
+    for array in solid.values():
+        parts += (array.data if array.size else b"", _padding(array.nbytes))
+    return b"".join(parts)
+
+
+def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the header and the arrays, which cannot be written to: they lie in `content`.
+
+    Raises
+    ------
+    StateError
+        That is not what `pack` made.
+    """
+    try:
+        version, length = HEAD.unpack_from(content)
+        if version != VERSION:
+            raise StateError(f"a record has form {version}, this version of sensormend reads form {VERSION}")
+        said = json.loads(content[HEAD.size : HEAD.size + length])
+        offset = _aligned(HEAD.size + length)
+        arrays = {}
+        for name, dtype, shape in said["arrays"]:
+            count = int(np.prod(shape, dtype=np.int64))
+            arrays[name] = np.frombuffer(content, dtype, count, offset).reshape(shape)
+            offset = _aligned(offset + arrays[name].nbytes)
+        return said["header"], arrays
+    except StateError:
+        raise
+    except (struct.error, ValueError, TypeError, KeyError) as error:
+        raise StateError(f"a record is not what sensormend wrote: {error}") from None
+
+
+def readings_to_bytes(readings: Readings) -> bytes:
+    """Return readings with the names that occur in them."""
+    header: dict[str, Any] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    _add_readings(readings, header, arrays)
+    return pack(header, arrays)
+
+
+def readings_from_bytes(content: bytes) -> Readings:
+    """Return the readings again."""
+    return _readings(*unpack(content))
+
+
+def arrived_to_bytes(arrived: Arrived) -> bytes:
+    """Return everything that arrived but the way to acknowledge it."""
+    header: dict[str, Any] = {"received": arrived.received}
+    if arrived.rejected:
+        header["rejected"] = [astuple(one) for one in arrived.rejected]
+    if arrived.positions:
+        header["positions"] = [astuple(one) for one in arrived.positions]
+    if arrived.mark is not None:
+        header["mark"] = arrived.mark
+    arrays: dict[str, NDArray[Any]] = {}
+    _add_readings(arrived.readings, header, arrays)
+    return pack(header, arrays)
+
+
+def arrived_from_bytes(content: bytes) -> Arrived:
+    """Return what arrived again; there is nothing more to acknowledge."""
+    header, arrays = unpack(content)
+    return Arrived(
+        _readings(header, arrays),
+        header["received"],
+        [Rejected(*one) for one in header.get("rejected", ())],
+        [Position(*one) for one in header.get("positions", ())],
+        header.get("mark"),
+    )
+
+
+def delivery_to_bytes(delivery: Delivery) -> bytes:
+    """Return a delivery, with the names that occur in its rows."""
+    header: dict[str, Any] = {
+        "kind": delivery.kind,
+        "start": delivery.start,
+        "end": delivery.end,
+        "health": [astuple(one) for one in delivery.health],
+        "alerts": [astuple(one) for one in delivery.alerts],
+    }
+    arrays: dict[str, NDArray[Any]] = {}
+    rows = delivery.rows
+    if rows is not None:
+        _add_names("sensor", rows.sensors, rows.sensor, header, arrays)
+        _add_names("variable", rows.variables, rows.variable, header, arrays)
+        arrays |= {name: getattr(rows, name) for name in ("time", *NUMBERS)}
+    return pack(header, arrays)
+
+
+def delivery_from_bytes(content: bytes) -> Delivery:
+    """Return the delivery again."""
+    header, arrays = unpack(content)
+    rows = None
+    if "time" in arrays:
+        rows = Rows(
+            _names("sensor", header, arrays),
+            _names("variable", header, arrays),
+            arrays["sensor"],
+            arrays["variable"],
+            arrays["time"],
+            **{name: arrays[name] for name in NUMBERS},
+        )
+    return Delivery(
+        header["kind"],
+        header["start"],
+        header["end"],
+        rows,
+        [Health(*one) for one in header["health"]],
+        [Alert(*one) for one in header["alerts"]],
+    )
+
+
+def _add_readings(readings: Readings, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    if len(readings):
+        _add_names("sensor", readings.sensors, readings.sensor, header, arrays)
+        _add_names("variable", readings.variables, readings.variable, header, arrays)
+        arrays["time"], arrays["value"] = readings.time, readings.value
+
+
+def _readings(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Readings:
+    if "time" not in arrays:
+        return NOTHING
+    return Readings(
+        _names("sensor", header, arrays),
+        _names("variable", header, arrays),
+        arrays["sensor"],
+        arrays["variable"],
+        arrays["time"],
+        arrays["value"],
+    )
+
+
+def _add_names(
+    kind: str, names: Sequence[str], codes: IntArray, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> None:
+    """Add codes and the names that they mean, of which a network may have many more than came this time."""
+    used = np.zeros(len(names), np.bool_)
+    used[codes] = True
+    if not used.all():
+        names = [names[place] for place in np.flatnonzero(used).tolist()]
+        codes = (np.cumsum(used) - 1).astype(codes.dtype)[codes]
+    arrays[kind] = codes
+    # One text for all of them: JSON takes three times as long for 5,000 names. One that holds the separator is rare.
+    text = "\0".join(names)
+    if text.count("\0") == len(names) - 1 and text.isascii():
+        arrays[f"{kind}s"] = np.frombuffer(text.encode("ascii"), np.uint8)
+    else:
+        header[f"{kind}s"] = list(names)
+
+
+def _names(kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Sequence[str]:
+    text = arrays.get(f"{kind}s")
+    return header[f"{kind}s"] if text is None else text.tobytes().decode("ascii").split("\0")
+
+
+def _aligned(offset: int) -> int:
+    return -(-offset // ALIGNED) * ALIGNED
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % ALIGNED)

@@ -1,0 +1,149 @@
+"""SenML (RFC 8428): a pack of records whose base fields hold for those after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sensormend.readings import SECOND
+from sensormend.stream.formats.moments import epoch, in_range, number
+from sensormend.stream.formats.refused import (
+    NO_READING,
+    NOT_A_NUMBER,
+    NOT_A_READING,
+    NOT_A_TIME,
+    UNKNOWN_SENML,
+    Refused,
+)
+from sensormend.stream.formats.topics import Told
+
+__all__ = ["Record", "is_senml", "resolved", "split_name"]
+
+VERSION = 10
+RELATIVE = 1 << 28
+"""Times below it, in seconds, are counted from now."""
+
+_BASES = ("bn", "bt", "bu", "bv", "bs", "bver")
+_VALUES = ("v", "vs", "vb", "vd", "s")
+_BASE_KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
+    ("bn", (str,), NOT_A_READING),
+    ("bu", (str,), NOT_A_READING),
+    ("bt", (int, float), NOT_A_TIME),
+    ("bv", (int, float), NOT_A_NUMBER),
+)
+_LABELS = frozenset((*_BASES, *_VALUES, "n", "u", "t", "ut"))
+
+
+class Record(NamedTuple):
+    """One record, resolved; `sensor` and `variable` are empty where it has no such name."""
+
+    sensor: str
+    variable: str
+    unit: str
+    time: int | None
+    value: float
+
+    @property
+    def place(self) -> bool:
+        """Whether it is a coordinate."""
+        return self.unit in ("lat", "lon")
+
+    def named(self, topic: Told, variables: Sequence[str]) -> tuple[str | None, str]:
+        """Return whose value it is, and of what: by its name, else by the topic, else of what its unit is.
+
+        A name without a base name is the sensor's, unless the topic has the sensor and it is one of the variables.
+        """
+        sensor, variable = self.sensor, self.variable
+        if not variable and topic.sensor is not None and sensor in variables:
+            sensor, variable = "", sensor
+        # Several quantities may share a name, and differ by their units.
+        return sensor or topic.sensor, variable or topic.variable or self.unit
+
+
+def is_senml(pack: Sequence[Any]) -> bool:
+    """Say whether a list is SenML: its first record has a base name or version, or nothing but SenML's own labels."""
+    first = pack[0]
+    if type(first) is not dict:
+        return False
+    if "bn" in first or "bver" in first:
+        return True
+    return first.keys() <= _LABELS and (any(key in first for key in _VALUES) or any(key in first for key in _BASES))
+
+
+def split_name(base: str, own: str) -> tuple[str, str]:
+    """Return sensor and variable of a name.
+
+    The variable is what follows the last `/` or `:` of the record's own name; where that has neither, all of it beside
+    a base name. Without a base name an own name that is a URN, or has neither, is the sensor's.
+
+    Examples
+    --------
+    >>> split_name("urn:dev:ow:10e2073a01080063:", "voltage")
+    ('urn:dev:ow:10e2073a01080063', 'voltage')
+    >>> split_name("city/", "north/temp"), split_name("", "urn:dev:ow:10e2073a01080063"), split_name("", "7/temp")
+    (('city/north', 'temp'), ('urn:dev:ow:10e2073a01080063', ''), ('7', 'temp'))
+    """
+    cut = max(own.rfind("/"), -1 if not base and own.lower().startswith("urn:") else own.rfind(":"))
+    if cut < 0:
+        sensor, variable = (base, own) if base else (own, "")
+    else:
+        sensor, variable = base + own[:cut], own[cut + 1 :]
+    return sensor.rstrip("/:"), variable
+
+
+def resolved(pack: Sequence[Any], received: int) -> Iterator[tuple[Any, Record | Refused | None]]:
+    """Give every record of a pack with what it says, why it is refused, or None where it has base fields only."""
+    bases: dict[str, Any] = {"bn": "", "bt": 0, "bv": 0, "bu": ""}
+    for record in pack:
+        try:
+            if type(record) is not dict:
+                raise Refused(NOT_A_READING)
+            _take_bases(record, bases)
+            yield record, _resolve(record, bases, received)
+        except Refused as refused:
+            yield record, refused
+
+
+def _take_bases(record: dict[str, Any], bases: dict[str, Any]) -> None:
+    """Remember base fields. A broken one is an error that lasts: what follows would be somebody else's reading."""
+    version = record.get("bver", VERSION)
+    if type(version) is not int or version > VERSION or any(key.endswith("_") for key in record):
+        bases["later"] = Refused(UNKNOWN_SENML)
+    for key, kinds, reason in _BASE_KINDS:
+        if key in record:
+            bases[key] = record[key] if type(record[key]) in kinds else Refused(reason)
+    for told in bases.values():
+        if isinstance(told, Refused):
+            raise Refused(told.reason)
+
+
+def _resolve(record: dict[str, Any], bases: dict[str, Any], received: int) -> Record | None:
+    if not any(key in record for key in _VALUES):
+        if "n" not in record and "t" not in record:
+            return None
+        if "bv" not in record and not bases["bv"]:
+            raise Refused(NO_READING)
+    if "v" not in record and any(key in record for key in ("vs", "vb", "vd")):
+        raise Refused(NOT_A_NUMBER)
+    if "v" not in record and "s" in record:
+        raise Refused(NO_READING)  # a sum over time is no value at a time
+    own, unit, time = record.get("n", ""), record.get("u", bases["bu"]), record.get("t", 0)
+    if type(own) is not str or type(unit) is not str:
+        raise Refused(NOT_A_READING)
+    if type(time) not in (int, float):
+        raise Refused(NOT_A_TIME)
+    value = record.get("v", 0)
+    if type(value) not in (int, float, type(None)):
+        raise Refused(NOT_A_NUMBER)
+    sensor, variable = split_name(bases["bn"], own)
+    timed = "t" in record or bases["bt"] != 0
+    moment = _time(time + bases["bt"], received) if timed else None
+    return Record(sensor, variable, unit, moment, number(value) + number(bases["bv"]))
+
+
+def _time(seconds: float, received: int) -> int:
+    if not abs(seconds) < 1e11:
+        raise Refused(NOT_A_TIME)
+    if seconds >= RELATIVE:
+        return epoch(seconds)
+    return in_range(received + round(seconds * SECOND))

@@ -1,0 +1,213 @@
+"""Readings that come after their period is final: their own rows are corrected, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.io.folder import data_files, file_rows, span_of
+from sensormend.io.writing import RowWriter, part_name
+from sensormend.pipeline.grid import Grid, Placed, place
+from sensormend.readings import DAY, REASONS, Flag, Readings, Rows
+from sensormend.recovery import BoolArray
+
+__all__ = ["correct"]
+
+LATE, IMPLAUSIBLE = REASONS.index("late"), REASONS.index("implausible")
+CHANGED = ("value", "n", "flag", "reason")
+"""The columns that a late reading can change."""
+
+
+def correct(
+    writer: RowWriter,
+    folder: Path,
+    grid: Grid,
+    period: int,
+    readings: Readings,
+    late: BoolArray,
+    fill: Sequence[Sequence[float]],
+    valid: Sequence[tuple[float, float]],
+) -> Rows:
+    """Correct the rows of slots of a final period in which late readings have come, and return these rows.
+
+    `value` and `n` are those of all of the slot's readings. A row that had no reading that was judged gets flag 2: the
+    late one has not been judged. One whose late reading differs from another of the same time gets 3, one with nothing
+    but readings beyond the limits 4 and `implausible`. Otherwise the flag stays. The reason is `late`, except where the
+    flag is 4: then it is still the fault's. `cleaned`, `lower`, `upper` and `origin` stay as they are. A sensor that
+    had no row gets one, with nothing cleaned. What makes no difference gives no row: a reading said again, one without
+    a number, one beyond the limits beside others that are not.
+
+    All of this follows from the readings and from what the rows said when the period became final, so that nothing
+    changes when the same is done again: after a crash it is, and returns the same rows once more.
+
+    Parameters
+    ----------
+    writer, folder
+        The OUT, whose rows are per slot.
+    grid, period
+        The grid and the number of the period.
+    readings
+        All readings of the period, in the order in which they came; also those of slots without a late one, or not.
+    late
+        Which of them have come since the rows were written.
+    fill, valid
+        Fill values and limits, for each of the readings' variables.
+    """
+    here, cells = _affected(grid, readings, late)
+    change = _change(grid, readings.taken(here), late[here], fill, valid, cells)
+    if not len(change.rows):
+        return change.rows
+    corrected = []
+    for path, part in _by_file(folder, grid.start_of(period), change):
+        if path is None:
+            writer.write(part.rows, grid.start_of(period))
+            corrected.append(part.rows)
+            continue
+        before = file_rows(path)
+        after, touched = _applied(before, part)
+        if not _same(before, after):
+            writer.rewrite(path, after)
+        corrected.append(after.taken(touched))
+    return _joined(corrected)
+
+
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """What readings that are late make of their rows.
+
+    Attributes
+    ----------
+    rows
+        As they are where there was no row before.
+    before
+        How many readings the row had.
+    beyond
+        All of them were beyond the limits.
+    """
+
+    rows: Rows
+    before: NDArray[np.int32]
+    beyond: BoolArray
+
+    def taken(self, which: BoolArray) -> _Change:
+        """Return these of them."""
+        return _Change(self.rows.taken(which), self.before[which], self.beyond[which])
+
+
+def _affected(grid: Grid, readings: Readings, late: BoolArray) -> tuple[BoolArray, NDArray[np.int64]]:
+    """Return which readings share a slot with a late one, and the slots: rows of sensor, variable and slot."""
+    slots, variables = grid.slots, len(readings.variables)
+    cell = (readings.sensor.astype(np.int64) * variables + readings.variable) * slots + grid.slot_of(readings.time)
+    mine = np.unique(cell[late])
+    return np.isin(cell, mine), np.stack([mine // slots // variables, mine // slots % variables, mine % slots], axis=1)
+
+
+def _change(
+    grid: Grid,
+    readings: Readings,
+    late: BoolArray,
+    fill: Sequence[Sequence[float]],
+    valid: Sequence[tuple[float, float]],
+    cells: NDArray[np.int64],
+) -> _Change:
+    channels, of_cell = np.unique(cells[:, :2], axis=0, return_inverse=True)
+    code = channels[:, 0] * len(readings.variables) + channels[:, 1]
+    channel = np.searchsorted(code, readings.sensor.astype(np.int64) * len(readings.variables) + readings.variable)
+
+    def placed(which: BoolArray) -> Placed:
+        return place(grid, readings.taken(which), channel[which], len(channels), fill, valid)
+
+    before, after = placed(~late), placed(np.ones(late.size, dtype=bool))
+    at = (of_cell.ravel(), cells[:, 2])
+    different = np.zeros(len(cells), dtype=bool)
+    for name in ("value", "n", "implausible", "contradictory"):
+        old, new = getattr(before, name)[at], getattr(after, name)[at]
+        different |= (old != new) & ~((old != old) & (new != new))
+    at = (at[0][different], at[1][different])
+    cells, count = cells[different], int(different.sum())
+    nothing, implausible, contradictory = np.full(count, np.nan), after.implausible[at], after.contradictory[at]
+    start = grid.start_of(int(grid.period_of(readings.time[:1])[0])) if len(readings) else 0
+    rows = Rows(
+        sensors=readings.sensors,
+        variables=readings.variables,
+        sensor=cells[:, 0].astype(np.int32),
+        variable=cells[:, 1].astype(np.int32),
+        time=start + cells[:, 2] * grid.step,
+        value=after.value[at],
+        n=after.n[at],
+        cleaned=nothing, lower=nothing, upper=nothing,
+        flag=np.select([implausible, contradictory], [Flag.FAIL, Flag.SUSPECT], Flag.NOT_EVALUATED).astype(np.int8),
+        reason=np.where(implausible, IMPLAUSIBLE, LATE).astype(np.int8),
+        origin=np.zeros(count, np.int8),
+    )  # fmt: skip
+    return _Change(rows, before.n[at], before.implausible[at])
+
+
+def _by_file(folder: Path, start: int, change: _Change) -> Iterator[tuple[Path | None, _Change]]:
+    """Say which file has, or is to have, which of the rows; None for one that is still to be made."""
+    dates, (own, _) = change.rows.time // DAY, span_of(Path(part_name(start)))
+    for date in np.unique(dates).tolist():
+        files, mine = data_files(folder, date * DAY, (date + 1) * DAY), dates == date
+        yield next((file for file in files if _has(file, own)), None), change.taken(mine)
+
+
+def _has(file: Path, period: str) -> bool:
+    first, last = span_of(file)
+    return first <= period <= last
+
+
+def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
+    """Return a file's rows with the changes in them, and where these rows stand."""
+    sensors, sensor = _renamed(before.sensors, change.rows.sensors, change.rows.sensor)
+    variables, variable = _renamed(before.variables, change.rows.variables, change.rows.variable)
+    near = np.flatnonzero(np.isin(before.time, change.rows.time) & np.isin(before.sensor, sensor))
+    key = (before.sensor[near].tolist(), before.variable[near].tolist(), before.time[near].tolist())
+    at = dict(zip(zip(*key, strict=True), near.tolist(), strict=True))
+    wanted = zip(sensor.tolist(), variable.tolist(), change.rows.time.tolist(), strict=True)
+    row = np.array([at.get(one, -1) for one in wanted], dtype=np.intp)
+    new = row < 0
+    added = replace(change.rows, sensors=sensors, variables=variables, sensor=sensor, variable=variable).taken(new)
+    row[new] = len(before) + np.arange(len(added))
+    after = Rows.concatenate([before, added])
+    columns = {name: getattr(after, name).copy() for name in CHANGED}
+    old, part = row[~new], change.taken(~new)
+    was, fresh = before.flag[old], part.rows.flag
+    # Readings beyond the limits that were not failed: people know something about them, and that still holds.
+    noted = part.beyond & (was < Flag.SUSPECT)
+    stays = noted | ((part.before > 0) & ~part.beyond & (fresh < Flag.FAIL))
+    flag = np.where(stays, np.maximum(was, np.where(fresh == Flag.SUSPECT, fresh, 0)), fresh)
+    columns["flag"][old] = flag
+    columns["reason"][old] = np.where(flag < Flag.FAIL, LATE, np.where(stays, before.reason[old], part.rows.reason))
+    columns["value"][old], columns["n"][old] = part.rows.value, part.rows.n
+    return replace(after, **columns), row
+
+
+def _renamed(
+    known: Sequence[str], names: Sequence[str], codes: NDArray[Any]
+) -> tuple[tuple[str, ...], NDArray[np.int32]]:
+    """Return codes that count in the known names, with those that are new at their end."""
+    place_of = {name: code for code, name in enumerate(known)}
+    code_of = {code: place_of.setdefault(names[code], len(place_of)) for code in np.unique(codes).tolist()}
+    return tuple(place_of), np.array([code_of[code] for code in codes.tolist()], dtype=np.int32)
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """Join rows that count in different names."""
+    sensors, variables = parts[0].sensors, parts[0].variables
+    counted = []
+    for part in parts:
+        sensors, sensor = _renamed(sensors, part.sensors, part.sensor)
+        variables, variable = _renamed(variables, part.variables, part.variable)
+        counted.append(replace(part, sensors=sensors, variables=variables, sensor=sensor, variable=variable))
+    return Rows.concatenate(counted)
+
+
+def _same(before: Rows, after: Rows) -> bool:
+    return len(before) == len(after) and all(
+        np.array_equal(getattr(before, name), getattr(after, name), equal_nan=True) for name in CHANGED
+    )

@@ -1,0 +1,257 @@
+"""A log on disk: records are appended, read in order, and dropped from the front."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from sensormend.errors import StateError
+from sensormend.files import Closing, sync
+from sensormend.stream.records import HEAD, broken, length_of, record, walk, whole
+
+__all__ = ["Log"]
+
+STRIDE = 256
+"""Every so many records the log remembers where one begins: a reader walks over no more than these to its start."""
+
+
+class Log(Closing):
+    """Numbered records in a folder, in files of a bounded size that are named by their first record.
+
+    A record is there whole or not at all. What a process that was killed, or a power cut, left behind at the end is cut
+    off when the log is opened; everything before the last `sync` is there. A record that is broken although it once was
+    safe is a `StateError`: of the last file when the log is opened, of an earlier one when it is read.
+
+    One thread appends; others may read and drop meanwhile.
+
+    Parameters
+    ----------
+    folder
+        Made where it is missing.
+    segment
+        Bytes after which another file is begun.
+
+    Attributes
+    ----------
+    torn
+        Bytes that were cut off when it was opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Log(Path(folder)) as log:
+    ...     log.append(b"one"), log.append(b"two")
+    ...     log.sync()
+    ...     list(log.read(1))
+    ...     log.drop(2)
+    ...     log.first, log.next
+    (0, 1)
+    [(1, b'two')]
+    (2, 2)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, segment: int = 64 << 20) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._segment = segment
+        self._writing = threading.RLock()
+        self._marking = threading.Lock()
+        self._failed: OSError | None = None
+        # Replaced as a whole, so that a reader needs no lock.
+        self._files = tuple(_File(path) for path in sorted(self.folder.glob(f"{'[0-9]' * 20}.log")))
+        self.torn = 0
+        if self._files:
+            last = self._files[-1]
+            offsets, end = walk(last.path, last.first)
+            self.next, last.marks = last.first + len(offsets), offsets[::STRIDE]
+            self._handle = last.path.open("r+b", buffering=0)
+            self.torn, last.size = last.size - end, end
+            self._handle.truncate(end)
+            os.fsync(self._handle.fileno())
+            sync(self.folder)
+        else:
+            self.next = 0
+            self._begin()
+        self._safe = self.next
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest record that is kept; `next` where there is none."""
+        return self._files[0].first
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The number with which each file begins."""
+        return tuple(file.first for file in self._files)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(file.size for file in self._files)
+
+    def append(self, payload: bytes) -> int:
+        """Add a record and return its number. It outlasts this process, but a power cut only after `sync`.
+
+        Raises
+        ------
+        OSError
+            The disk is full, for one, or the file is gone. The log is as it was before, and goes on when there is room,
+            or the file is back.
+        """
+        with self._writing:
+            self._check()
+            self._check_place()
+            if self._files[-1].size >= self._segment:
+                self._begin()
+            file, number = self._files[-1], self.next
+            written = record(payload, number, self._safe)
+            try:
+                self._handle.seek(file.size)
+                rest = memoryview(written)
+                while rest:
+                    rest = rest[self._handle.write(rest) :]
+            except BaseException:
+                # Where this fails as well, the next record is written over it, or it is cut off at the next opening.
+                with suppress(OSError):
+                    self._handle.truncate(file.size)
+                raise
+            self._mark(file, number, file.size)
+            file.size += len(written)
+            self.next = number + 1
+            return number
+
+    def sync(self) -> None:
+        """Return when everything appended would outlast a power cut.
+
+        Raises
+        ------
+        OSError
+            The disk failed. Nobody knows then what of the records since the last `sync` is on it, and asking again
+            would only seem to succeed: everything from here on is a `StateError` until the log is opened anew.
+        """
+        with self._writing:
+            self._check()
+            if self._safe == self.next:
+                return
+            try:
+                os.fsync(self._handle.fileno())
+            except OSError as error:
+                self._failed = error
+                raise
+            # What is written to a file that was deleted or moved is safe from nothing.
+            self._check_place()
+            self._safe = self.next
+
+    def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield numbers and records from `start` on, or from the oldest that is kept, to the newest as of now."""
+        end, number = self.next, start
+        while (number := max(number, (files := self._files)[0].first)) < end:
+            file = next(file for file in reversed(files) if file.first <= number)
+            later = next((other.first for other in files if other.first > file.first), end)
+            try:
+                opened = file.path.open("rb")
+            except FileNotFoundError:
+                if self.first <= number:
+                    raise StateError(f"{file.path} is gone, and records that are needed with it") from None
+                continue  # dropped meanwhile
+            with opened:
+                yield from self._records(file, opened, number, min(end, later))
+            number = later
+
+    def drop(self, before: int) -> None:
+        """Remove the files all of whose records are older than this number."""
+        with self._writing:
+            if self._failed is None and before >= self.next and self._files[-1].first < self.next:
+                self._begin()
+            while len(self._files) > 1 and self._files[1].first <= before:
+                gone, self._files = self._files[0], self._files[1:]
+                gone.path.unlink(missing_ok=True)
+                sync(self.folder)
+
+    def close(self) -> None:
+        """Let go of the files; what was appended is made safe first, where the disk still takes it."""
+        with self._writing:
+            if self._handle.closed:
+                return
+            try:
+                if self._failed is None:
+                    with suppress(FileNotFoundError):  # gone, and what was in it
+                        self.sync()
+            finally:
+                self._handle.close()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            said = self._failed.strerror or self._failed
+            raise StateError(f"the disk under {self.folder} failed ({said}): start again, with what is on it")
+
+    def _check_place(self) -> None:
+        """Refuse to write where nobody would read: a file can be deleted, or moved, while it is open."""
+        path = self._files[-1].path
+        try:
+            there = os.path.samestat(path.stat(), os.fstat(self._handle.fileno()))
+        except NotADirectoryError:
+            there = False
+        if not there:
+            raise FileNotFoundError(errno.ENOENT, "it is not the file that was opened", str(path))
+
+    def _begin(self) -> None:
+        """Begin another file, after everything in the one before is safe: only the last one can be torn."""
+        path = self.folder / f"{self.next:020d}.log"
+        old = getattr(self, "_handle", None)
+        if old is not None:
+            self.sync()
+        handle = path.open("wb", buffering=0)
+        try:
+            sync(self.folder)
+        except OSError:
+            handle.close()
+            path.unlink(missing_ok=True)
+            raise
+        self._handle = handle
+        self._files = (*self._files, _File(path))
+        if old is not None:
+            old.close()
+
+    def _mark(self, file: _File, number: int, offset: int) -> None:
+        count = number - file.first
+        if count % STRIDE == 0:
+            with self._marking:
+                if len(file.marks) == count // STRIDE:
+                    file.marks.append(offset)
+
+    def _records(self, file: _File, opened: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the records of one file from `start` up to `end`; they must all be there."""
+        mark = min((start - file.first) // STRIDE, len(file.marks) - 1)
+        number, offset = (file.first + mark * STRIDE, file.marks[mark]) if mark >= 0 else (file.first, 0)
+        opened.seek(offset)
+        while number < end:
+            self._mark(file, number, offset)
+            head = opened.read(HEAD.size)
+            length = length_of(head, number)
+            if length is None:
+                raise broken(file.path, offset)
+            if number < start:
+                opened.seek(length, os.SEEK_CUR)
+            else:
+                payload = opened.read(length)
+                if not whole(head, payload):
+                    raise broken(file.path, offset)
+                yield number, payload
+            offset += HEAD.size + length
+            number += 1
+
+
+class _File:
+    """One file of a log: its first record, its size, and where some of its records begin."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.first = int(path.stem)
+        self.size = path.stat().st_size
+        self.marks: list[int] = []

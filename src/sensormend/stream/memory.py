@@ -1,0 +1,168 @@
+"""What a service that is started again goes on from, and how it begins where there is nothing."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sensormend.errors import ConfigError, StateError
+from sensormend.files import read_state, write_state
+from sensormend.io.folder import meta_of
+from sensormend.io.metadata import read_json, write_json
+from sensormend.io.options import in_words
+from sensormend.model.auto import AutoOLRTR
+from sensormend.pipeline.checkpoint import Checkpoint, fetch, put
+from sensormend.pipeline.cleaning import mender_for
+from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.mender import STATE_VERSION as MENDER_VERSION
+from sensormend.pipeline.mender import Mender
+from sensormend.pipeline.survey import Survey
+from sensormend.stream.alerts import Alerts
+from sensormend.stream.settings import Settings
+from sensormend.stream.stream import Stream
+
+__all__ = ["Memory"]
+
+STATE_VERSION = 1
+
+
+class Memory:
+    """The state of an OUT that is watched: one checkpoint, all of it or none of it."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.folder = out / "state"
+        self._about = self.folder / "watch.json"
+        self._checkpoint = Checkpoint(self.folder)
+
+    def claim(self) -> None:
+        """Make the OUT where it is missing; refuse one that something else wrote, or that we may not write."""
+        self.look()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"cannot write to {self.out}: {error.strerror}") from error
+        if not os.access(self.folder, os.W_OK):
+            raise ConfigError(f"cannot write to {self.folder}: it belongs to somebody else")
+
+    def look(self) -> None:
+        """Refuse an OUT that something else wrote."""
+        if self.out.exists() and not self._about.exists():
+            if not self.out.is_dir():
+                raise ConfigError(f"OUT is a folder; {self.out} is a file")
+            if read_json(self.out / "run.json").get("command") == "clean":
+                raise ConfigError(
+                    f"{self.out} was written by clean; watch into another folder, and go on from it with --from"
+                )
+            if read_json(self.out / "run.json").get("command") == "watch":
+                raise ConfigError(f"{self.out} has lost its state and cannot go on; watch into another OUT")
+            if any(entry.name != "state" for entry in self.out.iterdir()):
+                raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
+
+    def begin(self) -> None:
+        """Write down that this OUT is watched."""
+        if not self._about.exists():
+            write_json(self._about, {"watch": STATE_VERSION, "name": f"sensormend-{uuid.uuid4().hex[:12]}"})
+
+    @property
+    def name(self) -> str:
+        """A name of its own, the same after every restart: brokers keep messages for it."""
+        return str(read_json(self._about)["name"])
+
+    @property
+    def topics(self) -> list[str]:
+        """To what the source ever was subscribed; a session at a broker may still be."""
+        return list(read_json(self._about).get("topics", ()))
+
+    @topics.setter
+    def topics(self, topics: Sequence[str]) -> None:
+        if list(topics) != self.topics:
+            write_json(self._about, {**read_json(self._about), "topics": list(topics)})
+
+    def recall(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
+        """Return the stream as it was at the last checkpoint, or a new one, and what else was told then."""
+        # What people know comes through the journal: a restart must not know more than the run before it did.
+        options = replace(settings.options, maintenance=None)
+        known = settings.alerts
+        alerts = Alerts(
+            after=known.after, well_after=known.well_after, stood=known.stood, stood_readings=known.stood_readings
+        )
+        said: dict[str, Any] = {"grace": settings.grace, "late_for": settings.late_for, "alerts": alerts}
+        place = self._checkpoint.place
+        if place is None:
+            if settings.start_from is None:
+                return Stream(options, **said), {}
+            mender, survey = _from_archive(settings)
+            return Stream(options, **said, mender=mender, survey=survey), {}
+        stream = Stream(options, **said)
+        told, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
+        _refuse_another_grid(told["stream"].get("grid"), settings, self.out)
+        _refuse_more_variables(told["stream"], settings, self.out)
+        try:
+            stream.restore(told["stream"], arrays)
+        except ConfigError:
+            raise
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise StateError(f"{place} is broken ({error}); watch into another OUT") from error
+        if stream.mender is not None:
+            fetch(place, stream.mender, stream.tally)
+        return stream, told["service"]
+
+    def keep(self, stream: Stream, told: Mapping[str, Any]) -> None:
+        """Make this the state to go on from."""
+        with self._checkpoint.changing(f"record-{told['journal']}") as place:
+            if stream.mender is not None:
+                put(place, stream.mender, stream.tally)
+            settings, arrays = stream.state()
+            write_state(
+                place / "stream.npz",
+                method="Stream",
+                version=STATE_VERSION,
+                settings={"stream": settings, "service": dict(told)},
+                arrays=arrays,
+            )
+
+
+def _refuse_another_grid(known: list[int] | None, settings: Settings, out: Path) -> None:
+    if known is None:
+        return
+    grid, options = Grid(*known), settings.options
+    for name, said, has in (("step", options.step, grid.step), ("period", options.period, grid.period)):
+        if said is not None and said != has:
+            raise ConfigError(
+                f"{out} has a {name} of {in_words(has)}, not {in_words(said)}; another {name} needs another OUT"
+            )
+
+
+def _refuse_more_variables(told: Mapping[str, Any], settings: Settings, out: Path) -> None:
+    unknown = [name for name in settings.options.variables if name not in told["variables"]]
+    if unknown and "grid" in told and told["only"] is None:
+        there = ", ".join(name or "one without a name" for name in told["variables"])
+        raise ConfigError(f"{out} knows {there}, and not {unknown[0]}; more variables need another OUT")
+
+
+def _from_archive(settings: Settings) -> tuple[Mender, Survey]:
+    """Return the mender of an archive that `clean` or `watch` left, with its model."""
+    assert settings.start_from is not None
+    old = meta_of(settings.start_from)
+    place = Checkpoint(old / "state").place or old / "state"
+    if not (place / "model.npz").exists():
+        raise ConfigError(f"there is no model in {settings.start_from}: --from takes the OUT of clean or watch")
+    told, _ = read_state(place / "mender.npz", method="Mender", version=MENDER_VERSION)
+    run = read_json(old / "run.json")
+    try:
+        grid, variables = Grid(*told["grid"]), tuple(told["variables"])
+        fill = {name: tuple(values) for name, values in run.get("fill", {}).items()}
+    except (KeyError, TypeError) as error:
+        raise StateError(f"{place / 'mender.npz'} is broken") from error
+    _refuse_another_grid(told["grid"], settings, settings.start_from)
+    fill |= {name: values for name in variables if (values := settings.options.fill_of(name)) is not None}
+    survey = Survey(grid, fill)
+    mender = mender_for(survey, variables, replace(settings.options, maintenance=None))
+    mender.model = AutoOLRTR.load(place / "model.npz")
+    mender.restore(place / "mender.npz")
+    return mender, survey

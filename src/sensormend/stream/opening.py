@@ -1,0 +1,90 @@
+"""A service as its settings say: with the source, the sinks and the figures that they name."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import Any
+
+from sensormend.errors import SensormendError
+from sensormend.stream.arrivals import Source
+from sensormend.stream.logs import say
+from sensormend.stream.memory import Memory
+from sensormend.stream.metrics import Metrics, NoMetrics
+from sensormend.stream.service import Service
+from sensormend.stream.settings import Settings
+from sensormend.stream.sinks import couriers
+from sensormend.stream.sources import check_source, open_source
+
+__all__ = ["open_service"]
+
+_log = logging.getLogger("sensormend.stream")
+
+
+@contextmanager
+def open_service(settings: Settings) -> Iterator[Service]:
+    """Give a service that is ready to run."""
+    check_source(settings.source)
+    Memory(settings.out).look()
+    opened = couriers(settings)
+    with ExitStack() as stack:
+        # Shown when all that can be wrong with the call has been looked at.
+        metrics = _metrics(settings, stack)
+        _dashboard(settings, stack)
+        yield Service(settings, lambda mark, memory: _source(settings, mark, memory), couriers=opened, metrics=metrics)
+
+
+def _source(settings: Settings, mark: Any, memory: Memory) -> Source:
+    # By a name of its own the broker knows it again, also on another machine; two OUTs never share one.
+    mqtt = replace(settings.mqtt, client_id=settings.mqtt.client_id or memory.name)
+    source = open_source(
+        settings.source,
+        settings.options,
+        work=memory.folder,
+        mark=mark,
+        mqtt=mqtt,
+        former=memory.topics,
+        speed=settings.speed,
+        without=settings.out,
+    )
+    memory.topics = list(dict.fromkeys([*memory.topics, *mqtt.topics]))
+    return source
+
+
+def _metrics(settings: Settings, stack: ExitStack) -> NoMetrics:
+    """Show figures where that is wanted; the place that nobody chose may be taken, and the library missing."""
+    if settings.metrics is None:
+        return NoMetrics()
+    chosen = settings.metrics != Settings.metrics
+    try:
+        metrics = Metrics(settings.out)
+        metrics.connected(False)  # until the source says otherwise
+        page = metrics.serve(*settings.metrics)
+    except SensormendError as error:
+        if chosen:
+            raise
+        say(_log, logging.WARNING, f"no figures are shown: {error}")
+        return NoMetrics()
+    stack.callback(page.close)
+    host, _ = settings.metrics
+    say(_log, logging.INFO, "figures are shown", address=f"http://{host}:{page.port}/metrics")
+    return metrics
+
+
+def _dashboard(settings: Settings, stack: ExitStack) -> None:
+    """Show the page where that is wanted."""
+    if settings.serve is None:
+        return
+    from sensormend.web.passes import read_token
+    from sensormend.web.server import Server
+
+    edit = settings.options.maintenance if settings.serve_edit else None
+    server = Server(settings.out, *settings.serve, read_token(settings.serve_token_file), edit)
+    stack.callback(server.close)
+    memory = Memory(settings.out)
+    memory.claim()
+    memory.begin()
+    server.start()
+    say(_log, logging.INFO, "the dashboard is shown", address=server.address)

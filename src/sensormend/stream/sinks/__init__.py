@@ -1,0 +1,102 @@
+"""Where results go, by address; adding a kind is a file and a line here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sensormend.errors import ConfigError
+from sensormend.io.postgres import SCHEMES
+from sensormend.stream.addresses import COMMAND, MQTT, WEB, host_of, plain
+from sensormend.stream.courier import Courier
+from sensormend.stream.deliveries import Sink
+from sensormend.stream.outbox import Outbox
+from sensormend.stream.settings import Settings
+
+if TYPE_CHECKING:
+    from sensormend.stream.sinks.mqtt import Broker
+
+__all__ = ["couriers", "open_alert", "open_sink"]
+
+
+def open_sink(address: str, settings: Settings | None = None) -> Sink:
+    """Return the sink of an address; it is not connected yet.
+
+    Parameters
+    ----------
+    address
+        `mqtt://host/prefix`, `mqtts://...`, or `postgresql://host/database?table=name`.
+    settings
+        Whose certificates are trusted, and whose user and password are used where it is the broker of the source.
+    """
+    if address.startswith(SCHEMES):
+        from sensormend.stream.sinks.postgres import PostgresSink
+
+        return PostgresSink(address)
+    if address.startswith(MQTT):
+        from sensormend.stream.sinks.mqtt import MqttSink
+
+        return MqttSink(_broker(address, settings))
+    raise ConfigError(f"a sink is mqtt://host/prefix or postgresql://host/database?table=name; got {plain(address)!r}")
+
+
+def open_alert(address: str | Sequence[str], settings: Settings | None = None) -> Sink:
+    """Return the sink of an address for alerts; it is not connected yet.
+
+    Parameters
+    ----------
+    address
+        `mqtt://host/topic`, `https://...`, `command: words`, or the words of a command as a list.
+    settings
+        As for `open_sink`.
+    """
+    from sensormend.stream.sinks.command import Command
+
+    if not isinstance(address, str):
+        return Command(address)
+    if address.startswith(COMMAND):
+        return Command(address.removeprefix(COMMAND))
+    if address.startswith(WEB):
+        from sensormend.stream.sinks.webhook import Webhook
+
+        return Webhook(address)
+    if address.startswith(MQTT):
+        from sensormend.stream.sinks.mqtt import MqttAlerts
+
+        return MqttAlerts(_broker(address, settings))
+    raise ConfigError(f"alerts go to mqtt://host/topic, https://... or command: words; got {plain(address)!r}")
+
+
+def couriers(settings: Settings) -> dict[str, Callable[[Outbox], Courier]]:
+    """Return what opens a courier for each sink and each place for alerts, by names that may be shown.
+
+    A name is the same after a restart, whatever else is in the list, as long as the address but for its password is.
+    """
+    found: dict[str, Callable[[Outbox], Courier]] = {}
+    kinds: tuple[tuple[str, Sequence[str], Callable[[str, Settings], Sink]], ...] = (
+        ("", settings.sinks, open_sink),
+        ("alerts to ", settings.alerts.to, open_alert),
+    )
+    for before, addresses, opened in kinds:
+        shown = Counter(plain(address) for address in dict.fromkeys(addresses))
+        for address in dict.fromkeys(addresses):
+            name = f"{before}{plain(address)}"
+            if shown[plain(address)] > 1:
+                # Two webhooks of one host, say: their paths are secret, and only that they differ is said.
+                name += f" ({hashlib.sha256(address.encode()).hexdigest()[:6]})"
+            found[name] = partial(Courier, name, opened(address, settings))
+    return found
+
+
+def _broker(address: str, settings: Settings | None) -> Broker:
+    from sensormend.stream.sinks.mqtt import Broker
+
+    if settings is None:
+        return Broker(address)
+    mqtt, source = settings.mqtt, settings.source
+    # A password goes to nobody but whom it was meant for.
+    ours = source.startswith(MQTT) and host_of(address) == host_of(source)
+    return Broker(address, mqtt.user if ours else None, mqtt.password if ours else None, mqtt.ca)

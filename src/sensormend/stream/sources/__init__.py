@@ -1,0 +1,86 @@
+"""Where readings come from: one source per file, and which of them an address means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+from sensormend.errors import ConfigError
+from sensormend.io.options import Options
+from sensormend.stream.addresses import MQTT, REPLAY, is_address, plain
+from sensormend.stream.arrivals import Source
+from sensormend.stream.settings import MqttSettings
+
+__all__ = ["check_source", "open_source"]
+
+
+def open_source(
+    address: str,
+    options: Options | None = None,
+    *,
+    work: Path,
+    mark: Any = None,
+    mqtt: MqttSettings | None = None,
+    former: Sequence[str] = (),
+    speed: float | None = None,
+    without: Path | None = None,
+) -> Source:
+    """Open what an address means.
+
+    Parameters
+    ----------
+    address
+        `mqtt://` or `mqtts://`; `-` for newline JSON on standard input; `replay:` and whatever `clean` reads; else a
+        folder in which files appear.
+    options
+        Which column, or key, is what, where that cannot be recognised.
+    work
+        A folder for what a source has to remember or to sort.
+    mark
+        Where to go on: the mark of the last `Arrived` that is safe.
+    mqtt
+        How to come to a broker.
+    former
+        Topics to which it was subscribed before.
+    speed
+        Of a replay.
+    without
+        A folder that is none of a source's business, though it may lie in the one that is watched: OUT.
+    """
+    # Each needs what the others do not: only the one that is meant is loaded.
+    if address.startswith(MQTT):
+        from sensormend.stream.sources.mqtt import MqttSource
+
+        return MqttSource(address, mqtt, options, former=former)
+    if address.startswith(REPLAY):
+        from sensormend.stream.sources.replay import ReplaySource
+
+        return ReplaySource(address.removeprefix(REPLAY), options, work / "replay", mark=mark, speed=speed)
+    if address == "-":
+        from sensormend.stream.sources.pipe import PipeSource
+
+        return PipeSource(options)
+    check_source(address)
+    from sensormend.stream.sources.folder import FolderSource
+
+    return FolderSource(Path(address), options, work / "folder", mark=mark, without=without)
+
+
+def check_source(address: str) -> None:
+    """Refuse an address that can mean nothing, before anything is made for it."""
+    if address == "-" or address.startswith(MQTT):
+        return
+    if address.startswith(REPLAY):
+        readings = address.removeprefix(REPLAY)
+        if not (is_address(readings) or readings == "-" or has_magic(readings) or Path(readings).exists()):
+            raise ConfigError(f"there is no file or folder {readings}")
+    elif is_address(address):
+        raise ConfigError(
+            f"a source is mqtt://host/topic, mqtts://, a folder, - or replay:READINGS; got {plain(address)!r}"
+        )
+    elif Path(address).is_file():
+        raise ConfigError(f"{address} is a file; watch a folder, or replay:{address}")
+    elif not Path(address).is_dir():
+        raise ConfigError(f"there is no folder {address}")

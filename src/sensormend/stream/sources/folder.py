@@ -1,0 +1,240 @@
+"""A folder in which files appear."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sensormend.errors import ConfigError, InputError
+from sensormend.io.options import Options
+from sensormend.io.staging import Staging
+from sensormend.pipeline.places import Position
+from sensormend.readings import DAY, NOTHING, Readings
+from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
+from sensormend.stream.formats.refused import UNREADABLE
+from sensormend.stream.logs import Once
+from sensormend.stream.sources.done import Done
+from sensormend.stream.sources.looking import STRANGE, Seen, below, is_out, is_strange, may_read
+from sensormend.stream.sources.staged import CHUNK, Parts, rejected_of
+
+__all__ = ["FolderSource"]
+
+SETTLED = 2.0
+"""Seconds for which a file must have stayed as it is: whoever writes it may not be done."""
+
+LOOK, SHARE = 1.0, 0.1
+"""Seconds between two looks into the folder, and the part of the time that looking may take: with very many files the
+pause is longer."""
+
+TOGETHER, TOGETHER_BYTES = 10_000, 4 << 30
+"""Files that are read at once, at most. Their readings come in the order of time, across all of them: of a folder that
+has a file for each sensor, no sensor may run ahead of the others."""
+
+_log = logging.getLogger("sensormend.stream")
+
+
+class FolderSource(Source):
+    """Files of readings that appear in a folder and below it, read as `clean` reads them.
+
+    What is new is read together, its readings day by day. A file that has grown is read again from its beginning; a
+    reading that comes twice is one. A file that cannot be read is told about once; one that we are not allowed to read
+    is tried again.
+
+    Parameters
+    ----------
+    folder
+        Where files appear.
+    options
+        Which column is what, where that cannot be recognised.
+    work
+        A folder of our own: the list of files that were read, and what is being read.
+    mark
+        Where to go on: how many files of that list are done, and how much of those after them.
+    without
+        A folder in which nothing is looked for: where the results go.
+    """
+
+    def __init__(
+        self, folder: Path, options: Options | None, work: Path, *, mark: Any = None, without: Path | None = None
+    ) -> None:
+        if not folder.is_dir():
+            raise ConfigError(f"there is no folder {folder}")
+        if is_strange(str(folder)):
+            raise ConfigError(f"{str(folder)!a}: a name that is not UTF-8 cannot be read; rename the folder")
+        if is_out(folder):
+            raise ConfigError(f"{folder} has results of sensormend in it, no readings; watch another folder")
+        self._folder, self._options, self._work, self._without = folder, options or Options(), work, without
+        mark = mark or {}
+        self._done = Done(work, folder, int(mark.get("files", 0)))
+        self._group = self._done.begun(str(mark.get("begun", "")))
+        self._given = int(mark.get("done", 0)) if self._group and self._key() == mark["begun"] else 0
+        self._last: dict[str, Seen] = {}
+        self._barred: set[str] = set()
+        self._next = 0.0
+        self._reading = False
+        self._staging: Staging | None = None
+        self._parts: Parts | None = None
+        self._held: tuple[Readings, list[Position]] | None = None
+        self._told: list[Rejected] = []
+        self._gone = Once(_log, f"there is no folder {folder}", f"folder {folder} is there again")
+
+    @property
+    def connected(self) -> bool:  # type: ignore[override]
+        """Whether the folder is there."""
+        return not self._gone.on
+
+    def read(self, wait: float) -> Arrived:
+        """Return what has come; see `Source.read`."""
+        end = time.monotonic() + wait
+        while True:
+            arrived = self._part()
+            if arrived is not None:
+                return arrived
+            now = time.monotonic()
+            if now >= self._next:
+                self._look()
+                if self._reading:
+                    continue
+                now = time.monotonic()
+            if now >= end:
+                return Arrived(NOTHING, clock())
+            time.sleep(max(0.0, min(self._next, end) - now))
+
+    def _part(self) -> Arrived | None:
+        """Return the next part of what is being read. What fails on the way is done again; nothing is given twice."""
+        if not self._reading:
+            return None
+        parts = self._parts if self._parts is not None else self._begin()
+        if parts is None:
+            return None
+        if self._held is None:
+            self._held = parts.take(min(parts.at + CHUNK, len(parts.day))) if parts.ahead() else (NOTHING, [])
+        mark: dict[str, Any] = {"begun": self._key(), "done": parts.done}
+        if not parts.ahead():
+            self._done.add(self._group)
+            self._let_go()
+            mark = {}
+        else:
+            self._given = parts.done
+        (readings, places), self._held = self._held, None
+        rejected, self._told = self._told, []
+        return Arrived(readings, clock(), rejected, places, {"files": self._done.count, **mark})
+
+    def _look(self) -> None:
+        """Begin to read what is new, or go on with what was begun."""
+        began = time.monotonic()
+        try:
+            here = {file.name: file for file in below(self._folder, self._without)}
+        except OSError as error:
+            self._gone.begin(error=error.strerror)
+            here = {}
+        else:
+            self._gone.end()
+            if not (self._group and all(here.get(file.name) == file and self._may(file) for file in self._group)):
+                self._group, self._given = self._new(list(here.values())), 0
+        now = time.monotonic()
+        self._next = now + max(LOOK, (now - began) * (1 / SHARE - 1))
+        if here and self._group:
+            self._reading = True
+            if len(self._group) == TOGETHER:
+                self._next = now  # there may be more
+
+    def _new(self, here: Sequence[Seen]) -> list[Seen]:
+        """Return the next files to be read: the oldest of the new ones."""
+        now = time.time_ns()
+        new = [file for file in here if file not in self._done]
+        # One from the future is settled when it is the same twice.
+        ready = [file for file in new if now - file.mtime > SETTLED * 1e9
+                 or (file.mtime > now and self._last.get(file.name) == file)]  # fmt: skip
+        self._last = {file.name: file for file in new}
+        ready.sort(key=lambda file: (file.mtime, file.name))
+        total = 0
+        group: list[Seen] = []
+        for file in ready:
+            if not self._may(file):
+                continue
+            total += file.size
+            if group and total > TOGETHER_BYTES:
+                break
+            group.append(file)
+            if len(group) == TOGETHER:
+                break
+        return group
+
+    def _may(self, file: Seen) -> bool:
+        """Say whether we are allowed to read a file; where that is not so, it is said once."""
+        if file.size == STRANGE or may_read(self._folder / file.name):
+            self._barred.discard(file.name)
+            return True
+        if file.name not in self._barred:
+            self._barred.add(file.name)
+            _log.warning("%s: not allowed to read it; tried again until it is", self._folder / file.name)
+        return False
+
+    def _begin(self) -> Parts | None:
+        """Load the files that are to be read; None where one of them is gone meanwhile."""
+        files = [file for file in self._group if file.size != STRANGE]
+        told = [Rejected(_printable(file.name), UNREADABLE, "a name that is not UTF-8; rename it")
+                for file in self._group if file.size == STRANGE]  # fmt: skip
+        parts = Parts(None)
+        if files:
+            unread: dict[str, str] = {}
+            self._clear()
+            self._staging = Staging(self._work / "loading")
+            try:
+                self._staging.load([self._folder / file.name for file in files], self._options, unread=unread)
+                self._staging.sort(0, DAY)
+                parts = Parts(self._staging, self._given)
+                nothing = ""
+            except (InputError, ConfigError, FileNotFoundError) as error:
+                if not all((self._folder / file.name).exists() for file in files):
+                    self._let_go()
+                    return None
+                if isinstance(error, OSError):
+                    raise
+                nothing = " ".join(str(error).split())
+            told += [Rejected(name, UNREADABLE, said[:300]) for name, said in unread.items()]
+            told += rejected_of(self._staging)
+            if nothing and not told:
+                told = [Rejected(files[0].name, UNREADABLE, nothing[:300])]
+            if len(self._staging.periods) > 1 or self._staging.readings > CHUNK:
+                self._done.begin(self._key(), self._group)
+        self._told = [] if self._given else self._named(told)
+        self._parts = parts
+        return parts
+
+    def _let_go(self) -> None:
+        """Be done with what was being read."""
+        self._clear()
+        self._reading, self._parts = False, None
+        self._group, self._given = [], 0
+
+    def _clear(self) -> None:
+        if self._staging is not None:
+            self._staging.close()
+            self._staging = None
+        shutil.rmtree(self._work / "loading", ignore_errors=True)
+
+    def _key(self) -> str:
+        """Return by what the files that are being read are known again; other options find other readings in them."""
+        return hashlib.sha256(json.dumps([self._group, repr(self._options)]).encode()).hexdigest()[:16]
+
+    def _named(self, rejected: Sequence[Rejected]) -> list[Rejected]:
+        """Return what was rejected with the names of files as they are in the folder."""
+        above = f"{self._folder}{os.sep}"
+        return [Rejected(one.where.removeprefix(above), one.reason, one.text) for one in rejected]
+
+    def close(self) -> None:
+        """Let go of what is being read."""
+        self._let_go()
+
+
+def _printable(name: str) -> str:
+    return os.fsencode(name).decode(errors="backslashreplace")

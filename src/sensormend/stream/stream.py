@@ -1,0 +1,600 @@
+"""The stream: what arrived goes in, what follows from it comes out; the same again, whenever it is told the same.
+
+Nothing in here looks at a clock or a disk: a restart that is given the records of the journal once more ends where the
+one before it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError, SensormendError
+from sensormend.io.metadata import iso
+from sensormend.io.options import EVERY, Options
+from sensormend.model.auto import LEARNING
+from sensormend.pipeline.cleaning import mender_for
+from sensormend.pipeline.grid import ANCHOR, Grid
+from sensormend.pipeline.maintenance import Maintenance, Note
+from sensormend.pipeline.mender import NEVER, Mended, Mender
+from sensormend.pipeline.places import Places
+from sensormend.pipeline.survey import FAR, Survey, check_grid, look_at_start
+from sensormend.pipeline.tally import Tally
+from sensormend.readings import DAY, HOUR, REASONS, Readings, Rows
+from sensormend.recovery import BoolArray
+from sensormend.stream.admitting import OLD, RARE, TOO_MANY, TOO_MANY_LATE, admitted, carried, rejected, renamed
+from sensormend.stream.alerts import Alerts
+from sensormend.stream.arrivals import Arrived, Rejected
+from sensormend.stream.deliveries import Alert, Health
+from sensormend.stream.events import Event, Failed, Final, Late, Refused, Told
+from sensormend.stream.formats.refused import TOO_MANY_NAMES
+from sensormend.stream.listening import Listening, Pace
+from sensormend.stream.strangers import Strangers
+from sensormend.stream.window import Names, Watermark, Window
+
+__all__ = ["Stream"]
+
+_Time = TypeVar("_Time", int, NDArray[np.int64])
+
+AHEAD = DAY
+"""How far a reading may be ahead of the clock of this machine: more than any time zone that somebody forgot."""
+
+SAMPLE = 1_000_000
+"""Readings of the first day that are looked at for the grid."""
+
+SILENT = REASONS.index("silent")
+
+MOST_READINGS, MOST_LATE = 1_000_000, 1_000_000
+"""Readings of one sensor that wait for the end of their period, 32 bytes each: twelve a second, all day. And late
+readings of one period, all of which are gone through with the next one. What comes when there are so many is refused;
+`python benchmarks/limits.py readings late` measures what these cost."""
+
+CROWDED = 1_000
+"""Variables of a feed that has no grid yet from which on those that too few messages carry are passed over at once."""
+
+EVERY_SLOT, FEWEST_VERDICTS = 12_000, 4
+"""A period of up to so many cells, 500 channels by the hour, is judged at the end of every slot while it is not over;
+one of more at every second, third, ... slot, and at least so many times. Each verdict costs about as much as the end of
+the period. `python benchmarks/alerts.py cost` measures it."""
+
+
+class Stream:
+    """Take in what arrives and close each period when it and its grace are over.
+
+    Parameters
+    ----------
+    options
+        What is known of the readings.
+    grace
+        How long a period waits for its last readings; a step by default.
+    late_for
+        How far back a late reading may still correct its row.
+    alerts
+        Who has to be told what.
+    mender, survey
+        Those of an archive to go on from.
+
+    Attributes
+    ----------
+    closed
+        The last period that is over; None before the first.
+    readings
+        How many came.
+    pace
+        How often it is heard, by the clock.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        grace: int | None = None,
+        late_for: int = 30 * DAY,
+        alerts: Alerts | None = None,
+        mender: Mender | None = None,
+        survey: Survey | None = None,
+    ) -> None:
+        check_grid(options)
+        self.options, self._grace, self._late_for = options, grace, late_for
+        self.alerts = alerts or Alerts()
+        about = {name: option for option, given in options.per_variable().items() for name in given if name != EVERY}
+        for name, option in about.items():
+            if options.variables and name not in options.variables:
+                raise ConfigError(f"{option} speaks of {name!r}; variables has {', '.join(options.variables)}")
+        self._named = list(dict.fromkeys([*options.variables, *about]))
+        self.sensors, self.variables = Names(), Names(self._named)
+        self._passed_over: tuple[str, ...] = ()
+        self.window = Window()
+        self.watermark = Watermark(options.period or DAY, options.gone_after)
+        self.coordinates: dict[str, tuple[float, float]] = {}
+        self.places = Places.read(options.coordinates) if options.coordinates else Places()
+        self.strangers = Strangers({*self.places.coordinates, *(mender.sensors if mender else ())})
+        self.closed: int | None = None
+        self.readings = 0
+        self._first_time: int | None = None
+        self._looked = NEVER
+        self._oldest = NEVER
+        self._late: dict[int, int] = {}
+        # Slots that have ended and were gone through, and until when readings were judged.
+        self._slot, self._judged = NEVER, NEVER
+        self._peeked: tuple[object, Mended] | None = None
+        self.maintenance = Maintenance()
+        self.pace = Pace()
+        self.mender: Mender | None = None
+        self._only: str | None = None
+        if mender is not None and survey is not None:
+            self.variables = Names(mender.variables)
+            self._only = mender.variables[0] if len(mender.variables) == 1 else None
+            self._begin(mender, survey)
+
+    @property
+    def grid(self) -> Grid | None:
+        """The grid; None until it is found."""
+        return self.mender.grid if self.mender else None
+
+    @property
+    def grace(self) -> int:
+        """How long a period waits for its last readings."""
+        return self._grace if self._grace is not None else self.step
+
+    @property
+    def step(self) -> int:
+        """The length of a slot: found, said, or else an hour."""
+        return self.mender.grid.step if self.mender else self.options.step or HOUR
+
+    def ended(self, time: _Time) -> _Time:
+        """Return how many slots have ended by a time."""
+        return self.mender.grid.slots_until(time) if self.mender else time // self.step
+
+    @property
+    def patience(self) -> int:
+        """How long the whole network may be silent, by the clock, before time goes on without it."""
+        return self.pace.patience(self.step, self.mender.grid.period if self.mender else DAY)
+
+    def take(self, arrived: Arrived) -> Iterator[Event]:
+        """Take in what arrived, and give what follows from it."""
+        refused = list(arrived.rejected)
+        readings = renamed(self.places.settle(arrived.readings), self._only, self.options.variables)
+        self.readings += len(readings)
+        # A machine whose own clock is behind does not know the future.
+        latest = max(arrived.received, self.watermark.time) + AHEAD
+        known = self.mender.variables if self.mender else self.options.variables
+        readings = admitted(readings, self._oldest, latest, known, refused)
+        readings, flood = self._without_flood(readings, arrived.received, refused)
+        if refused:
+            yield Refused(refused)
+        if flood:
+            yield Told(flood)
+        if len(readings):
+            sensor = self.sensors.codes(readings.sensors, readings.sensor)
+            variable = self.variables.codes(readings.variables, readings.variable)
+            before = self.watermark.readings
+            yield from self._sort_in(
+                Readings(self.sensors.all, self.variables.all, sensor, variable, readings.time, readings.value)
+            )
+            if self.watermark.readings > before:
+                self.pace.moved(arrived.received)
+        for place in arrived.positions:
+            if place.sensor in self.sensors:
+                self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
+        yield from self._go_on()
+
+    def _without_flood(
+        self, readings: Readings, received: int, refused: list[Rejected]
+    ) -> tuple[Readings, list[Alert]]:
+        """Return the readings without those of strangers beyond those that are taken, and what is told of these."""
+        strange = self.strangers.refused(readings, self.sensors)
+        if not strange.size:
+            return readings, []
+        theirs = np.zeros(len(readings.sensors), dtype=bool)
+        theirs[strange] = True
+        theirs = theirs[readings.sensor]
+        refused += rejected(readings.taken(theirs), TOO_MANY_NAMES)
+        names = [readings.sensors[code] for code in strange.tolist()]
+        return readings.taken(~theirs), self.strangers.flood(names, received)
+
+    def tick(self, now: int) -> Iterator[Event]:
+        """Let time go on without a reading: the network is silent."""
+        self.watermark.move(now)
+        yield from self._go_on()
+
+    def end(self) -> Iterator[Event]:
+        """Close all periods that have readings: nothing will come any more."""
+        if len(self.window):
+            self.watermark.move(int(self.window.column("time").max()))
+            yield from self._find_grid()
+            yield from self._go_on()
+        if self.mender is not None and len(self.window):
+            periods = self.mender.grid.period_of(self.window.column("time"))
+            yield from self._close_until(int(periods.max()))
+
+    def maintain(self, maintenance: Maintenance) -> None:
+        """Know better from the next period on."""
+        self.maintenance = maintenance
+        if self.mender is not None:
+            self.mender.maintenance = maintenance
+
+    def health(self) -> list[Health]:
+        """Say how every sensor is."""
+        return self.listening.health() if self.mender else []
+
+    def peek(self, now: int) -> Rows | None:
+        """Return provisional rows of the slots that have ended by `now` of periods that are not over."""
+        mender = self.mender or self._tentative()
+        if mender is None:
+            return None
+        grid, times = mender.grid, self.window.column("time")
+        until = self._end_of(grid, grid.slots_until(now))
+        periods = grid.period_of(times)
+        last = int(grid.period_of(np.array([now]))[0])
+        begun = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
+        silent = self.listening.is_silent(now, self.maintenance) if self.mender else np.zeros(0, dtype=bool)
+        parts = []
+        for period in range(max(begun, last - 1), last + 1):
+            rows = self._so_far(mender, period, until).rows
+            parts.append(self._as_known(rows.taken(rows.time < until), silent))
+        return Rows.concatenate(parts) if any(map(len, parts)) else None
+
+    def _so_far(self, mender: Mender, period: int, until: int) -> Mended:
+        """Return what the readings from before `until` say of a period that is not over."""
+        times = self.window.column("time")
+        here = (mender.grid.period_of(times) == period) & (times < until)
+        if len(mender.variables) < len(self.variables):
+            here &= np.array([name in mender.variables for name in self.variables.all])[self.window.column("variable")]
+        about = (mender.period, period, until, int(here.sum()), mender.maintenance)
+        if self._peeked is None or self._peeked[0] != about:
+            readings = self.window.readings(here, self.sensors.all, self.variables.all)
+            self._peeked = about, mender.peek(_of_variables(readings, mender.variables), period)
+        return self._peeked[1]
+
+    @staticmethod
+    def _end_of(grid: Grid, slots: int) -> int:
+        """Return the time by which so many slots have ended."""
+        return slots * grid.step + ANCHOR - grid.early
+
+    def _tentative(self) -> Mender | None:
+        """Return a mender for the first period, before the grid is settled; None where nothing can be told of it."""
+        try:
+            sample, there = self._sample(), self._carried()
+            variables = [name for name, yes in zip(self.variables.all, there.tolist(), strict=True) if yes]
+            sample = _of_variables(sample.taken(there[sample.variable]), variables)
+            return mender_for(look_at_start(sample, self.options), variables, self.options)
+        except SensormendError:
+            return None
+
+    def _carried(self) -> BoolArray:
+        column = self.window.column
+        return carried(column("sensor"), column("variable"), column("time"), self.variables.all, self._named)
+
+    def _pass_over_rare(self) -> Iterator[Event]:
+        """Leave out the variables that too few messages carry, while nothing is made of them yet."""
+        kept = self._carried()
+        if kept.all() or not kept.any():
+            return
+        stays = kept[self.window.column("variable")]
+        names = [name for name, yes in zip(self.variables.all, kept.tolist(), strict=True) if not yes]
+        left_out = self.window.readings(~stays, self.sensors.all, self.variables.all)
+        self.window.keep(stays)
+        self.window.renumber(np.cumsum(kept) - 1)
+        self.variables = Names([name for name in self.variables.all if name not in set(names)])
+        self._first_time = int(self.window.column("time").min()) if len(self.window) else None
+        self._peeked = None
+        self._passed_over = tuple(dict.fromkeys([*self._passed_over, *names]))[:CROWDED]
+        yield Refused(rejected(left_out, RARE))
+        yield Failed("variables that too few messages carry are passed over", {"variables": _some(names)})
+
+    def _sort_in(self, readings: Readings) -> Iterator[Event]:
+        if self.mender is not None:
+            # Those of slots that have not ended are heard when they have.
+            self.listening.heard(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
+        sensor = readings.sensor.astype(np.int64, copy=False)
+        self.watermark.see(sensor, readings.time, self.strangers.counting)
+        self.strangers.heard(sensor, self.watermark.time // self.watermark.leap)
+        if self.closed is not None and self.mender is not None:
+            period = self.mender.grid.period_of(readings.time)
+            late = period <= self.closed
+            if late.any():
+                for number in np.unique(period[late]).tolist():
+                    yield from self._take_late(number, readings.taken(period == number))
+                readings = readings.taken(~late)
+        full = self.window.count(len(self.sensors)) >= MOST_READINGS
+        if full.any() and (over := full[readings.sensor]).any():
+            yield Refused(rejected(readings.taken(over), TOO_MANY))
+            readings = readings.taken(~over)
+        if len(readings):
+            self.window.add(readings)
+            first = int(readings.time.min())
+            self._first_time = first if self._first_time is None else min(first, self._first_time)
+
+    def _take_late(self, period: int, readings: Readings) -> Iterator[Event]:
+        """Take in readings of a period that is over, as many as it can take."""
+        count = self._late.get(period, 0)
+        if count + len(readings) > MOST_LATE:
+            yield Refused(rejected(readings.taken(slice(max(MOST_LATE - count, 0), None)), TOO_MANY_LATE))
+            readings = readings.taken(slice(0, max(MOST_LATE - count, 0)))
+        if len(readings):
+            self._late[period] = count + len(readings)
+            yield Late(period, readings)
+
+    def _go_on(self) -> Iterator[Event]:
+        """Go through the slots that have ended: close what is due, and look who is faulty or silent."""
+        if self.closed is None:
+            yield from self._leave_out_unset_clocks()
+        if self.mender is None:
+            if len(self.variables) > CROWDED:
+                yield from self._pass_over_rare()
+            yield from self._look_for_grid()
+        if self.mender is None or self.watermark.time == NEVER:
+            return
+        grid, ended = self.mender.grid, self.mender.grid.slots_until(self.watermark.time)
+        if self._slot == NEVER:
+            first = self.watermark.time if self._first_time is None else self._first_time
+            self._slot = min(grid.slots_until(first), ended)
+        while self._slot < ended:
+            before = self._end_of(grid, self._slot)
+            self._slot = min(self._next_slot(before), ended)
+            yield from self._end_slot(before, self._end_of(grid, self._slot))
+        # A grace that is no whole number of slots ends between two of them.
+        yield from self._close_until(self._due(self.watermark.time))
+
+    def _end_slot(self, before: int, now: int) -> Iterator[Event]:
+        """Do what follows from the time having come from `before` to `now`, the end of a slot."""
+        times = self.window.column("time")
+        new = (times >= before) & (times < now)
+        if new.any():
+            self.listening.heard(self.window.readings(new, self.sensors.all, self.variables.all))
+        yield from self._close_until(self._due(now))
+        alerts = self._provisional_alerts(now)
+        alerts += self.listening.listen(now, self.maintenance, self.strangers.counting)
+        if alerts:
+            yield Told(alerts)
+
+    def _due(self, time: int) -> int:
+        """Return the last period that is over by a time."""
+        assert self.mender is not None
+        return int(self.mender.grid.period_of(np.array([time - self.grace]))[0]) - 1
+
+    def _next_slot(self, before: int) -> int:
+        """Return the next slot at whose end something can change.
+
+        That is the next one where it has a reading; else the one with the next reading, or at whose end somebody
+        becomes silent or gone, or a period is due.
+        """
+        assert self.mender is not None
+        grid, times = self.mender.grid, self.window.column("time")
+        later = times[times >= before]
+        following = int(later.min()) if later.size else None
+        if following is not None and following < before + grid.step:
+            return self._slot + 1
+        moments = [] if following is None else [following + 1]
+        change = self.listening.silence.next_change(before)
+        if self.alerts.waiting:
+            moments.append(before + 1)
+        elif change is not None and self._first_time is not None:
+            # Where everybody is gone, periods without a reading are made up for with the next one.
+            first = int(grid.period_of(np.array([self._first_time]))[0])
+            over = grid.start_of(first + 1 if self.closed is None else self.closed + 2) - grid.early + self.grace
+            moments += [change, over]
+        slots = [-((ANCHOR - grid.early - moment) // grid.step) for moment in moments]
+        return max(min(slots), self._slot + 1) if slots else -NEVER
+
+    def _provisional_alerts(self, now: int) -> list[Alert]:
+        """Judge the readings that have come of the oldest period that is not over, where there are new ones."""
+        assert self.mender is not None
+        grid, times = self.mender.grid, self.window.column("time")
+        if self.mender.model.periods < LEARNING or self._slot % self._verdict_slots():
+            return []
+        periods = grid.period_of(times)
+        period = self.closed + 1 if self.closed is not None else int(periods.min(initial=0))
+        if not ((periods == period) & (times >= self._judged) & (times < now)).any():
+            return []
+        self._judged = now
+        try:
+            return self.listening.provisional(self._so_far(self.mender, period, now), now)
+        except (ArithmeticError, ValueError):
+            # What the model cannot take now is said when the period is over.
+            return []
+
+    def _verdict_slots(self) -> int:
+        """Return how many slots there are between two verdicts on a period that is not over."""
+        assert self.mender is not None
+        grid = self.mender.grid
+        counting = self.strangers.counting
+        channels = len(self.listening.silence) if counting is None else int(counting.sum()) * len(self.variables)
+        cells = channels * grid.slots
+        fewer = min(-(-cells // EVERY_SLOT), max(1, grid.slots // FEWEST_VERDICTS))
+        return max(fewer, self.alerts.stood // 2 // grid.step, 1)
+
+    def _leave_out_unset_clocks(self) -> Iterator[Event]:
+        """Refuse what lies a year and more before the rest, while nothing is closed that it could be late for."""
+        oldest = self.watermark.time - FAR
+        if self._first_time is None or self._first_time >= oldest:
+            return
+        believed = self.window.column("time") >= oldest
+        unset = self.window.readings(~believed, self.sensors.all, self.variables.all)
+        self.window.keep(believed)
+        self._first_time = int(self.window.column("time").min()) if len(self.window) else None
+        yield Refused(rejected(unset, OLD))
+
+    def _look_for_grid(self) -> Iterator[Event]:
+        """Find the grid when the first period is full; before that there is no need of it."""
+        full = (self.options.period or DAY) + self.grace
+        if self._first_time is None or self._first_time > self.watermark.time - full:
+            return
+        # Where nobody has said anything twice it takes more readings; an hour's worth, to look again.
+        if self.watermark.time >= self._looked + HOUR:
+            self._looked = self.watermark.time
+            yield from self._find_grid()
+
+    def _find_grid(self) -> Iterator[Event]:
+        if self.mender is None:
+            yield from self._pass_over_rare()
+            try:
+                survey = look_at_start(self._sample(), self.options)
+                if self._passed_over:
+                    note = f"passed over, since too few messages carry them: {_some(self._passed_over)}"
+                    survey = replace(survey, notes=(*survey.notes, note))
+                self._begin(None, survey)
+            except SensormendError as error:
+                yield Failed(f"the grid is not found yet: {error}")
+
+    def _sample(self) -> Readings:
+        return self.window.readings(slice(0, SAMPLE), self.sensors.all, self.variables.all)
+
+    def _begin(self, mender: Mender | None, survey: Survey) -> None:
+        """Have a grid, and all that needs one."""
+        self.survey = survey
+        mender = mender or mender_for(survey, self.variables.all, self.options)
+        grid = mender.grid
+        self.mender = mender
+        mender.maintenance = self.maintenance
+        self.tally = Tally(grid, mender.variables)
+        self.listening = Listening(
+            grid, self.options.gone_after, self.sensors, self.variables, self.alerts, survey.fill
+        )
+        self.watermark.leap = grid.period
+
+    def _close_until(self, last: int) -> Iterator[Event]:
+        """Close all periods up to `last`, those without a reading too."""
+        assert self.mender is not None
+        grid = self.mender.grid
+        if self.closed is None and (self._first_time is None or grid.period_of(np.array([self._first_time]))[0] > last):
+            return
+        while self.closed is None or self.closed < last:
+            periods = grid.period_of(self.window.column("time"))
+            following = int(periods.min()) if periods.size else None
+            if self.closed is None and (following is None or following > last):
+                return
+            target = last if following is None or following > last else following
+            here = periods == target
+            readings = self.window.readings(here, self.sensors.all, self.variables.all)
+            self.window.keep(~here)
+            yield from self._close(target, readings)
+            self.listening.close(readings)
+
+    def _close(self, period: int, readings: Readings) -> Iterator[Event]:
+        assert self.mender is not None
+        first = self.closed is None
+        back = first and self.mender.period is not None and self.mender.period >= period
+        if back:
+            # The archive goes on past this: what was learned stays, where it stopped does not matter.
+            self.mender = self.mender.twin()
+            self.mender.model.rewind()
+        mended = self.mender.catch_up(period)
+        try:
+            mended += self.mender.push(readings, period)
+        except (ArithmeticError, ValueError) as error:
+            # Whatever came: it would come again from the journal, and nothing would ever go on.
+            yield Failed(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
+            mended.append(self.mender.pass_by(readings, period))
+        self.watermark.fixed = True
+        for part in mended:
+            if first and part.period < period:
+                continue  # between the archive and the feed nobody listened
+            self.closed = part.period
+            self.tally.add(part)
+            self.pace.close()
+            alerts = self.listening.judged(part)
+            yield Final(part, readings if part.period == period else readings.taken(slice(0, 0)))
+            if alerts:
+                yield Told(alerts)
+        self.closed = period
+        self._oldest = max(self._oldest, self.mender.grid.start_of(period + 1) - self._late_for)
+        oldest = int(self.mender.grid.period_of(np.array([self._oldest]))[0])
+        self._late = {number: count for number, count in self._late.items() if number >= oldest}
+
+    def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
+        """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
+        sensor = self.sensors.codes(rows.sensors, rows.sensor)
+        variable = self.variables.codes(rows.variables, rows.variable)
+        channel = sensor * len(self.variables) + variable
+        known = np.zeros(max(silent.size, int(channel.max(initial=-1)) + 1), dtype=bool)
+        known[: silent.size] = silent
+        reason = np.where((rows.reason == SILENT) & ~known[channel], 0, rows.reason).astype(np.int8)
+        columns = {name: getattr(rows, name) for name in ("time", "value", "n", "cleaned", "lower", "upper", "flag")}
+        return Rows(
+            self.sensors.all, self.variables.all, sensor, variable, **columns, reason=reason, origin=rows.origin
+        )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all of it but the mender and the tally, as a state file holds it."""
+        marked, marks = self.watermark.state()
+        settings: dict[str, Any] = {
+            "sensors": list(self.sensors.all),
+            "variables": list(self.variables.all),
+            "coordinates": {name: list(where) for name, where in self.coordinates.items()},
+            "closed": self.closed,
+            "readings": self.readings,
+            "first_time": self._first_time,
+            "watermark": marked,
+            "maintenance": [astuple(note) for note in self.maintenance.notes],
+            "pace": self.pace.state(),
+            "only": self._only,
+            "oldest": self._oldest,
+            "looked": self._looked,
+            "slot": self._slot,
+            "judged": self._judged,
+            "alerts": self.alerts.state(),
+            "passed_over": self._passed_over,
+            "late": list(self._late.items()),
+        }
+        arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
+        settings["strangers"], counts = self.strangers.state()
+        arrays |= {f"strangers_{name}": array for name, array in counts.items()}
+        if self.mender is not None:
+            grid = self.mender.grid
+            settings["grid"] = list(astuple(grid))
+            settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
+            settings["notes"] = list(self.survey.notes)
+            settings["listening"], ages = self.listening.state()
+            arrays |= {f"listening_{name}": array for name, array in ages.items()}
+        return settings, arrays
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state; the mender's and the tally's own are restored beside it."""
+        self.sensors, self.variables = Names(settings["sensors"]), Names(settings["variables"])
+        self.coordinates = {name: (where[0], where[1]) for name, where in settings["coordinates"].items()}
+        self.closed, self.readings = settings["closed"], settings["readings"]
+        self._first_time = settings["first_time"]
+        self.pace.restore(settings["pace"])
+        self._only, self._oldest, self._looked = settings["only"], settings["oldest"], settings["looked"]
+        # A state of before has the slot with what is heard.
+        self._slot = settings.get("slot", settings.get("listening", {}).get("slot", NEVER))
+        self._judged = settings.get("judged", NEVER)
+        self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
+        self.alerts.restore(settings["alerts"])
+        self._passed_over = tuple(settings.get("passed_over", ()))
+        self._late = dict(settings.get("late", ()))
+        self.strangers.restore(settings.get("strangers"), _of("strangers", arrays), len(self.sensors))
+        self.window.restore(arrays)
+        if "grid" in settings:
+            fill = {name: tuple(values) for name, values in settings["fill"].items()}
+            survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]))
+            self._begin(mender_for(survey, self.variables.all, self.options), survey)
+            self.listening.restore(settings["listening"], _of("listening", arrays))
+            if self.closed is not None:
+                # What is kept for late readings is what is asked for now, if that is less than before.
+                self._oldest = max(self._oldest, survey.grid.start_of(self.closed + 1) - self._late_for)
+        self.watermark.restore(settings["watermark"], _of("watermark", arrays))
+
+
+def _of_variables(readings: Readings, variables: Sequence[str]) -> Readings:
+    """Return readings, all of these variables, under the numbers that the variables have here."""
+    if tuple(readings.variables) == tuple(variables):
+        return readings
+    codes = Names(variables).codes(readings.variables, readings.variable)
+    return Readings(readings.sensors, tuple(variables), readings.sensor, codes, readings.time, readings.value)
+
+
+def _some(names: Sequence[str]) -> str:
+    """Name up to twenty, and say how many more there are."""
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return ", ".join(names[:20]) + more
+
+
+def _of(whose: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(f"{whose}_"): array for name, array in arrays.items() if name.startswith(f"{whose}_")}

@@ -1,0 +1,205 @@
+"""What an alert says to a person."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.sentences import comma, gather, how_long, how_often, readable, what_it_does, who
+from sensormend.readings import REASONS, SECOND, Rows
+from sensormend.recovery import BoolArray
+from sensormend.stream.deliveries import Alert
+
+__all__ = [
+    "TAKEN_BACK",
+    "Evidence",
+    "evidence",
+    "faulty_sentence",
+    "joined",
+    "silent_sentence",
+    "taken_back_sentence",
+    "together",
+    "well_sentence",
+]
+
+TAKEN_BACK = "taken back"
+"""The reason of an alert that ends a fault which was none."""
+
+MOST_NAMES = 8
+"""Sensors that are named in the sentence of an incident; the others are counted there, and listed in `sensors`."""
+
+
+@dataclass
+class Evidence:
+    """What the faulty periods of a channel told.
+
+    Attributes
+    ----------
+    reasons
+        How many readings each reason had.
+    count, value, distance, square, farthest, first_value, last_value
+        What its wrong readings add up to, as `Figures` has it.
+    size, rate
+        What the model says of it: how large it is, NaN where that is not known, and by how much it grows in a period.
+    """
+
+    reasons: dict[str, int]
+    count: int
+    value: float
+    distance: float
+    square: float
+    farthest: float
+    first_value: float
+    last_value: float
+    size: float = math.nan
+    rate: float = 0.0
+
+    @property
+    def reason(self) -> str:
+        """The reason that most of the readings had."""
+        return max(self.reasons, key=lambda word: (self.reasons[word], word), default="")
+
+    def takes(self, later: Evidence) -> None:
+        """Take in what a later period told."""
+        for word, count in later.reasons.items():
+            self.reasons[word] = self.reasons.get(word, 0) + count
+        self.size, self.rate = later.size, later.rate
+        gather(self, later)
+
+
+def evidence(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
+    """Add up the wrong readings of a channel's period."""
+    codes, counts = np.unique(rows.reason[mine][wrong], return_counts=True)
+    value, cleaned = rows.value[mine][wrong], rows.cleaned[mine][wrong]
+    distance = np.nan_to_num(value - cleaned)
+    return Evidence(
+        {REASONS[code]: count for code, count in zip(codes.tolist(), counts.tolist(), strict=True)},
+        count=int(value.size),
+        value=float(np.nansum(value)),
+        distance=float(distance.sum()),
+        square=float((distance**2).sum()),
+        farthest=float(distance[np.abs(distance).argmax()]),
+        first_value=float(value[0]),
+        last_value=float(value[-1]),
+    )
+
+
+def faulty_sentence(name: str, found: Evidence, since: int, now: int, *, again: bool = False) -> str:
+    """Say that a sensor turned faulty, or that it is when it is heard again."""
+    deed = what_it_does(found, now - since, over=False)
+    why = f" ({found.reason})" if found.reason else ""
+    turned = "is heard again, but faulty" if again else "turned faulty"
+    return f"{name} {turned}: it {deed}{comma(deed)} since {readable(since)}{why}"
+
+
+def silent_sentence(name: str, last: int, usual: int | None) -> str:
+    """Say that a sensor fell silent."""
+    known = f"; it is usually heard at least {how_often(usual)}" if usual else ""
+    return f"{name} turned silent: no reading since {readable(last)}{known}"
+
+
+def taken_back_sentence(name: str, reason: str, since: int) -> str:
+    """Say that a fault was none."""
+    why = f" ({reason})" if reason else ""
+    return (
+        f"{name} is well, and was: the fault that was told since {readable(since)}{why} is taken back; with the "
+        "readings of the whole period it is none"
+    )
+
+
+def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -> str:
+    """Say that a sensor is well again.
+
+    Parameters
+    ----------
+    name, before, reason
+        Who, what it was, and why.
+    begun
+        From when on it was so.
+    since
+        From when on it is well.
+    """
+    lasted = how_long(max(since - begun, SECOND))
+    if before == "silent":
+        return f"{name} is well again: it has been heard since {readable(since)}, after {lasted} of silence"
+    why = f" ({reason})" if reason else ""
+    return (
+        f"{name} is well again: it has agreed with the network since {readable(since)}, after {lasted} of a fault{why}"
+    )
+
+
+def joined(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:
+    """Make one alert, without a variable, of those of a sensor all of whose variables say the same."""
+    by_sensor: dict[tuple[str, str, str], list[Alert]] = {}
+    for alert in alerts:
+        by_sensor.setdefault((alert.sensor, alert.before, alert.state), []).append(alert)
+    if len(by_sensor) == len(alerts):
+        return alerts
+    several = {sensor for (sensor, _, _), told in by_sensor.items() if len(told) > 1}
+    heard = (sensor for (sensor, _), time in zip(names, last.tolist(), strict=True) if time != NEVER)
+    variables = Counter(sensor for sensor in heard if sensor in several)
+    fewer: list[Alert] = []
+    for (sensor, _, state), told in by_sensor.items():
+        if state == "faulty" or len(told) < max(variables[sensor], 2):
+            fewer += told
+            continue
+        latest = max(told, key=lambda alert: alert.since)
+        sentence = latest.sentence.replace(who(sensor, latest.variable), sensor, 1)
+        fewer.append(replace(latest, variable="", sentence=sentence))
+    return fewer
+
+
+def together(alerts: Sequence[Alert], reach: int) -> list[Alert]:
+    """Make one alert, which names all sensors, of those that turned the same at about the same time.
+
+    Parameters
+    ----------
+    alerts
+        What is to be told at one time.
+    reach
+        How far apart two that follow each other may have turned, in microseconds.
+    """
+    groups: list[list[Alert]] = []
+    for alert in sorted(alerts, key=lambda alert: (_turned(alert), alert.since)):
+        last = groups[-1][-1] if groups else None
+        if last is not None and _turned(last) == _turned(alert) and alert.since - last.since <= reach:
+            groups[-1].append(alert)
+        else:
+            groups.append([alert])
+    incidents = [_incident(group) if len(group) > 1 else group[0] for group in groups]
+    return sorted(incidents, key=lambda alert: (alert.sensor, alert.variable))
+
+
+def _turned(alert: Alert) -> tuple[str, str]:
+    """Return what an alert tells; a fault that is taken back is told apart from one that is over."""
+    return alert.state, alert.reason if alert.state == "well" else ""
+
+
+def _incident(group: list[Alert]) -> Alert:
+    """Return the alert of several channels."""
+    group = sorted(group, key=lambda alert: (alert.sensor, alert.variable))
+    first, since = group[0], min(alert.since for alert in group)
+    names = [who(alert.sensor, alert.variable) for alert in group]
+    shown = names if len(names) <= MOST_NAMES + 1 else [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES:,} others"]
+    subject = f"{', '.join(shown[:-1])} and {shown[-1]}"
+    reasons = Counter(alert.reason for alert in group if alert.reason)
+    kinds = ", ".join(reason for reason, _ in reasons.most_common())
+    sentence = {
+        "silent": f"{subject} turned silent together: no reading since {readable(since)}",
+        "faulty": f"{subject} turned faulty together, since {readable(since)} ({kinds})",
+        "well": f"{subject} are well, and were: the faults that were told since {readable(since)} are taken back"
+        if kinds == TAKEN_BACK
+        else f"{subject} are well again, since {readable(since)}",
+    }[first.state]
+    sensors = tuple(dict.fromkeys(alert.sensor for alert in group))
+    variable = first.variable if len({alert.variable for alert in group}) == 1 else ""
+    return replace(
+        first, variable=variable, reason=max(reasons, key=lambda word: (reasons[word], word), default=""), since=since,
+        sentence=sentence, sensors=sensors,
+    )  # fmt: skip

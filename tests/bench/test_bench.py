@@ -1,0 +1,418 @@
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from sensormend.bench import aot, measure
+from sensormend.bench.convergence import relative_error
+from sensormend.bench.data import load_network, load_reference
+from sensormend.bench.experiment import Plan, Row
+from sensormend.bench.experiments import EXPERIMENTS
+from sensormend.bench.faults import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
+from sensormend.bench.gather import by_method, pivot
+from sensormend.bench.measure import measured
+from sensormend.bench.runner import run
+from sensormend.bench.simulation import drawn, joined
+from sensormend.bench.store import SCHEMA
+from sensormend.bench.tables import Bar, Cell, Figures, mean_and_spread, write_tables
+from sensormend.cli import main
+from sensormend.errors import ConfigError
+from sensormend.recovery import FloatArray
+
+ROOT = Path(__file__).resolve().parents[2]
+NAN = float("nan")
+THREE = "AutoOLRTR,OLRTR,RTR"
+
+
+def row(**told: object) -> Row:
+    known: Row = {name: NAN if kind == "DOUBLE" else None for name, kind in SCHEMA.items()}
+    return known | {"method": "AutoOLRTR", "kind": "ours", "status": "done", "trial": 0, "setting": "", **told}
+
+
+def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["bench", "faults", "--data", "city", "--sensors", "12", "--days", "30", "--trials", "2"]
+    assert main([*call, "--cases", "mix-90,none-90", "--methods", "AutoOLRTR,OLRTR", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for word in ("F1", "oracle", "repaired", "false", "mix-90", "none-90", "OLRTR r20"):
+        assert word in shown
+    with (tmp_path / "faults_city.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    told = {(row["method"], row["case"], row["figure"]): float(row["mean"]) for row in rows}
+    assert 0 <= told["AutoOLRTR", "mix-90", "F1"] <= told["AutoOLRTR", "mix-90", "F1 (oracle)"] <= 1
+    assert ("AutoOLRTR", "none-90", "F1") not in told, "there is nothing to find"
+    assert told["AutoOLRTR", "none-90", "missing"] > 0
+    assert told["AutoOLRTR", "mix-90", "seconds"] > 0
+    markdown = (tmp_path / "faults_city.md").read_text(encoding="utf-8")
+    table = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in table}) == 2, "two tables"
+    methods = {method for method, _, _ in told}
+    assert len(table) == 2 * (2 + 2 * len(methods))
+    assert {"AutoOLRTR", "OLRTR r3", "OLRTR r20"} <= methods
+    assert "exceeds 0.01" in markdown
+    assert (tmp_path / "faults_city.png").is_file()
+
+
+@pytest.mark.parametrize("name", ["size", "observation", "convergence", "growth"])
+def test_a_tiny_run_of_every_kind_of_simulation(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = EXPERIMENTS[name]
+    monkeypatch.setattr("sensormend.bench.simulation.QUICK_SIZE", (10, 1))
+    monkeypatch.setattr("sensormend.bench.observation.QUICK_SIZE", (10, 1))
+    monkeypatch.setattr("sensormend.bench.size.QUICK_SIZES", (10,))
+    monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (4, 8))
+    plan = Plan(methods=THREE if name in ("size", "growth") else "OLRTR", quick=True, minibatches=11)
+    (done,) = run([(experiment, plan)], tmp_path, processes=0)
+    assert done.tables
+    for table in done.tables:
+        assert "quick" in table.note
+        assert ("RE" in table.note or "F1" in table.note) or table.figure in ("seconds", "peak MB", "missing", "faulty")
+        assert "11 minibatches" in table.note or name == "growth"
+    assert {path.name for path in done.written} >= {f"{name}.md", f"{name}.csv", f"{name}.png", f"{name}.svg"}
+    kinds = [row[0] for row in done.tables[0].rows]
+    assert kinds == sorted(kinds, key=["ours", "online", "batch"].index)
+    with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+        figures = [row for row in csv.DictReader(file) if row["figure"] in ("RE", "seconds")]
+    assert figures
+    assert all(float(row["mean"]) >= 0 for row in figures)
+
+
+def test_each_length_is_measured_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = EXPERIMENTS["growth"]
+    assert sorted({job.x for job in experiment.jobs(Plan())}) == [10, 30, 100, 300, 1000, 3000, 10_000]
+    job = next(job for job in experiment.jobs(Plan(methods="OLRTR")) if job.x == 10)
+    # What is changed here does not reach a process that is begun afresh.
+    monkeypatch.setattr("sensormend.bench.growth.city", None)
+    (row,) = experiment.run(job)
+    assert row["days"] == 10
+    assert row["seconds"] > 0
+    assert all(not job.option("alone") for job in experiment.jobs(Plan(quick=True))), "a look must be quick"
+
+
+def test_sweeps_vary_one_thing_as_the_paper_says() -> None:
+    full = Plan(methods="OLRTR")
+    for name, option, values in (
+        ("size", "size", [10, 20, 30, 40, 50]),
+        ("corruption", "share", [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]),
+        ("magnitude", "magnitude", [0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0]),
+        ("observation", "observed", [1.0, 0.9, 0.8, 0.7, 0.6, 0.5]),
+    ):
+        jobs = EXPERIMENTS[name].jobs(full)
+        assert len(jobs) == 5 * len(values)
+        assert list(dict.fromkeys(job.option(option) for job in jobs)) == values
+        assert {job.option("minibatches") for job in jobs} == {20}
+        assert {job.seed for job in jobs} == {0, 1, 2, 3, 4}
+    assert {job.option("rank") for job in EXPERIMENTS["size"].jobs(full)} == {1, 2, 3, 4, 5}
+    (longer,) = {job.option("minibatches") for job in EXPERIMENTS["size"].jobs(Plan(methods="OLRTR", minibatches=100))}
+    assert longer == 100
+
+
+def test_minibatches_are_joined_in_their_order() -> None:
+    job = EXPERIMENTS["size"].jobs(Plan(methods="OLRTR", trials=1, quick=True, minibatches=11))[0]
+    parts = drawn(job)
+    whole = joined(parts)
+    assert whole.truth.shape == (10, 10, 110)
+    np.testing.assert_array_equal(whole.readings[..., 30:40], parts[3].readings)
+    np.testing.assert_array_equal(whole.faulty[:, 30:40], parts[3].faulty)
+
+
+def test_relative_error_is_that_of_sound_fibers() -> None:
+    truth = np.ones((3, 4, 5))
+    faulty = np.zeros((3, 5), dtype=bool)
+    faulty[1, 2] = True
+    assert relative_error(np.where(faulty[:, None], 99.0, 1.1), truth, faulty) == pytest.approx(0.1)
+
+
+def test_bars_stand_beside_the_figures_they_are_for() -> None:
+    scores = dict.fromkeys(("f1", "precision", "recall", "missing", "repaired", "trusted", "re", "seconds"), 0.5)
+    scores |= {"false_alarms": 0.7, "coverage_missing": 0.9, "coverage_repaired": 0.99}
+    rows = [row(setting="mix-90", method=name, kind=kind, **scores) for name, kind in (("AutoOLRTR", "ours"),
+                                                                                      ("RTR", "batch"))]  # fmt: skip
+    table, more = EXPERIMENTS["faults"].tables(rows, Plan())
+    assert more.aside
+    assert "RE (code)" in more.columns
+    by_name = dict(zip(table.columns, table.cells[0], strict=True))
+    assert by_name["F1"].bar == Bar(low=0.94)
+    met = {name: cell.bar.met(cell.mean) for name, cell in by_name.items() if cell.bar is not None}
+    assert met == {
+        "F1": False, "missing": True, "repaired": True, "trusted": False, "false alarms, %": False,
+        "coverage, missing": True, "coverage, repaired": False,
+    }  # fmt: skip
+    assert all(cell.bar is None for cell in table.cells[1])
+    fewer = EXPERIMENTS["faults"].tables(rows, Plan(options=(("unscored", (27,)),)))[0]
+    assert all(cell.bar is None for cell in fewer.cells[0]), "the bars are for all sensors"
+    assert "27" in fewer.note
+    (swept, *_) = EXPERIMENTS["observation"].tables([row(x=0.9, re=0.02, f1=1.0)], Plan())
+    assert swept.cells[0][0].bar == Bar(high=0.01)
+    assert "misses" in swept.markdown()
+
+
+def test_faults_of_hours_and_latency_have_tables_of_their_own(tmp_path: Path) -> None:
+    options = (("cases", "hours-90,latency,mix-90"), ("data", "city"), ("days", 33), ("sensors", 8))
+    plan = Plan(methods="AutoOLRTR,buddy check", trials=1, options=options)
+    (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
+    by_day, by_reading, latency, aside = done.tables
+    assert [line[1:] for line in latency.rows] == [("AutoOLRTR", "latency")], "nobody else can be asked within a day"
+    assert [line[1:] for line in by_reading.rows] == [("AutoOLRTR", "hours-90"), ("buddy check", "hours-90")]
+    assert {line[2] for line in (*by_day.rows, *aside.rows)} == {"mix-90"}
+    figures = dict(zip(by_reading.columns, (cell.mean for cell in by_reading.cells[0]), strict=True))
+    assert 0 < figures["F1"] <= 1
+    assert 0 <= figures["sound flagged, %"] < 10
+    assert figures["faulty"] > figures["trusted"]
+    assert 0 <= dict(zip(latency.columns, latency.cells[0], strict=True))["false alarms, %"].mean < 10
+    assert all(cell.bar is None for table in done.tables for cell in table.cells[0]), "bars are for noaa"
+    assert (tmp_path / "faults_city.png").is_file()
+
+
+def test_the_bars_of_hours_and_latency() -> None:
+    rows = [row(setting="hours-90", f1=0.9, sound_flagged=0.5, detected_short=0.7), row(setting="latency", within_3=0.5,
+            within_6=0.5, within_24=0.9, never=0.1, false_alarms=0.2)]  # fmt: skip
+    by_reading, latency = EXPERIMENTS["faults"].tables(rows, Plan())
+    met = [
+        {name: cell.bar.met(cell.mean) for name, cell in zip(table.columns, table.cells[0], strict=True)
+         if cell.bar is not None and np.isfinite(cell.mean)}
+        for table in (by_reading, latency)
+    ]  # fmt: skip
+    assert met == [
+        {"F1": True, "sound flagged, %": False, "found, < 12 h": True},
+        {"within 3 h": True, "within 6 h": False, "within 24 h": True, "never": True, "false alarms, %": True},
+    ]
+
+
+def test_lasting_faults_and_small_networks_have_tables_of_their_own(tmp_path: Path) -> None:
+    cases = "lasting-offset-6,small-1,small-3"
+    options = (("cases", cases), ("data", "city"), ("days", 175), ("sensors", 8), ("slots", 8), ("unscored", (0,)))
+    plan = Plan(methods="AutoOLRTR,buddy check", trials=1, options=options)
+    (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
+    lasting, small = done.tables
+    assert [line[1:] for line in lasting.rows] == [
+        ("AutoOLRTR", "lasting-offset-6"),
+        ("buddy check", "lasting-offset-6"),
+    ]
+    assert {line[2] for line in small.rows} == {"small-1", "small-3"}
+    figures = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[0]), strict=True))
+    truth = load_network("city", seed=0, sensors=8, days=175, slots=8)
+    assert figures["raw"] == pytest.approx(6 * truth.std() / 11.5, rel=1e-6), "six units, whatever is made of them"
+    assert 0 <= figures["sound flagged, %"] < 10
+    assert figures["sound judged wrong, %"] <= figures["sound flagged, %"]
+    assert figures["false lasting"] >= 0
+    plain = dict(zip(lasting.columns, (cell.mean for cell in lasting.cells[1]), strict=True))
+    assert np.isnan(plain["false lasting"]), "it reports no faults from when to when"
+    for cells in small.cells:
+        figures = dict(zip(small.columns, (cell.mean for cell in cells), strict=True))
+        assert 0 <= figures["F1"] <= 1
+        assert figures["missing"] > 0
+
+
+def test_the_bars_of_lasting_faults_and_small_networks() -> None:
+    rows = [
+        row(setting="lasting-drift-05", recall=0.3, faulty=2.2, trusted=0.4, sound_flagged=0.5, false_lasting=0.9),
+        row(setting="small-2", f1=0.44, sound_flagged=1.1, missing=0.9),
+    ]
+    met = [
+        {name: cell.bar.met(cell.mean) for name, cell in zip(table.columns, table.cells[0], strict=True)
+         if cell.bar is not None and np.isfinite(cell.mean)}
+        for table in EXPERIMENTS["faults"].tables(rows, Plan())
+    ]  # fmt: skip
+    assert met == [
+        {"recall": True, "faulty": False, "trusted": True, "sound flagged, %": False, "false lasting": True},
+        {"F1": False, "sound flagged, %": True, "missing": True},
+    ]
+    assert {case for case in (*LASTING, *SMALL) if case not in BARS} == set()
+
+
+def test_too_little_data_for_lasting_faults_and_too_few_sensors_are_refused() -> None:
+    faults = EXPERIMENTS["faults"]
+    with pytest.raises(ConfigError, match="--days 170 or more, not 100"):
+        faults.jobs(Plan(options=(("cases", "lasting"), ("data", "city"), ("days", 100))))
+    few = (("cases", "small"), ("data", "city"), ("sensors", 8), ("unscored", (3,)))
+    with pytest.raises(ConfigError, match="small-8 draws 8 sensors, and city has 7"):
+        faults.prepare(Plan(options=few))
+
+
+def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path) -> None:
+    rows = [row(method="RTR", kind="batch", re=0.04, f1=0.9), row(method="OLRTR", kind="online", re=0.2, f1=0.9)]
+    table = by_method(rows, ("re", "f1"), paper={("RTR",): {"re": 0.03}}, title="A table", note="Of RE.")
+    assert table.headers == ["kind", "method", "RE", "paper", "difference", "F1"]
+    assert [cell.value for cell in table.line(0)] == ["0.200", "-", "-", "0.900"]
+    assert [cell.value for cell in table.line(1)] == ["0.040", "0.030", "0.010", "0.900"]
+    _, comma = write_tables([table], tmp_path, "a")
+    with comma.open(encoding="utf-8") as file:
+        told = {(row["method"], row["figure"]): row for row in csv.DictReader(file)}
+    assert told["RTR", "RE"]["paper"] == "0.03"
+    assert float(told["RTR", "RE"]["difference"]) == pytest.approx(0.01)
+    assert told["OLRTR", "RE"]["paper"] == ""
+
+
+def test_the_table_of_noaa_says_which_re_and_which_rule() -> None:
+    rows = [row(setting=at, method="RTR", kind="batch", re=0.04, re_text=0.05, re_code=0.03, f1=0.9, f1_best=0.95)
+            for at in ("100 %", "90 %")]  # fmt: skip
+    full, part = EXPERIMENTS["noaa"].tables(rows, Plan())
+    for table in (full, part):
+        for word in ("RE:", "RE (text):", "RE (code):", "exceeds 0.01", "oracle", "first 10 days"):
+            assert word in table.note
+        assert table.headers[2:9] == ["observed", "RE", "paper", "difference", "F1", "paper", "difference"]
+    assert full.cells[0][0].paper == pytest.approx(0.029)
+    assert part.cells[0][1].paper == pytest.approx(0.984)
+
+
+def test_what_diverged_is_told_once_in_a_line_and_in_every_cell_of_a_sweep() -> None:
+    lost = {"status": "diverged", "method": "OLRTR", "kind": "online"}
+    rows = [row(**lost, trial=trial) for trial in range(4)] + [
+        row(method="OLRTR", kind="online", trial=4, re=0.5, f1=1)
+    ]
+    table = by_method(rows, ("re", "f1"), title="", note="")
+    assert (table.cells[0][0].value, table.cells[0][0].beside) == ("0.500", "(diverged in 4 of 5)")
+    assert table.cells[0][1].beside == ""
+    sweep = pivot([row(**lost, x=x) for x in (1.0, 2.0)], "re", axis="x", title="", note="")
+    assert [cell.value for cell in sweep.cells[0]] == ["diverged in 1 of 1"] * 2
+
+
+def test_numbers_keep_the_digits_that_mean_something() -> None:
+    told = [0.12345, 123.456, 1.5e-7, 3.2e9, 0.0, NAN, -0.02]
+    assert [Cell(value).value for value in told] == ["0.123", "123.5", "1.5e-07", "3.2e+09", "0.000", "-", "-0.020"]
+
+
+def test_odd_names_do_not_break_a_table() -> None:
+    table = Figures("a", "b", ("method",), [("x | [red]y",)], ("F1",), [[Cell(0.5)]])
+    assert "x \\| [red]y" in table.markdown()
+    shown = Console(width=60, record=True, file=io.StringIO())
+    shown.print(*table.screen(60))
+    assert "x | [red]y" in shown.export_text()
+
+
+def test_a_table_too_wide_for_the_screen_becomes_several() -> None:
+    columns = tuple(f"figure{number}" for number in range(9))
+    table = Figures("Wide", "Note.", ("method",), [("AutoOLRTR",)], columns, [[Cell(0.1 * n, 0.1) for n in range(9)]])
+    for width in (40, 60, 200):
+        shown = Console(width=width, record=True, file=io.StringIO())
+        for part in table.screen(width):
+            shown.print(part)
+        text = shown.export_text()
+        assert all(f"figure{number}" in text and f"{0.1 * number:.3f}" in text for number in range(9))
+        assert "…" not in text
+        assert text.count("Note.") == 1
+    assert len(table.screen(200)) == 1
+
+
+def test_a_mean_leaves_out_what_does_not_exist() -> None:
+    assert mean_and_spread([1.0, 3.0, float("nan")]) == pytest.approx((2.0, 2**0.5))
+    assert np.isnan(mean_and_spread([1.0])[1]), "one run has no spread"
+    assert all(np.isnan(mean_and_spread([float("nan")])))
+
+
+def test_names_stand_for_groups_and_wrong_ones_are_refused() -> None:
+    assert chosen_cases("all") == list(CASES)
+    assert chosen_cases("kinds,mix-90") == [
+        "stuck-90",
+        "bias-90",
+        "drift-90",
+        "noise-90",
+        "scale-90",
+        "mix-90",
+    ]
+    assert chosen_cases("outages")[0] == "stuck-outages"
+    assert chosen_cases("everything") == list(EVERY_CASE)
+    assert chosen_cases("lasting") == ["lasting-offset-3", "lasting-offset-6", "lasting-drift-15", "lasting-drift-05"]
+    assert chosen_cases("small") == ["small-1", "small-2", "small-3", "small-5", "small-8"]
+    assert len(EVERY_CASE) == 26
+    with pytest.raises(ConfigError, match="nothing"):
+        chosen_cases("nothing")
+
+
+def test_seconds_and_peak_memory_are_those_of_the_block() -> None:
+    with measured() as first:
+        block = np.ones(20_000_000)
+    del block
+    with measured() as second:
+        pass
+    assert first.seconds > second.seconds >= 0
+    if sys.platform == "linux":
+        assert 140 < first.peak_mb < 200
+        assert second.peak_mb < 10
+
+
+def test_where_memory_cannot_be_measured_it_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "CLEAR", tmp_path / "absent" / "clear_refs")
+    with measured() as found:
+        pass
+    assert found.seconds >= 0
+    assert np.isnan(found.peak_mb)
+
+
+def test_the_reference_station_judges_what_it_can_see() -> None:
+    reference = np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]])
+    estimate = np.stack([2 * reference + 1, -reference, np.full((3, 2), np.nan)])
+    estimate[0, 1, 1] = -500.0
+    assert aot.correlation(estimate, reference) == pytest.approx(0.0)
+
+
+def test_raw_readings_of_the_array_of_things_match_the_paper(
+    aot_and_reference: tuple[FloatArray, FloatArray],
+) -> None:
+    readings, reference = aot_and_reference
+    assert aot.correlation(np.nan_to_num(readings), reference) == pytest.approx(0.836, abs=5e-4)
+
+
+def test_the_array_of_things_has_raw_rows_and_ours_with_one_pass_and_three(
+    aot_and_reference: tuple[FloatArray, FloatArray],
+) -> None:
+    experiment = EXPERIMENTS["aot"]
+    jobs = experiment.jobs(Plan(quick=True))
+    ours = [job.setting for job in jobs if job.option("kind") == "ours"]
+    assert ours == ["1 pass", "3 passes"]
+    assert {job.setting for job in jobs if job.option("kind") == "online"} == {"3 passes"}
+    rows = [job.row() | {"kind": "raw", "status": "done"} | found for job in jobs[:2] for found in experiment.run(job)]
+    (table,) = experiment.tables([row(**found) for found in rows], Plan(quick=True))
+    assert [told[:3] for told in table.rows] == [("raw", "raw", "readings"), ("raw", "raw", "missing as 0")]
+    assert np.isfinite(table.cells[1][0].mean)
+
+
+@pytest.fixture
+def aot_and_reference(data: Path) -> tuple[FloatArray, FloatArray]:
+    assert (data / "aot_12M.mat").is_file()
+    return load_network("aot"), load_reference()
+
+
+def test_the_engine_is_measured_beside_another_checkout(tmp_path: Path) -> None:
+    out, script = tmp_path / "engine.json", str(ROOT / "benchmarks" / "engine_speed.py")
+    call = ["--only", "medium,threads", "--medium", "90", "--periods", "5", "--against", str(ROOT / "src")]
+    ended = subprocess.run([sys.executable, script, *call, "--out", str(out)], capture_output=True, text=True,
+                           check=True)  # fmt: skip
+    assert "other / this" in ended.stdout
+    (figures,) = json.loads(out.read_text(encoding="utf-8")).values()
+    assert [figure["part"] for figure in figures] == ["medium"] * 3 + ["threads"]
+    assert all(figure["value"] > 0 for figure in figures)
+    refused = subprocess.run([sys.executable, script, "--only", "nothing"], capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+
+
+def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None:
+    parts = ["--only", "large,size,days", "--large", "2000", "--sizes", "1000", "--days", "20"]
+    ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *parts, "--out", str(tmp_path)],
+                           capture_output=True, text=True, timeout=300, check=False)  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads((tmp_path / "speed.json").read_text())
+    assert told["blas_threads"] == 1
+    assert told["machine"]["copy"] > 1e8
+    large = {row["method"]: row for row in told["large"]}
+    assert {"AutoOLRTR", "OLRTR rank 10"} <= set(large)
+    for row in large.values():
+        assert row["sensors"] == 2000
+        assert row["readings_per_second"] == pytest.approx(2000 * 24 / row["seconds"])
+        assert 0 < row["bandwidth"] < 1
+        assert 0 < row["products"] < 1.5
+        assert row["minibatches"] > row["outputs"] > 1, "what is returned is part of the peak"
+    assert large["OLRTR rank 10"]["bandwidth_iterations"] > large["OLRTR rank 10"]["bandwidth"]
+    assert large["AutoOLRTR"]["timed"] == [9, 12]
+    assert large["AutoOLRTR"]["cut_seconds"] > 0
+    auto = [row for row in told["size"] if row["method"] == "AutoOLRTR"]
+    assert [row["sensors"] for row in auto] == [1000, 2000]
+    assert auto[0]["ratio"] == 1.0
+    assert told["days"]["ratio"] > 0
+    assert (tmp_path / "sensors.png").stat().st_size > 10_000
+    assert "One BLAS thread" in ended.stdout

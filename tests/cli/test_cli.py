@@ -1,0 +1,340 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from feeds import HOURLY, made_of
+from sensormend import cli
+from sensormend.bench.experiment import Plan
+from sensormend.cli import bench as commands
+from sensormend.cli import demo as demo_command
+from sensormend.cli import demo_results as demo
+from sensormend.cli import main
+from sensormend.errors import ConfigError, SensormendError
+from sensormend.model.auto import AutoOLRTR
+from sensormend.pipeline.mender import Mender
+from sensormend.readings import DAY, Rows
+from sensormend.recovery import Recovery
+from sensormend.simulate.network import Network, city
+
+TINY = ["demo", "--sensors", "12", "--days", "30", "--seed", "1"]
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *arguments],
+        cwd=cwd, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path: Path) -> None:
+    ended = run(*TINY, "--out", "shown", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "shown" / "demo.png").stat().st_size > 50_000
+    assert "shown/demo.png" in ended.stdout.replace("\\", "/")
+    for word in (
+        "put in",
+        "found",
+        "missed",
+        "false alarms",
+        "missing",
+        "repaired",
+        "trusted",
+        "straight line",
+    ):
+        assert word in ended.stdout
+    assert "day 30 of 30" in ended.stderr, "progress goes to stderr"
+    assert "sensormend explain shown S" in ended.stdout
+    for command in ("watch mqtt", "serve shown", "report shown"):
+        assert f"sensormend {command}" in ended.stdout
+    assert "Traceback" not in ended.stderr
+    assert len(list((tmp_path / "shown" / "data").glob("date=*"))) == 30
+    (tmp_path / "shown" / "faults.csv").write_text("replaced")
+    again = run(*TINY, "--out", "shown", cwd=tmp_path)
+    assert again.returncode == 0, "an earlier demo is replaced"
+    assert without_address(again.stdout) == without_address(ended.stdout), "the same city, the same figures"
+
+
+def without_address(said: str) -> str:
+    """Return what was said without the line that has the page's port, which may be another one."""
+    lines = said.splitlines()
+    kept = [line for line in lines if "http://127.0.0.1:" not in line]
+    assert len(kept) == len(lines) - 1
+    return "\n".join(kept)
+
+
+def test_the_demo_ends_by_itself_after_so_many_seconds(tmp_path: Path) -> None:
+    ended = run("demo", "--sensors", "8", "--seconds", "1.5", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "temperature for 1.5 seconds" in ended.stdout
+    assert "put in" in ended.stdout or "It ended after" in ended.stdout
+    assert "Traceback" not in ended.stderr
+
+
+def test_where_nobody_can_press_ctrl_c_the_demo_ends_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo_command, "UNWATCHED", 2.0)
+    monkeypatch.setattr(demo_command, "FIRST_DAYS", 12)
+    # What a build server sets so that logs have colours makes no terminal of a pipe.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["demo", "--sensors", "8", "--pace", "20", "--out", str(tmp_path / "demo")]) == 0
+    assert "temperature for" in capsys.readouterr().out
+    dates = sorted(path.name for path in (tmp_path / "demo" / "data").glob("date=*"))
+    assert 11 <= len(dates) <= 15, "after the first days an hour takes a twentieth of a second"
+
+
+@pytest.mark.parametrize(("words", "times"), [([], 1), (["--no-open"], 0)])
+def test_where_there_is_a_screen_the_page_is_opened(
+    words: list[str], times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(demo_command, "FIRST_DAYS", 11)
+    monkeypatch.setattr("sensormend.cli.demo.has_screen", lambda: True)
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert main(["demo", "--sensors", "8", "--seconds", "3", "--out", str(tmp_path / "demo"), *words]) == 0
+    assert len(opened) == times
+    assert all(f"browser: {address}\n" in capsys.readouterr().out for address in opened)
+
+
+def test_the_demo_goes_on_without_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "fastapi", None)
+    assert main(["demo", "--sensors", "8", "--days", "12", "--out", str(tmp_path / "demo")]) == 0
+    said = capsys.readouterr().out
+    assert "pip install 'sensormend[web]'" in said
+    assert "http://" not in said
+
+
+def test_a_port_that_somebody_chose_is_the_one(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ended = run("demo", "--sensors", "8", "--days", "12", "--port", port, cwd=tmp_path)
+    assert ended.returncode in (1, 2)
+    assert port in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_demo_never_touches_a_folder_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "thesis.txt").write_text("years of work")
+    ended = run(*TINY, cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "did not write" in ended.stderr
+    assert (tmp_path / "demo" / "thesis.txt").read_text() == "years of work"
+    (tmp_path / "file").write_text("")
+    assert "is a file" in run(*TINY, "--out", "file", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["demo", "--days", "3"], 2, "--days"),
+        (["demo", "--days", "many"], 2, "many"),
+        (["demo", "--seconds", "0"], 2, "--seconds"),
+        (["demo", "--nonsense"], 2, "nonsense"),
+        (["demo", "--climate", "mars"], 2, "mars"),
+        (["demo", "--sensors", "0"], 2, "at least one sensor"),
+        (["watch", "incoming", "o", "--serve", "localhost"], 2, "serve is a host and a port like 127.0.0.1:8464"),
+        (["watch", "--serve", "127.0.0.1:http", "incoming", "o"], 2, "got '127.0.0.1:http'"),
+        (["serve", "mended", "--edit", "nowhere/notes.csv"], 2, "no note can be written to"),
+        (["watch", "incoming", "o", "--serve", "--serve-edit"], 2, "serve_edit needs maintenance: the file"),
+        (["serve", "mended", "two"], 2, "serve does not know what to do with 'two' (see sensormend serve --help)"),
+        (["mend"], 2, "mend"),
+        (["bench", "faults", "--cases", "gremlins"], 2, "gremlins"),
+        (["bench", "faults", "--methods", "Magic"], 2, "Magic"),
+        (["bench", "faults", "--unscored", "north"], 2, "--unscored"),
+        (["bench", "faults", "--data", "nowhere.npy"], 1, "nowhere.npy"),
+    ],
+)
+def test_a_failure_is_one_line_on_stderr_and_a_code(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
+    ended = run(*arguments, cwd=tmp_path)
+    assert ended.returncode == code
+    lines = [line for line in ended.stderr.splitlines() if line.startswith("sensormend: ")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["faults", "--trials", "0"], "--trials"),
+        (["faults", "--data", "city", "--days", "10"], "--days"),
+        (["faults", "--data", "city", "--unscored", "50"], "--unscored"),
+        (["size", "--jobs", "0"], "--jobs"),
+        (["size", "--minibatches", "10"], "--minibatches"),
+        (["size", "--methods", "Magic"], "Magic"),
+        (["size", "--trials", "many"], "many"),
+        (["size", "--seed", "-1"], "--seed"),
+        (["size", "--large"], "large"),
+        (["nothing"], "nothing"),
+    ],
+)
+def test_a_wrong_call_of_a_bench_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["bench", *arguments]) == 2
+    line = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sensormend: ")]
+    assert len(line) == 1
+    assert said in line[0]
+
+
+def test_data_that_is_not_here_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SENSORMEND_DATA", str(tmp_path))
+    assert main(["bench", "aot"]) == 1
+    assert "set SENSORMEND_DATA" in capsys.readouterr().err
+
+
+def test_bench_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench"]) == 0
+    shown = capsys.readouterr().out
+    for name in ("size", "corruption", "magnitude", "observation", "convergence", "noaa", "aot", "faults", "all"):
+        assert name in shown
+
+
+def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
+    told = "import sys, sensormend.cli; print(*sorted({'duckdb', 'matplotlib', 'pooch', 'pandas'} & set(sys.modules)))"
+    ended = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=60, check=True)
+    assert ended.stdout.strip() == ""
+
+
+def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "demo" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert "0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (SensormendError("give it\nmore"), "sensormend: give it more\n"),
+        (OSError(28, "No space left on device", "demo/demo.png"), "No space left on device"),
+        (KeyboardInterrupt(), "stopped"),
+        (RuntimeError("odd"), "SENSORMEND_DEBUG"),
+    ],
+)
+def test_whatever_goes_wrong_inside_becomes_one_line(
+    raised: BaseException, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.delenv("SENSORMEND_DEBUG", raising=False)
+    monkeypatch.setattr("sensormend.stream.sources.city.City", fail)
+    assert cli.main(["demo", "--days", "12"]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize(
+    ("words", "said_of"), [(["--days", "3000"], "3000 days"), (["--seconds", "3000"], "3000 seconds")]
+)
+def test_ctrl_c_ends_it_cleanly(words: list[str], said_of: str, tmp_path: Path) -> None:
+    command = "import sys; from sensormend.cli import main; sys.exit(main())"
+    with subprocess.Popen(
+        [sys.executable, "-c", command, "demo", "--sensors", "60", *words],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        address = process.stdout.readline().split()[-1]
+        page = urllib.request.urlopen(address, timeout=20)
+        events = urllib.request.urlopen(f"{address}/api/events", timeout=20)
+        with page, events:
+            assert page.status == 200
+            assert events.readline()
+            process.send_signal(signal.SIGINT)
+            shown, error = process.communicate(timeout=60)
+    assert said_of in said
+    assert process.returncode == 0
+    assert "It ended after" in shown or "put in" in shown, "what is known so far is said"
+    assert "Traceback" not in error
+
+
+def mended(network: Network) -> Recovery:
+    """Return what the model makes of a network, day by day."""
+    model, days = AutoOLRTR(), range(network.readings.shape[2])
+    return Recovery.stack([model.update(network.readings[..., day], sensors=network.sensors) for day in days])
+
+
+def test_the_demo_judges_what_the_model_said() -> None:
+    network = city(10, 30, seed=1)
+    mender = Mender(HOURLY)
+    start = int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))
+    parts = []
+    for day in range(30):
+        readings = made_of(network.readings[..., day : day + 1], start + day * DAY)
+        (part,) = mender.push(replace(readings, sensors=network.sensors))
+        parts.append(part.rows)
+    found, wanted = demo.as_recovery(Rows.concatenate(parts), network), mended(network)
+    for name in ("cleaned", "lower", "upper", "faulty", "spikes"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    assert (found.reason[found.faulty] == wanted.reason[wanted.faulty]).all()
+
+
+def test_faults_are_counted_once_each_and_spikes_apart() -> None:
+    network = city(20, 60, seed=2)
+    recovery = mended(network)
+    rows = {row.kind: row for row in demo.faults_found(network, recovery, dropped=0)}
+    assert sum(row.put_in for kind, row in rows.items() if kind != "spike") <= len(network.faults)
+    assert rows["spike"].put_in == network.spikes.sum()
+    for row in rows.values():
+        assert 0 <= row.found <= row.put_in
+        assert 0 <= row.days_found <= row.days
+        assert row.missed == row.put_in - row.found
+
+
+def test_a_straight_line_joins_what_is_left() -> None:
+    network = city(3, 4, seed=0)
+    told = network.kind != ""
+    told[0, 1] = True
+    line = demo.straight_line(network.readings, told)
+    kept = ~told[:, None, :] & (network.readings == network.readings)
+    assert (line[kept] == network.readings[kept]).all()
+    hours = line[0, :, 1]
+    assert abs(hours[2:] - 2 * hours[1:-1] + hours[:-2]).max() < 1e-9
+
+
+def test_all_leaves_out_experiments_that_a_chosen_method_is_not_in() -> None:
+    names = ["size", "noaa", "aot", "faults", "pictures"]
+    assert commands._where_known(names, Plan(methods="OLRTR r3")) == ["noaa", "faults", "pictures"]
+    assert commands._where_known(names, Plan()) == names
+    with pytest.raises(ConfigError, match="no method 'nobody'"):
+        commands._where_known(names, Plan(methods="nobody"))
+
+
+def test_a_wrong_call_of_a_bench_gets_one_line(tmp_path: Path) -> None:
+    call = [str(Path(sys.executable).with_name("sensormend")), "bench"]
+    for words in (["faults", "--data", "nofile.npy"], ["all", "--methods", "nobody"]):
+        ran = subprocess.run([*call, *words, "--out", str(tmp_path)], capture_output=True, text=True, timeout=60)
+        assert ran.returncode != 0
+        assert ran.stdout == ""
+        assert len(ran.stderr.splitlines()) == 1, ran.stderr
+
+
+def test_what_to_install_is_printed_with_its_brackets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    network = city(sensors=4, days=3, seed=0)
+    page = Console(file=StringIO(), width=80)
+    demo_command._draw(page, network, AutoOLRTR().recover(network.readings), tmp_path)
+    assert isinstance(page.file, StringIO)
+    assert "pip install 'sensormend[plot]'" in page.file.getvalue()

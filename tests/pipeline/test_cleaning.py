@@ -1,0 +1,330 @@
+"""clean() on frames of every kind, and on labelled arrays."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from feeds import START, city_readings, small_city
+from sensormend import clean
+from sensormend.errors import ConfigError, InputError, ValueRangeError
+from sensormend.io.metadata import FAULTS_HEADER
+from sensormend.io.options import Options
+from sensormend.pipeline.frames import Frame
+from sensormend.readings import DAY, HOUR
+
+DAYS = 34
+
+
+def columns() -> dict[str, Any]:
+    readings = city_readings(days=DAYS)
+    order = np.random.default_rng(0).permutation(len(readings))
+    return {
+        "Station ID": np.array(readings.sensors)[readings.sensor[order]],
+        "time": readings.time[order].astype("datetime64[us]"),
+        "temperature": readings.value[order],
+    }
+
+
+@pytest.fixture(scope="module")
+def expected() -> pd.DataFrame:
+    return clean(pd.DataFrame(columns()))
+
+
+def same(one: Any, other: pd.DataFrame) -> None:
+    """Compare two frames by their values."""
+    assert list(one.columns) == list(other.columns)
+    for name in other.columns:
+        left, right = one[name].to_numpy(), other[name].to_numpy()
+        if name in ("value", "cleaned", "lower", "upper"):
+            np.testing.assert_array_equal(left, right, err_msg=name)
+        elif name == "time":
+            np.testing.assert_array_equal(left.astype("datetime64[us]"), right.astype("datetime64[us]"))
+        else:
+            missing = pd.isna(right)
+            np.testing.assert_array_equal(pd.isna(left), missing, err_msg=name)
+            assert (left[~missing] == right[~missing]).all(), name
+
+
+def test_a_frame_comes_back_with_the_columns_of_the_contract(expected: pd.DataFrame) -> None:
+    assert list(expected.columns) == [
+        "sensor", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin",
+        "variable",
+    ]  # fmt: skip
+    assert set(expected.variable) == {"temperature"}, "a column that has a name keeps it"
+    assert len(expected) == 8 * 24 * DAYS
+    assert expected.groupby("sensor").time.is_monotonic_increasing.all()
+    assert set(expected.flag) <= {1, 2, 3, 4, 9}
+    trusted = expected[expected.origin == "observed"]
+    assert (trusted.cleaned == trusted.value).all()
+    assert (expected.lower <= expected.cleaned).all()
+    assert (expected.cleaned <= expected.upper).all()
+    network = small_city(days=DAYS)
+    truth = np.moveaxis(network.truth, 1, 2).reshape(-1)
+    came = expected.value.notna().to_numpy()
+    raw, error = (np.sqrt(np.mean((column - truth)[came] ** 2)) for column in (expected.value, expected.cleaned))
+    assert error < raw / 2
+
+
+def test_pandas_and_polars_give_the_same(expected: pd.DataFrame) -> None:
+    cleaned = clean(pl.DataFrame(columns()))
+    assert isinstance(cleaned, pl.DataFrame)
+    assert cleaned["time"].dtype == pl.Datetime("us")
+    same(cleaned, expected)
+
+
+def test_a_wide_frame_gives_the_same_with_times_as_a_column_or_as_the_index(expected: pd.DataFrame) -> None:
+    long = pd.DataFrame(columns())
+    wide = long.pivot(index="time", columns="Station ID", values="temperature")
+    assert isinstance(wide.index, pd.DatetimeIndex)
+    assert wide.isna().any(axis=None), "cells with nothing in them are no readings"
+    for frame in (wide, wide.reset_index().rename_axis(columns=None)):
+        same(clean(frame), expected.drop(columns="variable"))
+
+
+def spread(frame: pd.DataFrame, names: str) -> pd.DataFrame:
+    """Return a long frame with its times as numbers in several columns."""
+    time = frame["time"].dt
+    parts = {"year": time.year, "month": time.month, "day": time.day, "doy": time.day_of_year, "hour": time.hour,
+             "minute": time.minute, "date": time.normalize(),
+             "hhmm": 100 * time.hour + time.minute, "clock": time.strftime("%I:%M %p")}  # fmt: skip
+    parts["epoch"] = (frame["time"] - pd.Timestamp(0)) // pd.Timedelta("1s")
+    parts["timestamp_ms"] = parts["epoch"] * 1000
+    return frame.drop(columns="time").assign(**{name: parts[name] for name in names.split()})
+
+
+@pytest.mark.parametrize(
+    "names",
+    ["year month day hour", "year month day hour minute", "year doy hhmm", "date hour", "date clock", "epoch",
+     "timestamp_ms", "year month day clock"],
+)  # fmt: skip
+def test_times_over_several_columns_of_a_frame(names: str) -> None:
+    frame = pd.DataFrame(columns())
+    expected = Frame.of(frame, Options()).readings()
+    for spread_out in (
+        spread(frame, names),
+        pl.DataFrame({name: list(column) for name, column in spread(frame, names).items()}),
+    ):
+        readings = Frame.of(spread_out, Options()).readings()
+        np.testing.assert_array_equal(readings.time, expected.time)
+        np.testing.assert_array_equal(readings.value, expected.value)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"year": [2020, 2020], "month": [1, 13], "day": [1, 1]}, "2020-13-1 in row 1 is no date"),
+        ({"year": [2020, 2020], "month": [1, 2], "day": [1, 30]}, "2020-2-30 in row 1 is no date"),
+        (
+            {"date": ["2020-01-01", "2020-01-01"], "hour": [1, 25]},
+            "column 'hour' has .*25.* in row 1, which is no hour",
+        ),
+        ({"date": ["2020-01-01"] * 3, "at": ["6:30", "7:15 pm", "7:15 xm"]}, "no time of the day"),
+        ({"year": [2020, 2020.5], "month": [1, 1]}, "no whole number"),
+        ({"time": [7, 8]}, "column 'time' holds no times"),
+    ],
+)
+def test_columns_that_make_no_time_are_refused_in_one_line(parts: dict[str, list[object]], said: str) -> None:
+    frame = pd.DataFrame(parts)
+    frame = frame.assign(sensor="a", value=np.arange(len(frame)) + 1.5)
+    with pytest.raises(InputError, match=said):
+        clean(frame)
+
+
+def test_times_with_a_zone_become_utc_and_nothing_shifts_in_march() -> None:
+    frame = pd.DataFrame(columns())
+    local = frame.assign(time=frame.time.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"))
+    same(clean(local), clean(frame))
+    start = np.datetime64("2024-03-25T00", "us")
+    hours = start + np.arange(24 * 14) * np.timedelta64(3600, "s")
+    spring = pd.DataFrame({"time": np.tile(hours, 2), "sensor": np.repeat(["a", "b"], hours.size), "value": 1.0})
+    spring.value = np.random.default_rng(0).normal(size=len(spring))
+    berlin = spring.assign(time=spring.time.dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"))
+    assert (clean(berlin).n == 1).all()
+    assert (clean(spring).n == 1).all()
+    written = spring.assign(time=[moment.isoformat() for moment in berlin.time])
+    same(clean(written), clean(spring))
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Etc/GMT+5", "Asia/Kolkata"])
+def test_every_zone_of_pandas_is_known(zone: str, expected: pd.DataFrame) -> None:
+    frame = pd.DataFrame(columns())
+    same(clean(frame.assign(time=frame.time.dt.tz_localize("UTC").dt.tz_convert(zone))), expected)
+
+
+def test_what_is_not_known_is_null_in_polars() -> None:
+    cleaned = clean(pl.DataFrame(columns()))
+    assert cleaned["value"].null_count() == (cleaned["flag"] == 9).sum()
+    assert not cleaned["value"].is_nan().any()
+
+
+def test_a_quiet_network_has_an_empty_list_of_the_same_kind() -> None:
+    hours = START + np.arange(48, dtype=np.int64) * HOUR
+    value = np.random.default_rng(0).normal(size=(4, 48))
+    quiet = {"time": hours.astype("datetime64[us]"), **{f"s{number}": value[number] for number in range(4)}}
+    for frame in (pd.DataFrame(quiet), pl.DataFrame(quiet)):
+        faults = clean(frame, details=True).faults
+        assert len(faults) == 0
+        assert list(faults.columns) == list(FAULTS_HEADER)
+        assert "float" not in str(faults["sensor"].dtype).lower()
+
+
+def test_details_tell_what_is_wrong_and_how_the_sensors_are() -> None:
+    for kind in (pd.DataFrame, pl.DataFrame):
+        rows, faults, sensors = clean(kind(columns()), details=True)
+        assert isinstance(faults, kind)
+        assert isinstance(sensors, kind)
+        assert list(faults.columns) == list(FAULTS_HEADER)
+        assert len(sensors) == 8
+        begin, end = (np.asarray(faults[name]).astype("datetime64[us]") for name in ("from", "to"))
+        time, flag, sensor = (np.asarray(rows[name]) for name in ("time", "flag", "sensor"))
+        covered = np.zeros(len(rows), dtype=bool)
+        for row in range(len(faults)):
+            mine = (sensor == np.asarray(faults["sensor"])[row]) & (time >= begin[row]) & (time < end[row])
+            assert set(flag[mine]) <= {4, 9}
+            covered |= mine
+        assert covered[flag == 4].all()
+
+
+def test_several_variables_and_what_is_said_about_each() -> None:
+    frame = pd.DataFrame(columns()).rename(columns={"temperature": "temp"})
+    frame["humidity"] = 50 - frame.temp
+    frame.loc[frame.index[7], "humidity"] = 180.0
+    cleaned = clean(frame, valid={"humidity": [0, 100]}, fill=[])
+    assert list(cleaned.columns)[-1] == "variable"
+    assert set(cleaned.variable) == {"humidity", "temp"}
+    odd = cleaned[cleaned.reason == "implausible"]
+    assert ((odd.value > 100) | (odd.value < 0) | (odd.flag == 4)).all()
+    assert (odd.value == 180).any()
+
+
+def test_a_sensor_that_moves_is_a_new_sensor() -> None:
+    frame = pd.DataFrame(columns())
+    moved = (frame["Station ID"] == "s03") & (frame.time >= np.datetime64(START + 20 * DAY, "us"))
+    frame["lat"], frame["lon"] = np.where(moved, 41.9, 41.8), -87.6
+    rows, _, sensors = clean(frame, details=True)
+    assert "s03@2" in set(rows.sensor)
+    assert rows[rows.sensor == "s03@2"].time.min() == pd.Timestamp(START + 20 * DAY, unit="us")
+    assert sensors.set_index("sensor").latitude["s03@2"] == 41.9
+
+
+@pytest.mark.parametrize("lasting", [2, 6, 14])
+def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
+    from feeds import made_of
+    from networks import sound
+
+    readings = made_of(sound(8, 90)[..., :40])
+    day = (readings.time - START) // DAY
+    readings.value[(readings.sensor == 2) & (day >= 10) & (day < 10 + lasting)] += 15
+    frame = pd.DataFrame(
+        {"sensor": readings.sensor, "time": readings.time.astype("datetime64[us]"), "value": readings.value}
+    )
+    for how in ({}, {"one_pass": True}):
+        rows = clean(frame, **how)
+        mine = rows[rows.sensor == "2"].set_index("time").flag
+        wrong = mine[mine == 4]
+        days = wrong.index.normalize().unique()
+        first = pd.Timestamp(START + 10 * DAY, unit="us")
+        assert first in days, how
+        assert len(days) >= min(lasting, 3), how
+        assert days.min() == first, how
+        assert days.max() < first + pd.Timedelta(days=lasting), how
+
+
+def test_one_pass_is_what_a_stream_would_say() -> None:
+    from test_mending import all_rows
+
+    rows, cleaned = all_rows(city_readings(days=DAYS)), clean(pd.DataFrame(columns()), one_pass=True, step="1h")
+    order = np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor]))
+    for name in ("value", "n", "cleaned", "lower", "upper", "flag"):
+        np.testing.assert_array_equal(cleaned[name].to_numpy(), getattr(rows, name)[order])
+
+
+def test_per_reading_keeps_every_reading() -> None:
+    frame = pd.DataFrame(columns())
+    frame.time = frame.time + pd.to_timedelta(np.arange(len(frame)) % 50, unit="min")
+    cleaned = clean(frame, per_reading=True, step="1h")
+    present = cleaned[cleaned.n > 0]
+    assert sorted(present.value) == sorted(frame.temperature)
+    assert set(present.time) == set(frame.time)
+
+
+def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> None:
+    xarray = pytest.importorskip("xarray")
+    network = small_city(days=DAYS)
+    values = np.moveaxis(network.readings, 1, 2).reshape(8, -1).T
+    times = (START + np.arange(24 * DAYS) * HOUR).astype("datetime64[us]").astype("datetime64[ns]")
+    array = xarray.DataArray(
+        values,
+        dims=("time", "station"),
+        coords={"time": times, "station": [f"s{number:02d}" for number in range(8)]},
+        name="temperature",
+    )
+    dataset = clean(array)
+    cleaned = dataset["temperature_cleaned"].transpose("station", "time").to_numpy().ravel()
+    np.testing.assert_allclose(cleaned, expected.cleaned.to_numpy())
+    assert dataset["temperature_flag"].attrs["flag_meanings"].split()[0] == "good"
+
+
+@pytest.mark.parametrize(
+    ("frame", "said", "error", "match"),
+    [
+        ([1, 2], {}, InputError, "pandas or polars frame"),
+        (np.ones((3, 3)), {}, InputError, "not ndarray; for files there is `sensormend clean"),
+        (pd.DataFrame({"time": [], "sensor": [], "value": []}), {}, InputError, "no rows"),
+        (pd.DataFrame({"a": ["x"], "b": ["y"]}), {}, ConfigError, "the frame"),
+        (pd.DataFrame([[1, 2]], columns=["time", "time"]), {}, InputError, "two columns named 'time'"),
+        (pd.DataFrame([[1, 2]], columns=[["a", "a"], ["b", "c"]]), {}, InputError, "several levels"),
+        (pl.LazyFrame({"time": [1]}), {}, InputError, "collect"),
+        (pd.DataFrame({"time": pd.date_range("2020", periods=9, freq="h"), "value": 1.0}), {"step": 3600},
+         ConfigError, "step: a duration is a number and a unit"),
+        (pd.DataFrame({"time": pd.date_range("2020", periods=9, freq="h"), "a": 1.0, "b": 2.0}),
+         {"step": "10s", "period": "7d"}, ConfigError, "60,480 slots"),
+        (pd.DataFrame({"time": ["2020-01-01"], "value": [1]}), {"colour": 1}, ConfigError, "no option"),
+        (pd.DataFrame({"time": ["2020-01-01", "soon"] * 5, "sensor": ["a"] * 10, "value": [1.0] * 10}),
+         {"time": "time"}, InputError, "'soon', which is no time"),
+        (pd.DataFrame({"time": [pd.Timestamp("2020"), pd.NaT], "sensor": ["a"] * 2, "value": [1.0] * 2}), {},
+         InputError, "no time in row 1"),
+        (pd.DataFrame({"time": pd.date_range("2020", periods=3), "sensor": ["a", None, "b"], "value": [1.0] * 3}), {},
+         InputError, "says nothing in row 1"),
+        (pd.DataFrame({"time": pd.date_range("2020", periods=4), "sensor": ["a"] * 4, "value": [*"123", "warm"]}),
+         {}, ValueRangeError, "'warm' in row 3"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_cleaned_is_refused_in_one_line(
+    frame: Any, said: dict[str, Any], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match) as caught:
+        clean(frame, **said)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("heard", [0, 5])
+def test_a_polars_frame_has_texts_also_where_nothing_is_known_at_first(heard: int) -> None:
+    """The first slots, or all of them, have no reading and no estimate."""
+    times = np.datetime64("2020-01-01T00:00", "us") + np.arange(heard, heard + 24) * np.timedelta64(3600, "s")
+    frame = pl.DataFrame({"sensor": ["a"] * 24, "time": times, "value": [float("nan")] * 19 + [1.0] * heard
+                              + [float("nan")] * (5 - heard)})  # fmt: skip
+    rows = clean(frame, step="1h", period="1d", one_pass=True)
+    assert rows["origin"].dtype == rows["reason"].dtype == rows["sensor"].dtype == pl.String
+    assert rows["origin"].to_list().count(None) >= 24 - 5
+    assert set(rows["origin"].to_list()) <= {None, "observed", "estimated"}
+
+
+def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
+    random = np.random.default_rng(0)
+    weather = np.cumsum(random.normal(size=40 * 24)) * 0.3
+    times = np.datetime64("2021-05-01T00:00", "us") + np.arange(weather.size) * np.timedelta64(3600, "s")
+    parts = []
+    for number in range(6):
+        values = weather + 0.2 * random.normal(size=weather.size)
+        values[800:830] += 4.0 if number == 2 else 0.0
+        parts.append(pl.DataFrame({"sensor": f"s{number}", "time": times, "warm": values, "cold": values}))
+    rows = clean(pl.concat(parts), tolerance={"warm": 6.0})
+    mine = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
+    assert mine.filter(pl.col("variable") == "cold").height >= 28
+    assert mine.filter(pl.col("variable") == "warm").height == 0
+    with pytest.raises(ConfigError, match="tolerance speaks of 'hot'; there is"):
+        clean(pl.concat(parts), tolerance={"hot": 1.0})

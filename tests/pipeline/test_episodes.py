@@ -1,0 +1,273 @@
+"""Faults of the model on the time axis, and in the list of faults."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from feeds import HOURLY, START, made_of
+from networks import sound as network
+from sensormend import clean
+from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.cleaning import InMemory
+from sensormend.pipeline.maintenance import Maintenance, Note
+from sensormend.pipeline.mender import Episode, Mended, Mender, walk
+from sensormend.pipeline.tally import Tally
+from sensormend.readings import DAY, HOUR, Flag, Readings
+from sensormend.recovery import Fault
+
+SLOTS = 24
+FOREVER = np.iinfo(np.int64).max // 4
+
+
+def mender(**said: Any) -> Mender:
+    return Mender(HOURLY, **said)
+
+
+def sound(days: int) -> Readings:
+    return made_of(network(8, 90)[..., :days].copy())
+
+
+def moved(readings: Readings, sensor: int, start: int, end: int, by: float = 15.0) -> Readings:
+    """Readings of which some are off, from an hour since the first to another."""
+    hour = (readings.time - START) // HOUR
+    readings.value[(readings.sensor == sensor) & (hour >= start) & (hour < end)] += by
+    return readings
+
+
+def without(readings: Readings, sensor: int | None, start: int, end: int) -> Readings:
+    hour = (readings.time - START) // HOUR
+    mine = np.ones(len(readings), dtype=bool) if sensor is None else readings.sensor == sensor
+    return readings.taken(~(mine & (hour >= start) & (hour < end)))
+
+
+def through(readings: Readings, mend: Mender) -> Iterator[Mended]:
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods:
+        yield from mend.push(source.read(period))
+
+
+def listed(parts: Iterator[Mended]) -> list[FaultInterval]:
+    """The list of faults, but for single readings."""
+    tally = Tally(HOURLY, ("",))
+    for part in parts:
+        tally.add(part)
+    return [fault for fault in tally.intervals() if fault.reason != "spike"]
+
+
+def spans(faults: Sequence[FaultInterval]) -> list[tuple[str, int, int]]:
+    return [(fault.sensor, (fault.start - START) // HOUR, (fault.end - START) // HOUR) for fault in faults]
+
+
+def test_a_fault_has_its_times_and_what_the_model_says_of_it() -> None:
+    (fault,) = listed(through(moved(sound(20), 2, 12 * 24, 15 * 24), mender()))
+    assert spans([fault]) == [("s02", 12 * 24, 15 * 24)]
+    assert (fault.reason, fault.rate) == ("offset", 0.0)
+    assert fault.size == pytest.approx(15, abs=1)
+    assert fault.confidence > 0.95
+
+
+def test_readings_that_are_missing_do_not_cut_a_fault_and_silence_is_beside_it() -> None:
+    readings = without(moved(sound(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
+    readings = without(readings, 2, 13 * 24 + 20, 14 * 24 + 3)
+    fault, *rest = listed(through(readings, mender()))
+    assert rest == []
+    assert spans([fault]) == [("s02", 12 * 24 + 5, 15 * 24)]
+    fault, silent = listed(through(without(readings, 2, 13 * 24, 14 * 24), mender()))
+    assert spans([fault, silent]) == [("s02", 12 * 24 + 5, 15 * 24), ("s02", 13 * 24, 14 * 24)]
+    assert (fault.reason, silent.reason) == ("offset", "silent")
+    assert np.isnan([silent.size, silent.rate, silent.confidence]).all()
+
+
+def test_a_fault_that_is_open_goes_to_the_end_of_what_is_known() -> None:
+    readings = without(moved(sound(16), 2, 13 * 24, 16 * 24), 2, 15 * 24 + 18, 16 * 24)
+    assert spans(listed(through(readings, mender()))) == [("s02", 13 * 24, 16 * 24)]
+
+
+def test_an_episode_begins_and_ends_with_a_reading() -> None:
+    readings = without(moved(sound(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
+    readings = without(without(readings, 2, 13 * 24 + 20, 14 * 24 + 3), 2, 14 * 24 + 22, 15 * 24)
+    assert spans(listed(through(readings, mender()))) == [("s02", 12 * 24 + 5, 14 * 24 + 22)]
+
+
+@pytest.mark.parametrize("away", [range(3, 7), range(3, 43)])
+def test_periods_without_readings_do_not_shift_the_times(away: range) -> None:
+    """All are silent for some days: some are made up for, and after a long silence the rest are skipped."""
+    readings = sound(20)
+    later = readings.time >= START + 3 * DAY
+    readings.time[later] += len(away) * DAY
+    first = 24 * (12 + len(away))
+    found = listed(through(moved(readings, 2, first, first + 72), mender(gone_after=5 * DAY)))
+    assert spans([fault for fault in found if fault.reason != "silent"]) == [("s02", first, first + 72)]
+
+
+def test_a_fault_from_before_a_long_silence_keeps_its_start() -> None:
+    """Silence ends nothing: what is wrong when all come back is the same fault."""
+    readings = moved(sound(24), 2, 12 * 24, 18 * 24)
+    later = readings.time >= START + 15 * DAY
+    readings.time[later] += 40 * DAY
+    found = listed(through(readings, mender(gone_after=10 * DAY)))
+    assert ("s02", 12 * 24, 58 * 24) in spans(found)
+
+
+def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
+    readings = without(moved(sound(20), 2, 14 * 24, 17 * 24), None, 5 * 24, 7 * 24)
+    source = InMemory.of(readings, HOURLY)
+    one, tally = mender(), Tally(HOURLY, ("",))
+    for period in source.periods:
+        for part in one.push(source.read(period)):
+            tally.add(part)
+        one.save(tmp_path / "mender.npz")
+        other, state = Mender(HOURLY, model=one.model), tally.state()
+        other.restore(tmp_path / "mender.npz")
+        one, tally = other, Tally(HOURLY, ("",))
+        tally.restore(*state)
+    assert tally.intervals() == listed(through(readings, mender()))
+    assert ("s02", 14 * 24, 17 * 24) in spans(tally.intervals())
+
+
+def test_faults_of_a_first_pass_do_not_come_back() -> None:
+    readings = moved(sound(34), 2, 20 * 24, 24 * 24)
+    readings = moved(readings, 5, 26 * 24, 34 * 24)
+    source, mend = InMemory.of(readings, HOURLY), mender()
+    parts = list(walk(source, mend))
+    assert mend.model.periods == 28 + 34
+    for part in parts:
+        for episode in part.faults:
+            assert START <= episode.start <= HOURLY.start_of(part.period + 1)
+    found = spans(listed(iter(parts)))
+    assert ("s02", 20 * 24, 24 * 24) in found
+    assert next(span for span in found if span[0] == "s05")[1] == 26 * 24
+
+
+def test_what_was_wrong_before_a_recalibration_is_over_with_it() -> None:
+    day = START + 15 * DAY
+    notes = Maintenance((Note("s02", day + 10 * HOUR, FOREVER, "recalibrated"),))
+    readings = moved(sound(24), 2, 13 * 24, 15 * 24 + 10)
+    found = listed(through(readings, mender(maintenance=notes)))
+    assert spans(found) == [("s02", 13 * 24, 15 * 24)]
+    again = moved(readings, 2, 22 * 24, 24 * 24)
+    found = listed(through(again, mender(maintenance=notes)))
+    assert spans(found) == [("s02", 13 * 24, 15 * 24), ("s02", 22 * 24, 24 * 24)]
+
+
+def test_a_fault_does_not_begin_where_people_say_that_all_is_right() -> None:
+    notes = Maintenance((Note("s02", START + 12 * DAY, START + 13 * DAY + HOUR // 2, "real"),))
+    found = listed(through(moved(sound(20), 2, 12 * 24, 15 * 24), mender(maintenance=notes)))
+    assert spans(found) == [("s02", 13 * 24 + 1, 15 * 24)]
+    always = Maintenance((Note("*", START, FOREVER, "real"),))
+    assert listed(through(moved(sound(20), 2, 12 * 24, 15 * 24), mender(maintenance=always))) == []
+
+
+def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
+    readings = moved(sound(14), 2, 12 * 24, 14 * 24)
+    source, mend = InMemory.of(readings, HOURLY), mender()
+    *before, last = source.periods
+    for period in before:
+        mend.push(source.read(period))
+    whole = source.read(last)
+    peeked = mend.peek(whole.taken(whole.time < HOURLY.start_of(last) + 15 * HOUR), last)
+    (episode,) = peeked.faults
+    assert (episode.start, episode.end) == (START + 12 * DAY, None)
+    assert peeked.rows.sensors[episode.sensor] == "s02"
+    wrong = peeked.rows.flag == Flag.FAIL
+    assert set(peeked.rows.sensor[wrong]) == {episode.sensor}
+    # Two periods ahead of what the model knows: the same distance to it as the next one.
+    (episode,) = mend.peek(source.read(last).taken(slice(0, 0)), last + 1).faults
+    assert (episode.start, episode.end) == (START + 12 * DAY, None)
+    assert mend.push(whole)[0].faults[0].start == START + 12 * DAY
+
+
+def put_in(part: Mended, *episodes: tuple[int, str, int, int | None]) -> Mended:
+    """A period in which the model says this of sensor s02: numbers, kinds, and hours since the first one."""
+    found = tuple(
+        Episode(Fault(number, "s02", 0, kind, 0, None, 2.0, 0.5, 0.9), part.rows.sensors.index("s02"),
+                START + start * HOUR, None if end is None else START + end * HOUR)
+        for number, kind, start, end in episodes
+    )  # fmt: skip
+    return replace(part, faults=found)
+
+
+def parts_of_three_days() -> list[Mended]:
+    return list(through(moved(sound(20), 2, 12 * 24, 15 * 24), Mender(HOURLY)))
+
+
+def test_two_kinds_that_touch_are_two_lines_and_the_rest_is_a_third() -> None:
+    parts = parts_of_three_days()
+    parts[12] = put_in(parts[12], (1, "drifting", 12 * 24, None))
+    parts[13] = put_in(parts[13], (1, "drifting", 12 * 24, 13 * 24 + 10), (2, "noisy", 13 * 24 + 10, None))
+    parts[14] = put_in(parts[14], (2, "noisy", 13 * 24 + 10, 14 * 24 + 20))
+    found = listed(iter(parts))
+    assert spans(found) == [
+        ("s02", 12 * 24, 13 * 24 + 10), ("s02", 13 * 24 + 10, 14 * 24 + 20), ("s02", 14 * 24 + 20, 15 * 24),
+    ]  # fmt: skip
+    assert [fault.reason for fault in found] == ["drifting", "noisy", "offset"]
+    assert [fault.confidence for fault in found[:2]] == [0.9, 0.9]
+    assert np.isnan(found[2].confidence)
+    assert found[0].sentence.startswith("s02 drifted to ")
+
+
+def test_the_list_is_dated_by_what_the_model_knew_last() -> None:
+    parts = parts_of_three_days()
+    parts[12] = put_in(parts[12], (1, "offset", 12 * 24, None))
+    parts[13] = put_in(parts[13], (1, "offset", 11 * 24 + 18, None))
+    parts[14] = put_in(parts[14], (1, "drifting", 11 * 24 + 18, None))
+    parts[15] = put_in(parts[15], (1, "drifting", 11 * 24 + 18, 14 * 24 + 22))
+    (fault,) = listed(iter(parts))
+    assert (spans([fault]), fault.reason) == ([("s02", 11 * 24 + 18, 14 * 24 + 22)], "drifting")
+
+
+def test_an_episode_without_a_wrong_row_is_not_listed() -> None:
+    parts = list(through(sound(14), Mender(HOURLY)))
+    parts[12] = put_in(parts[12], (1, "offset", 12 * 24, None))
+    assert listed(iter(parts)) == []
+
+
+def test_episodes_are_settled_when_they_are_over_and_told_once() -> None:
+    readings = moved(moved(sound(26), 2, 12 * 24, 15 * 24), 5, 23 * 24, 26 * 24)
+    whole, parts = Tally(HOURLY, ("",)), Tally(HOURLY, ("",))
+    told: list[FaultInterval] = []
+    for part in through(readings, mender()):
+        whole.add(part)
+        parts.add(part)
+        told += parts.settled(HOURLY.start_of(part.period + 1))
+    assert ("s02", 12 * 24, 15 * 24) in spans(told)
+    going_on = parts.intervals()
+    assert [fault for fault in going_on if fault.reason != "spike"] == [going_on[0]]
+    assert spans(going_on)[0] == ("s05", 23 * 24, 26 * 24)
+    assert sorted(map(str, told + going_on)) == sorted(map(str, whole.intervals()))
+
+
+def hourly_frame(readings: Readings) -> Any:
+    import polars
+
+    times = readings.time.astype("datetime64[us]")
+    names = np.array(readings.sensors)[readings.sensor]
+    return polars.DataFrame({"sensor": names, "time": times, "value": readings.value})
+
+
+@pytest.mark.parametrize("one_pass", [False, True])
+def test_a_fault_from_noon_to_the_next_evening_is_flagged_there_only(one_pass: bool) -> None:
+    readings = moved(sound(50), 2, 40 * 24 + 12, 41 * 24 + 20)
+    cleaned = clean(hourly_frame(readings), details=True, one_pass=one_pass)
+    rows = cleaned.rows.to_dict(as_series=False)
+    mine = np.array(rows["sensor"]) == "s02"
+    hour = (np.array(rows["time"], dtype="datetime64[us]").astype(np.int64)[mine] - START) // HOUR
+    flag, origin = np.array(rows["flag"])[mine], np.array(rows["origin"])[mine]
+    inside = (hour >= 40 * 24 + 12) & (hour < 41 * 24 + 20)
+    near = (hour >= 39 * 24) & (hour < 43 * 24) & ~inside
+    assert (flag[inside] == Flag.FAIL).all()
+    assert (flag[near] == Flag.GOOD).all()
+    assert set(origin[near]) == {"observed"}
+    assert set(np.array(rows["reason"])[mine][inside]) == {"offset"}
+    faults = cleaned.faults.to_dict(as_series=False)
+    at = faults["sensor"].index("s02")
+    assert faults["sensor"].count("s02") == 1
+    assert (faults["from"][at], faults["to"][at]) == tuple(
+        (np.datetime64(START, "us") + np.timedelta64(hours, "h")).item() for hours in (40 * 24 + 12, 41 * 24 + 20)
+    )
+    assert faults["size"][at] == pytest.approx(15, abs=2)
+    assert faults["confidence"][at] > 0.95

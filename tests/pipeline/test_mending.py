@@ -1,0 +1,432 @@
+"""The stream of readings: who gets rows, and what is said in them."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from feeds import HOURLY, START, all_rows, changed, city_readings, made_of, mend, small_city
+from sensormend import AutoOLRTR, Recovery
+from sensormend.errors import ConfigError, InputError, StateError
+from sensormend.pipeline.cleaning import InMemory
+from sensormend.pipeline.frames import columns_of
+from sensormend.pipeline.maintenance import Maintenance, Note
+from sensormend.pipeline.mender import Mender, walk
+from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Readings, Rows
+
+FIRST = int(HOURLY.period_of(np.array([START]))[0])
+
+
+def cell(rows: Rows, sensor: str, day: int, hour: int) -> dict[str, object]:
+    """One row, as a person reads it."""
+    mine = np.flatnonzero((rows.sensor == rows.sensors.index(sensor)) & (rows.time == START + day * DAY + hour * HOUR))
+    assert mine.size == 1
+    found: dict[str, object] = {name: getattr(rows, name)[mine[0]].item() for name in COLUMNS}
+    return found | {"reason": REASONS[int(rows.reason[mine[0]])]}
+
+
+def with_more(readings: Readings, sensor: int, time: int, value: float) -> Readings:
+    """The same with one more reading at the end."""
+    return Readings(
+        readings.sensors,
+        readings.variables,
+        np.append(readings.sensor, sensor),
+        np.append(readings.variable, 0),
+        np.append(readings.time, time),
+        np.append(readings.value, value),
+    )
+
+
+def sound(days: int = 12) -> Readings:
+    from networks import sound as network
+
+    return made_of(network(8, 90)[..., :days])
+
+
+def test_rows_say_what_the_model_says() -> None:
+    network = small_city()
+    model, rows = AutoOLRTR(fiber_axis=2), all_rows(city_readings())
+    names = [f"s{number:02d}" for number in range(8)]
+    for day in range(network.readings.shape[2]):
+        came = np.flatnonzero(np.isfinite(network.readings[..., : day + 1]).any(axis=(1, 2)))
+        minibatch = network.readings[came][:, None, :, day]
+        recovery = model.update(minibatch, sensors=[names[row] for row in came])
+        mine = (rows.time >= START + day * DAY) & (rows.time < START + (day + 1) * DAY)
+        order = np.lexsort((rows.time[mine], np.array(rows.sensors, dtype=object)[rows.sensor[mine]]))
+        np.testing.assert_array_equal(rows.cleaned[mine][order], recovery.cleaned.ravel())
+        np.testing.assert_array_equal(rows.lower[mine][order], recovery.lower.ravel())  # type: ignore[union-attr]
+        flag = rows.flag[mine][order].reshape(minibatch.shape)
+        present = np.isfinite(minibatch)
+        wrong, doubtful = recovery.wrong, recovery.doubtful
+        np.testing.assert_array_equal(flag == Flag.FAIL, wrong)
+        np.testing.assert_array_equal(flag == Flag.SUSPECT, doubtful)
+        np.testing.assert_array_equal(flag == Flag.MISSING, ~present)
+        np.testing.assert_array_equal(
+            flag == Flag.NOT_EVALUATED, present & ~recovery.evaluated[..., None] & ~wrong & ~doubtful
+        )
+        origin = rows.origin[mine][order].reshape(minibatch.shape)
+        np.testing.assert_array_equal(origin == 1, present & ~wrong)
+
+
+class Correcting(AutoOLRTR):
+    """A model that takes 2 out of every wrong reading, and is sure of that to 0.5."""
+
+    def update(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._corrected(super().update(minibatch, sensors), np.asarray(minibatch))
+
+    def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
+        return self._corrected(super().estimate(minibatch, sensors), np.asarray(minibatch))
+
+    def _corrected(self, result: Recovery, readings: NDArray[np.float64]) -> Recovery:
+        assert result.lower is not None
+        assert result.upper is not None
+        corrected = result.wrong & ~result.spikes
+        cleaned, lower, upper = (
+            np.where(corrected, readings - 2.0 + reach, values)
+            for values, reach in ((result.cleaned, 0.0), (result.lower, -0.5), (result.upper, 0.5))
+        )
+        return replace(result, corrected=corrected, cleaned=cleaned, lower=lower, upper=upper)
+
+
+@pytest.mark.parametrize("per_reading", [False, True])
+def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -> None:
+    readings = sound(days=14)
+    off = (readings.sensor == 3) & (readings.time >= START + 12 * DAY + 5 * HOUR)
+    readings = replace(readings, value=readings.value + np.where(off, 6.0, 0.0))
+    mender = Mender(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:12]:
+        mender.push(source.read(period))
+    peek = mender.peek(source.read(source.periods[12]), int(source.periods[12]))
+    (final,) = mender.push(source.read(source.periods[12]))
+    for mended in (peek, final):
+        rows = mended.asked
+        corrected = rows.origin == ORIGINS.index("corrected")
+        expected = (rows.sensor == rows.sensors.index("s03")) & (rows.time >= START + 12 * DAY + 5 * HOUR)
+        np.testing.assert_array_equal(corrected, expected)
+        assert set(rows.flag[corrected]) == {Flag.FAIL}
+        np.testing.assert_array_equal(rows.cleaned[corrected], rows.value[corrected] - 2.0)
+        np.testing.assert_allclose(rows.upper[corrected] - rows.lower[corrected], 1.0)
+    assert set(columns_of(final.asked)["origin"]) == {"observed", "corrected"}
+
+
+def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:
+    readings = city_readings()
+    whole = [mended.rows for mended in mend(readings, Mender(HOURLY))]
+    source = InMemory.of(readings, HOURLY)
+    first = Mender(HOURLY)
+    for period in source.periods[:17]:
+        first.push(source.read(period))
+    first.save(tmp_path / "mender.npz")
+    first.model.save(tmp_path / "model.npz")
+    second = Mender(HOURLY, model=AutoOLRTR.load(tmp_path / "model.npz"))
+    second.restore(tmp_path / "mender.npz")
+    for rows, period in zip(whole[17:], source.periods[17:], strict=True):
+        (mended,) = second.push(source.read(period))
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(mended.rows, name), getattr(rows, name))
+    with pytest.raises(StateError, match="another grid"):
+        Mender(HOURLY, ("temp",)).restore(tmp_path / "mender.npz")
+
+
+def test_the_order_of_a_period_s_readings_does_not_matter() -> None:
+    readings = city_readings(days=12)
+    mixed = readings.taken(np.random.default_rng(0).permutation(len(readings)))
+    one, other = all_rows(readings), all_rows(mixed)
+    for name in COLUMNS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
+    readings = sound(30)
+    sensor, day = readings.sensor, (readings.time - START) // DAY
+    rows = all_rows(readings.taken((sensor != 2) | ((day >= 4) & (day < 9))), Mender(HOURLY, gone_after=10 * DAY))
+    mine = rows.sensor == rows.sensors.index("s02")
+    days = np.unique((rows.time[mine] - START) // DAY)
+    assert days.tolist() == list(range(4, 19))
+    silent = mine & (rows.time >= START + 9 * DAY)
+    assert set(rows.flag[silent]) == {Flag.MISSING}
+    assert {REASONS[code] for code in rows.reason[silent]} == {"silent"}
+    assert set(rows.origin[silent]) == {2}
+    young = mine & (rows.time < START + 9 * DAY)
+    assert set(rows.flag[young]) == {Flag.NOT_EVALUATED}
+
+
+def test_periods_in_which_nothing_came_have_rows_and_a_long_silence_is_skipped() -> None:
+    readings = sound(14)
+    mender = Mender(HOURLY, gone_after=5 * DAY)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:10]:
+        mender.push(source.read(period))
+    later = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
+                     readings.time + 4 * DAY, readings.value)  # fmt: skip
+    mended = mender.push(InMemory.of(later, HOURLY).read(source.periods[10] + 4))
+    assert [entry.period - source.periods[0] for entry in mended] == [10, 11, 12, 13, 14]
+    assert [len(entry.rows) for entry in mended] == [8 * 24] * 5
+    far = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
+                   readings.time + 3000 * DAY, readings.value)  # fmt: skip
+    mended = mender.push(InMemory.of(far, HOURLY).read(source.periods[10] + 3000))
+    assert len(mended) == 6
+    assert sum(len(entry.rows) > 0 for entry in mended) == 6
+
+
+def test_fill_values_and_repeated_readings() -> None:
+    time = START + 9 * DAY + 5 * HOUR
+    readings = changed(sound(), 3, 9, 7, -999.0)
+    readings = changed(readings, 3, 9, 8, np.nan)
+    twice = float(readings.value[(readings.sensor == 1) & (readings.time == time)][0])
+    readings = with_more(with_more(readings, 1, time, twice), 2, time, 16.25)
+    rows = all_rows(readings, Mender(HOURLY, fill={"": [-999.0]}))
+    for hour in (7, 8):
+        fill = cell(rows, "s03", 9, hour)
+        assert (fill["flag"], fill["reason"], fill["n"], fill["origin"]) == (9, "fill", 0, 2)
+        assert np.isnan(float(str(fill["value"])))
+    assert cell(rows, "s01", 9, 5)["n"] == 1
+    clash = cell(rows, "s02", 9, 5)
+    assert (clash["value"], clash["n"]) == (16.25, 1)
+    assert (clash["flag"], clash["reason"]) in {(3, "duplicate"), (4, "spike")}
+
+
+def test_what_cannot_be_is_implausible_and_kept_from_the_model() -> None:
+    readings = changed(sound(), 3, 9, 7, 70.0)
+    odd, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(sound())
+    there = cell(odd, "s03", 9, 7)
+    assert (there["value"], there["flag"], there["reason"], there["origin"]) == (70.0, 4, "implausible", 2)
+    assert abs(float(str(there["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
+    others = (odd.sensor != 3) & (odd.time == START + 9 * DAY + 7 * HOUR)
+    np.testing.assert_array_equal(odd.value[others], plain.value[others])
+
+
+def test_notes_are_obeyed() -> None:
+    readings = sound()
+    day = (readings.sensor == 3) & ((readings.time - START) // DAY == 9)
+    readings.value[day] += 15
+    start, end = START + 9 * DAY, START + 10 * DAY
+    plain = cell(all_rows(readings), "s03", 9, 4)
+    assert plain["flag"] == Flag.FAIL
+    assert plain["origin"] in [ORIGINS.index("corrected"), ORIGINS.index("estimated")]
+    real = cell(all_rows(readings, with_note("real", start, end)), "s03", 9, 4)
+    assert (real["flag"], real["reason"], real["origin"]) == (1, "", 1)
+    assert real["cleaned"] == real["value"] == real["upper"]
+    ignored = cell(all_rows(readings, with_note("ignore", start, end)), "s03", 9, 4)
+    assert (ignored["flag"], ignored["reason"], ignored["origin"]) == (2, "", 2)
+    assert ignored["value"] == real["value"]
+    assert abs(float(str(ignored["cleaned"])) - float(str(ignored["value"])) + 15) < 3
+
+
+def with_note(action: str, start: int, end: int, model: AutoOLRTR | None = None) -> Mender:
+    return Mender(HOURLY, maintenance=Maintenance((Note("s03", start, end, action),)), model=model)
+
+
+@pytest.mark.parametrize(("action", "said"), [("real", (1, "", 70.0)), ("ignore", (2, "", None))])
+def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
+    action: str, said: tuple[int, str, float | None]
+) -> None:
+    readings = changed(sound(), 3, 9, 7, 70.0)
+    notes = Maintenance((Note("s03", START + 9 * DAY, START + 10 * DAY, action),))
+    mender = Mender(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
+    mended = next(entry for entry in mend(readings, mender) if entry.period == FIRST + 9)
+    for rows in (mended.rows, mended.asked):
+        there = cell(rows, "s03", 9, 7)
+        assert (there["flag"], there["reason"], there["value"]) == (*said[:2], 70.0)
+        assert said[2] is None or there["cleaned"] == said[2]
+
+
+NEVER = np.iinfo(np.int64).max // 4
+
+
+def another_level(days: int = 25, hour: int = 0) -> Readings:
+    """Sound readings of which the fourth sensor's are 15 higher from an hour of the 16th day on."""
+    readings = sound(days)
+    readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY + hour * HOUR)] += 15
+    return readings
+
+
+@pytest.mark.parametrize("hour", [0, 10])
+def test_the_level_of_a_recalibrated_sensor_is_right_from_then_on(hour: int) -> None:
+    readings, since = another_level(hour=hour), START + 15 * DAY + hour * HOUR
+    rows = all_rows(readings, with_note("recalibrated", since, NEVER))
+    mine = (rows.sensor == 3) & (rows.time >= since)
+    assert set(rows.flag[mine].tolist()) <= {1, 3}, "it is known, and judged at once"
+    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98
+    without = all_rows(readings)
+    assert np.mean(without.flag[mine] == Flag.FAIL) > 0.9
+
+
+@pytest.mark.parametrize("kept", [15, 16])
+def test_a_recalibration_is_kept_by_state_files(tmp_path: Path, kept: int) -> None:
+    readings, note = another_level(hour=10), ("recalibrated", START + 15 * DAY + 10 * HOUR, NEVER)
+    whole = [mended.rows for mended in mend(readings, with_note(*note))]
+    source, first = InMemory.of(readings, HOURLY), with_note(*note)
+    for period in source.periods[:kept]:
+        first.push(source.read(period))
+    first.save(tmp_path / "mender.npz")
+    first.model.save(tmp_path / "model.npz")
+    second = with_note(*note, model=AutoOLRTR.load(tmp_path / "model.npz"))
+    second.restore(tmp_path / "mender.npz")
+    for period, expected in zip(source.periods[kept:], whole[kept:], strict=True):
+        (mended,) = second.push(source.read(period))
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(mended.rows, name), getattr(expected, name))
+
+
+def test_a_recalibration_in_the_first_weeks_is_found_in_its_place() -> None:
+    readings, since = another_level(days=40), START + 15 * DAY
+    mender = with_note("recalibrated", since, NEVER)
+    rows = Rows.concatenate([mended.rows for mended in walk(InMemory.of(readings, HOURLY), mender)])
+    mine = rows.sensor == 3
+    assert np.mean(rows.flag[mine] == Flag.GOOD) > 0.98, "the first weeks are learned from twice"
+
+
+def test_a_recalibration_may_be_written_down_later() -> None:
+    readings, mender = another_level(), Mender(HOURLY)
+    source = InMemory.of(readings, HOURLY)
+    for period in source.periods[:20]:
+        mender.push(source.read(period))
+    mender.maintenance = Maintenance((Note("s03", START + 15 * DAY, NEVER, "recalibrated"),))
+    period = int(source.periods[20])
+    before = (mender.model.copy(), mender.peek(source.read(period), period), mender.peek(source.read(period), period))
+    (mended,) = mender.push(source.read(period))
+    assert before[0].sensors == mender.model.sensors
+    for name in COLUMNS:
+        for peek in before[1:]:
+            np.testing.assert_array_equal(getattr(peek.rows, name), getattr(mended.rows, name))
+    assert set(mended.rows.flag[mended.rows.sensor == 3].tolist()) <= {1, 3}
+    (ended,) = [episode for episode in mended.faults if episode.sensor == 3]
+    assert ended.end == START + 20 * DAY
+    (later,) = mender.push(source.read(source.periods[21]))
+    assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}
+    mender.maintenance = Maintenance()
+    (later,) = mender.push(source.read(source.periods[22]))
+    assert set(later.rows.flag[later.rows.sensor == 3].tolist()) <= {1, 3}, "to take it back changes nothing"
+
+
+def test_every_reading_can_have_a_row() -> None:
+    base = sound(10)
+    time = START + 8 * DAY + 5 * HOUR
+    readings = with_more(with_more(base, 2, time + 60_000_000, 1000.0), 2, time + 120_000_000, np.nan)
+    readings = readings.taken((readings.sensor != 1) | (readings.time != time))
+    mender = Mender(HOURLY, valid={"": (-90, 90)}, per_reading=True)
+    (*_, mended) = [entry for entry in mend(readings, mender) if entry.period == FIRST + 8]
+    rows = mended.asked
+    assert mended.readings is rows
+    assert len(rows) == 8 * 24 + 2
+    mine = (rows.sensor == 2) & (rows.time >= time) & (rows.time < time + HOUR)
+    assert rows.flag[mine].tolist() == [1, 4, 9]
+    assert [REASONS[code] for code in rows.reason[mine]] == ["", "implausible", "fill"]
+    empty = (rows.sensor == 1) & (rows.time == time)
+    assert (rows.flag[empty].item(), rows.n[empty].item(), rows.origin[empty].item()) == (9, 0, 2)
+    assert np.sum(np.isfinite(rows.value)) == np.sum(
+        np.isfinite(readings.value) & (HOURLY.period_of(readings.time) == FIRST + 8)
+    )
+
+
+def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
+    one = sound(10)
+    two = one.taken(one.sensor != 5)
+    both = Readings(
+        one.sensors,
+        ("dew", "temp"),
+        np.concatenate([one.sensor, two.sensor]),
+        np.repeat([1, 0], [len(one), len(two)]),
+        np.concatenate([one.time, two.time]),
+        np.concatenate([one.value, 1000 + 2 * two.value]),
+    )
+    rows = all_rows(both, Mender(HOURLY, ("dew", "temp")))
+    assert len(rows) == (8 + 7) * 24 * 10
+    assert rows.value[rows.variable == 0].min() > 900
+    assert rows.value[rows.variable == 1].max() < 100
+    with pytest.raises(InputError, match="'dew' was not there from the start"):
+        Mender(HOURLY, ("temp",)).push(InMemory.of(both, HOURLY).read(FIRST))
+
+
+def test_wrong_pushes_are_refused_and_change_nothing() -> None:
+    readings = sound(3)
+    source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
+    mender.push(source.read(FIRST + 1))
+    for wrong, match in (
+        (source.read(FIRST), "period that is over"),
+        (source.read(FIRST + 1), "period that is over"),
+        (readings, "several periods"),
+        (readings.taken(slice(0, 0)), "there is none"),
+    ):
+        with pytest.raises(InputError, match=match):
+            mender.push(wrong)
+    assert mender.period == FIRST + 1
+    with pytest.raises(ConfigError, match="different names"):
+        Mender(HOURLY, ("a", "a"))
+
+
+def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
+    readings = sound(34)
+    day = (readings.time - START) // DAY
+    # The scout gets used to this one and back; what it knows of the two levels must not outlast the first period.
+    readings.value[(readings.sensor == 2) & (day >= 10) & (day < 18)] += 15
+    source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
+    whole = []
+    for number, mended in enumerate(walk(source, mender)):
+        whole.append(mended.rows)
+        if number in (0, 1, 20):
+            mender.save(tmp_path / f"mender-{number}.npz")
+            mender.model.save(tmp_path / f"model-{number}.npz")
+    for number in (0, 1, 20):
+        later = Mender(HOURLY, model=AutoOLRTR.load(tmp_path / f"model-{number}.npz"))
+        later.restore(tmp_path / f"mender-{number}.npz")
+        for rows, mended in zip(whole[number + 1 :], walk(source, later), strict=True):
+            for name in COLUMNS:
+                np.testing.assert_array_equal(getattr(mended.rows, name), getattr(rows, name))
+
+
+def test_a_look_at_an_unfinished_period_changes_nothing() -> None:
+    readings = city_readings(8, 12)
+    source = InMemory.of(readings, HOURLY)
+    looked, plain = Mender(HOURLY), Mender(HOURLY)
+    for period in source.periods:
+        whole = source.read(period)
+        early = whole.taken(whole.time < HOURLY.start_of(period) + 15 * HOUR)
+        peeked = looked.peek(early, period)
+        assert peeked.period == period
+        assert len(peeked.rows) >= 24 * np.unique(early.sensor).size
+        (one,), (other,) = looked.push(whole), plain.push(whole)
+        for name in COLUMNS:
+            np.testing.assert_array_equal(getattr(one.rows, name), getattr(other.rows, name))
+    # After eleven days it is judged as the whole day will be: what was seen is there, the rest is estimated.
+    assert np.isfinite(peeked.rows.cleaned).all()
+    late = peeked.rows.time >= HOURLY.start_of(period) + 15 * HOUR
+    assert (peeked.rows.flag[late] == Flag.MISSING).all()
+
+
+def test_a_silent_period_can_be_pushed_on_its_own() -> None:
+    source = InMemory.of(city_readings(8, 8), HOURLY)
+    one, other = Mender(HOURLY), Mender(HOURLY)
+    first, *_, last = source.periods
+    nothing = source.read(first).taken(slice(0, 0))
+    one.push(source.read(first))
+    apart = [mended for period in range(first + 1, last) for mended in one.push(nothing, period)]
+    apart += one.push(source.read(last))
+    other.push(source.read(first))
+    together = other.push(source.read(last))
+    assert [mended.period for mended in apart] == [mended.period for mended in together]
+    for left, right in zip(apart, together, strict=True):
+        np.testing.assert_array_equal(left.rows.cleaned, right.rows.cleaned)
+
+
+def test_a_variable_that_has_no_mean_is_named() -> None:
+    random, hours = np.random.default_rng(0), np.arange(24)
+    mender = Mender(HOURLY, ("temp", "wind"))
+    sensor = np.repeat(np.arange(6), 48)
+    variable = np.tile(np.repeat([0, 1], 24), 6)
+
+    def days() -> None:
+        for day in range(30):
+            course = np.cumsum(random.normal(0, 40, 24)) % 360
+            value = np.where(variable == 0, 10 + np.tile(hours, 12) / 4, np.tile(course, 12))
+            value = (value + random.normal(0, 2, value.size)) % 360
+            time = START + day * DAY + np.tile(hours, 12) * HOUR
+            mender.push(Readings(tuple("abcdef"), ("temp", "wind"), sensor, variable, time, value))
+
+    with pytest.raises(InputError, match="variable 'wind' looks like directions"):
+        days()

@@ -1,0 +1,157 @@
+"""Faults with their spans, sensors with their figures."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from feeds import HOURLY, START, changed, city_readings, made_of, mend
+from networks import sound
+from sensormend.pipeline.cleaning import InMemory
+from sensormend.pipeline.mender import Mender
+from sensormend.pipeline.places import Places, Position
+from sensormend.pipeline.sentences import sentence
+from sensormend.pipeline.tally import Fault, Tally
+from sensormend.readings import DAY, HOUR, Flag, Readings
+from sensormend.recovery import Fault as ModelFault
+
+
+def tallied(readings: Readings, mender: Mender | None = None) -> Tally:
+    tally = Tally(HOURLY, ("",))
+    for mended in mend(readings, mender or Mender(HOURLY)):
+        tally.add(mended)
+    return tally
+
+
+def test_a_fault_of_several_days_is_one_and_says_how_far_off_it_is() -> None:
+    readings = made_of(sound(8, 90)[..., :20])
+    day = (readings.time - START) // DAY
+    readings.value[(readings.sensor == 2) & (day >= 12) & (day < 15)] += 9
+    (fault,) = [fault for fault in tallied(readings).intervals() if fault.reason == "offset"]
+    assert (fault.sensor, fault.start, fault.end) == ("s02", START + 12 * DAY, START + 15 * DAY)
+    assert fault.score > 1
+    assert fault.sentence.startswith("s02 read ")
+    assert fault.sentence.endswith(" high for 3 days.")
+    assert float(fault.sentence.split()[2]) == pytest.approx(9, abs=1)
+
+
+def test_silence_is_on_the_list_and_a_single_reading_too() -> None:
+    readings = changed(made_of(sound(8, 90)[..., :20]), 5, 15, 6, 60.0)
+    day = (readings.time - START) // DAY
+    readings = readings.taken(~((readings.sensor == 2) & (day >= 12) & (day < 15)))
+    silent, spike = tallied(readings).intervals()
+    assert (silent.reason, silent.end - silent.start, silent.sentence) == (
+        "silent", 3 * DAY, "s02 sent nothing for 3 days.",
+    )  # fmt: skip
+    assert math.isnan(silent.score)
+    assert (spike.reason, spike.start, spike.end) == ("spike", START + 15 * DAY + 6 * HOUR, START + 15 * DAY + 7 * HOUR)
+    assert spike.sentence.startswith("s05 read 60.0 where ")
+
+
+def test_the_figures_are_those_of_the_rows() -> None:
+    readings = city_readings(days=25)
+    tally, rows = Tally(HOURLY, ("",)), []
+    for mended in mend(readings, Mender(HOURLY)):
+        tally.add(mended)
+        rows.append(mended.rows)
+    for summary in tally.summaries(Places.of([Position("s03", 0, 1.0, 2.0)])):
+        code = int(summary.sensor[1:])
+        flag = np.concatenate([part.flag[np.array(part.sensors)[part.sensor] == summary.sensor] for part in rows])
+        assert summary.readings == np.sum(readings.sensor == code)
+        assert summary.share_missing == pytest.approx(np.mean(flag == Flag.MISSING), abs=1e-6)
+        assert summary.share_faulty == pytest.approx(np.mean(flag[flag != 9] == Flag.FAIL), abs=1e-6)
+        assert 0.01 < summary.usual_error < 3
+        assert (summary.latitude == 1.0) == (summary.sensor == "s03")
+        assert summary.first == readings.time[readings.sensor == code].min()
+        assert summary.last == readings.time[readings.sensor == code].max()
+    assert sum(tally.flags.values()) == sum(len(part) for part in rows)
+    assert tally.filled == sum(int(np.sum(part.origin == 2)) for part in rows)
+    assert tally.corrected == sum(int(np.sum(part.origin == 3)) for part in rows)
+
+
+def test_a_tally_goes_on_from_its_state() -> None:
+    readings = city_readings(days=25)
+    whole, broken = tallied(readings), Tally(HOURLY, ("",))
+    for number, mended in enumerate(mend(readings, Mender(HOURLY))):
+        broken.add(mended)
+        if number % 9 == 4:
+            state = broken.state()
+            broken = Tally(HOURLY, ("",))
+            broken.restore(*state)
+    assert broken.intervals() == whole.intervals()
+    assert broken.summaries(Places()) == pytest.approx(whole.summaries(Places())) or str(
+        broken.summaries(Places())
+    ) == str(whole.summaries(Places()))
+    assert (broken.flags, broken.filled) == (whole.flags, whole.filled)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (1, "a temp was stuck at 5.50 for 2 days."),
+        (2, "a temp scattered by 3.0 for 2 days."),
+        (3, "a temp drifted to 2.0 low within 2 days."),
+        (4, "a temp read 2.0 low for 2 days."),
+        (5, "a temp moved more or less than the others let expect for 2 days."),
+        (6, "a temp read 5.50, up to 4.0 off, too far to be true, for 2 days."),
+        (7, "a temp read 5.00 where 7.00 was expected."),
+        (11, "a temp sent nothing for 2 days."),
+    ],
+)
+def test_every_reason_has_its_sentence(code: int, said: str) -> None:
+    fault = Fault(
+        "a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0, first_value=5.0,
+        last_value=5.5, wrong=48,
+    )  # fmt: skip
+    assert sentence(fault) == said
+
+
+def of_the_model(kind: str, size: float, rate: float, first: float, last: float, farthest: float, days: int) -> Fault:
+    known = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0)
+    return Fault(
+        "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, known=known,
+        first_value=first, last_value=last, wrong=48,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (of_the_model("offset", 2.13, 0.0, 20, 21, 3.0, 9), "a reads 2.1 high since then."),
+        (of_the_model("drifting", -4.5, -0.05, 20, 9, -5.0, 90), "a reads 4.5 low, falling, since then."),
+        (of_the_model("drifting", 99, 50, 20, 122, 100, 2), "a climbs from 20.0 to 122 since then."),
+        (of_the_model("implausible", -90, 0, 20, -60, -80, 1), "a falls from 20.0 to -60.0 since then."),
+        (of_the_model("stuck", 10.7, 0, 10.7, 10.7, 3, 1), "a is stuck at 10.7 since then."),
+        (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others let expect since then."),
+    ],
+)
+def test_an_open_fault_is_told_by_what_the_model_says_of_it(fault: Fault, said: str) -> None:
+    assert sentence(fault, open_since="then") == said
+    doubtful = replace(fault, wrong=0)
+    assert sentence(doubtful, open_since="then") == said.replace("a ", "a is doubtful: it ", 1)
+
+
+def test_what_nobody_could_judge_is_beyond_what_was_said_to_be_possible() -> None:
+    fault = Fault("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
+    assert sentence(fault) == "a read 5.00, beyond the limits given, for 2 days."
+
+
+def test_faults_that_are_over_are_told_once_and_forgotten() -> None:
+    """Settled period by period they are those of the whole, also after a restart in between."""
+    whole, parts, told = Tally(HOURLY, ("",)), Tally(HOURLY, ("",)), []
+    source = InMemory.of(city_readings(8, 40), HOURLY)
+    mender = Mender(HOURLY)
+    for number, period in enumerate(source.periods):
+        for mended in mender.push(source.read(period)):
+            whole.add(mended)
+            parts.add(mended)
+        told += parts.settled(HOURLY.start_of(period + 1))
+        assert all(fault.reach == HOURLY.start_of(period + 1) for fault in parts.faults)
+        if number == 20:
+            twin = Tally(HOURLY, ("",))
+            twin.restore(*parts.state())
+            parts = twin
+    told += parts.intervals()
+    assert len(told) > 2
+    assert sorted(map(str, told)) == sorted(map(str, whole.intervals()))

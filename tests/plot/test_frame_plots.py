@@ -1,0 +1,162 @@
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars
+import pytest
+
+from sensormend import ConfigError, InputError, clean
+from sensormend.io.metadata import write_csv
+from sensormend.io.writing import RowWriter
+from sensormend.pipeline.cleaning import Cleaned
+from sensormend.pipeline.frames import columns_of, rows_of
+from sensormend.plot.notebook import beside, course, health
+from sensormend.simulate.network import city
+
+matplotlib = pytest.importorskip("matplotlib")
+
+SENSORS, DAYS = 8, 40
+
+
+@pytest.fixture(scope="module")
+def mended() -> Cleaned:
+    """A network whose sensor S3 is 9 degrees off for six days, S5 silent for four, and S7 joins late."""
+    network = city(SENSORS, DAYS, seed=1, faults=False)
+    readings = network.readings.copy()
+    readings[2, :, 25:31] += 9
+    readings[4, :, 12:16] = np.nan
+    readings[6, :, :10] = np.nan
+    value = np.moveaxis(readings, 1, 2).reshape(SENSORS, -1)
+    wide = dict(zip(network.sensors, value, strict=True))
+    time = network.times.T.reshape(-1).astype("datetime64[us]")
+    found: Cleaned = clean(polars.DataFrame({"time": time, **wide}), sensors=list(network.sensors), details=True)
+    return found
+
+
+def texts(figure: Any) -> list[str]:
+    return [text.get_text() for text in figure.findobj(matplotlib.text.Text) if text.get_text()]
+
+
+def pixels(figure: Any) -> np.ndarray:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[..., :3] / 255
+
+
+def has_colour(image: np.ndarray, colour: str) -> bool:
+    wanted = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return bool((np.abs(image - wanted).max(axis=-1) < 0.02).any())
+
+
+def test_a_course_has_its_fault_and_its_silence(mended: Cleaned) -> None:
+    wrong = course(mended.rows, "S3")
+    assert "offset" in texts(wrong)
+    assert {"raw", "cleaned", "its interval", "Sensor S3", "2024"} <= set(texts(wrong))
+    assert has_colour(pixels(wrong), "#d55e00")
+    assert "silent" in texts(course(mended, "S5")), "what details=True gives is taken too"
+    assert "offset" not in texts(course(mended.rows, "S3", "2024-01-02", "2024-01-10"))
+
+
+def test_gaps_stay_gaps(mended: Cleaned) -> None:
+    rows = mended.rows.filter(~polars.col("time").dt.day().is_between(5, 7))
+    lines = {line.get_label(): line for line in course(rows, "S1", end="2024-01-20").axes[0].lines}
+    for name in ("raw", "cleaned"):
+        days = lines[name].get_xdata().astype("datetime64[D]")
+        there = np.isfinite(lines[name].get_ydata())
+        assert there.any()
+        assert not (there & (days >= np.datetime64("2024-01-05")) & (days <= np.datetime64("2024-01-07"))).any()
+        assert (~there).any(), "no line is drawn over the hole"
+
+
+def test_health_has_the_worst_on_top_and_a_colour_for_all(mended: Cleaned) -> None:
+    figure = health(mended.rows)
+    image = pixels(figure)
+    for colour in ("#edf3ef", "#d55e00", "#3b4252"):
+        assert has_colour(image, colour)
+    assert {"sound", "faulty", "silent"} <= set(texts(figure))
+    assert figure.axes[0].get_yticklabels()[0].get_text() == "S3"
+    state = figure.axes[0].images[0].get_array()
+    assert (state == -1).sum() == 10, "the days before S7 joined are blank"
+    assert any(text.startswith("8 sensors, 40 days: ") for text in texts(figure))
+
+
+def test_two_variables_are_two_panels(mended: Cleaned) -> None:
+    named = [mended.rows.with_columns(variable=polars.lit(name)) for name in ("humidity", "temperature")]
+    rows = polars.concat(named)
+    titles = [axes.get_title(loc="left") for axes in health(rows).axes]
+    assert titles == ["Humidity: every sensor, day by day", "Temperature: every sensor, day by day"]
+    assert course(rows, "S3", variable="humidity").axes[0].get_ylabel() == "humidity"
+    with pytest.raises(ConfigError, match="humidity, temperature"):
+        course(rows, "S3")
+    with pytest.raises(InputError, match="no variable 'wind'"):
+        beside(rows, "S3", "2024-01-28", "wind")
+
+
+def test_beside_shows_three_relatives_and_how_far_they_are(mended: Cleaned) -> None:
+    figure = beside(mended.rows, "S3", "2024-01-28T12:30")
+    above, below = figure.axes
+    assert "Sensor S3 at 2024-01-28 12:00: flag 4 (fail, offset)" in texts(figure)
+    relatives = [line for line in above.lines if str(line.get_label()).startswith("S")]
+    assert len(relatives) == 3
+    day = np.datetime64("2024-01-28")
+    for line in below.lines[:6]:
+        clock, distance = np.asarray(line.get_xdata()), np.asarray(line.get_ydata(), dtype=float)
+        if clock.size > 20:
+            inside = clock.astype("datetime64[D]") == day
+            assert np.nanmedian(distance[inside]) == pytest.approx(9, abs=1.5)
+    assert above.lines[0].get_xdata()[0] <= np.datetime64("2024-01-24"), "the fault's beginning is in view"
+
+
+def test_nobody_like_it_is_said(mended: Cleaned) -> None:
+    figure = beside(mended.rows.filter(polars.col("sensor") == "S3"), "S3", "2024-01-28T12:00")
+    assert len(figure.axes) == 1
+    assert any("no other sensor" in text for text in texts(figure))
+
+
+def test_pandas_an_out_and_rows_read_back_give_the_same_picture(mended: Cleaned, tmp_path: Path) -> None:
+    image = pixels(course(mended.rows, "S3"))
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({name: mended.rows[name].to_list() for name in mended.rows.columns})
+    np.testing.assert_array_equal(pixels(course(frame, "S3")), image)
+    with RowWriter(tmp_path) as writer:
+        writer.write(rows_of(mended.rows))
+    write_csv(tmp_path / "faults.csv", ["sensor"], [])
+    np.testing.assert_array_equal(pixels(course(tmp_path, "S3")), image)
+    for name, column in columns_of(rows_of(mended.rows)).items():
+        before = mended.rows[name].to_numpy()
+        np.testing.assert_array_equal(column, before if column.dtype.kind in "if" else before.astype(column.dtype))
+
+
+def test_dark_is_as_told_or_as_matplotlib_is(mended: Cleaned) -> None:
+    told = pixels(health(mended.rows, dark=True))
+    assert has_colour(told, "#14181d")
+    assert not has_colour(told, "#ffffff")
+    with matplotlib.style.context("dark_background"):
+        np.testing.assert_array_equal(pixels(health(mended.rows)), told)
+        assert has_colour(pixels(health(mended.rows, dark=False)), "#ffffff")
+
+
+def test_a_notebook_can_show_it_and_it_can_be_kept(mended: Cleaned) -> None:
+    figure = course(mended.rows, "S3", "2024-01-20", "2024-01-30")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert pickle.loads(pickle.dumps(figure)).axes
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda rows: course(rows, "S33"), "for example S3"),
+        (lambda rows: course(rows, "S3", "2031-01-01"), "no rows in that time"),
+        (lambda rows: beside(rows, "S3", "2031-01-01"), "no row at 2031-01-01"),
+        (lambda rows: course(rows.drop("flag"), "S3"), "no column 'flag'"),
+        (lambda rows: health([1, 2]), "not of list"),
+        (lambda rows: health(rows.clear()), "no rows"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(mended: Cleaned, call: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        call(mended.rows)
+    assert "\n" not in str(caught.value)

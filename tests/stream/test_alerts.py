@@ -1,0 +1,549 @@
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from sensormend.errors import ConfigError
+from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.maintenance import Maintenance, Note
+from sensormend.pipeline.mender import NEVER
+from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
+from sensormend.stream.alerts import Alerts
+from sensormend.stream.deliveries import STATES, Alert
+from sensormend.stream.listening import Listening
+from sensormend.stream.silence import Silence
+from sensormend.stream.telling import TAKEN_BACK, Evidence, together
+from sensormend.stream.verdict import OpenFault, Verdict
+from sensormend.stream.window import Names
+
+START = 19_844 * DAY
+"""1 May 2024."""
+
+KINDS = {"good": Flag.GOOD, "suspect": Flag.SUSPECT, "unknown": Flag.NOT_EVALUATED, "gone": Flag.MISSING}
+
+
+def a_day(*kinds: str, names: Sequence[str] = (), variables: Sequence[str] = ("",), wrong: int = 24) -> Rows:
+    """Return a day's rows of channels that are good, suspect, unknown, gone, or wrong for a reason."""
+    per_sensor = len(variables)
+    names = names or [f"S{number + 1}" for number in range(len(kinds) // per_sensor)]
+    flag, reason = np.zeros((len(kinds), 24), np.int8), np.zeros((len(kinds), 24), np.int8)
+    value, cleaned = np.full((len(kinds), 24), 10.0), np.full((len(kinds), 24), 10.0)
+    for row, kind in enumerate(kinds):
+        flag[row] = KINDS.get(kind, Flag.GOOD)
+        if kind not in KINDS:
+            flag[row, :wrong], reason[row, :wrong] = Flag.FAIL, REASONS.index(kind)
+            value[row, :wrong] += 4.1
+    value[flag == Flag.MISSING] = np.nan
+    channel = np.repeat(np.arange(len(kinds)), 24)
+    return Rows(
+        tuple(names), tuple(variables), (channel // per_sensor).astype(np.int32),
+        (channel % per_sensor).astype(np.int32), np.tile(HOUR * np.arange(24, dtype=np.int64), len(kinds)),
+        value.ravel(), np.isfinite(value).ravel().astype(np.int32), cleaned.ravel(), cleaned.ravel(), cleaned.ravel(),
+        flag.ravel(), reason.ravel(), np.ones(value.size, np.int8),
+    )  # fmt: skip
+
+
+def days(alerts: Alerts, *kinds: str, first: int = 0, wrong: int = 24) -> list[tuple[int, Alert]]:
+    """Let one sensor have one day after the other; return what was told, and after which day."""
+    told = []
+    for day, kind in enumerate(kinds, start=first):
+        start = START + day * DAY
+        told += [(day, alert) for alert in alerts.period(a_day(kind, wrong=wrong), 24, start, start + DAY)]
+    return told
+
+
+def test_a_sensor_turns_faulty_after_two_days_in_a_row_and_says_it_once() -> None:
+    ((day, alert),) = days(Alerts(), "good", "offset", "good", "offset", "offset", "offset", "offset")
+    assert day == 4
+    assert (alert.before, alert.state, alert.reason) == ("well", "faulty", "offset")
+    assert (alert.since, alert.at) == (START + 3 * DAY, START + 5 * DAY)
+    assert alert.sentence == ("S1 turned faulty: it reads 4.1 high since 2024-05-04 00:00 (offset)")
+
+
+def test_it_is_well_again_after_two_sound_days_in_a_row() -> None:
+    told = days(Alerts(), "stuck", "stuck", "good", "stuck", "good", "suspect", "good")
+    assert [(day, alert.state) for day, alert in told] == [(1, "faulty"), (5, "well")]
+    assert told[1][1].since == START + 4 * DAY
+    assert told[1][1].sentence == (
+        "S1 is well again: it has agreed with the network since 2024-05-05 00:00, after 4 days of a fault (stuck)"
+    )
+
+
+def test_days_that_say_nothing_neither_count_nor_break() -> None:
+    told = days(Alerts(), "gone", "noisy", "gone", "unknown", "noisy", "unknown", "good", "gone", "good")
+    assert [(day, alert.state) for day, alert in told] == [(4, "faulty"), (8, "well")]
+    assert told[0][1].since == START + DAY
+
+
+def test_spikes_and_a_few_bad_hours_are_no_fault() -> None:
+    assert days(Alerts(after=1), "spike", "spike", "spike") == []
+    assert days(Alerts(after=1), "offset", "offset", wrong=11) == []
+    assert len(days(Alerts(after=1), "offset", wrong=12)) == 1
+
+
+def test_how_many_periods_it_takes_can_be_said() -> None:
+    told = days(Alerts(after=3, well_after=1), "gain", "gain", "gain", "good")
+    assert [(day, alert.state) for day, alert in told] == [(2, "faulty"), (3, "well")]
+    with pytest.raises(ConfigError, match="at least 1"):
+        Alerts(after=0)
+
+
+def test_the_reason_is_the_one_that_most_of_the_readings_had() -> None:
+    ((_, alert),) = days(Alerts(after=3), "noisy", "drifting", "drifting")
+    assert alert.reason == "drifting"
+    assert "reads 4.1 high" in alert.sentence
+
+
+def test_the_reason_is_that_of_the_whole_fault() -> None:
+    alerts = Alerts(after=1, well_after=1)
+    told = days(alerts, "stuck", "stuck", "drifting", "good")
+    assert "(stuck)" in told[-1][1].sentence
+
+
+@pytest.mark.parametrize("reason", ["stuck", "noisy", "drifting", "offset", "gain", "implausible"])
+def test_every_reason_has_its_sentence(reason: str) -> None:
+    ((_, alert),) = days(Alerts(after=1), reason)
+    assert alert.sentence.startswith("S1 turned faulty: it ")
+    assert alert.sentence.endswith(f"({reason})") or f"({reason})" in alert.sentence
+    assert "since 2024-05-01 00:00" in alert.sentence
+    assert "{" not in alert.sentence
+
+
+ONE = [("S1", "")]
+
+
+def ask(alerts: Alerts, silent: bool, last: int, now: int) -> list[Alert]:
+    return alerts.silence(
+        ONE, np.array([silent]), np.array([START + last * HOUR]), START + now * HOUR, usual=np.array([HOUR])
+    )
+
+
+def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
+    alerts = Alerts()
+    assert ask(alerts, False, 9, 10) == []
+    (alert,) = ask(alerts, True, 9, 13)
+    assert (alert.before, alert.state, alert.since, alert.at) == ("well", "silent", START + 9 * HOUR, START + 13 * HOUR)
+    assert alert.sentence == (
+        "S1 turned silent: no reading since 2024-05-01 09:00; it is usually heard at least every hour"
+    )
+    assert ask(alerts, True, 9, 14) == []
+    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
+    assert ask(alerts, False, 20, 21) == []
+    assert ask(alerts, False, 20, 22) == [], "the same reading once more is no other"
+    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
+    assert ask(alerts, False, 22, 23) == [], "that it is heard is seen at once, and told when it has been for a day"
+    assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 0}
+    assert all(ask(alerts, False, hour, hour + 1) == [] for hour in range(23, 43))
+    (alert,) = ask(alerts, False, 43, 44)
+    assert (alert.before, alert.state, alert.since) == ("silent", "well", START + 20 * HOUR)
+    assert alert.sentence == "S1 is well again: it has been heard since 2024-05-01 20:00, after 11 hours of silence"
+
+
+def test_a_long_silence_is_over_after_two_days_of_hearing() -> None:
+    alerts = Alerts()
+    ask(alerts, True, 0, 4)
+    well = [hour for hour in range(100, 200) for alert in ask(alerts, False, hour, hour + 1) if alert.state == "well"]
+    assert well == [147]
+
+
+def test_the_last_breaths_of_a_dying_sensor_do_not_flap() -> None:
+    alerts, told = Alerts(), []
+    ask(alerts, False, 0, 1)
+    for day in range(60):
+        for hour in range(24):
+            # Two readings a day, the rest is silence.
+            last = 24 * day + min(hour, 1)
+            told += ask(alerts, hour > 4, last, 24 * day + hour + 1)
+    assert [alert.state for alert in told] == ["silent"]
+    for hour in range(40):
+        told += ask(alerts, False, 1440 + hour, 1441 + hour)
+    assert [alert.state for alert in told] == ["silent", "well"], "one that is repaired is well again all the same"
+
+
+def test_one_that_comes_and_goes_is_told_so_once_and_has_to_be_well_for_a_week() -> None:
+    alerts, told = Alerts(), list[Alert]()
+    for day in range(40):
+        for hour in range(24):
+            # Every third day is silent, for 30 days.
+            heard = day % 3 < 2 or day >= 30
+            last = 24 * day + hour if heard else 24 * day - 1
+            told += ask(alerts, not heard and hour > 4, last, 24 * day + hour + 1)
+    assert [alert.state for alert in told] == ["silent", "well", "silent", "well"]
+    assert "; it comes and goes, and is told to be well when nothing was the matter for 7 days" in told[2].sentence
+    assert told[3].at - told[3].since >= 7 * DAY
+
+
+def test_a_fault_outlasts_a_silence() -> None:
+    alerts = Alerts()
+    assert len(days(alerts, "offset", "offset")) == 1
+    assert ask(alerts, True, 47, 51) == [], "it is one incident, which was told"
+    assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
+    assert days(alerts, "gone", "offset", first=2) == []
+    ask(alerts, False, 80, 81)
+    assert ask(alerts, False, 82, 83) == []
+    assert alerts.counts == {"faulty": 1, "silent": 0, "gone": 0}
+    assert [told.state for _, told in days(alerts, "good", "good", first=4)] == ["well"]
+
+
+def test_a_fault_that_is_found_while_a_sensor_is_silent_is_told_when_it_is_back() -> None:
+    alerts = Alerts()
+    ask(alerts, True, 40, 44)
+    assert days(alerts, "offset", "offset") == []
+    ask(alerts, False, 50, 51)
+    (alert,) = ask(alerts, False, 51, 52)
+    assert (alert.before, alert.state) == ("silent", "faulty")
+    assert alert.sentence.startswith("S1 is heard again, but faulty: it reads 4.1 high since")
+
+
+def test_a_sensor_all_of_whose_variables_fall_silent_is_told_once() -> None:
+    names = [("A", "pm"), ("A", "temp"), ("A", "never"), ("B", "pm"), ("B", "temp")]
+    last = np.array([START, START + HOUR, NEVER, START, START + 9 * HOUR])
+    alerts = Alerts()
+    told = alerts.silence(names, np.array([True, True, False, True, False]), last, START + 9 * HOUR)
+    assert [(alert.sensor, alert.variable, alert.since) for alert in told] == [
+        ("A", "", START + HOUR), ("B", "pm", START),
+    ]  # fmt: skip
+    assert told[0].sentence == "A turned silent: no reading since 2024-05-01 01:00"
+    assert told[1].sentence.startswith("B pm turned silent")
+    health = alerts.health(names, last)
+    assert [(entry.variable, entry.state) for entry in health] == [
+        ("pm", "silent"), ("temp", "silent"), ("pm", "silent"), ("temp", "well"),
+    ]  # fmt: skip
+
+
+def test_health_says_how_everybody_is() -> None:
+    alerts = Alerts(after=1)
+    alerts.period(a_day("good", "offset", "good"), 24, START, START + DAY)
+    names = [("S1", ""), ("S2", ""), ("S3", "")]
+    last = np.array([START + DAY, START + DAY, START + 5 * HOUR])
+    alerts.silence(names, np.array([False, False, True]), last, START + DAY)
+    first, second, third = alerts.health(names, last)
+    assert (first.state, first.reason, first.since, first.heard) == ("well", "", START, START + DAY)
+    assert (second.state, second.reason, second.since) == ("faulty", "offset", START)
+    assert (third.state, third.reason, third.since, third.heard) == (
+        "silent", "", START + 5 * HOUR, START + 5 * HOUR,
+    )  # fmt: skip
+
+
+def test_who_is_not_in_the_network_any_more_is_forgotten() -> None:
+    alerts = Alerts(after=1)
+    for number in range(50):
+        start = START + number * DAY
+        alerts.period(a_day("offset", names=[f"T{number}"]), 24, start, start + DAY)
+        alerts.silence([(f"T{number}", "")], np.array([False]), np.array([start]), start + DAY)
+    assert len(alerts.state()["channels"]) == 1
+
+
+class Town:
+    """Sensors that are heard every hour, of which some stop."""
+
+    def __init__(self, *names: str, gone_after: int = 5 * DAY) -> None:
+        self.names, self.gone_after, self.hour, self.told = names, gone_after, 0, list[Alert]()
+        self.maintenance = Maintenance()
+        self.listening = self.begin(Alerts())
+
+    def begin(self, alerts: Alerts) -> Listening:
+        return Listening(Grid(HOUR, DAY), self.gone_after, Names(self.names), Names([""]), alerts)
+
+    def live(self, days: int, *heard: str, late: int = 0) -> list[Alert]:
+        """Let days pass in which only these are heard; return what was told in them."""
+        before = len(self.told)
+        sensor = np.array([self.names.index(name) for name in heard], np.int64)
+        none = np.zeros(sensor.size, np.int64)
+        for _ in range(24 * days):
+            time = np.full(sensor.size, START + (self.hour - late) * HOUR)
+            readings = Readings(self.names, ("",), sensor, none, time, none.astype(np.float64))
+            self.listening.heard(readings)
+            if not late:
+                self.listening.close(readings)
+            self.hour += 1
+            self.told += self.listening.listen(START + self.hour * HOUR, self.maintenance)
+        return self.told[before:]
+
+    def restart(self, forget: bool = False) -> None:
+        """Go on from a state, perhaps one from when nobody was gone yet."""
+        state = json.loads(json.dumps(self.listening.alerts.state()))
+        if forget:
+            new = ("alerted", "gone", "fell", "provisional")
+            for _, _, channel in state["channels"]:
+                state["gone"] = [["B", ""]] if channel["gone"] else []
+                for key in new:
+                    del channel[key]
+            if state["gone"]:
+                state["channels"] = []
+            del state["odd"]
+        alerts = Alerts()
+        alerts.restore(state)
+        after = self.begin(alerts)
+        after.restore(*self.listening.state())
+        self.listening = after
+
+    def health(self) -> list[tuple[str, str]]:
+        return [(entry.sensor, entry.state) for entry in self.listening.health()]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self.listening.alerts.counts
+
+
+def test_who_is_gone_stays_on_the_list_and_nobody_is_told_again() -> None:
+    town = Town("A", "B")
+    assert town.live(6, "A", "B") == []
+    (alert,) = town.live(4, "A")
+    assert (alert.sensor, alert.state) == ("B", "silent")
+    assert town.health() == [("A", "well"), ("B", "silent")]
+    assert town.live(2, "A") == []
+    assert town.health() == [("A", "well"), ("B", "gone")]
+    assert town.counts == {"faulty": 0, "silent": 0, "gone": 1}
+    town.restart()
+    assert town.live(100, "A") == []
+    assert town.health() == [("A", "well"), ("B", "gone")]
+    assert town.listening.health()[1].heard == START + 6 * DAY - HOUR
+    back = START + town.hour * HOUR
+    (alert,) = town.live(3, "A", "B")
+    assert (alert.sensor, alert.before, alert.state, alert.since) == ("B", "silent", "well", back)
+    assert town.health() == [("A", "well"), ("B", "well")]
+
+
+def test_who_was_removed_by_people_is_on_no_list() -> None:
+    town = Town("A", "B")
+    town.live(6, "A", "B")
+    town.live(10, "A")
+    assert town.health() == [("A", "well"), ("B", "gone")]
+    town.maintenance = Maintenance((Note("B", START + 8 * DAY, START + 400 * DAY, "removed"),))
+    assert town.live(2, "A") == []
+    assert town.health() == [("A", "well")]
+    assert town.counts == {"faulty": 0, "silent": 0, "gone": 0}
+    town.restart()
+    assert town.health() == [("A", "well")]
+
+
+@pytest.mark.parametrize("days", [2, 30])
+def test_a_state_from_before_there_were_incidents_is_understood(days: int) -> None:
+    town = Town("A", "B")
+    town.live(6, "A", "B")
+    assert len(town.live(days, "A")) == 1
+    town.restart(forget=True)
+    assert town.live(1, "A") == []
+    assert town.health() == [("A", "well"), ("B", "gone" if days == 30 else "silent")]
+    (alert,) = town.live(3, "A", "B")
+    assert (alert.sensor, alert.before, alert.state) == ("B", "silent", "well")
+    assert f"after {days + 1} days of silence" in alert.sentence
+
+
+def test_who_is_usually_silent_for_long_is_silent_before_it_is_gone() -> None:
+    alerts, last, there = Alerts(), np.array([START]), np.array([True])
+    assert alerts.silence(ONE, ~there, last, START + 5 * DAY, gone=~there) == []
+    (alert,) = alerts.silence(ONE, there, last, START + 5 * DAY + HOUR, gone=there)
+    assert (alert.before, alert.state) == ("well", "silent")
+    assert [entry.state for entry in alerts.health(ONE, last)] == ["silent"]
+    assert alerts.silence(ONE, there, last, START + 5 * DAY + 2 * HOUR, gone=there) == []
+    assert [entry.state for entry in alerts.health(ONE, last)] == ["gone"]
+
+
+def test_readings_from_long_ago_bring_nobody_back() -> None:
+    town = Town("A", "B")
+    town.live(6, "A", "B")
+    assert len(town.live(10, "A")) == 1
+    # Both send what they measured three days before.
+    town.live(1, "A", "B", late=72)
+    assert [(alert.sensor, alert.state) for alert in town.told] == [("B", "silent"), ("A", "silent")]
+    assert town.health() == [("A", "silent"), ("B", "gone")]
+
+
+def test_of_one_that_people_do_not_want_to_hear_of_nothing_is_told() -> None:
+    town = Town("A", "B")
+    town.live(6, "A", "B")
+    town.maintenance = Maintenance((Note("B", START, START + 400 * DAY, "ignore"),))
+    assert town.live(30, "A") == []
+    assert town.health() == [("A", "well"), ("B", "well")]
+
+
+def test_a_variable_that_is_gone_does_not_keep_a_sensor_from_being_told_once() -> None:
+    names, alerts = [("A", "pm"), ("A", "temp"), ("A", "old")], Alerts()
+    last = np.array([START + 90 * DAY, START + 90 * DAY, START])
+    gone = np.array([False, False, True])
+    for hours, silent in ((1, [False, False, True]), (2, [False, False, True]), (9, [True, True, True])):
+        told = alerts.silence(names, np.array(silent), last, START + 90 * DAY + hours * HOUR, gone=gone)
+    assert [(alert.sensor, alert.variable) for alert in told] == [("A", "")]
+
+
+def test_a_fault_of_one_that_is_gone_is_not_told() -> None:
+    alerts = Alerts(after=1)
+    for hours in (1, 2):
+        alerts.silence(ONE, np.array([True]), np.array([START]), START + hours * HOUR, gone=np.array([True]))
+    assert days(alerts, "offset") == []
+    assert alerts.counts == {"faulty": 0, "silent": 0, "gone": 1}
+
+
+@pytest.mark.parametrize(
+    ("usual", "said"),
+    [(61 * MINUTE, "every hour"), (119 * MINUTE, "every 2 hours"), (121 * MINUTE, "every 2 hours"),
+     (14 * MINUTE + 1, "every 15 minutes"), (MINUTE, "every minute"), (25 * HOUR, "every day"),
+     (1, "every second"), (9_999 * DAY, "every 365 days")],
+)  # fmt: skip
+def test_what_is_usual_is_said_as_people_say_it(usual: int, said: str) -> None:
+    (alert,) = Alerts().silence(ONE, np.array([True]), np.array([START]), START + DAY, usual=np.array([usual]))
+    assert alert.sentence.endswith(f"; it is usually heard at least {said}")
+
+
+def test_a_channel_that_is_simply_well_costs_nothing() -> None:
+    alerts = Alerts()
+    days(alerts, "good", "offset", "good")
+    assert alerts.state()["channels"] == []
+
+
+@given(st.lists(st.tuples(st.sampled_from(["good", "gone", "offset", "unknown"]), st.integers(0, 24)), max_size=25),
+       st.integers(0, 25))  # fmt: skip
+def test_a_restart_changes_nothing_and_every_alert_is_a_change(story: list[tuple[str, int]], cut: int) -> None:
+    def tell(restarted: bool) -> list[Alert]:
+        alerts, told = Alerts(), []
+        for day, (kind, heard) in enumerate(story):
+            if restarted and day == cut:
+                kept = json.loads(json.dumps(alerts.state()))
+                alerts = Alerts()
+                alerts.restore(kept)
+            for hour in range(0, 24, 3):
+                told += ask(alerts, hour > heard, 24 * day + min(hour, heard), 24 * day + hour)
+            start = START + day * DAY
+            told += alerts.period(a_day(kind), 24, start, start + DAY)
+        return told
+
+    told = tell(restarted=False)
+    assert told == tell(restarted=True)
+    state = "well"
+    for alert in told:
+        assert alert.before == state
+        assert alert.state != alert.before
+        assert alert.state in STATES
+        assert alert.since <= alert.at
+        state = alert.state
+
+
+def test_a_large_network_costs_little() -> None:
+    names = [(f"S{number}", "") for number in range(20_000)]
+    silence, alerts = Silence(HOUR, DAY, 30 * DAY), Alerts()
+    every: NDArray[np.int64] = np.arange(len(names))
+    for day in range(4):
+        silence.heard(every, np.full(every.size, START + day * DAY))
+        silence.close(every, np.full(every.size, START + day * DAY))
+        told = alerts.silence(names, silence.silent(START + day * DAY), silence.last, START + day * DAY)
+    assert told == []
+    told = alerts.silence(names, silence.silent(START + 9 * DAY), silence.last, START + 9 * DAY)
+    assert len(told) == 20_000
+    (alert,) = together(told, 2 * HOUR)
+    assert len(alert.sensors) == 20_000
+    assert alert.sentence.startswith(
+        "S0, S1, S10, S100, S1000, S10000, S10001, S10002 and 19,992 others turned silent tog"
+    )
+
+
+def sure(start: int, readings: int, confidence: float = 0.99) -> OpenFault:
+    """Return an offset of 4.1 that began at an hour."""
+    found = Evidence({"offset": readings}, readings, 14.1 * readings, 4.1 * readings, 16.81 * readings, 4.1, 14.1, 14.1)
+    return OpenFault(START + start * HOUR, readings, confidence, found)
+
+
+def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, OpenFault]]) -> list[tuple[int, Alert]]:
+    """Take in verdicts at the ends of hours; return what was told, and at which hour."""
+    told = []
+    for hour, faults in verdicts:
+        named = {(sensor, ""): fault for sensor, fault in faults.items()}
+        found = together(alerts.verdict(Verdict(named, frozenset(named)), START + hour * HOUR, HOUR), 2 * HOUR)
+        told += [(hour, alert) for alert in found]
+    return told
+
+
+def test_a_sure_fault_is_told_when_it_has_stood_for_three_readings_and_an_hour() -> None:
+    alerts = Alerts()
+    ((hour, alert),) = hours(alerts, *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    assert hour == 5
+    assert (alert.before, alert.state, alert.reason, alert.since) == ("well", "faulty", "offset", START + 2 * HOUR)
+    assert alerts.counts["faulty"] == 1
+    assert hours(Alerts(), *((2 + n, {"S1": sure(2, n, 0.94)}) for n in range(1, 20))) == [], "a doubtful one waits"
+    ((hour, _),) = hours(Alerts(stood=6 * HOUR), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    assert hour == 8
+    ((hour, _),) = hours(Alerts(stood_readings=7), *((2 + n, {"S1": sure(2, n)}) for n in range(1, 9)))
+    assert hour == 9
+
+
+def test_a_fault_that_turns_out_to_be_none_is_taken_back_once_in_words() -> None:
+    alerts = Alerts()
+    assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1
+    ((_, alert),) = days(alerts, "good")
+    assert (alert.before, alert.state, alert.reason) == ("faulty", "well", TAKEN_BACK)
+    assert alert.sentence == (
+        "S1 is well, and was: the fault that was told since 2024-05-01 02:00 (offset) is taken back; with the readings "
+        "of the whole period it is none"
+    )
+    assert alerts.counts["faulty"] == 0
+    assert days(alerts, "good", "good", "good", first=1) == []
+
+
+def test_nothing_is_taken_back_while_it_is_doubtful() -> None:
+    alerts, odd = Alerts(), frozenset({("S1", "")})
+    assert len(hours(alerts, (22, {"S1": sure(18, 4)}))) == 1
+    assert alerts.period(a_day("suspect"), 24, START, START + DAY, Verdict({}, odd), HOUR) == []
+    assert hours(alerts, (28, {"S1": sure(18, 10)})) == [], "it is the one that was told"
+    assert alerts.period(a_day("offset"), 24, START + DAY, START + 2 * DAY, Verdict({}, odd), HOUR) == []
+    assert [alert.state for _, alert in days(alerts, "good", "good", first=2)] == ["well"]
+
+
+def test_a_fault_that_is_one_in_the_end_stays_until_it_is_over() -> None:
+    alerts = Alerts()
+    assert len(hours(alerts, (6, {"S1": sure(2, 4)}))) == 1
+    assert days(alerts, "offset", wrong=4) == [], "a few wrong hours are what was told"
+    assert alerts.counts["faulty"] == 1
+    told = days(alerts, "good", "good", first=1)
+    assert [(day, alert.state, alert.reason) for day, alert in told] == [(2, "well", "")]
+
+
+def test_sensors_that_fail_together_are_one_alert_that_names_them() -> None:
+    told = hours(
+        Alerts(),
+        (5, {"S1": sure(2, 3), "S2": sure(3, 2), "S3": sure(2, 3), "S9": sure(4, 1)}),
+        (6, {"S1": sure(2, 4), "S2": sure(3, 3), "S3": sure(2, 4)}),
+    )
+    ((_, alert),) = told
+    assert alert.sensors == ("S1", "S2", "S3")
+    assert alert.sentence == "S1, S2 and S3 turned faulty together, since 2024-05-01 02:00 (offset)"
+
+
+def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> None:
+    town = Town(*"ABCDE")
+    # What is usual differs: E is heard every four hours.
+    for day in range(8):
+        for hour in range(24):
+            town.hour = 24 * day + hour
+            now = town.names if hour % 4 == 0 else town.names[:4]
+            readings = [town.names.index(name) for name in now]
+            sensor, none = np.array(readings), np.zeros(len(readings), np.int64)
+            time, value = np.full(sensor.size, START + town.hour * HOUR), np.ones(sensor.size)
+            part = Readings(town.names, ("",), sensor, none, time, value)
+            town.listening.heard(part)
+            town.listening.close(part)
+            told = town.listening.listen(START + (town.hour + 1) * HOUR, town.maintenance)
+            assert told == [] or day < 5, "until then it is not known"
+    town.hour += 1
+    told = town.live(1, "A", "E")
+    (alert,) = told
+    assert (alert.state, alert.sensors) == ("silent", ("B", "C", "D"))
+    assert alert.sentence == "B, C and D turned silent together: no reading since 2024-05-08 23:00"
+    assert town.counts["silent"] == 3
+
+
+def test_one_that_comes_back_wrong_is_not_well() -> None:
+    alerts = Alerts()
+    assert [alert.state for alert in ask(alerts, True, 0, 4)] == ["silent"]
+    told: list[Alert] = []
+    for hour in range(30, 100):
+        told += ask(alerts, False, hour, hour + 1)
+        told += [alert for _, alert in hours(alerts, (hour + 1, {"S1": sure(30, hour - 29, 0.5 + hour / 70)}))]
+        assert alerts.counts["silent"] + alerts.counts["faulty"] == 1
+    (alert,) = told
+    assert (alert.before, alert.state) == ("silent", "faulty")
+    assert alert.sentence.startswith("S1 is heard again, but faulty")

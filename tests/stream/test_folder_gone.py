@@ -1,0 +1,148 @@
+"""An OUT that disappears under a running service: said as what it is, waited for, and then the end."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from feeds import START, city_readings
+from given import Given, contents, hourly, same_rows, settings, watched
+from sensormend.errors import SensormendError
+from sensormend.readings import DAY, Readings
+from sensormend.stream import insisting
+from sensormend.stream.log import Log
+from sensormend.stream.metrics import Metrics
+from sensormend.stream.service import Service
+from torture import file_that_appears
+from watching import GRID, Watch, until
+
+DAYS, AT = 6, 13
+
+
+@pytest.fixture(scope="module")
+def readings() -> Readings:
+    return city_readings(6, DAYS)
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(insisting, "RETRY", 0.05)
+    monkeypatch.setattr(insisting, "GONE", 0.5)
+
+
+class Telling(Metrics):
+    """Notes what `/healthz` says whenever nothing can be written, and may do something then."""
+
+    def __init__(self, act: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
+        self.answers: list[tuple[bool, list[str]]] = []
+        self._act = act
+
+    def disk(self, error: str | None) -> None:
+        super().disk(error)
+        if error is not None:
+            well, answer = self.health()
+            self.answers.append((well, answer["reasons"]))
+            self._act()
+
+
+def service(out: Path, parts: list[Readings], metrics: Metrics, remove: Callable[[], None]) -> tuple[Service, Given]:
+    source = Given(parts, stop=lambda number: remove() if number == AT else None)
+    return Service(settings(out), lambda mark, memory: source, metrics=metrics), source
+
+
+@pytest.mark.parametrize("what", ["", "state", "state/journal"])
+def test_it_is_said_and_ends_after_a_while(
+    readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    out, metrics = tmp_path / "out", Telling()
+    run, source = service(out, hourly(readings, 6), metrics, lambda: shutil.rmtree(out / what))
+    with (
+        caplog.at_level(logging.INFO),
+        pytest.raises(SensormendError, match=r"is gone, or something in it.*start again"),
+    ):
+        run.run()
+    # What comes after it is gone is not acknowledged, so that whoever sent it has it still.
+    assert source.acknowledged == list(range(AT))
+    assert len(metrics.answers) > 3
+    assert not any(well for well, _ in metrics.answers)
+    assert all("is gone" in reasons[0] for _, reasons in metrics.answers)
+    assert sum("is gone" in record.getMessage() for record in caplog.records) == 1
+    assert "the disk cannot be written" not in caplog.text
+    # Nothing makes it anew, without what was in it.
+    assert not (out / what).exists()
+
+
+def test_one_that_comes_back_goes_on(readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    parts, out, away = hourly(readings, 6), tmp_path / "out", tmp_path / "away"
+    watched(tmp_path / "plain", parts)
+
+    def back() -> None:
+        if len(metrics.answers) == 4:
+            away.rename(out)
+
+    def remove() -> None:
+        out.rename(away)
+
+    metrics = Telling(back)
+    run, source = service(out, parts, metrics, remove)
+    with caplog.at_level(logging.INFO):
+        run.run()
+    assert len(metrics.answers) == 4
+    assert source.acknowledged == list(range(len(parts)))
+    assert "is there again" in caplog.text
+    assert metrics.health()[0]
+    same_rows(contents(out), contents(tmp_path / "plain"))
+
+
+def test_a_log_does_not_write_into_a_file_that_is_gone(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.append(b"one")
+    log.sync()
+    shutil.move(tmp_path / "log", tmp_path / "away")
+    with pytest.raises(FileNotFoundError):
+        log.append(b"two")
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log" / f"{0:020d}.log").write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="not the file that was opened"):
+        log.append(b"two")
+    shutil.rmtree(tmp_path / "log")
+    shutil.move(tmp_path / "away", tmp_path / "log")
+    log.append(b"two")
+    log.sync()
+    log.append(b"three")
+    shutil.move(tmp_path / "log", tmp_path / "away")
+    with pytest.raises(FileNotFoundError):
+        log.sync()
+    log.close()
+    with Log(tmp_path / "away") as again:
+        assert [content for _, content in again.read()] == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_process_says_so_and_ends(readings: Readings, tmp_path: Path, asked: bool) -> None:
+    """With exit code 1 where nobody has asked it to end meanwhile."""
+    folder, out = tmp_path / "files", tmp_path / "out"
+    folder.mkdir()
+    file_that_appears(folder, "0", readings.taken(readings.time < START + 3 * DAY))
+    with Watch(folder, out, *GRID, gone=60.0 if asked else 3.0) as watch:
+        until(lambda: watch.figures()["sensormend_periods_total"] >= 2)
+        shutil.rmtree(out)
+        file_that_appears(folder, "3", readings.taken(readings.time >= START + 3 * DAY))
+        until(lambda: bool(watch.saying("is gone")))
+        if asked:
+            status, answer = watch.health()
+            assert status == 503
+            assert any("is gone" in reason for reason in answer["reasons"])
+            assert watch.stop() == 0
+            assert watch.saying("stopped while its folder was gone")
+        else:
+            assert watch.wait() == 1
+            assert "start again, or watch into another OUT" in watch.said[-1]
+    # It may have been about to write a file of the folder's; nothing goes on in there.
+    assert not (out / "state" / "journal").exists()
+    assert not (out / "data").exists()

@@ -1,0 +1,206 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from row_tables import YEAR_2019, in_order, network, same, taken
+from sensormend.errors import SensormendError
+from sensormend.io.folder import Archive, data_files
+from sensormend.io.writing import RowWriter
+from sensormend.readings import DAY, HOUR, Rows
+from sensormend.stream import keeping
+from sensormend.stream.keeping import compact, dates, drop, tidy
+
+FIRST = YEAR_2019 // DAY
+
+
+def hourly(folder: Path, days: int = 2) -> Rows:
+    """Write an OUT with a file per hour and return its rows."""
+    rows = network(days=days, variables=("b", "a"))
+    with RowWriter(folder) as writer:
+        for hour in np.unique(rows.time).tolist():
+            writer.write(taken(rows, rows.time == hour), start=hour)
+    return in_order(rows)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder / "data").as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_many_files_of_a_date_become_one_with_the_same_rows(tmp_path: Path) -> None:
+    rows = hourly(tmp_path)
+    assert len(data_files(tmp_path)) == 48
+    whole = compact(tmp_path, FIRST)
+    assert whole is not None
+    assert whole.name == "part-20190101T000000-20190101T230000.parquet"
+    assert names(tmp_path)[:2] == [f"date=2019-01-01/{whole.name}", "date=2019-01-02/part-20190102T000000.parquet"]
+    same(Archive(tmp_path).rows(), rows)
+    told = duckdb.read_parquet(str(whole), hive_partitioning=False).project("sensor, variable, time").fetchall()
+    assert told == sorted(told)
+    assert len(told) == 24 * 6
+
+
+def test_done_again_it_does_nothing_and_what_comes_later_goes_in(tmp_path: Path) -> None:
+    rows = hourly(tmp_path, days=1)
+    last = tmp_path / "data/date=2019-01-01/part-20190101T230000.parquet"
+    last.rename(tmp_path / "last")
+    first = compact(tmp_path, FIRST)
+    assert first is not None
+    before = first.stat().st_mtime_ns
+    assert compact(tmp_path, FIRST) == first
+    assert first.stat().st_mtime_ns == before
+    (tmp_path / "last").rename(last)
+    assert data_files(tmp_path) == [first, last]
+    assert compact(tmp_path, FIRST) != first
+    assert len(names(tmp_path)) == 1
+    same(Archive(tmp_path).rows(), rows)
+
+
+def test_one_file_or_none_is_left_alone(tmp_path: Path) -> None:
+    rows = network(days=1)
+    with RowWriter(tmp_path) as writer:
+        (written,) = writer.write(rows)
+    assert compact(tmp_path, FIRST) == written
+    assert compact(tmp_path, FIRST + 1) is None
+
+
+def test_cut_short_every_row_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = hourly(tmp_path, days=1)
+    moments = 0
+
+    def look(*_: object) -> None:
+        nonlocal moments
+        moments += 1
+        same(Archive(tmp_path).rows(), rows)
+
+    real = Path.unlink
+
+    def unlink(self: Path, missing_ok: bool = False) -> None:
+        look()
+        if moments == 7:
+            raise OSError(5, "the power is gone")
+        real(self, missing_ok=missing_ok)
+
+    monkeypatch.setattr(keeping, "sync", look)
+    monkeypatch.setattr(Path, "unlink", unlink)
+    with pytest.raises(SensormendError, match="the power is gone"):
+        compact(tmp_path, FIRST)
+    monkeypatch.undo()
+    assert moments == 7
+    assert len(names(tmp_path)) > 10
+    tidy(tmp_path)
+    assert names(tmp_path) == ["date=2019-01-01/part-20190101T000000-20190101T230000.parquet"]
+    same(Archive(tmp_path).rows(), rows)
+
+
+LOOP = """
+import sys
+import threading
+from pathlib import Path
+from row_tables import YEAR_2019
+from sensormend.stream.keeping import compact, tidy
+from sensormend.readings import DAY
+out = Path(sys.argv[1])
+tidy(out)
+print("go", flush=True)
+for date in range(YEAR_2019 // DAY, YEAR_2019 // DAY + 3):
+    compact(out, date)
+"""
+
+
+def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
+    rows = hourly(tmp_path, days=3)
+    paths = {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])}
+    for wait in np.linspace(0.001, 0.05, 4):
+        loop = subprocess.Popen([sys.executable, "-c", LOOP, str(tmp_path)], stdout=subprocess.PIPE,
+                                env={**os.environ, **paths}, text=True)  # fmt: skip
+        assert loop.stdout is not None
+        assert loop.stdout.readline() == "go\n"
+        try:
+            loop.wait(timeout=float(wait))
+        except subprocess.TimeoutExpired:
+            loop.send_signal(signal.SIGKILL)
+        loop.wait()
+        loop.stdout.close()
+        same(Archive(tmp_path).rows(), rows)
+    RowWriter(tmp_path).close()
+    tidy(tmp_path)
+    for date in range(FIRST, FIRST + 3):
+        compact(tmp_path, date)
+    assert len(names(tmp_path)) == 3
+    same(Archive(tmp_path).rows(), rows)
+
+
+def test_whoever_reads_meanwhile_sees_every_row_once(tmp_path: Path) -> None:
+    rows = hourly(tmp_path, days=5)
+    done = threading.Event()
+
+    def work() -> None:
+        try:
+            for date in range(FIRST, FIRST + 5):
+                compact(tmp_path, date)
+        finally:
+            done.set()
+
+    worker, looks, sizes = threading.Thread(target=work), 0, set()
+    worker.start()
+    while not done.is_set():
+        sizes.add(len(data_files(tmp_path)))
+        same(Archive(tmp_path).rows(), rows)
+        looks += 1
+    worker.join()
+    assert looks > 1
+    assert len(sizes) > 1
+    assert len(data_files(tmp_path)) == 5
+
+
+def test_a_period_that_is_written_again_is_passed_over(tmp_path: Path) -> None:
+    rows = hourly(tmp_path, days=1)
+    compact(tmp_path, FIRST)
+    with RowWriter(tmp_path) as writer:
+        writer.write(taken(rows, rows.time == YEAR_2019 + 5 * HOUR), start=YEAR_2019 + 5 * HOUR)
+    assert len(names(tmp_path)) == 2
+    same(Archive(tmp_path).rows(), rows)
+    tidy(tmp_path)
+    assert len(names(tmp_path)) == 1
+
+
+def test_old_dates_go(tmp_path: Path) -> None:
+    rows = hourly(tmp_path, days=4)
+    assert list(dates(tmp_path)) == [FIRST, FIRST + 1, FIRST + 2, FIRST + 3]
+    assert drop(tmp_path, FIRST + 2) == [FIRST, FIRST + 1]
+    assert drop(tmp_path, FIRST + 2) == []
+    same(Archive(tmp_path).rows(), taken(rows, rows.time >= YEAR_2019 + 2 * DAY))
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["date=2019-01-03", "date=2019-01-04"]
+
+
+def test_a_date_that_is_half_removed_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = hourly(tmp_path)
+
+    def fails(_: object) -> None:
+        raise OSError(5, "the power is gone")
+
+    monkeypatch.setattr("shutil.rmtree", fails)
+    with pytest.raises(SensormendError, match="the power is gone"):
+        drop(tmp_path, FIRST + 1)
+    monkeypatch.undo()
+    same(Archive(tmp_path).rows(), taken(rows, rows.time >= YEAR_2019 + DAY))
+    tidy(tmp_path)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["date=2019-01-02"]
+
+
+def test_rows_that_were_removed_need_no_syncing(tmp_path: Path) -> None:
+    with RowWriter(tmp_path) as writer:
+        rows = network(days=1)
+        for hour in (0, 1):
+            writer.write(taken(rows, rows.time == YEAR_2019 + hour * HOUR))
+        compact(tmp_path, FIRST)
+        drop(tmp_path, FIRST + 1)
+        writer.sync()
+    assert data_files(tmp_path) == []

@@ -1,0 +1,298 @@
+"""The log: what was synced is there again, whatever the end of the file looks like."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sensormend.errors import StateError
+from sensormend.stream.log import STRIDE, Log
+from sensormend.stream.records import HEAD
+
+
+def contents(log: Log, start: int = 0) -> list[bytes]:
+    return [payload for _, payload in log.read(start)]
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir())
+
+
+@given(
+    records=st.lists(st.tuples(st.binary(max_size=80), st.booleans()), max_size=30),
+    segment=st.integers(1, 600),
+    cut=st.floats(0, 1),
+    garbage=st.binary(max_size=70) | st.integers(0, 70).map(bytes),
+)
+def test_after_a_cut_at_any_byte_it_has_a_prefix_with_everything_before_the_last_sync(
+    records: list[tuple[bytes, bool]], segment: int, cut: float, garbage: bytes
+) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        log = Log(folder, segment=segment)
+        safe, synced, last = 0, 0, files(folder)[-1]
+        for payload, sync in records:
+            log.append(payload)
+            if sync:
+                log.sync()
+            if sync or files(folder)[-1] != last:
+                last = files(folder)[-1]
+                safe = log.next if sync else log.next - 1
+                synced = last.stat().st_size if sync else 0
+        wanted = [payload for payload, _ in records]
+        assert contents(log) == wanted
+        size = last.stat().st_size
+        os.truncate(last, synced + round(cut * (size - synced)))
+        with last.open("ab") as file:
+            file.write(garbage)
+        again = Log(folder, segment=segment)
+        found = contents(again)
+        assert found == wanted[: len(found)]
+        assert safe <= len(found) == again.next
+        # And it goes on from there as if nothing had been.
+        assert again.append(b"more") == len(found)
+        again.close()
+        log._handle.close()
+        with Log(folder, segment=segment) as third:
+            assert contents(third) == [*found, b"more"]
+            assert third.torn == 0
+
+
+def test_any_cut_of_the_last_file_leaves_the_whole_records_before_it(tmp_path: Path) -> None:
+    ends = []
+    with Log(tmp_path) as log:
+        for number in range(6):
+            log.append(b"x" * number)
+            ends.append(log.size)
+    whole = files(tmp_path)[0].read_bytes()
+    for cut in range(len(whole)):
+        files(tmp_path)[0].write_bytes(whole[:cut])
+        with Log(tmp_path) as log:
+            assert log.next == sum(end <= cut for end in ends)
+            assert log.torn == cut - max((end for end in ends if end <= cut), default=0)
+
+
+def test_zeros_after_a_power_cut_are_cut_off(tmp_path: Path) -> None:
+    with Log(tmp_path) as log:
+        log.append(b"one")
+    with files(tmp_path)[0].open("ab") as file:
+        file.write(bytes(5000))
+    with Log(tmp_path) as log:
+        assert contents(log) == [b"one"]
+        assert log.torn == 5000
+
+
+def test_a_record_that_was_safe_and_is_broken_is_an_error_with_its_place(tmp_path: Path) -> None:
+    with Log(tmp_path) as log:
+        for payload in (b"one", b"two", b"three"):
+            log.append(payload)
+            log.sync()
+    path = files(tmp_path)[0]
+    spoilt = bytearray(path.read_bytes())
+    second = HEAD.size + 3
+    spoilt[second + HEAD.size] ^= 1
+    path.write_bytes(spoilt)
+    with pytest.raises(StateError, match=rf"{path.name} is broken at byte {second}: "):
+        Log(tmp_path)
+    # Also where its head is gone, so that nobody knows how long it was.
+    spoilt[second : second + HEAD.size] = bytes(HEAD.size)
+    path.write_bytes(spoilt)
+    with pytest.raises(StateError, match=f"at byte {second}"):
+        Log(tmp_path)
+
+
+def test_what_was_never_safe_may_have_lost_any_part_in_a_power_cut(tmp_path: Path) -> None:
+    with Log(tmp_path) as log:
+        log.append(b"one")
+        log.sync()
+        for payload in (b"two", b"three"):
+            log.append(payload)
+    path = files(tmp_path)[0]
+    spoilt = bytearray(path.read_bytes())
+    spoilt[HEAD.size + 3 : 2 * HEAD.size + 6] = bytes(HEAD.size + 3)
+    path.write_bytes(spoilt)
+    with Log(tmp_path) as log:
+        assert contents(log) == [b"one"]
+
+
+def test_an_earlier_file_that_is_broken_short_or_gone_is_an_error_when_it_is_read(tmp_path: Path) -> None:
+    with Log(tmp_path, segment=1) as log:
+        for payload in (b"one", b"two", b"three"):
+            log.append(payload)
+    middle = files(tmp_path)[1]
+    whole = middle.read_bytes()
+    for spoilt in (whole[:-1] + b"?", whole[:-1], b""):
+        middle.write_bytes(spoilt)
+        with Log(tmp_path) as log:
+            reader = log.read(0)
+            assert next(reader) == (0, b"one")
+            with pytest.raises(StateError, match=rf"{middle.name} is broken at byte 0"):
+                next(reader)
+            assert contents(log, 2) == [b"three"]
+    middle.unlink()
+    with Log(tmp_path) as log, pytest.raises(StateError):
+        contents(log)
+
+
+def test_numbers_go_on_after_everything_was_dropped(tmp_path: Path) -> None:
+    with Log(tmp_path, segment=100) as log:
+        for number in range(10):
+            assert log.append(b"x" * 50) == number
+        log.drop(5)
+        assert 0 < log.first <= 5
+        assert [number for number, _ in log.read(0)] == list(range(log.first, 10))
+        log.drop(log.next)
+        assert (log.first, log.next, log.size) == (10, 10, 0)
+        log.drop(log.next)
+        assert len(files(tmp_path)) == 1
+    with Log(tmp_path) as log:
+        assert (log.first, log.next) == (10, 10)
+        assert log.append(b"y") == 10
+
+
+def test_reading_from_anywhere(tmp_path: Path) -> None:
+    count = 3 * STRIDE + 7
+    with Log(tmp_path, segment=20_000) as log:
+        for number in range(count):
+            log.append(b"%d" % number)
+    assert len(files(tmp_path)) > 1
+    with Log(tmp_path) as log:
+        starts = [0, 1, STRIDE, count - 1, count, *random.Random(0).sample(range(count), 20)]
+        for start in starts:
+            assert list(log.read(start)) == [(number, b"%d" % number) for number in range(start, count)]
+
+
+def test_others_read_and_drop_while_one_appends(tmp_path: Path) -> None:
+    log = Log(tmp_path, segment=2000)
+    count, wrong = 3000, []
+
+    def follow() -> None:
+        number = 0
+        try:
+            while number < count:
+                for found, payload in log.read(number):
+                    assert found == number
+                    assert payload == b"%d" % number * 10
+                    number += 1
+                log.drop(number - 500)
+        except BaseException as error:
+            wrong.append(error)
+
+    reader = threading.Thread(target=follow)
+    reader.start()
+    for number in range(count):
+        log.append(b"%d" % number * 10)
+        if number % 50 == 0:
+            log.sync()
+    reader.join(30)
+    log.close()
+    assert not reader.is_alive()
+    assert not wrong
+    assert log.first > count - 1500
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from sensormend.stream.log import Log
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+log = Log(Path(sys.argv[1]))
+log.append(b"a" * 1000)
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1500, hard))
+for _ in range(3):
+    try:
+        log.append(b"b" * 1000)
+    except OSError as error:
+        print(error.errno, log.next, log.size, Path(log.folder, "0" * 20 + ".log").stat().st_size)
+log.append(b"c" * 10)
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+log.append(b"d" * 1000)
+log.close()
+"""
+
+
+def test_a_full_disk_costs_the_record_and_nothing_else(tmp_path: Path) -> None:
+    # A limit on the size of files makes a write end in the middle, as a full disk does, and needs no rights.
+    said = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 0, said.stderr
+    size = HEAD.size + 1000
+    assert said.stdout.splitlines() == [f"27 1 {size} {size}"] * 3
+    with Log(tmp_path) as log:
+        assert contents(log) == [b"a" * 1000, b"c" * 10, b"d" * 1000]
+        assert log.torn == 0
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from sensormend.stream.log import Log
+log = Log(Path(sys.argv[1]), segment=100_000)
+while True:
+    number = log.append(b"%d," % log.next * 200)
+    if number % 7 == 0:
+        log.sync()
+        print(number, flush=True)
+"""
+
+
+def test_killed_at_any_moment(tmp_path: Path) -> None:
+    numbers = random.Random(1)
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            said = [process.stdout.readline() for _ in range(numbers.randrange(1, 40))]
+            process.send_signal(signal.SIGKILL)
+            said += process.stdout.readlines()
+        # The last line may be half a line.
+        told = max(int(line) for line in said if line.endswith(b"\n"))
+        with Log(tmp_path) as log:
+            assert log.next > told
+            assert contents(log) == [b"%d," % number * 200 for number in range(log.next)]
+
+
+def test_a_failed_sync_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(tmp_path)
+    log.append(b"one")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        with pytest.raises(OSError, match="Input/output error"):
+            log.sync()
+    for act in (log.sync, lambda: log.append(b"two")):
+        with pytest.raises(StateError, match=r"failed \(Input/output error\): start again"):
+            act()
+    log.close()
+    with Log(tmp_path) as again:
+        assert contents(again) == [b"one"]
+
+
+def test_before_another_file_is_begun_the_one_before_is_safe_and_after_it_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def noted(handle: int) -> None:
+        synced.append(os.fstat(handle).st_ino)
+        real(handle)
+
+    log = Log(tmp_path, segment=10)
+    log.append(b"more than ten bytes")
+    monkeypatch.setattr(os, "fsync", noted)
+    log.append(b"in another file")
+    old, _ = files(tmp_path)
+    folder = tmp_path.stat().st_ino
+    assert synced == [old.stat().st_ino, folder]
+    log.drop(1)
+    assert synced[2:] == [folder]
+    log.close()

@@ -1,0 +1,123 @@
+"""What docs/operations.md tells an operator is what there is."""
+
+import configparser
+import re
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from sensormend.stream.metrics import Metrics
+from sensormend.stream.payloads import Decoder
+from sensormend.stream.settings import LIVE, TABLES, Settings
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "operations.md").read_text(encoding="utf-8")
+UNIT = DOCS / "sensormend.service"
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+def test_the_example_of_a_network_is_taken_as_it_stands(tmp_path: Path) -> None:
+    settings = example(tmp_path)
+    assert settings.mqtt.pattern == ("city/{sensor}/{variable}",)
+    assert settings.mqtt.topics == ("city/+/+",)
+    assert settings.mqtt.password == "secret"
+    assert len(settings.sinks) == 2
+    assert len(settings.alerts.to) == 3
+    assert settings.options.valid["humidity"] == (0, 100)
+
+
+def example(folder: Path) -> Settings:
+    """Return what the printed network.toml says."""
+    (written,) = blocks("toml")
+    (folder / "secret").write_text("secret\n", encoding="utf-8")
+    written = re.sub(r'password_file = ".*"', 'password_file = "secret"', written)
+    (folder / "network.toml").write_text(written, encoding="utf-8")
+    return Settings.of(folder / "network.toml")
+
+
+def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Path) -> None:
+    settings = example(tmp_path)
+    table = PAGE[PAGE.index("| a message | is |") :].partition("\n\n")[0]
+    cells = [row.split(" | ")[0] for row in table.splitlines()[2:]]
+    messages = [found for cell in cells for found in re.findall(r"`([\[{\d].*?)`", cell)]
+    assert len(messages) >= 5
+    one = '{"sensor": "S1", "value": 20.5}'
+    for message in messages:
+        decoder = Decoder(settings.options, settings.mqtt.pattern)
+        decoder.add(message.replace("{...}", one).encode(), 1_772_366_400_000_000, "city/S1/temp")
+        readings, rejected, _ = decoder.take()
+        assert (message, rejected) == (message, [])
+        assert readings.sensors == ("S1",)
+        assert readings.value[0] == 20.5
+        # What else is in there would be refused as a variable that was not there from the start.
+        assert {readings.variables[code] for code in readings.variable} <= set(settings.options.variables), message
+
+
+def test_every_key_is_told() -> None:
+    table = PAGE[PAGE.index("| key | what it says") :].partition("\n\n")[0]
+    told = set(re.findall(r"`(\w+)`", table))
+    known = {*LIVE, *(key for inner in TABLES.values() for key in inner)}
+    assert known - told == set()
+    assert {entry.name for entry in fields(Settings)} - told - {"options", "start_from", "alerts", "mqtt"} == set()
+
+
+def test_every_figure_is_told_and_there_is_no_other() -> None:
+    metrics = Metrics(DOCS)
+    metrics.rejected("why")
+    metrics.sink("x", up=True, backlog=0, lost=0)
+    there = set(re.findall(r"^# TYPE (sensormend_\w+)", metrics.text(), flags=re.MULTILINE))
+    there = {name for name in there if not name.endswith("_created")}
+    assert set(re.findall(r"\bsensormend_\w+", PAGE)) == there
+
+
+def test_what_is_said_of_refusals_is_said() -> None:
+    from sensormend.stream import admitting
+    from sensormend.stream.formats import refused
+
+    for reason in (
+        admitting.FUTURE,
+        admitting.OLD,
+        admitting.UNKNOWN,
+        admitting.RARE,
+        admitting.TOO_MANY,
+        admitting.TOO_MANY_LATE,
+        refused.TOO_MANY_NAMES,
+    ):
+        assert f"`{reason}`" in PAGE
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)", PAGE):
+        assert (DOCS / target).exists(), target
+    heads = {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in re.findall(r"^#+ (.+)$", PAGE, re.M)}
+    for anchor in re.findall(r"\]\(#([^)]+)\)", PAGE):
+        assert anchor in heads
+
+
+def test_the_unit_runs_the_command_without_a_shell() -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(UNIT, encoding="utf-8")
+    service = unit["Service"]
+    assert service["ExecStart"].startswith("/opt/sensormend/bin/sensormend watch --config ")
+    assert (service["User"], service["Restart"], service["RestartPreventExitStatus"]) == (
+        "sensormend",
+        "on-failure",
+        "2",
+    )
+    assert service["StateDirectory"] == "sensormend"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    text = UNIT.read_text(encoding="utf-8").replace("/opt/sensormend/bin/sensormend", "/bin/true")
+    unit = tmp_path / "sensormend.service"
+    unit.write_text(text, encoding="utf-8")
+    told = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    assert [line for line in told.stderr.splitlines() if "sensormend.service" in line] == []

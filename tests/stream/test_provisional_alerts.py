@@ -1,0 +1,194 @@
+"""Alerts from readings of a day that is not over: within hours, and the same however fast they come."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from feeds import START, made_of
+from given import Given, hourly, settings, watched
+from sensormend.io.metadata import read_json
+from sensormend.io.options import Options
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
+from sensormend.recovery import FloatArray
+from sensormend.simulate.network import city
+from sensormend.stream.arrivals import Arrived
+from sensormend.stream.deliveries import Alert
+from sensormend.stream.events import Event, Told
+from sensormend.stream.service import Service
+from sensormend.stream.stream import Stream
+from sensormend.views.look import Look
+from sensormend.views.network import network
+from sensormend.views.sensors import sensor
+
+DAYS = 30
+
+
+def town(days: int = DAYS, sensors: int = 10) -> FloatArray:
+    """Return sound readings (sensor, slot, day)."""
+    return city(sensors, days, seed=4, faults=False).truth
+
+
+def broken(readings: FloatArray, which: int, first: int, last: int | None = None, level: float = 44.0) -> None:
+    """Let a sensor read the same far too high value from one hour on, counted from the start."""
+    line = np.moveaxis(readings, 1, 2).reshape(readings.shape[0], -1).copy()
+    line[which, first:last] = level
+    readings[:] = np.moveaxis(line.reshape(readings.shape[0], -1, 24), 1, 2)
+
+
+def told(parts: list[Readings], stream: Stream | None = None) -> list[Alert]:
+    stream = stream or Stream(Options.of(step="1h", period="1d"))
+    found: list[Alert] = []
+    for part in parts:
+        events = stream.take(Arrived(part, int(part.time.max()) + SECOND))
+        found += [alert for event in events if isinstance(event, Told) for alert in event.alerts]
+    return found
+
+
+@pytest.fixture(scope="module")
+def eventful() -> Readings:
+    """Return a town in which two jump in the night, three fall silent at noon, and one comes back wrong."""
+    readings = town()
+    broken(readings, 2, 20 * 24 + 2)
+    broken(readings, 3, 20 * 24 + 3, 20 * 24 + 15)
+    readings[5:8, 12:, 22] = np.nan
+    readings[5:8, :, 23] = np.nan
+    readings[9, 5:, 24] = np.nan
+    broken(readings, 9, 25 * 24 + 8, level=122.0)
+    readings[9, :8, 25] = np.nan
+    return made_of(readings)
+
+
+def test_a_jump_in_the_night_is_told_in_the_night(eventful: Readings) -> None:
+    alerts = told(hourly(eventful))
+    jump = [alert for alert in alerts if "s02" in alert.sensors]
+    assert [alert.state for alert in jump] == ["faulty"], "and not again while it lasts"
+    assert jump[0].since == START + 20 * DAY + 2 * HOUR
+    assert jump[0].at <= START + 20 * DAY + 6 * HOUR
+    assert jump[0].sensors == ("s02", "s03"), "one that fails an hour later is named with it"
+    silent = [alert for alert in alerts if "s05" in alert.sensors]
+    assert [alert.state for alert in silent] == ["silent", "well"]
+    assert all(alert.sensors == ("s05", "s06", "s07") for alert in silent)
+    wrong = [alert for alert in alerts if "s09" in alert.sensors]
+    assert [alert.state for alert in wrong] == ["silent", "faulty"], "at 122 degrees it is not well"
+    assert "is heard again, but faulty" in wrong[1].sentence
+    assert len(alerts) <= 7
+
+
+@pytest.mark.parametrize("hours", [1, 5, 24, 24 * DAYS])
+def test_any_speed_gives_the_same_alerts(eventful: Readings, hours: int) -> None:
+    singly = [part.taken(slice(k, k + 1)) for part in hourly(eventful) for k in range(len(part))]
+    assert told(hourly(eventful, hours)) == told(singly)
+
+
+def test_a_gap_of_a_year_costs_little_and_tells_the_same(eventful: Readings) -> None:
+    parts = hourly(eventful)
+    late = [replace(part, time=part.time + 400 * DAY) for part in parts]
+    together = told([*parts, *late])
+    day_by_day = told(
+        [*hourly(eventful, 24), *(replace(part, time=part.time + 400 * DAY) for part in hourly(eventful, 24))]
+    )
+    assert together == day_by_day
+    assert {"s00", "s01", "s04"} <= {name for alert in together if alert.state == "silent" for name in alert.sensors}
+
+
+def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(eventful: Readings, tmp_path: Path) -> None:
+    parts = hourly(eventful)
+    found: list[Alert] = []
+
+    def seen(event: Event | None) -> None:
+        found.extend(event.alerts if isinstance(event, Told) else ())
+
+    watched(tmp_path / "whole", parts, seen)
+    whole, found[:] = list(found), []
+    stops = iter([100, 20 * 24 + 4, 20 * 24 + 5, 22 * 24 + 15, 22 * 24 + 17, 25 * 24 + 10, 25 * 24 + 12, 26 * 24 + 1])
+    stop = next(stops)
+
+    def stopping(number: int) -> None:
+        if number == stop:
+            service.stop()
+
+    def source(mark: Any, memory: object) -> Given:
+        return Given(parts, mark, stop=stopping)
+
+    for _ in range(9):
+        service = Service(settings(tmp_path / "out"), source, seen=seen)
+        service.run()
+        stop = next(stops, -1)
+    assert found == whole
+    states = [(tmp_path / name / "state" / "alerts.json").read_text() for name in ("whole", "out")]
+    first, second = (json.loads(text)["sensors"] for text in states)
+    assert first == second
+
+
+def test_page_figures_and_alerts_say_the_same_at_the_same_time(tmp_path: Path) -> None:
+    readings = town(21)
+    broken(readings, 2, 20 * 24 + 2)
+    readings[6, 3:, 20] = np.nan
+    parts, out = hourly(made_of(readings)), tmp_path / "out"
+    found: list[Alert] = []
+    service = Service(
+        settings(out),
+        lambda mark, memory: Given(parts, mark, stop=lambda number: service.stop() if number == 20 * 24 + 12 else None),
+        seen=lambda event: found.extend(event.alerts if isinstance(event, Told) else ()),
+    )
+    service.run()
+    assert [(alert.sensor, alert.state) for alert in found] == [("s02", "faulty"), ("s06", "silent")]
+    assert (service.status().faulty, service.status().silent) == (1, 1)
+    with Look(out) as look:
+        page = network(look)
+        assert (page.states["faulty"], page.states["silent"]) == (1, 1)
+        bad = sensor(look, "s02")
+        assert (bad.state, bad.since) == ("faulty", "2020-01-21T02:00:00Z")
+        assert "no fault so far" not in bad.sentence
+        assert sensor(look, "s06").state == "silent"
+
+
+def test_batteries_that_die_give_an_alert_or_two_each() -> None:
+    """Readings climb to 122 degrees, then the sensors come and go for weeks, then they are silent."""
+    random, days = np.random.default_rng(0), 90
+    readings = town(days, 16)
+    line = np.moveaxis(readings, 1, 2).reshape(16, -1)
+    dying = range(6)
+    for which in dying:
+        dies = int(random.integers(30 * 24, 50 * 24))
+        line[which, dies:] = np.minimum(line[which, dies:] + (np.arange(days * 24 - dies)) ** 1.5 / 10, 122.15)
+        at, heard = dies + int(random.integers(24, 96)), False
+        while at < dies + 30 * 24:
+            length = int(random.integers(2, 30))
+            line[which, at : at + length] *= 1.0 if heard else np.nan
+            at, heard = at + length, not heard
+        line[which, at:] = np.nan
+    readings = np.moveaxis(line.reshape(16, days, 24), 1, 2)
+    alerts = told(hourly(made_of(readings), 24))
+    for which in dying:
+        mine = [alert.state for alert in alerts if f"s{which:02d}" in alert.sensors]
+        assert 1 <= len(mine) <= 2, mine
+        assert "well" not in mine
+        assert "faulty" in mine
+
+
+def test_ten_minutes_are_judged_every_half_hour_and_told_after_one() -> None:
+    truth = city(8, 12, slots=144, seed=2, faults=False).truth
+    line = np.moveaxis(truth, 1, 2).reshape(8, -1)
+    line[1, 11 * 144 + 5 :] += 15
+    time = START + np.arange(line.shape[1], dtype=np.int64) * 10 * MINUTE
+    row, column = np.nonzero(np.isfinite(line))
+    names = tuple(f"s{number}" for number in range(8))
+    readings = Readings(names, ("",), row, np.zeros(row.size, np.int64), time[column], line[row, column])
+    stream = Stream(Options.of(step="10min", period="1d"))
+    (alert,) = (alert for alert in told(hourly(readings, 6), stream) if "s1" in alert.sensors)
+    start = START + 11 * DAY + 50 * MINUTE
+    assert (alert.sensor, alert.state, alert.since) == ("s1", "faulty", start)
+    assert HOUR <= alert.at - start <= 2 * HOUR
+
+
+def test_what_a_watch_writes_of_its_alerts_is_as_before(eventful: Readings, tmp_path: Path) -> None:
+    watched(tmp_path / "out", hourly(eventful))
+    entries = read_json(tmp_path / "out" / "state" / "alerts.json")["sensors"]
+    assert set(entries[0]) == {"sensor", "variable", "state", "reason", "since", "heard"}

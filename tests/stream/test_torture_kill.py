@@ -1,0 +1,84 @@
+"""`kill -9` under load: no reading lost, none counted twice, every alert told."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from given import hourly, watched
+from sensormend.stream.events import Event, Told
+from sensormend.stream.sinks.messages import alert_message
+from servers import restartable_postgres, running_mosquitto
+from torture import Network, ended, feed, messages_of, publishing, same_as_the_archive, same_table
+from watching import GRID, Nursery, Watch
+
+SENSORS, DAYS, KILLS = 20, 24, 30
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
+    return Network(feed(SENSORS, DAYS, silent=True), tmp_path_factory.mktemp("city"), DAYS)
+
+
+def test_killed_at_30_random_moments(network: Network, tmp_path: Path) -> None:
+    chance, out, log, told = random.Random(30), tmp_path / "out", tmp_path / "log", tmp_path / "alerts"
+    where = f"command: tee -a {told}"
+    places, load = set[str](), 24.0
+    with running_mosquitto() as broker, restartable_postgres() as server, Nursery() as nursery:
+        sinks = ("--sink", f"{server.address}?table=mended", "--alert", where)
+        words = (f"{broker.address}/city/#", out, *GRID, *sinks)
+        # The session is there before the first message is: what is said to nobody is nobody's.
+        with Watch(*words) as first:
+            first.connected()
+            first.kill()
+        with publishing(broker, messages_of(network.readings), load, len(network.readings)) as published:
+            for _ in range(KILLS):
+                number = nursery.watch(*words, log=log, checkpoint=0.15)
+                time.sleep(chance.uniform(0.02, 1.25))
+                assert nursery.kill(number), log.read_text()
+                places |= {path.name for path in (out / "state").glob("record-*")}
+            published()
+            with Watch(*words, checkpoint=0.15) as last:
+                last.connected()
+                ended(out)
+                last.delivered()
+                assert last.stop() == 0
+                assert not last.saying("Traceback")
+        same_table(server.address, out)
+    assert len(places) > 5
+    same_as_the_archive(out, network)
+    _same_alerts(told, network, tmp_path)
+
+
+def _same_alerts(told: Path, network: Network, folder: Path) -> None:
+    """Every alert of a run that nothing happened to was told, few twice, and no other."""
+    expected: list[tuple[Any, ...]] = []
+
+    def look(event: Event | None) -> None:
+        if isinstance(event, Told):
+            expected.extend(map(_key, map(alert_message, event.alerts)))
+
+    watched(folder / "undisturbed", hourly(network.readings), look)
+    text = told.read_text()
+    found, at = [], 0
+    while at < len(text):
+        one, at = json.JSONDecoder().raw_decode(text, at)
+        found.append(one)
+        at += len(text[at:]) - len(text[at:].lstrip())
+    told_of = Counter(map(_key, found))
+    assert {key[1] for key in expected} == {"faulty", "well", "silent"}
+    assert set(told_of) == set(expected)
+    assert len(found) - len(expected) <= KILLS / 3
+    # What was told twice was told in the same words.
+    assert len({json.dumps(one) for one in found}) == len(expected)
+
+
+def _key(message: dict[str, Any]) -> tuple[Any, ...]:
+    """Return what must be the same; when a silence is seen depends on how many readings come at once."""
+    return message["sensor"], message["state"], message["reason"], message["since"]
