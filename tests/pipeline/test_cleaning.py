@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from feeds import START, city_readings, small_city
+from feeds import START, all_rows, city_readings, small_city
 from sensormend import clean
 from sensormend.errors import ConfigError, InputError, ValueRangeError
 from sensormend.io.metadata import FAULTS_HEADER
@@ -234,8 +234,6 @@ def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
 
 
 def test_one_pass_is_what_a_stream_would_say() -> None:
-    from test_mending import all_rows
-
     rows, cleaned = all_rows(city_readings(days=DAYS)), clean(pd.DataFrame(columns()), one_pass=True, step="1h")
     order = np.lexsort((rows.time, np.array(rows.sensors, dtype=object)[rows.sensor]))
     for name in ("value", "n", "cleaned", "lower", "upper", "flag"):

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from row_tables import network
 from sensormend.errors import StateError
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.places import Position
 from sensormend.readings import NOTHING, Readings, Rows
 from sensormend.stream.arrivals import Arrived, Rejected
@@ -28,7 +29,7 @@ from sensormend.stream.codec import (
     readings_to_bytes,
     unpack,
 )
-from sensormend.stream.deliveries import Alert, Delivery, Health
+from sensormend.stream.deliveries import Alert, Delivery
 
 TEXT = st.text(max_size=6) | st.text("a\0é\ud800", max_size=4)
 

@@ -19,9 +19,10 @@ import pytest
 from post import alert, until
 from row_tables import YEAR_2019, network
 from sensormend.errors import ConfigError, RefusedError, SensormendError
+from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, Rows
 from sensormend.stream.courier import Courier
-from sensormend.stream.deliveries import Delivery, Health, Kind
+from sensormend.stream.deliveries import Delivery, Kind
 from sensormend.stream.outbox import Outbox
 from sensormend.stream.settings import Settings
 from sensormend.stream.sinks import couriers, mqtt, open_alert, open_sink

@@ -14,9 +14,10 @@ import pytest
 from post import until
 from row_tables import YEAR_2019, network
 from sensormend.errors import ConfigError, RefusedError, SensormendError
+from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, HOUR, Rows
 from sensormend.stream.courier import Courier
-from sensormend.stream.deliveries import Delivery, Health
+from sensormend.stream.deliveries import Delivery
 from sensormend.stream.outbox import Outbox
 from sensormend.stream.sinks import open_sink
 from sensormend.stream.sinks.postgres import PostgresSink

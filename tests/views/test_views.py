@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from outs import FIRST, Written, big_out, small_out, write_faults
 from sensormend.errors import InputError
 from sensormend.io.metadata import time_of, write_json
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
-from sensormend.stream.deliveries import Health
 from sensormend.views.atlas import atlas, moment
 from sensormend.views.explanation import explanation
 from sensormend.views.faults import FaultEntry, faults, how_sure

@@ -12,6 +12,7 @@ import pytest
 
 from browser import PHONE, Browser
 from outs import FIRST, small_out, write_faults
+from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.readings import DAY
@@ -244,8 +245,8 @@ def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypat
     city = City(8, seed=1, at_once=10, pace=100.0)
     monkeypatch.setattr("sensormend.stream.opening.open_source", lambda *_, **__: city)
     told: list[str] = []
-    monkeypatch.setattr("sensormend.stream.opening.say", lambda *_, **said: told.append(said.get("address", "")))
-    with open_service(settings) as service:
+    monkeypatch.setattr("sensormend.stream.logs.say", lambda *_, **said: told.append(said.get("address", "")))
+    with open_service(settings, open_dashboard) as service:
         runner = threading.Thread(target=service.run)
         runner.start()
         try:

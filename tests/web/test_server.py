@@ -20,6 +20,7 @@ import pytest
 
 from raw_http import asked, said
 from sensormend import cli
+from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.stream.opening import open_service
 from sensormend.stream.settings import Settings
@@ -286,7 +287,7 @@ def test_a_watch_shows_itself_from_its_first_moment(tmp_path: Path) -> None:
         port = free.getsockname()[1]
     told = Settings.of(source=str(tmp_path / "feed"), out=out, serve=f"127.0.0.1:{port}", metrics="off")
     (tmp_path / "feed").mkdir()
-    with open_service(told) as service:
+    with open_service(told, open_dashboard) as service:
         assert httpx.get(f"http://127.0.0.1:{port}/api/network").json()["sensors"] == 0
         there = {"matrix": 200, "sensors": 200, "faults": 200, "faults.csv": 200, "places": 404, "moment": 404}
         for path, status in there.items():
@@ -308,7 +309,7 @@ def test_a_watch_that_cannot_show_itself_does_not_begin(tmp_path: Path, city_out
     with Server(city_out, port=0) as server:
         place = f"127.0.0.1:{server.port}"
         told = Settings.of(source=str(tmp_path / "feed"), out=tmp_path / "new", serve=place, metrics="off")
-        with pytest.raises(ConfigError, match="the dashboard cannot be shown"), open_service(told):
+        with pytest.raises(ConfigError, match="the dashboard cannot be shown"), open_service(told, open_dashboard):
             pass
     assert not (tmp_path / "new").exists()
 
@@ -330,7 +331,7 @@ def test_watch_takes_it_with_and_without_a_place(
 ) -> None:
     taken: list[Settings] = []
 
-    def opened(given: Settings) -> NoReturn:
+    def opened(given: Settings, dashboard: object) -> NoReturn:
         taken.append(given)
         raise InputError("enough")
 

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from sensormend.cli.arguments import FLAG
 from sensormend.cli.watch import stopping
+from sensormend.io.options import DASHBOARD
 
 __all__ = ["serve"]
 
@@ -18,8 +19,8 @@ def serve(
     out: Path,
     /,
     *,
-    host: str = "127.0.0.1",
-    port: int = 8464,
+    host: str = DASHBOARD[0],
+    port: int = DASHBOARD[1],
     token_file: Path | None = None,
     edit: Path | None = None,
     open_page: Annotated[bool, Parameter(name="--open", **FLAG)] = False,

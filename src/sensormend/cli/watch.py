@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 
 from sensormend.cli.arguments import FLAG, OUTPUT, STDIN, Said, listed
 from sensormend.errors import ConfigError
 
-__all__ = ["stopping", "watch"]
+if TYPE_CHECKING:
+    from sensormend.stream.settings import Settings
+
+__all__ = ["open_dashboard", "stopping", "watch"]
+
+_log = logging.getLogger("sensormend.stream")
 
 LIVE = Group("The feed", sort_key=0)
 TELL = Group("Who is told", sort_key=4)
@@ -136,9 +143,30 @@ def watch(
     }  # fmt: skip
     settings = Settings.of(config, **typed, **(said or Said()).told())
     setup(settings.log, "debug" if verbose else "info")
-    with open_service(settings) as service:
+    with open_service(settings, open_dashboard) as service:
         stopping(service.stop)
         service.run()
+
+
+@contextmanager
+def open_dashboard(settings: Settings) -> Iterator[None]:
+    """Serve the dashboard of a service that is about to begin, where the settings ask for it."""
+    if settings.serve is None:
+        yield
+        return
+    from sensormend.stream.logs import say
+    from sensormend.stream.memory import Memory
+    from sensormend.web.passes import read_token
+    from sensormend.web.server import Server
+
+    edit = settings.options.maintenance if settings.serve_edit else None
+    with Server(settings.out, *settings.serve, read_token(settings.serve_token_file), edit) as server:
+        memory = Memory(settings.out)
+        memory.claim()
+        memory.begin()
+        server.start()
+        say(_log, logging.INFO, "the dashboard is shown", address=server.address)
+        yield
 
 
 def stopping(stop: Callable[[], None]) -> None:

@@ -29,8 +29,7 @@ from sensormend.io.sources import Found, listed
 from sensormend.io.sql import literal
 from sensormend.io.tables import NotATableError, Table, decided, parquet_table, reason_of, split_dates
 from sensormend.io.text import csv_table, json_table, line_numbers
-from sensormend.io.times import TimeFormat
-from sensormend.pipeline.survey import FAR, believable
+from sensormend.io.times import FAR_AWAY, TimeFormat, plausible_periods
 from sensormend.readings import DAY
 
 __all__ = ["Filling"]
@@ -296,7 +295,7 @@ class Filling:
             SELECT DISTINCT network FROM (
                 SELECT network, day - lag(day) OVER (PARTITION BY network ORDER BY day) AS hole
                 FROM (SELECT DISTINCT network, time // {DAY} AS day FROM raw WHERE reason IS NULL))
-            WHERE hole * {DAY} > {FAR} ORDER BY network""")
+            WHERE hole * {DAY} > {FAR_AWAY} ORDER BY network""")
         for (network,) in holes:
             self._doubt_clocks_of(f"network = {literal(network)}")
 
@@ -306,7 +305,7 @@ class Filling:
             GROUP BY day ORDER BY day""")
         if len(found["day"]) == 0:
             return
-        for day in found["day"][~believable(found["day"], found["n"], DAY)].tolist():
+        for day in found["day"][~plausible_periods(found["day"], found["n"], DAY)].tolist():
             self._ask(f"""
                 UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
                 WHERE reason IS NULL AND {whose} AND time // {DAY} = {day}""")

@@ -15,13 +15,17 @@ from typing import Any
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = ["COLUMNS", "EVERY", "Options", "duration", "in_words", "read_toml"]
+__all__ = ["COLUMNS", "DASHBOARD", "EVERY", "LOOPBACK", "Options", "duration", "in_words", "read_toml"]
 
 EVERY = ""
 """The key of `fill`, `valid` and `tolerance` that stands for every variable."""
 
 COLUMNS = ("sensor", "time", "value", "variable", "latitude", "longitude", "networks")
 """The options that are the name of a column."""
+
+LOOPBACK = "127.0.0.1"
+DASHBOARD = (LOOPBACK, 8464)
+"""Where the dashboard is served unless somebody says otherwise."""
 
 UNITS = {"s": SECOND, "sec": SECOND, "min": MINUTE, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
 

@@ -11,10 +11,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sensormend.io.sql import literal
-from sensormend.readings import SECOND
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["EARLIEST", "EPOCHS", "LATEST", "TimeFormat", "dated", "has_clock", "time_format", "typed_time"]
+from sensormend.io.sql import literal
+from sensormend.readings import DAY, SECOND
+from sensormend.recovery import BoolArray
+
+__all__ = [
+    "EARLIEST",
+    "EPOCHS",
+    "FAR_AWAY",
+    "LATEST",
+    "TimeFormat",
+    "dated",
+    "has_clock",
+    "plausible_periods",
+    "time_format",
+    "typed_time",
+]
 
 EARLIEST, LATEST = -9_214_560_000 * SECOND, 9_214_646_400 * SECOND
 """1678 to 2261: what numpy's and pandas' nanoseconds can hold. A time beyond is a broken one."""
@@ -31,6 +46,9 @@ _NUMERIC = re.compile(
 )
 _NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[ -])[A-Za-z]{{3}}(?P=mark)(?P<year>\d{{4}}|\d{{2}})(?:{_CLOCK})?")
 _NUMBER = re.compile(r"\d{9,19}(\.\d*)?([eE]\+?\d+)?")
+
+FAR_AWAY, FEW_READINGS = 365 * DAY, 0.001
+"""A clock that was not set says 1970 or 2000: one reading in a thousand, a year from all others, is not believed."""
 
 EPOCHS = ((1e11, SECOND), (1e14, 1000), (1e17, 1))
 """Below which number an epoch counts what: seconds, milliseconds, microseconds, each in microseconds; above them all,
@@ -177,3 +195,18 @@ def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str
         seen[f"{day}{gap}{''.join(clock)}{end}" if found["clock"] else day] += 1
         others |= dict.fromkeys([day, *(f"{day}{gap}{hours}:%M{more}{end}" for more in (":%S", "", ":%S.%f"))])
     return tuple(dict.fromkeys([entry for entry, _ in seen.most_common()] + list(others)))
+
+
+def plausible_periods(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
+    """Say which periods can be meant: a few readings a year and more away from all others have a wrong clock.
+
+    Parameters
+    ----------
+    periods, counts
+        The periods that have readings, in order, and how many.
+    length
+        How long they are.
+    """
+    group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR_AWAY)])
+    share = np.bincount(group, weights=counts) / counts.sum()
+    return np.asarray((share >= FEW_READINGS)[group])

@@ -12,13 +12,14 @@ import numpy as np
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.io.options import EVERY, Options
+from sensormend.io.times import plausible_periods
 from sensormend.io.units import described, record_of
 from sensormend.pipeline.frames import Frame, columns_of, is_frame, is_series
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import Mender, walk
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.survey import Survey, believable, look
+from sensormend.pipeline.survey import Survey, look
 from sensormend.pipeline.tally import Tally
 from sensormend.pipeline.verdicts import remarked
 from sensormend.readings import DAY, Readings, Rows
@@ -172,7 +173,7 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
 def _believed(readings: Readings) -> Readings:
     """Leave out readings whose clock was not set, and say so."""
     days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
-    meant = believable(days, counts, DAY)[whose]
+    meant = plausible_periods(days, counts, DAY)[whose]
     if meant.all():
         return readings
     warnings.warn(f"{np.sum(~meant)} readings a year and more from all others were left out", stacklevel=5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ __all__ = [
     "NO_ROWS",
     "PLAIN_REASONS",
     "SPIKE",
+    "Health",
     "carry_over_gaps",
     "counted_as",
     "shade_words",
@@ -47,6 +49,30 @@ WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
 
 WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
 SPIKE, DUPLICATE, SILENT, ALONE = (REASONS.index(word) for word in ("spike", "duplicate", "silent", "alone"))
+
+
+@dataclass(frozen=True)
+class Health:
+    """How one variable of one sensor is.
+
+    Attributes
+    ----------
+    state
+        `well`, `faulty`, `silent` or `gone`.
+    reason
+        Why it is faulty; empty otherwise.
+    since
+        From when on it is so; microseconds since 1970, UTC.
+    heard
+        When its last reading was taken; None for one that was never heard.
+    """
+
+    sensor: str
+    variable: str
+    state: str
+    reason: str
+    since: int
+    heard: int | None
 
 
 def counted_as(rows: Rows) -> dict[str, BoolArray]:

@@ -14,7 +14,7 @@ from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["FAR", "Survey", "believable", "check_grid", "fill_values", "look", "look_at_start", "time_grid"]
+__all__ = ["Survey", "check_grid", "fill_values", "look", "look_at_start", "time_grid"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -37,9 +37,6 @@ LEAST_PERIODS = 10
 
 OCCUPIED = 0.75
 """Share of the slots between two readings near each other that a step must fill."""
-
-FAR, FEW = 365 * DAY, 0.001
-"""A clock that was not set says 1970 or 2000: one reading in a thousand, a year from all others, is not believed."""
 
 CONTRADICTORY = 0.3
 """Share of readings that contradict another of the same time from which the table was misread."""
@@ -122,21 +119,6 @@ def _refuse_contradictions(sample: Readings) -> None:
             f"{share:.0%} of the readings have the sensor and the time of another and differ from it; is the hour, the "
             "sensor or the variable in another column? Make one column of date and hour, or say which column it is"
         )
-
-
-def believable(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
-    """Say which periods can be meant: a few readings a year and more away from all others have a wrong clock.
-
-    Parameters
-    ----------
-    periods, counts
-        The periods that have readings, in order, and how many.
-    length
-        How long they are.
-    """
-    group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR)])
-    share = np.bincount(group, weights=counts) / counts.sum()
-    return np.asarray((share >= FEW)[group])
 
 
 def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.mender import NEVER
 from sensormend.pipeline.sentences import how_long, who
 from sensormend.readings import DAY, HOUR, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.channel import Channel
-from sensormend.stream.deliveries import Alert, Health
+from sensormend.stream.deliveries import Alert
 from sensormend.stream.telling import (
     TAKEN_BACK,
     Evidence,

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import StateError
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.places import Position
 from sensormend.readings import NOTHING, IntArray, Readings, Rows
 from sensormend.stream.arrivals import Arrived, Rejected
-from sensormend.stream.deliveries import Alert, Delivery, Health
+from sensormend.stream.deliveries import Alert, Delivery
 
 __all__ = [
     "arrived_from_bytes",

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sensormend.files import Closing
+from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
 
-__all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Health", "Kind", "Sink", "Standing"]
+__all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Kind", "Sink", "Standing"]
 
 STATES = ("well", "faulty", "silent", "gone")
 """What a sensor can be, as alerts see it; that it is gone is told to nobody, since that it is silent was."""
@@ -18,30 +19,6 @@ FLOOD = "flood"
 """The state of an alert that is about no sensor: names that were never heard before come in a flood."""
 
 Kind = Literal["final", "late", "provisional", "alert"]
-
-
-@dataclass(frozen=True)
-class Health:
-    """How one variable of one sensor is.
-
-    Attributes
-    ----------
-    state
-        One of `STATES`.
-    reason
-        Why it is faulty; empty otherwise.
-    since
-        From when on it is so; microseconds since 1970, UTC.
-    heard
-        When its last reading was taken; None for one that was never heard.
-    """
-
-    sensor: str
-    variable: str
-    state: str
-    reason: str
-    since: int
-    heard: int | None
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import duration
+from sensormend.io.options import DASHBOARD, LOOPBACK, duration
 from sensormend.io.postgres import shown
 from sensormend.stream.addresses import COMMAND
-from sensormend.web.server import HOST, PORT
 
 __all__ = [
     "choice",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-LOOPBACK = "127.0.0.1"
 
 
 def name(key: str, given: Any) -> str:
@@ -142,7 +140,8 @@ def dashboard(key: str, given: Any) -> tuple[str, int] | None:
     >>> dashboard("serve", "on"), dashboard("serve", "0.0.0.0:80"), dashboard("serve", "off")
     (('127.0.0.1', 8464), ('0.0.0.0', 80), None)
     """
-    return (HOST, PORT) if given == "on" or given is True else listener(key, given, f"{HOST}:{PORT}")
+    host, port = DASHBOARD
+    return DASHBOARD if given == "on" or given is True else listener(key, given, f"{host}:{port}")
 
 
 def choice(*known: str) -> Callable[[str, Any], str]:

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from sensormend.io.options import EVERY
 from sensormend.pipeline.grid import Grid, no_number
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import NEVER, Mended
 from sensormend.readings import Readings
 from sensormend.recovery import BoolArray
 from sensormend.stream.alerts import TOGETHER, Alerts
-from sensormend.stream.deliveries import Alert, Health
+from sensormend.stream.deliveries import Alert
 from sensormend.stream.silence import Silence
 from sensormend.stream.telling import together
 from sensormend.stream.verdict import verdict_of

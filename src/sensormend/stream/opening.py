@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -24,15 +24,25 @@ _log = logging.getLogger("sensormend.stream")
 
 
 @contextmanager
-def open_service(settings: Settings) -> Iterator[Service]:
-    """Give a service that is ready to run."""
+def open_service(
+    settings: Settings, dashboard: Callable[[Settings], AbstractContextManager[None]] | None = None
+) -> Iterator[Service]:
+    """Give a service that is ready to run.
+
+    Parameters
+    ----------
+    settings
+        What it is to do.
+    dashboard
+        Opens the dashboard that the settings ask for, when all that can be wrong with the call has been checked.
+    """
     check_source(settings.source)
     Memory(settings.out).look()
     opened = couriers(settings)
     with ExitStack() as stack:
-        # Shown when all that can be wrong with the call has been looked at.
         metrics = _metrics(settings, stack)
-        _dashboard(settings, stack)
+        if dashboard is not None:
+            stack.enter_context(dashboard(settings))
         yield Service(settings, lambda mark, memory: _source(settings, mark, memory), couriers=opened, metrics=metrics)
 
 
@@ -71,20 +81,3 @@ def _metrics(settings: Settings, stack: ExitStack) -> NoMetrics:
     host, _ = settings.metrics
     say(_log, logging.INFO, "figures are shown", address=f"http://{host}:{page.port}/metrics")
     return metrics
-
-
-def _dashboard(settings: Settings, stack: ExitStack) -> None:
-    """Show the page where that is wanted."""
-    if settings.serve is None:
-        return
-    from sensormend.web.passes import read_token
-    from sensormend.web.server import Server
-
-    edit = settings.options.maintenance if settings.serve_edit else None
-    server = Server(settings.out, *settings.serve, read_token(settings.serve_token_file), edit)
-    stack.callback(server.close)
-    memory = Memory(settings.out)
-    memory.claim()
-    memory.begin()
-    server.start()
-    say(_log, logging.INFO, "the dashboard is shown", address=server.address)

@@ -16,20 +16,22 @@ from numpy.typing import NDArray
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.metadata import iso
 from sensormend.io.options import EVERY, Options
+from sensormend.io.times import FAR_AWAY
 from sensormend.model.auto import LEARNING
 from sensormend.pipeline.cleaning import mender_for
 from sensormend.pipeline.grid import ANCHOR, Grid
+from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.mender import NEVER, Mended, Mender
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.survey import FAR, Survey, check_grid, look_at_start
+from sensormend.pipeline.survey import Survey, check_grid, look_at_start
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, REASONS, Readings, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.admitting import OLD, RARE, TOO_MANY, TOO_MANY_LATE, admitted, carried, rejected, renamed
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.arrivals import Arrived, Rejected
-from sensormend.stream.deliveries import Alert, Health
+from sensormend.stream.deliveries import Alert
 from sensormend.stream.events import Event, Failed, Final, Late, Refused, Told
 from sensormend.stream.formats.refused import TOO_MANY_NAMES
 from sensormend.stream.listening import Listening, Pace
@@ -411,7 +413,7 @@ class Stream:
 
     def _leave_out_unset_clocks(self) -> Iterator[Event]:
         """Refuse what lies a year and more before the rest, while nothing is closed that it could be late for."""
-        oldest = self.watermark.time - FAR
+        oldest = self.watermark.time - FAR_AWAY
         if self._first_time is None or self._first_time >= oldest:
             return
         believed = self.window.column("time") >= oldest

@@ -20,9 +20,9 @@ from sensormend.io.folder import Archive, data_files
 from sensormend.io.metadata import FaultInterval, SensorSummary, iso, read_faults, read_json, read_sensors, time_of
 from sensormend.io.options import duration
 from sensormend.pipeline.grid import ANCHOR
+from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, HOUR, SECOND, Rows
 from sensormend.recovery import FloatArray
-from sensormend.stream.deliveries import Health
 from sensormend.views.digest import Digest
 from sensormend.views.provisional import NO_ROWS, Provisional, introduced, joined, read_provisional
 from sensormend.views.unfolding import unfold

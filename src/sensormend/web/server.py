@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import Closing
+from sensormend.io.options import DASHBOARD
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.web.passes import Passes, is_loopback
 
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 
     from sensormend.views.look import Look
 
-__all__ = ["HOST", "PORT", "Server", "application"]
+__all__ = ["Server", "application"]
 
-HOST, PORT = "127.0.0.1", 8464
 
 ABOUT = """What a sensor network is like, sensor by sensor and day by day: what was measured, what was mended, how sure
 that is, and what to repair. It comes in pages, and is read-only but for notes, where the server was started to take
@@ -99,7 +99,7 @@ class Server(Closing):
     """
 
     def __init__(
-        self, out: str | os.PathLike[str], host: str = HOST, port: int = PORT, token: str | None = None,
+        self, out: str | os.PathLike[str], host: str = DASHBOARD[0], port: int = DASHBOARD[1], token: str | None = None,
         edit: str | os.PathLike[str] | None = None,
     ) -> None:  # fmt: skip
         self._out, self._token, self._name = out, token, host

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.io.metadata import iso
+from sensormend.pipeline.health import Health
 from sensormend.readings import ORIGINS, REASONS, Rows
-from sensormend.stream.deliveries import Alert, Health
+from sensormend.stream.deliveries import Alert
 
 __all__ = ["FIELDS", "alert_message", "health_message", "row_fields", "row_messages", "stamp", "text_of", "whole"]
 

@@ -12,8 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from sensormend.errors import ConfigError, RefusedError, SensormendError
+from sensormend.pipeline.health import Health
 from sensormend.stream.addresses import ALERTS, PREFIX, host_of, login_of, plain, topic_of
-from sensormend.stream.deliveries import Alert, Delivery, Health, Kind, Sink
+from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
 from sensormend.stream.sinks.alerts import AlertSink
 from sensormend.stream.sinks.messages import alert_message, health_message, row_messages, text_of
 

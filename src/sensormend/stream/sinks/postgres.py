@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from sensormend.errors import RefusedError, SensormendError
 from sensormend.io.postgres import _parts, _psycopg, shown, split_address
+from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
-from sensormend.stream.deliveries import Delivery, Health, Kind, Sink
+from sensormend.stream.deliveries import Delivery, Kind, Sink
 from sensormend.stream.sinks.messages import row_fields, stamp, whole
 
 __all__ = ["TABLE", "PostgresSink"]
