@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sensormend.bench.labels import LineEnd, finish_panel
-from sensormend.bench.styles import style_of
+from sensormend.bench.styles import LineEnd, finish_panel, style_of
 from sensormend.plot.canvas import GREYS, blank, heading, save
 
 __all__ = ["draw_sizes"]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from sensormend.bench.experiment import Experiment, Job, Plan, Row
-from sensormend.bench.gather import pivot
-from sensormend.bench.tables import Figures
+from sensormend.bench.experiment import Experiment, Job, Row, RunPlan, pivot
+from sensormend.bench.tables import ResultTable
 from sensormend.errors import DivergenceError, SensormendError
 
 
@@ -20,11 +19,11 @@ class Toy(Experiment):
     caption = 'What a "toy" does'
     done: ClassVar[list[str]] = []
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: RunPlan) -> None:
         if plan.option("data") == "absent":
             raise SensormendError("absent is not here")
 
-    def jobs(self, plan: Plan) -> list[Job]:
+    def jobs(self, plan: RunPlan) -> list[Job]:
         kinds = {"AutoOLRTR": "ours", "wild": "online", "broken": "batch"}
         names = ["AutoOLRTR", "wild"] if plan.methods == "all" else plan.methods.split(",")
         return [
@@ -42,10 +41,10 @@ class Toy(Experiment):
             raise DivergenceError("off to infinity")
         return [{"re": job.x / 10 + job.trial, "seconds": 0.5}]
 
-    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
         return [pivot(rows, "re", axis="x", title="Toy: RE", note="RE of <toys>.")] if rows else []
 
-    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         for ending in ("png", "svg"):
             (folder / f"toy.{ending}").write_bytes(b"picture")
         return [folder / "toy.png", folder / "toy.svg"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from checks import network, with_gaps
 from sensormend import Recovery, ShapeError
-from sensormend.bench.baselines import BuddyCheck, RollingMedian
+from sensormend.bench.contestants import BuddyCheck, RollingMedian
 
 Floats = NDArray[np.float64]
 BOTH = [RollingMedian, BuddyCheck]

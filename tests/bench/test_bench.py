@@ -10,17 +10,15 @@ import pytest
 from rich.console import Console
 
 from sensormend.bench import aot, measure
-from sensormend.bench.convergence import relative_error
 from sensormend.bench.data import load_network, load_reference
-from sensormend.bench.experiment import Plan, Row
-from sensormend.bench.experiments import EXPERIMENTS
-from sensormend.bench.faults import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
-from sensormend.bench.gather import by_method, pivot
+from sensormend.bench.experiment import Row, RunPlan, by_method, pivot
+from sensormend.bench.fault_bench import BARS, CASES, EVERY_CASE, LASTING, SMALL, chosen_cases
 from sensormend.bench.measure import measured
+from sensormend.bench.registry import EXPERIMENTS
 from sensormend.bench.runner import run
-from sensormend.bench.simulation import drawn, joined
+from sensormend.bench.simulations import drawn, joined, relative_error
 from sensormend.bench.store import SCHEMA
-from sensormend.bench.tables import Bar, Cell, Figures, mean_and_spread, write_tables
+from sensormend.bench.tables import Bar, Cell, ResultTable, mean_and_spread, write_tables
 from sensormend.cli import main
 from sensormend.errors import ConfigError
 from sensormend.recovery import FloatArray
@@ -61,11 +59,11 @@ def test_the_fault_bench_prints_and_writes_its_table(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize("name", ["size", "observation", "convergence", "growth"])
 def test_a_tiny_run_of_every_kind_of_simulation(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = EXPERIMENTS[name]
-    monkeypatch.setattr("sensormend.bench.simulation.QUICK_SIZE", (10, 1))
-    monkeypatch.setattr("sensormend.bench.observation.QUICK_SIZE", (10, 1))
-    monkeypatch.setattr("sensormend.bench.size.QUICK_SIZES", (10,))
+    monkeypatch.setattr("sensormend.bench.simulations.QUICK_SIZE", (10, 1))
+    monkeypatch.setattr("sensormend.bench.simulations.QUICK_SIZE", (10, 1))
+    monkeypatch.setattr("sensormend.bench.simulations.QUICK_SIZES", (10,))
     monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (4, 8))
-    plan = Plan(methods=THREE if name in ("size", "growth") else "OLRTR", quick=True, minibatches=11)
+    plan = RunPlan(methods=THREE if name in ("size", "growth") else "OLRTR", quick=True, minibatches=11)
     (done,) = run([(experiment, plan)], tmp_path, processes=0)
     assert done.tables
     for table in done.tables:
@@ -83,18 +81,18 @@ def test_a_tiny_run_of_every_kind_of_simulation(name: str, tmp_path: Path, monke
 
 def test_each_length_is_measured_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = EXPERIMENTS["growth"]
-    assert sorted({job.x for job in experiment.jobs(Plan())}) == [10, 30, 100, 300, 1000, 3000, 10_000]
-    job = next(job for job in experiment.jobs(Plan(methods="OLRTR")) if job.x == 10)
+    assert sorted({job.x for job in experiment.jobs(RunPlan())}) == [10, 30, 100, 300, 1000, 3000, 10_000]
+    job = next(job for job in experiment.jobs(RunPlan(methods="OLRTR")) if job.x == 10)
     # What is changed here does not reach a process that is begun afresh.
     monkeypatch.setattr("sensormend.bench.growth.city", None)
     (row,) = experiment.run(job)
     assert row["days"] == 10
     assert row["seconds"] > 0
-    assert all(not job.option("alone") for job in experiment.jobs(Plan(quick=True))), "a look must be quick"
+    assert all(not job.option("alone") for job in experiment.jobs(RunPlan(quick=True))), "a look must be quick"
 
 
 def test_sweeps_vary_one_thing_as_the_paper_says() -> None:
-    full = Plan(methods="OLRTR")
+    full = RunPlan(methods="OLRTR")
     for name, option, values in (
         ("size", "size", [10, 20, 30, 40, 50]),
         ("corruption", "share", [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]),
@@ -107,12 +105,14 @@ def test_sweeps_vary_one_thing_as_the_paper_says() -> None:
         assert {job.option("minibatches") for job in jobs} == {20}
         assert {job.seed for job in jobs} == {0, 1, 2, 3, 4}
     assert {job.option("rank") for job in EXPERIMENTS["size"].jobs(full)} == {1, 2, 3, 4, 5}
-    (longer,) = {job.option("minibatches") for job in EXPERIMENTS["size"].jobs(Plan(methods="OLRTR", minibatches=100))}
+    (longer,) = {
+        job.option("minibatches") for job in EXPERIMENTS["size"].jobs(RunPlan(methods="OLRTR", minibatches=100))
+    }
     assert longer == 100
 
 
 def test_minibatches_are_joined_in_their_order() -> None:
-    job = EXPERIMENTS["size"].jobs(Plan(methods="OLRTR", trials=1, quick=True, minibatches=11))[0]
+    job = EXPERIMENTS["size"].jobs(RunPlan(methods="OLRTR", trials=1, quick=True, minibatches=11))[0]
     parts = drawn(job)
     whole = joined(parts)
     assert whole.truth.shape == (10, 10, 110)
@@ -132,7 +132,7 @@ def test_bars_stand_beside_the_figures_they_are_for() -> None:
     scores |= {"false_alarms": 0.7, "coverage_missing": 0.9, "coverage_repaired": 0.99}
     rows = [row(setting="mix-90", method=name, kind=kind, **scores) for name, kind in (("AutoOLRTR", "ours"),
                                                                                       ("RTR", "batch"))]  # fmt: skip
-    table, more = EXPERIMENTS["faults"].tables(rows, Plan())
+    table, more = EXPERIMENTS["faults"].tables(rows, RunPlan())
     assert more.aside
     assert "RE (code)" in more.columns
     by_name = dict(zip(table.columns, table.cells[0], strict=True))
@@ -143,17 +143,17 @@ def test_bars_stand_beside_the_figures_they_are_for() -> None:
         "coverage, missing": True, "coverage, repaired": False,
     }  # fmt: skip
     assert all(cell.bar is None for cell in table.cells[1])
-    fewer = EXPERIMENTS["faults"].tables(rows, Plan(options=(("unscored", (27,)),)))[0]
+    fewer = EXPERIMENTS["faults"].tables(rows, RunPlan(options=(("unscored", (27,)),)))[0]
     assert all(cell.bar is None for cell in fewer.cells[0]), "the bars are for all sensors"
     assert "27" in fewer.note
-    (swept, *_) = EXPERIMENTS["observation"].tables([row(x=0.9, re=0.02, f1=1.0)], Plan())
+    (swept, *_) = EXPERIMENTS["observation"].tables([row(x=0.9, re=0.02, f1=1.0)], RunPlan())
     assert swept.cells[0][0].bar == Bar(high=0.01)
     assert "misses" in swept.markdown()
 
 
 def test_faults_of_hours_and_latency_have_tables_of_their_own(tmp_path: Path) -> None:
     options = (("cases", "hours-90,latency,mix-90"), ("data", "city"), ("days", 33), ("sensors", 8))
-    plan = Plan(methods="AutoOLRTR,buddy check", trials=1, options=options)
+    plan = RunPlan(methods="AutoOLRTR,buddy check", trials=1, options=options)
     (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
     by_day, by_reading, latency, aside = done.tables
     assert [line[1:] for line in latency.rows] == [("AutoOLRTR", "latency")], "nobody else can be asked within a day"
@@ -171,7 +171,7 @@ def test_faults_of_hours_and_latency_have_tables_of_their_own(tmp_path: Path) ->
 def test_the_bars_of_hours_and_latency() -> None:
     rows = [row(setting="hours-90", f1=0.9, sound_flagged=0.5, detected_short=0.7), row(setting="latency", within_3=0.5,
             within_6=0.5, within_24=0.9, never=0.1, false_alarms=0.2)]  # fmt: skip
-    by_reading, latency = EXPERIMENTS["faults"].tables(rows, Plan())
+    by_reading, latency = EXPERIMENTS["faults"].tables(rows, RunPlan())
     met = [
         {name: cell.bar.met(cell.mean) for name, cell in zip(table.columns, table.cells[0], strict=True)
          if cell.bar is not None and np.isfinite(cell.mean)}
@@ -186,7 +186,7 @@ def test_the_bars_of_hours_and_latency() -> None:
 def test_lasting_faults_and_small_networks_have_tables_of_their_own(tmp_path: Path) -> None:
     cases = "lasting-offset-6,small-1,small-3"
     options = (("cases", cases), ("data", "city"), ("days", 175), ("sensors", 8), ("slots", 8), ("unscored", (0,)))
-    plan = Plan(methods="AutoOLRTR,buddy check", trials=1, options=options)
+    plan = RunPlan(methods="AutoOLRTR,buddy check", trials=1, options=options)
     (done,) = run([(EXPERIMENTS["faults"], plan)], tmp_path, processes=0)
     lasting, small = done.tables
     assert [line[1:] for line in lasting.rows] == [
@@ -216,7 +216,7 @@ def test_the_bars_of_lasting_faults_and_small_networks() -> None:
     met = [
         {name: cell.bar.met(cell.mean) for name, cell in zip(table.columns, table.cells[0], strict=True)
          if cell.bar is not None and np.isfinite(cell.mean)}
-        for table in EXPERIMENTS["faults"].tables(rows, Plan())
+        for table in EXPERIMENTS["faults"].tables(rows, RunPlan())
     ]  # fmt: skip
     assert met == [
         {"recall": True, "faulty": False, "trusted": True, "sound flagged, %": False, "false lasting": True},
@@ -228,10 +228,10 @@ def test_the_bars_of_lasting_faults_and_small_networks() -> None:
 def test_too_little_data_for_lasting_faults_and_too_few_sensors_are_refused() -> None:
     faults = EXPERIMENTS["faults"]
     with pytest.raises(ConfigError, match="--days 170 or more, not 100"):
-        faults.jobs(Plan(options=(("cases", "lasting"), ("data", "city"), ("days", 100))))
+        faults.jobs(RunPlan(options=(("cases", "lasting"), ("data", "city"), ("days", 100))))
     few = (("cases", "small"), ("data", "city"), ("sensors", 8), ("unscored", (3,)))
     with pytest.raises(ConfigError, match="small-8 draws 8 sensors, and city has 7"):
-        faults.prepare(Plan(options=few))
+        faults.prepare(RunPlan(options=few))
 
 
 def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ def test_the_papers_figure_stands_beside_ours_with_the_difference(tmp_path: Path
 def test_the_table_of_noaa_says_which_re_and_which_rule() -> None:
     rows = [row(setting=at, method="RTR", kind="batch", re=0.04, re_text=0.05, re_code=0.03, f1=0.9, f1_best=0.95)
             for at in ("100 %", "90 %")]  # fmt: skip
-    full, part = EXPERIMENTS["noaa"].tables(rows, Plan())
+    full, part = EXPERIMENTS["noaa"].tables(rows, RunPlan())
     for table in (full, part):
         for word in ("RE:", "RE (text):", "RE (code):", "exceeds 0.01", "oracle", "first 10 days"):
             assert word in table.note
@@ -278,7 +278,7 @@ def test_numbers_keep_the_digits_that_mean_something() -> None:
 
 
 def test_odd_names_do_not_break_a_table() -> None:
-    table = Figures("a", "b", ("method",), [("x | [red]y",)], ("F1",), [[Cell(0.5)]])
+    table = ResultTable("a", "b", ("method",), [("x | [red]y",)], ("F1",), [[Cell(0.5)]])
     assert "x \\| [red]y" in table.markdown()
     shown = Console(width=60, record=True, file=io.StringIO())
     shown.print(*table.screen(60))
@@ -287,7 +287,9 @@ def test_odd_names_do_not_break_a_table() -> None:
 
 def test_a_table_too_wide_for_the_screen_becomes_several() -> None:
     columns = tuple(f"figure{number}" for number in range(9))
-    table = Figures("Wide", "Note.", ("method",), [("AutoOLRTR",)], columns, [[Cell(0.1 * n, 0.1) for n in range(9)]])
+    table = ResultTable(
+        "Wide", "Note.", ("method",), [("AutoOLRTR",)], columns, [[Cell(0.1 * n, 0.1) for n in range(9)]]
+    )
     for width in (40, 60, 200):
         shown = Console(width=width, record=True, file=io.StringIO())
         for part in table.screen(width):
@@ -362,12 +364,12 @@ def test_the_array_of_things_has_raw_rows_and_ours_with_one_pass_and_three(
     aot_and_reference: tuple[FloatArray, FloatArray],
 ) -> None:
     experiment = EXPERIMENTS["aot"]
-    jobs = experiment.jobs(Plan(quick=True))
+    jobs = experiment.jobs(RunPlan(quick=True))
     ours = [job.setting for job in jobs if job.option("kind") == "ours"]
     assert ours == ["1 pass", "3 passes"]
     assert {job.setting for job in jobs if job.option("kind") == "online"} == {"3 passes"}
     rows = [job.row() | {"kind": "raw", "status": "done"} | found for job in jobs[:2] for found in experiment.run(job)]
-    (table,) = experiment.tables([row(**found) for found in rows], Plan(quick=True))
+    (table,) = experiment.tables([row(**found) for found in rows], RunPlan(quick=True))
     assert [told[:3] for told in table.rows] == [("raw", "raw", "readings"), ("raw", "raw", "missing as 0")]
     assert np.isfinite(table.cells[1][0].mean)
 

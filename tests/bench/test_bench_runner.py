@@ -11,9 +11,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from sensormend.bench.experiment import Job, Plan
-from sensormend.bench.experiments import EXPERIMENTS
-from sensormend.bench.runner import Tick, TimeLeft, run, show_again
+from sensormend.bench.experiment import Job, RunPlan
+from sensormend.bench.registry import EXPERIMENTS
+from sensormend.bench.runner import RunProgress, TimeLeft, run, show_again
 from sensormend.cli import main
 from sensormend.errors import ConfigError, SensormendError
 from toys import Toy
@@ -32,17 +32,17 @@ def results(out: Path) -> list[dict[str, object]]:
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
-    ticks: list[Tick] = []
-    run([(TOY, Plan(trials=1))], tmp_path, processes=0, progress=ticks.append)
+    ticks: list[RunProgress] = []
+    run([(TOY, RunPlan(trials=1))], tmp_path, processes=0, progress=ticks.append)
     assert len(Toy.done) == 6
     assert [tick.done for tick in ticks] == [0, 1, 2, 3, 4, 5, 6]
     assert ticks[0].of == 6
     assert ticks[-1].share == pytest.approx(1.0)
     assert ticks[-1].left == 0
-    run([(TOY, Plan(trials=2))], tmp_path, processes=0)
+    run([(TOY, RunPlan(trials=2))], tmp_path, processes=0)
     assert len(Toy.done) == 12, "one more trial is six more runs"
     assert len(set(Toy.done)) == 12
-    run([(TOY, Plan(trials=2))], tmp_path, processes=0, fresh=True)
+    run([(TOY, RunPlan(trials=2))], tmp_path, processes=0, fresh=True)
     assert len(Toy.done) == 24
     assert len(results(tmp_path)) == 12
 
@@ -52,31 +52,31 @@ def test_when_it_was_made_is_not_when_it_was_shown_again(tmp_path: Path, monkeyp
     monkeypatch.setattr("sensormend.bench.runner.now", lambda: next(told))
     seen = []
     for trials in (1, 1, 2):
-        run([(TOY, Plan(trials=trials))], tmp_path, processes=0)
+        run([(TOY, RunPlan(trials=trials))], tmp_path, processes=0)
         record = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
         seen.append((record["started"][-3:-1], record["ended"][-3:-1]))
     assert seen == [("00", "01"), ("00", "01"), ("03", "04")]
     with pytest.raises(SensormendError, match="cannot"):
-        run([(TOY, Plan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
+        run([(TOY, RunPlan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
     with pytest.raises(SensormendError, match="cannot"):
-        run([(TOY, Plan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
+        run([(TOY, RunPlan(trials=1, methods="AutoOLRTR,broken"))], tmp_path / "b", processes=0)
     record = json.loads((tmp_path / "b" / "run.json").read_text())["experiments"]["toy"]
     assert (record["started"][-3:-1], record["ended"][-3:-1]) == ("05", "08")
 
 
 def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> None:
     with pytest.raises(SensormendError, match="broken cannot"):
-        run([(TOY, Plan(trials=2, methods="AutoOLRTR,broken"))], tmp_path, processes=0)
+        run([(TOY, RunPlan(trials=2, methods="AutoOLRTR,broken"))], tmp_path, processes=0)
     assert duckdb.read_parquet(str(tmp_path / "results.parquet")).count("*").fetchall() == [(6,)]
     told = json.loads((tmp_path / "run.json").read_text())["experiments"]["toy"]
     assert (told["done"], told["runs"]) == (6, 12)
     assert told["ended"] >= told["started"]
-    run([(TOY, Plan(trials=2, methods="AutoOLRTR"))], tmp_path, processes=0)
+    run([(TOY, RunPlan(trials=2, methods="AutoOLRTR"))], tmp_path, processes=0)
     assert len(Toy.done) == 7, "nothing but the one that failed was tried after it"
 
 
 def test_divergence_is_a_result_and_is_shown(tmp_path: Path) -> None:
-    (done,) = run([(TOY, Plan(trials=5))], tmp_path, processes=0)
+    (done,) = run([(TOY, RunPlan(trials=5))], tmp_path, processes=0)
     rows = {row[1]: cells for row, cells in zip(done.tables[0].rows, done.tables[0].cells, strict=True)}
     assert [cell.diverged for cell in rows["wild"]] == [0, 5, 0]
     for page in ("toy.md", "index.html"):
@@ -87,18 +87,18 @@ def test_divergence_is_a_result_and_is_shown(tmp_path: Path) -> None:
 
 
 def test_missing_data_ends_one_experiment_or_leaves_it_out_of_several(tmp_path: Path) -> None:
-    absent = Plan(trials=1, options=(("data", "absent"),))
+    absent = RunPlan(trials=1, options=(("data", "absent"),))
     with pytest.raises(SensormendError, match="absent is not here"):
         run([(TOY, absent)], tmp_path, processes=0)
     told: dict[str, SensormendError] = {}
-    ran = run([(TOY, absent), (TOY, Plan(trials=1))], tmp_path, processes=0, complain=told.__setitem__)
+    ran = run([(TOY, absent), (TOY, RunPlan(trials=1))], tmp_path, processes=0, complain=told.__setitem__)
     assert list(told) == ["toy"]
     assert len(ran) == 1
 
 
 def test_two_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.bench.simulation.line_charts", lambda *_, **__: [])
-    plan = Plan(trials=2, methods="OLRTR", minibatches=11, quick=True)
+    monkeypatch.setattr("sensormend.bench.simulations.line_charts", lambda *_, **__: [])
+    plan = RunPlan(trials=2, methods="OLRTR", minibatches=11, quick=True)
     for processes in (1, 2):
         run([(EXPERIMENTS["size"], plan)], tmp_path / str(processes), processes=processes)
     alone, together = (_figures(tmp_path / name) for name in ("1", "2"))
@@ -120,7 +120,7 @@ def _figures(out: Path) -> dict[str, object]:
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.bench.simulation.line_charts", lambda *_, **__: [])
+    monkeypatch.setattr("sensormend.bench.simulations.line_charts", lambda *_, **__: [])
     call = ["bench", "size", "--quick", "--methods", "OLRTR", "--trials", "8", "--minibatches", "11", "--out"]
     command = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())", *call]
     killed, lines = tmp_path / "killed", tmp_path / "killed" / "results.jsonl"
@@ -197,8 +197,8 @@ def test_the_page_has_everything_and_nothing_from_outside(tmp_path: Path, monkey
     monkeypatch.setattr("sensormend.bench.pictures.QUICK_DAYS", 20)
     monkeypatch.setattr("sensormend.bench.pictures.SENSORS", 12)
     monkeypatch.setattr("sensormend.bench.growth.QUICK_LENGTHS", (2, 4))
-    run([(TOY, Plan(trials=1))], tmp_path, processes=0)
-    run([(EXPERIMENTS["pictures"], Plan(quick=True)), (EXPERIMENTS["growth"], Plan(quick=True, methods="OLRTR"))],
+    run([(TOY, RunPlan(trials=1))], tmp_path, processes=0)
+    run([(EXPERIMENTS["pictures"], RunPlan(quick=True)), (EXPERIMENTS["growth"], RunPlan(quick=True, methods="OLRTR"))],
         tmp_path, processes=0)  # fmt: skip
     text = (tmp_path / "index.html").read_text(encoding="utf-8")
     page = Links()
@@ -217,7 +217,7 @@ def test_the_page_has_everything_and_nothing_from_outside(tmp_path: Path, monkey
 
 
 def test_page_and_tables_can_be_made_again_without_running(tmp_path: Path) -> None:
-    run([(TOY, Plan(trials=1))], tmp_path, processes=0)
+    run([(TOY, RunPlan(trials=1))], tmp_path, processes=0)
     page, table = tmp_path / "index.html", tmp_path / "toy.md"
     before = page.read_text(), table.read_text()
     page.unlink()
@@ -235,17 +235,17 @@ def test_page_and_tables_can_be_made_again_without_running(tmp_path: Path) -> No
 
 
 def test_a_plan_survives_json_and_says_what_was_asked() -> None:
-    plan = Plan(
+    plan = RunPlan(
         trials=3, seed=2, methods="OLRTR", quick=True, options=(("data", "/home/me/x.npy"), ("unscored", (3, 27)))
     )
-    assert Plan.from_told(json.loads(json.dumps(plan.told()))) == plan
+    assert RunPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     assert " ".join(plan.words()) == "--trials 3 --seed 2 --methods OLRTR --quick --data x.npy --unscored 3,27"
-    assert Plan().words() == []
-    assert Plan(quick=True).repeats == 1
-    assert Plan().repeats == 5
+    assert RunPlan().words() == []
+    assert RunPlan(quick=True).repeats == 1
+    assert RunPlan().repeats == 5
     for name, wrong in (("trials", 0), ("seed", -1), ("minibatches", 10)):
         with pytest.raises(ConfigError, match=f"--{name}"):
-            Plan.from_told({name: wrong})
+            RunPlan.from_dict({name: wrong})
 
 
 def test_of_a_file_only_its_name_and_its_digest_are_kept(tmp_path: Path) -> None:

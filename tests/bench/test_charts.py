@@ -14,16 +14,17 @@ from matplotlib.figure import Figure
 
 from sensormend.bench.charts import (
     Panel,
+    Rows,
     bar_chart,
     convergence_chart,
     decomposition,
+    diverged,
     faults_chart,
+    gather,
     growth_chart,
     line_charts,
 )
-from sensormend.bench.labels import apart
-from sensormend.bench.runs import Rows, diverged, gather
-from sensormend.bench.styles import STYLES, in_order, style_of
+from sensormend.bench.styles import STYLES, apart, in_order, style_of
 from sensormend.plot.decomposition import most_telling
 from sensormend.recovery import Recovery
 
@@ -68,8 +69,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     for name in (
         "sensormend.bench.charts",
-        "sensormend.bench.bars",
-        "sensormend.bench.growth_chart",
+        "sensormend.bench.charts",
+        "sensormend.bench.charts",
         "sensormend.plot.decomposition",
     ):
         monkeypatch.setattr(import_module(name), "save_both", kept)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from checks import network, same, with_gaps
 from sensormend import OLRSC, OLRTR, ConfigError, DivergenceError, Recovery
 from sensormend.bench.contestants import Contestant, chosen, line_up, mend
-from sensormend.bench.paper import AOT, NOAA
+from sensormend.bench.tables import AOT, NOAA
 from sensormend.methods.base import Method, OnlineMethod
 from sensormend.simulate.network import paper_tensor
 

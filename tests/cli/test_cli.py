@@ -14,7 +14,7 @@ from rich.console import Console
 
 from feeds import HOURLY, made_of
 from sensormend import cli
-from sensormend.bench.experiment import Plan
+from sensormend.bench.experiment import RunPlan
 from sensormend.cli import bench as commands
 from sensormend.cli import demo as demo_command
 from sensormend.cli import demo_results as demo
@@ -316,10 +316,10 @@ def test_a_straight_line_joins_what_is_left() -> None:
 
 def test_all_leaves_out_experiments_that_a_chosen_method_is_not_in() -> None:
     names = ["size", "noaa", "aot", "faults", "pictures"]
-    assert commands._where_known(names, Plan(methods="OLRTR r3")) == ["noaa", "faults", "pictures"]
-    assert commands._where_known(names, Plan()) == names
+    assert commands._where_known(names, RunPlan(methods="OLRTR r3")) == ["noaa", "faults", "pictures"]
+    assert commands._where_known(names, RunPlan()) == names
     with pytest.raises(ConfigError, match="no method 'nobody'"):
-        commands._where_known(names, Plan(methods="nobody"))
+        commands._where_known(names, RunPlan(methods="nobody"))
 
 
 def test_a_wrong_call_of_a_bench_gets_one_line(tmp_path: Path) -> None:

@@ -8,11 +8,9 @@ import numpy as np
 
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network, load_reference
-from sensormend.bench.experiment import Experiment, Job, Plan, Row, labelled
-from sensormend.bench.gather import COST, about, by_method, runs_only
+from sensormend.bench.experiment import COST, Experiment, Job, Row, RunPlan, about, by_method, labelled, runs_only
 from sensormend.bench.measure import measured
-from sensormend.bench.paper import AOT
-from sensormend.bench.tables import Bar, Figures
+from sensormend.bench.tables import AOT, Bar, ResultTable
 from sensormend.recovery import FloatArray
 
 __all__ = ["Aot", "correlation"]
@@ -40,16 +38,16 @@ class Aot(Experiment):
     name = "aot"
     title = "Array of Things"
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: RunPlan) -> None:
         """Find the readings and the reference station."""
         load_network("aot")
         load_reference()
 
-    def jobs(self, plan: Plan) -> list[Job]:
+    def jobs(self, plan: RunPlan) -> list[Job]:
         """Return the raw readings, then every method; ours with one pass and with three."""
         days = QUICK_DAYS if plan.quick else DAYS
         contestants = line_up("aot")
-        found = [
+        jobs = [
             Job(self.name, "raw", setting, 0, 0, plan.seed, (("days", days), ("kind", "raw")))
             for setting in RAW.values()
         ]
@@ -58,11 +56,11 @@ class Aot(Experiment):
             # Where nothing is drawn, every trial would be the same: the readings are as they came.
             seeds = plan.seeds[:1] if contestant.kind in ("batch", "plain") else plan.seeds
             for passes in (1, 3) if contestant.kind == "ours" else (contestant.passes,):
-                told = "all at once" if not contestant.online else "1 pass" if passes == 1 else f"{passes} passes"
+                label = "all at once" if not contestant.online else "1 pass" if passes == 1 else f"{passes} passes"
                 options = (("days", days), ("kind", contestant.kind), ("passes", passes))
                 weight = contestant.cost * passes * SENSORS * SLOTS * days
-                found += [Job(self.name, name, told, passes, trial, seed, options, weight) for trial, seed in seeds]
-        return found
+                jobs += [Job(self.name, name, label, passes, trial, seed, options, weight) for trial, seed in seeds]
+        return jobs
 
     def run(self, job: Job) -> list[Row]:
         """Mend the year; for both outputs correlation and range."""
@@ -81,18 +79,18 @@ class Aot(Experiment):
             for name, values in (("low_rank", recovery.low_rank), ("cleaned", recovery.cleaned))
         ]
 
-    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
         """Lay out correlation and range; the paper's beside `low_rank`, a bar beside ours."""
         rows = [{**row, "output": row["output"] or "-"} for row in rows]
         raw = [row for row in rows if row["kind"] == "raw"]
-        published = {labelled(name): figures for name, figures in AOT.items()}
+        published = {labelled(name): values for name, values in AOT.items()}
         paper: dict[tuple[str, ...], dict[str, float]] = {}
         bars: dict[tuple[str, ...], dict[str, Bar]] = {}
         for row in rows:
             which = (row["method"], row["setting"], row["output"])
-            told = published.get(row["method"])
-            if told is not None and which[2] in ("low_rank", "raw") and which[1] != RAW["readings"]:
-                paper[which] = dict(zip(COLUMNS, told, strict=False))
+            printed = published.get(row["method"])
+            if printed is not None and which[2] in ("low_rank", "raw") and which[1] != RAW["readings"]:
+                paper[which] = dict(zip(COLUMNS, printed, strict=False))
             if row["kind"] == "ours" and which[1] == "1 pass" and raw and not plan.quick:
                 low, high = raw[0]["lowest"], raw[0]["highest"]
                 bars[which] = {

@@ -1,4 +1,4 @@
-"""The methods that the benches compare, each with the settings that its authors gave it."""
+"""The contestants are the methods that the benches compare, with their authors' settings, and two plain rules."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.ndimage import median_filter
 
-from sensormend.bench.baselines import BuddyCheck, RollingMedian
 from sensormend.errors import ConfigError
 from sensormend.methods.base import Method, OnlineMethod
+from sensormend.methods.gaps import close_gaps, time_line, time_line_back
 from sensormend.methods.grasta import GRASTA
 from sensormend.methods.olrsc import OLRSC
 from sensormend.methods.olrtr import OLRTR
@@ -20,9 +22,125 @@ from sensormend.methods.rtr import RTR
 from sensormend.methods.stoc_rpca import StocRPCA
 from sensormend.methods.trpca import TRPCA
 from sensormend.model.auto import AutoOLRTR
-from sensormend.recovery import FloatArray, Recovery
+from sensormend.recovery import BoolArray, FloatArray, Recovery
+from sensormend.tensor import as_readings
 
-__all__ = ["Contestant", "chosen", "line_up", "mend"]
+__all__ = ["BuddyCheck", "Contestant", "RollingMedian", "chosen", "line_up", "mend"]
+
+AS_NORMAL = 1.4826
+"""A median absolute deviation times this is the standard deviation of normal numbers."""
+SIGMAS = 3.0
+HALF_DAY = 0.5
+"""A fiber is faulty when half of its readings are beyond the limit."""
+
+
+class RollingMedian:
+    """Compare each reading with the median of the readings around it; close what is left open by straight lines.
+
+    A reading farther than three (robust) standard deviations of that sensor's distances from its rolling median is an
+    outlier; a fiber half of whose readings are outliers is faulty. Each sensor stands alone, so that what lasts longer
+    than the window, an offset or a stuck value, takes the median along and is not seen.
+
+    Parameters
+    ----------
+    hours
+        The window, in slots.
+    """
+
+    def __init__(self, hours: int = 25) -> None:
+        self.hours = hours
+
+    def recover(self, tensor: ArrayLike) -> Recovery:
+        """Judge the whole tensor (sensor, slot, day), then interpolate."""
+        readings = as_readings(tensor, min_axes=3)
+        line = time_line(readings, 1)[:, 0]
+        closed = close_gaps(line)
+        distance = np.abs(line - median_filter(closed, size=(1, self.hours), mode="nearest"))
+        excess = distance / _limit(distance)
+        return _verdict(readings, excess, lambda wrong: close_gaps(np.where(wrong, np.nan, line)))
+
+
+class BuddyCheck:
+    """Compare each reading with what the sensors most correlated with this one say; fill with the same.
+
+    A sensor's buddies are those most correlated with it over the whole time; their estimate is the median of their
+    readings, each shifted by its usual distance. A reading farther from it than three (robust) standard deviations is
+    an outlier; a fiber half of whose readings are outliers is faulty.
+
+    Parameters
+    ----------
+    buddies
+        How many.
+    """
+
+    def __init__(self, buddies: int = 5) -> None:
+        self.buddies = buddies
+
+    def recover(self, tensor: ArrayLike) -> Recovery:
+        """Judge the whole tensor (sensor, slot, day), then fill from the buddies, or by straight lines without any."""
+        readings = as_readings(tensor, min_axes=3)
+        line = time_line(readings, 1)[:, 0]
+        estimate = self._estimate(line)
+        distance = np.abs(line - estimate)
+        excess = distance / _limit(distance)
+        return _verdict(readings, excess, lambda wrong: np.where(wrong | np.isnan(line), estimate, line))
+
+    def _estimate(self, line: FloatArray) -> FloatArray:
+        closed = close_gaps(line)
+        # Ranks, so that a few wild readings do not decide who belongs together.
+        ranked = closed.argsort(axis=1).argsort(axis=1)
+        with np.errstate(invalid="ignore"):
+            alike = np.corrcoef(ranked) if line.shape[1] > 1 else np.zeros((len(line), len(line)))
+        alike = np.nan_to_num(np.atleast_2d(alike))
+        np.fill_diagonal(alike, -np.inf)
+        estimate = closed.copy()
+        for sensor in range(len(line)):
+            best = np.argsort(-alike[sensor])[: min(self.buddies, len(line) - 1)]
+            if best.size:
+                shift = np.median(closed[sensor] - closed[best], axis=1, keepdims=True)
+                estimate[sensor] = np.median(closed[best] + shift, axis=0)
+        return estimate
+
+
+def _limit(distance: FloatArray) -> FloatArray:
+    """Return three robust standard deviations of every sensor's distances, (sensor, 1)."""
+    with np.errstate(invalid="ignore"):
+        heard = np.where(np.isnan(distance).all(axis=1, keepdims=True), 0.0, distance)
+    usual = np.nanmedian(heard, axis=1, keepdims=True)
+    limit: FloatArray = np.maximum(SIGMAS * AS_NORMAL * usual, 1e-9)
+    return limit
+
+
+def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray], FloatArray]) -> Recovery:
+    """Turn how far each reading is past its limit into a `Recovery`; `fill` replaces what it is told is wrong."""
+    by_slot = time_line_back(excess[:, None], readings.shape, 1)
+    observed = np.isfinite(readings)
+    evaluated: BoolArray = np.any(observed, axis=1)
+    score = np.nanquantile(np.where(evaluated[:, None], by_slot, 0.0), HALF_DAY, axis=1)
+    faulty = score > 1
+    beyond = observed & (np.nan_to_num(by_slot) > 1)
+    wrong = observed & (beyond | faulty[:, None])
+    flat = np.moveaxis(wrong, 1, -1).reshape(len(wrong), -1)
+    estimate = time_line_back(fill(flat)[:, None], readings.shape, 1)
+    return Recovery(
+        low_rank=estimate,
+        outliers=np.where(wrong, readings - estimate, 0.0),
+        wrong=wrong,
+        doubtful=np.zeros(wrong.shape, dtype=bool),
+        spikes=beyond & ~faulty[:, None],
+        corrected=np.zeros(wrong.shape, dtype=bool),
+        cleaned=np.where(observed & ~wrong, readings, estimate),
+        lower=None,
+        upper=None,
+        faulty=faulty,
+        suspect=np.zeros(faulty.shape, dtype=bool),
+        evaluated=evaluated,
+        score=score,
+        reason=np.full(faulty.shape, "", dtype="<U11"),
+        faults=(),
+        iterations=1,
+    )
+
 
 NOAA_COLUMNS, AOT_COLUMNS = 8736, 8760
 MINIBATCHES = 20
@@ -67,14 +185,14 @@ class Contestant:
 def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
     """Return the contestants of `noaa`, `aot`, `faults` or `simulated` (of this rank and size), by name."""
     if where == "simulated":
-        found = [*_ours(), *_simulated(rank, size)]
+        line = [*_ours(), *_simulated(rank, size)]
     elif where == "aot":
-        found = [*_ours(), *_aot()]
+        line = [*_ours(), *_aot()]
     elif where in ("noaa", "faults"):
-        found = [*_ours(), *_noaa(every=where == "noaa")]
+        line = [*_ours(), *_noaa(every=where == "noaa")]
     else:
         raise ValueError(f"no line-up for {where!r}")
-    return {contestant.name: contestant for contestant in found}
+    return {contestant.name: contestant for contestant in line}
 
 
 def chosen(names: str, where: str) -> list[str]:
@@ -83,13 +201,13 @@ def chosen(names: str, where: str) -> list[str]:
     A name stands for all its settings (`OLRTR` for each rank), `all` for everybody.
     """
     known = list(line_up(where))
-    found: list[str] = []
+    chosen_names: list[str] = []
     for name in (part.strip() for part in names.split(",")):
         matches = [each for each in known if name in ("all", each) or each.startswith(f"{name} ")]
         if not matches:
             raise ConfigError(f"no method {name!r}; known: all, {', '.join(known)}")
-        found += [each for each in matches if each not in found]
-    return found
+        chosen_names += [each for each in matches if each not in chosen_names]
+    return chosen_names
 
 
 def mend(

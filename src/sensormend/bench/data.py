@@ -118,13 +118,13 @@ def real_data(file: str, *, url: str | None = None) -> Path:
         A mirror, which has the files directly under it; also `$SENSORMEND_DATA_URL`. Without one, the
         repository of the authors.
     """
-    told = os.environ.get("SENSORMEND_DATA")
-    places = [Path(told)] if told else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
+    given = os.environ.get("SENSORMEND_DATA")
+    places = [Path(given)] if given else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
     for place in places:
         if (place / file).is_file():
             return place / file
-    if told:
-        raise SensormendError(f"{file} is not in {told}: set SENSORMEND_DATA to the folder that has it, or unset it")
+    if given:
+        raise SensormendError(f"{file} is not in {given}: set SENSORMEND_DATA to the folder that has it, or unset it")
     if file not in PUBLIC:
         raise SensormendError(f"{file} is not here: set SENSORMEND_DATA to the folder that has it")
     return _fetched(file, url or os.environ.get("SENSORMEND_DATA_URL"))
@@ -157,8 +157,8 @@ def _fetched(file: str, mirror: str | None) -> Path:
 
 
 def _one_line(error: OSError) -> str:
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said[:120]}{'...' if len(said) > 120 else ''}"
+    line = " ".join(str(error).split())
+    return f"{type(error).__name__}: {line[:120]}{'...' if len(line) > 120 else ''}"
 
 
 def _beside_project() -> Path:

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sensormend.bench.charts import growth_chart
 from sensormend.bench.contestants import chosen, line_up
-from sensormend.bench.experiment import Experiment, Job, Plan, Row
-from sensormend.bench.gather import about, pivot, runs_only
-from sensormend.bench.growth_chart import growth_chart
-from sensormend.bench.measure import measured
-from sensormend.bench.tables import Figures
-from sensormend.bench.workers import workers
+from sensormend.bench.experiment import Experiment, Job, Row, RunPlan, about, pivot, runs_only
+from sensormend.bench.measure import measured, workers
+from sensormend.bench.tables import ResultTable
 from sensormend.methods.base import OnlineMethod
 from sensormend.simulate.network import city
 
@@ -31,7 +29,7 @@ class Growth(Experiment):
     title = "Time and memory against the length of the tensor"
     caption = "Computation time, time for one more day and peak memory of a batch method and of online methods."
 
-    def jobs(self, plan: Plan) -> list[Job]:
+    def jobs(self, plan: RunPlan) -> list[Job]:
         """Return RTR, OLRTR and AutoOLRTR, or those asked for, at every length."""
         contestants = line_up("faults")
         return [
@@ -51,7 +49,7 @@ class Growth(Experiment):
         with workers(1) as pool:
             return [pool.submit(_mended, job).result()]
 
-    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
         """Lay out seconds and memory against days."""
         if not rows:
             return []
@@ -65,7 +63,7 @@ class Growth(Experiment):
         titles = {"seconds": "Seconds against days", "peak_mb": "Peak memory in MB against days"}
         return [pivot(rows, name, axis="days", title=title, note=note) for name, title in titles.items()]
 
-    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Draw time in all, time for one more day, and memory."""
         return growth_chart(rows, folder, title=self.heading(plan)) if rows else []
 

@@ -1,16 +1,25 @@
-"""What a run costs: seconds, and the most memory it held at once."""
+"""`measured` counts the seconds and the memory of a run; `workers` starts processes with one BLAS thread for them."""
 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
+from typing import Any
 
-__all__ = ["Measured", "measured"]
+from sensormend.errors import SensormendError
+
+__all__ = ["Measured", "measured", "workers"]
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
@@ -32,15 +41,15 @@ class Measured:
 @contextmanager
 def measured() -> Iterator[Measured]:
     """Measure a block; the peak of memory on Linux only."""
-    found = Measured()
+    result = Measured()
     _give_back()
     before = _resident("VmRSS") if _forget_peak() else float("nan")
     started, began = perf_counter(), process_time()
     try:
-        yield found
+        yield result
     finally:
-        found.seconds, found.processor = perf_counter() - started, process_time() - began
-        found.peak_mb = max(0.0, _resident("VmHWM") - before) if before == before else before
+        result.seconds, result.processor = perf_counter() - started, process_time() - began
+        result.peak_mb = max(0.0, _resident("VmHWM") - before) if before == before else before
 
 
 def _give_back() -> None:
@@ -64,3 +73,49 @@ def _resident(field: str) -> float:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) / 1024
     return float("nan")
+
+
+# The products are small: a second BLAS thread gains nothing, and takes the core of the process beside it.
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+LOOK_AFTER_PARENT = 0.5
+"""Seconds between two looks whether the parent is alive."""
+
+
+@contextmanager
+def workers(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Give a pool of processes; whatever happens, none outlives the block for long."""
+    # Fresh processes, on every system: a fork would inherit BLAS threads that are there already.
+    context = multiprocessing.get_context("spawn")
+    stop = context.Event()
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(stop,))
+    try:
+        yield pool
+    except BrokenProcessPool:
+        raise SensormendError(
+            "a process of the bench was ended from outside, perhaps for want of memory; the same call goes on"
+        ) from None
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _begin(stop: Any) -> None:
+    """Leave Ctrl-C to the parent, and end with it: a run that was killed must not go on without anybody."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        while not stop.wait(LOOK_AFTER_PARENT) and (parent is None or parent.is_alive()):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -8,11 +8,22 @@ from pathlib import Path
 from sensormend.bench.charts import bar_chart
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network
-from sensormend.bench.experiment import Experiment, Job, Plan, Row, labelled
-from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_told
+from sensormend.bench.experiment import (
+    COST,
+    ERRORS,
+    RELATIVE_ERROR,
+    Experiment,
+    Job,
+    Row,
+    RunPlan,
+    about,
+    by_method,
+    detection,
+    labelled,
+    runs_note,
+)
 from sensormend.bench.measure import measured
-from sensormend.bench.paper import NOAA
-from sensormend.bench.tables import Figures
+from sensormend.bench.tables import NOAA, ResultTable
 from sensormend.simulate.faults import Case, degrade
 from sensormend.simulate.scores import DROPPED, paper_scores
 
@@ -33,11 +44,11 @@ class Noaa(Experiment):
     title = "NOAA temperatures"
     caption = "F1 at the paper's rule and at the best threshold, and the errors at missing and faulty readings."
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: RunPlan) -> None:
         """Find the year of temperatures."""
         load_network("noaa")
 
-    def jobs(self, plan: Plan) -> list[Job]:
+    def jobs(self, plan: RunPlan) -> list[Job]:
         """Return every method at both observation ratios."""
         contestants, days = line_up("noaa"), QUICK_DAYS if plan.quick else DAYS
         return [
@@ -57,27 +68,27 @@ class Noaa(Experiment):
         with measured() as cost:
             recovery = mend(contestant, days, job.seed)
         scores = paper_scores(recovery, spoilt, dropped=DROPPED)
-        told = {"days": len(days), "passes": contestant.passes}
-        return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **told}]
+        extra = {"days": len(days), "passes": contestant.passes}
+        return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
 
-    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
         """Lay out one table per observation ratio, the paper's figures beside ours."""
-        found = []
+        tables = []
         for setting in SETTINGS:
             own = [row for row in rows if row["setting"] == setting]
             if not own:
                 continue
             note = " ".join([
-                runs_told(own, plan), f"37 sensors, {QUICK_DAYS if plan.quick else DAYS} days, 5 % of the sensor-days",
+                runs_note(own, plan), f"37 sensors, {QUICK_DAYS if plan.quick else DAYS} days, 5 % of the sensor-days",
                 "faulty, errors in deg C.", RELATIVE_ERROR, detection(THRESHOLD), ERRORS, COST, "The paper's RE stands",
                 "beside RE; it does not print by which of the three it was made.", about(own, "noaa"),
             ])  # fmt: skip
             paper = {(labelled(name), at): {"re": re, "f1": f1} for (name, at), (re, f1) in NOAA.items()}
             title, also = f"{self.title}, {setting} observed", {"setting": "observed"}
-            found.append(by_method(own, COLUMNS, also=also, paper=paper, title=title, note=note))
-        return found
+            tables.append(by_method(own, COLUMNS, also=also, paper=paper, title=title, note=note))
+        return tables
 
-    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Draw F1 and the errors as bars."""
         published = {(labelled(name), setting): f1 for (name, setting), (_, f1) in NOAA.items()}
         return bar_chart(rows, folder, self.stem(plan), published=published, title=self.heading(plan)) if rows else []

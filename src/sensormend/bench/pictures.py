@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from sensormend.bench.charts import city_map, decomposition
-from sensormend.bench.experiment import Experiment, Job, Plan, Row
-from sensormend.bench.tables import Figures
-from sensormend.bench.workers import workers
+from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
+from sensormend.bench.measure import workers
+from sensormend.bench.tables import ResultTable
 from sensormend.model.auto import AutoOLRTR
 from sensormend.simulate.network import city
 
@@ -29,7 +29,7 @@ class Pictures(Experiment):
         "the city at one hour on six days, raw above and cleaned below, each sensor with the area nearest to it."
     )
 
-    def jobs(self, plan: Plan) -> list[Job]:
+    def jobs(self, plan: RunPlan) -> list[Job]:
         """Return none: nothing is measured here."""
         return []
 
@@ -37,11 +37,11 @@ class Pictures(Experiment):
         """Do nothing."""
         return []
 
-    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
         """Return none."""
         return []
 
-    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Simulate half a year, clean it in one pass, and draw it; in a process of its own, for one BLAS thread."""
         with workers(1) as pool:
             return pool.submit(_draw, folder, SENSORS, QUICK_DAYS if plan.quick else DAYS, plan.seed).result()

@@ -12,23 +12,23 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from sensormend.bench.experiment import Experiment, Job, Plan, Row
-from sensormend.bench.experiments import EXPERIMENTS
-from sensormend.bench.page import write_page
+from sensormend.bench.experiment import Experiment, Job, Row, RunPlan
+from sensormend.bench.measure import workers
+from sensormend.bench.registry import EXPERIMENTS
+from sensormend.bench.results_page import write_page
 from sensormend.bench.store import Store
-from sensormend.bench.tables import Figures, write_tables
-from sensormend.bench.workers import workers
+from sensormend.bench.tables import ResultTable, write_tables
 from sensormend.errors import ConfigError, DivergenceError, SensormendError
 from sensormend.files import now, surroundings
 
-__all__ = ["Ran", "Tick", "TimeLeft", "perform", "run", "show", "show_again"]
+__all__ = ["Ran", "RunProgress", "TimeLeft", "perform", "run", "show", "show_again"]
 
 
 @dataclass(frozen=True)
-class Tick:
+class RunProgress:
     """How far it is after a run: what that was, how many of how many are done, the share by cost, seconds left."""
 
-    told: str
+    doing: str
     done: int
     of: int
     share: float
@@ -40,7 +40,7 @@ class Ran:
     """One experiment that was run: its tables, and every file that was written for it."""
 
     name: str
-    tables: list[Figures]
+    tables: list[ResultTable]
     written: list[Path]
 
 
@@ -95,8 +95,8 @@ def perform(job: Job) -> tuple[list[Row], float]:
 
 
 def run(
-    wanted: Sequence[tuple[Experiment, Plan]], out: Path, *, processes: int = 1, fresh: bool = False,
-    progress: Callable[[Tick], None] | None = None, each: Callable[[Ran], None] | None = None,
+    wanted: Sequence[tuple[Experiment, RunPlan]], out: Path, *, processes: int = 1, fresh: bool = False,
+    progress: Callable[[RunProgress], None] | None = None, each: Callable[[Ran], None] | None = None,
     complain: Callable[[str, SensormendError], None] | None = None,
 ) -> list[Ran]:  # fmt: skip
     """Run experiments into a folder, each with its tables, pictures and the page as soon as it is done.
@@ -113,7 +113,7 @@ def run(
     """
     if processes < 0:
         raise ConfigError(f"--jobs must be 1 or more, not {processes}")
-    todo: list[tuple[Experiment, Plan, list[Job]]] = []
+    todo: list[tuple[Experiment, RunPlan, list[Job]]] = []
     clock, ran = TimeLeft(), []
     with Store(out) as store:
         for experiment, plan in wanted:
@@ -135,7 +135,7 @@ def run(
             todo.append((experiment, plan, jobs))
         waiting = sum(not store.has(job.key) for _, _, jobs in todo for job in jobs)
         if progress is not None:
-            progress(Tick("the first run", 0, waiting, 0.0, float("nan")))
+            progress(RunProgress("the first run", 0, waiting, 0.0, float("nan")))
         with _doing(processes, waiting) as results:
             for experiment, plan, jobs in todo:
                 record, left = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
@@ -148,8 +148,10 @@ def run(
                         store.append(job.key, rows)
                         clock.done(job, seconds)
                         if progress is not None:
-                            told = f"{experiment.name}: {job.method}, {job.setting}"
-                            progress(Tick(told, clock.runs, waiting, clock.share, clock.left(max(processes, 1))))
+                            doing = f"{experiment.name}: {job.method}, {job.setting}"
+                            progress(
+                                RunProgress(doing, clock.runs, waiting, clock.share, clock.left(max(processes, 1)))
+                            )
                     done = show(experiment, plan, store)
                     record |= {"pictures": _pictures(done)}
                 finally:
@@ -164,7 +166,7 @@ def run(
     return ran
 
 
-def show(experiment: Experiment, plan: Plan, store: Store) -> Ran:
+def show(experiment: Experiment, plan: RunPlan, store: Store) -> Ran:
     """Write the tables and pictures of what the store has of a plan."""
     name = experiment.stem(plan)
     rows = store.rows(job.key for job in experiment.jobs(plan))
@@ -179,7 +181,7 @@ def show_again(out: Path) -> Path:
     with Store(out) as store:
         for name, record in store.records().items():
             if record.get("experiment") in EXPERIMENTS:
-                done = show(EXPERIMENTS[record["experiment"]], Plan.from_told(record["plan"]), store)
+                done = show(EXPERIMENTS[record["experiment"]], RunPlan.from_dict(record["plan"]), store)
                 store.record(name, {**record, "pictures": _pictures(done)})
         return write_page(store)
 
@@ -188,11 +190,11 @@ def _pictures(done: Ran) -> list[str]:
     return [path.name for path in done.written if path.suffix in (".png", ".svg")]
 
 
-def _record(experiment: Experiment, plan: Plan, jobs: Sequence[Job]) -> dict[str, Any]:
+def _record(experiment: Experiment, plan: RunPlan, jobs: Sequence[Job]) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
         "command": shlex.join(["sensormend", "bench", experiment.name, *plan.words()]),
-        "plan": plan.told(),
+        "plan": plan.to_dict(),
         "trials": plan.repeats,
         "seeds": [seed for _, seed in plan.seeds],
         "runs": len(jobs),

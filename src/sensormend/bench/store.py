@@ -45,10 +45,7 @@ SCHEMA: dict[str, str] = {
 """The columns of a row and their types."""
 
 # These show what was measured; a change to them makes no run another one.
-SHOWING = {
-    "bars", "charts", "commands", "gather", "page", "paper", "pictures", "runner", "runs", "store", "styles",
-    "tables", "workers",
-}  # fmt: skip
+SHOWING = {"charts", "pictures", "results_page", "runner", "store", "styles", "tables"}
 MEASURED = ("methods", "model", "bench", "simulate", "recovery.py", "tensor.py")
 
 
@@ -57,11 +54,11 @@ def code_version() -> str:
     package = Path(__file__).resolve().parents[1]
     files = [file for name in MEASURED for file in sorted((package / name).rglob("*.py") if "." not in name
                                                           else [package / name])]  # fmt: skip
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
         if file.parent.name != "bench" or file.stem not in SHOWING:
-            told.update(f"{file.relative_to(package).as_posix()}\n{ast.dump(ast.parse(file.read_bytes()))}".encode())
-    return f"{__version__}+{told.hexdigest()[:8]}"
+            digest.update(f"{file.relative_to(package).as_posix()}\n{ast.dump(ast.parse(file.read_bytes()))}".encode())
+    return f"{__version__}+{digest.hexdigest()[:8]}"
 
 
 class Store:
@@ -151,16 +148,16 @@ class Store:
     def records(self) -> dict[str, dict[str, Any]]:
         """Return what `run.json` says, by the name of the experiment's files."""
         try:
-            told = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+            record = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return dict(told.get("experiments", {}))
+        return dict(record.get("experiments", {}))
 
     def record(self, name: str, content: Mapping[str, Any]) -> None:
         """Put an experiment into `run.json`."""
-        told = {"experiments": self.records() | {name: dict(content)}}
+        record = {"experiments": self.records() | {name: dict(content)}}
         with write_beside(self.folder / "run.json") as file:
-            file.write(json.dumps(told, indent=2) + "\n")
+            file.write(json.dumps(record, indent=2) + "\n")
 
     def _read(self) -> None:
         if not self.lines.is_file():

@@ -1,4 +1,4 @@
-"""One table, four ways to read it: on the screen, as Markdown, as CSV, and as what a page needs."""
+"""`ResultTable` is one table on the screen, as Markdown, as CSV and on a page; the paper's values stand beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from sensormend.errors import SensormendError
 
-__all__ = ["Bar", "Cell", "Figures", "mean_and_spread", "write_tables"]
+__all__ = ["AOT", "CLAIMS", "NOAA", "Bar", "Cell", "ResultTable", "mean_and_spread", "write_tables"]
 
 NOTHING = "-"
 
@@ -72,12 +72,12 @@ class Cell:
         """Return the spread, and how many runs diverged where others did not."""
         if not np.isfinite(self.mean):
             return ""
-        told = [f"± {_number(self.spread, like=self.mean)}"] if np.isfinite(self.spread) else []
-        return " ".join([*told, *([f"(diverged in {self.diverged} of {self.runs})"] if self.diverged else [])])
+        words = [f"± {_number(self.spread, like=self.mean)}"] if np.isfinite(self.spread) else []
+        return " ".join([*words, *([f"(diverged in {self.diverged} of {self.runs})"] if self.diverged else [])])
 
 
 @dataclass(frozen=True)
-class Figures:
+class ResultTable:
     """A table of figures: `cells[row][column]`.
 
     Attributes
@@ -105,15 +105,16 @@ class Figures:
         """Return the titles of all columns, the paper's beside ours where there are any."""
         beside = self._with_paper()
         names = [
-            [name, "paper", "difference"] if told else [name] for name, told in zip(self.columns, beside, strict=True)
+            [name, "paper", "difference"] if printed else [name]
+            for name, printed in zip(self.columns, beside, strict=True)
         ]
         return [*self.labels, *(name for group in names for name in group)]
 
     def line(self, row: int) -> list[Cell]:
         """Return a row's cells, one for each title after the labels."""
         shown = []
-        for cell, told in zip(self.cells[row], self._with_paper(), strict=True):
-            shown += [cell, Cell(cell.paper), Cell(cell.difference)] if told else [cell]
+        for cell, printed in zip(self.cells[row], self._with_paper(), strict=True):
+            shown += [cell, Cell(cell.paper), Cell(cell.difference)] if printed else [cell]
         return shown
 
     def starts_group(self, row: int) -> bool:
@@ -126,13 +127,13 @@ class Figures:
         names = self.headers[len(self.labels) :]
         edges = 3
         taken = 1 + sum(edges + max(len(row[n]) for row in [self.labels, *self.rows]) for n in range(len(self.labels)))
-        parts, room = [[0]], width - taken
+        parts, left = [[0]], width - taken
         for number, name in enumerate(names):
             shown = [part for line in lines for part in Text.from_markup(line[number]).plain.split("\n")]
-            room -= edges + max(map(len, [*name.split(), *shown]))
-            if room < 0 and number > parts[-1][0]:
+            left -= edges + max(map(len, [*name.split(), *shown]))
+            if left < 0 and number > parts[-1][0]:
                 parts.append([number])
-                room = width - taken - edges - max(map(len, [*name.split(), *shown]))
+                left = width - taken - edges - max(map(len, [*name.split(), *shown]))
             elif number:
                 parts[-1].append(number)
         return [self._screen_part(names, lines, part, last=part is parts[-1]) for part in parts]
@@ -161,7 +162,7 @@ class Figures:
 
     def records(self) -> list[dict[str, str]]:
         """Return one record for each figure there is, for CSV."""
-        found = []
+        lines = []
         for row, cells in zip(self.rows, self.cells, strict=True):
             for column, cell in zip(self.columns, cells, strict=True):
                 if not np.isfinite(cell.mean) and not cell.diverged:
@@ -174,26 +175,26 @@ class Figures:
                     record |= {"bar": str(cell.bar), "met": str(cell.bar.met(cell.mean)).lower()}
                 if np.isfinite(cell.paper):
                     record |= {"paper": f"{cell.paper:g}", "difference": f"{cell.difference:.6g}"}
-                found.append(record)
-        return found
+                lines.append(record)
+        return lines
 
     def _with_paper(self) -> list[bool]:
         return [any(np.isfinite(row[column].paper) for row in self.cells) for column in range(len(self.columns))]
 
 
-def write_tables(tables: Sequence[Figures], folder: Path, name: str) -> list[Path]:
+def write_tables(tables: Sequence[ResultTable], folder: Path, name: str) -> list[Path]:
     """Write `name.md` with every table, and `name.csv` with every figure in them."""
     markdown, comma = folder / f"{name}.md", folder / f"{name}.csv"
     records = [record for table in tables for record in table.records()]
     labels = dict.fromkeys(
         label for table in tables for label in (*table.labels, *([table.axis] if table.axis else []))
     )
-    figures = ("figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference")
+    columns = ("figure", "mean", "spread", "runs", "diverged", "bar", "met", "paper", "difference")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         markdown.write_text("\n".join(table.markdown() for table in tables), encoding="utf-8")
         with comma.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [*labels, *figures], restval="")
+            writer = csv.DictWriter(file, [*labels, *columns], restval="")
             writer.writeheader()
             writer.writerows(records)
     except OSError as error:
@@ -216,10 +217,10 @@ def _piped(cells: Sequence[str]) -> str:
 
 
 def _plain_cell(cell: Cell) -> str:
-    told = [part for part in (cell.value, cell.beside) if part]
+    parts = [part for part in (cell.value, cell.beside) if part]
     if cell.bar is not None and np.isfinite(cell.mean):
-        told.append(f"({cell.bar})" if cell.bar.met(cell.mean) else f"(**misses {cell.bar}**)")
-    return " ".join(told)
+        parts.append(f"({cell.bar})" if cell.bar.met(cell.mean) else f"(**misses {cell.bar}**)")
+    return " ".join(parts)
 
 
 def _screen_cell(cell: Cell) -> str:
@@ -228,3 +229,45 @@ def _screen_cell(cell: Cell) -> str:
     else:
         bar, text = str(cell.bar), f"[{'green' if cell.bar.met(cell.mean) else 'bold red'}]{cell.value}[/]"
     return "\n".join([text, *(f"[dim]{line}[/]" for line in (cell.beside, bar) if line)])
+
+
+_FULL, _PARTIAL = "100 %", "90 %"
+
+_TABLE = {
+    "ORLTM": ((0.157, 0.834), (0.192, 0.309)),
+    "StocRPCA": ((0.644, 0.867), (0.644, 0.820)),
+    "OSTD": ((0.327, 0.294), (0.394, 0.179)),
+    "OLRSC": ((0.158, 0.800), (0.352, 0.199)),
+    "GRASTA r20": ((0.085, 0.100), (0.096, 0.099)),
+    "OLRTR r20": ((0.053, 0.974), (0.120, 0.953)),
+    "RTR": ((0.029, 0.984), (0.030, 0.984)),
+    "TRPCA": ((0.012, 0.877), (0.078, 0.188)),
+}
+
+NOAA: dict[tuple[str, str], tuple[float, float]] = {
+    (method, setting): scores
+    for method, both in _TABLE.items()
+    for setting, scores in zip((_FULL, _PARTIAL), both, strict=True)
+}
+"""RE and F1 by method and observation ratio; the paper says rank 20 of every method."""
+
+AOT: dict[str, tuple[float, float, float]] = {
+    "raw": (0.836, -30, 43),
+    "StocRPCA": (0.978, -1, 2),
+    "OSTD": (0.909, -22, 72),
+    "OLRSC": (0.854, -10, 20),
+    "ORLTM": (0.862, -37, 90),
+    "OLRTR": (0.968, -28, 43),
+    "RTR": (0.980, -30, 43),
+    "TRPCA": (0.841, -29, 42),
+}
+"""Correlation with the reference station, lowest and highest value in deg C; its GRASTA gave NaN."""
+
+CLAIMS = {
+    "size": "The paper: only RTR recovers exactly, and its time rises sharply with the size; OLRTR is second.",
+    "corruption": "The paper: OLRTR's RE stays under 0.2 up to half of the fibers, other online methods exceed 0.5.",
+    "magnitude": "The paper: RE hardly depends on the magnitude; nobody detects faults that are small enough.",
+    "observation": "The paper: only OLRTR and RTR keep an F1 of 1; GRASTA is steady down to 0.75 and then drops.",
+    "convergence": "The paper: OLRTR converges after 10 minibatches for I3 = 10 and 50, after about 30 for I3 = 1.",
+}
+"""What the text says of its figures, whose numbers are not printed."""

@@ -22,8 +22,8 @@ from rich.text import Text
 from sensormend.errors import ConfigError, SensormendError
 
 if TYPE_CHECKING:
-    from sensormend.bench.experiment import Plan
-    from sensormend.bench.runner import Tick
+    from sensormend.bench.experiment import RunPlan
+    from sensormend.bench.runner import RunProgress
 
 __all__ = [
     "Common",
@@ -187,7 +187,7 @@ def pictures(*, common: Common | None = None) -> None:
 @bench.command(name="all")
 def everything(*, common: Common | None = None) -> None:
     """Run every experiment; one whose data is not here is left out and named."""
-    from sensormend.bench.experiments import EXPERIMENTS
+    from sensormend.bench.registry import EXPERIMENTS
 
     _run(list(EXPERIMENTS), common)
 
@@ -210,8 +210,8 @@ def page(*, out: Path = OUT) -> None:
 
 def _run(names: list[str], common: Common | None, **options: Any) -> None:
     """Run experiments with what was asked for, show their tables, and say where everything is."""
-    from sensormend.bench.experiment import Plan
-    from sensormend.bench.experiments import EXPERIMENTS
+    from sensormend.bench.experiment import RunPlan
+    from sensormend.bench.registry import EXPERIMENTS
     from sensormend.bench.runner import run
 
     asked = Common() if common is None else common
@@ -219,7 +219,7 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
         raise ConfigError(f"--jobs must be 1 or more, not {asked.jobs}")
     # An option that was not given is none: a plan is the same whether one says the usual or nothing.
     given = tuple(sorted((name, value) for name, value in options.items() if value not in (None, False, ())))
-    plan = Plan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
+    plan = RunPlan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
     names = _where_known(names, plan)
     paper, problems = screen(), dict[str, SensormendError]()
     with _progress() as told:
@@ -237,9 +237,9 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
         raise SensormendError(f"{', '.join(problems)} left out: {next(iter(problems.values()))}")
 
 
-def _where_known(names: list[str], plan: Plan) -> list[str]:
+def _where_known(names: list[str], plan: RunPlan) -> list[str]:
     """Leave out experiments in which none of the chosen methods runs, unless that is so in all of them."""
-    from sensormend.bench.experiments import EXPERIMENTS
+    from sensormend.bench.registry import EXPERIMENTS
 
     known, runs, refused = [], 0, None
     for name in names:
@@ -268,17 +268,17 @@ class _Left(ProgressColumn):
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[Tick], None]]:
+def _progress() -> Iterator[Callable[[RunProgress], None]]:
     """Show how far it is, on stderr."""
     columns = (TextColumn("{task.fields[runs]}"), BarColumn(), _Left(), TextColumn("{task.description}"))
     progress = Progress(*columns, console=Console(stderr=True))
     task = progress.add_task("", total=1.0, runs="")
 
-    def tell(tick: Tick) -> None:
+    def tell(tick: RunProgress) -> None:
         # Nothing is shown before there is something to do: a wrong call gets its one line and no more.
         progress.start()
         runs = f"{tick.done}/{tick.of} runs"
-        progress.update(task, completed=tick.share, description=tick.told, runs=runs, left=tick.left)
+        progress.update(task, completed=tick.share, description=tick.doing, runs=runs, left=tick.left)
 
     try:
         yield tell

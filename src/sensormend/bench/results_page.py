@@ -7,10 +7,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sensormend.bench.experiment import Experiment, Plan
-from sensormend.bench.experiments import EXPERIMENTS
+from sensormend.bench.experiment import Experiment, RunPlan
+from sensormend.bench.registry import EXPERIMENTS
 from sensormend.bench.store import Store
-from sensormend.bench.tables import Cell, Figures
+from sensormend.bench.tables import Cell, ResultTable
 from sensormend.files import write_beside
 
 __all__ = ["write_page"]
@@ -55,7 +55,7 @@ def write_page(store: Store) -> Path:
     ]
     content = [_section(store, *part) for part in parts]
     links = [
-        f'<li><a href="#{escape(name)}">{escape(experiment.heading(Plan.from_told(record["plan"])))}</a></li>\n'
+        f'<li><a href="#{escape(name)}">{escape(experiment.heading(RunPlan.from_dict(record["plan"])))}</a></li>\n'
         for name, experiment, record in parts
     ]
     links.append('<li><a href="#machine">How this was made</a></li>\n')
@@ -75,7 +75,7 @@ def write_page(store: Store) -> Path:
 
 
 def _section(store: Store, name: str, experiment: Experiment, record: Mapping[str, Any]) -> str:
-    plan = Plan.from_told(record["plan"])
+    plan = RunPlan.from_dict(record["plan"])
     keys = [job.key for job in experiment.jobs(plan)]
     rows, versions = store.rows(keys), store.versions(keys)
     tables = experiment.tables(rows, plan)
@@ -105,7 +105,7 @@ def _picture(folder: Path, file: str, experiment: Experiment) -> str:
     )
 
 
-def _table(table: Figures) -> str:
+def _table(table: ResultTable) -> str:
     labels = len(table.labels)
     head = "".join(
         f'<th scope="col"{" class=label" if number < labels else ""}>{escape(name)}</th>'
@@ -142,7 +142,7 @@ def _machine(records: Mapping[str, Mapping[str, Any]]) -> str:
     head = "".join(f"<th class=label>{escape(name)}</th>" for name in ("", *MACHINE.values()))
     lines = []
     for name, record in records.items():
-        cells: Sequence[str] = [name, *(_said(record.get(field)) for field in MACHINE)]
+        cells: Sequence[str] = [name, *(_cell_text(record.get(field)) for field in MACHINE)]
         lines.append("<tr>" + "".join(f"<td class=label>{escape(cell)}</td>" for cell in cells) + "</tr>\n")
     return (
         '<section id="machine">\n<h2>How this was made</h2>\n<div class="table" tabindex="0"><table>\n'
@@ -150,7 +150,7 @@ def _machine(records: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def _said(value: object) -> str:
+def _cell_text(value: object) -> str:
     return "-" if value is None else str(value)
 
 

@@ -1,28 +1,165 @@
-"""The fault bench puts known faults into sound readings, and scores methods that are not told where they are."""
+"""The fault bench puts known faults into sound readings, and scores what methods make of them and how soon."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from sensormend.bench.charts import faults_chart
 from sensormend.bench.contestants import chosen, line_up, mend
 from sensormend.bench.data import load_network
-from sensormend.bench.experiment import Experiment, Job, Plan, Row
-from sensormend.bench.gather import COST, ERRORS, RELATIVE_ERROR, about, by_method, detection, runs_only, runs_told
-from sensormend.bench.latency import FIRST_DAY, alarms_by_slot, latency_scores
+from sensormend.bench.experiment import (
+    COST,
+    ERRORS,
+    RELATIVE_ERROR,
+    Experiment,
+    Job,
+    Row,
+    RunPlan,
+    about,
+    by_method,
+    detection,
+    runs_note,
+    runs_only,
+)
 from sensormend.bench.measure import measured
-from sensormend.bench.tables import Bar, Figures
+from sensormend.bench.tables import Bar, ResultTable
 from sensormend.errors import ConfigError
-from sensormend.recovery import FloatArray, Recovery
+from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.simulate.faults import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
 from sensormend.simulate.scores import DROPPED, lasting_scores, paper_scores, reading_scores
 
-__all__ = ["BARS", "CASES", "Faults", "SmallCase", "chosen_cases"]
+__all__ = [
+    "BARS",
+    "CASES",
+    "FIRST_DAY",
+    "EstimatingModel",
+    "Faults",
+    "LatencyScores",
+    "SmallCase",
+    "alarms_by_slot",
+    "chosen_cases",
+    "delays",
+    "latency_scores",
+]
+
+FIRST_DAY = 30
+"""The day from which a model is asked after every slot; until then it learns."""
+SHORTEST = 6.0
+"""Hours that a fault must last to be counted."""
+
+
+class EstimatingModel(Protocol):
+    """A model that can be asked about a period that is not over."""
+
+    def update(self, minibatch: ArrayLike) -> Recovery:
+        """Recover one period and learn from it."""
+        ...
+
+    def estimate(self, minibatch: ArrayLike) -> Recovery:
+        """Recover one period and learn nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class LatencyScores:
+    """How soon faults of 6 h and more raise an alarm.
+
+    Attributes
+    ----------
+    faults
+        How many there are, from the first asked day on, with at least one reading.
+    within_3, within_6, within_24
+        The share that raised an alarm within so many hours of its first reading, which itself is hour 0.
+    never
+        The share that raised none before it ended.
+    false_alarms
+        The share of the sensor-slots outside faults that have an alarm.
+    """
+
+    faults: int
+    within_3: float
+    within_6: float
+    within_24: float
+    never: float
+    false_alarms: float
+
+
+def alarms_by_slot(model: EstimatingModel, case: Degraded, *, first: int = FIRST_DAY) -> BoolArray:
+    """Return the sensors that have an alarm after each slot: (sensor, slot, day), False before day `first`.
+
+    After every slot `estimate` is asked with the day so far, the later slots NaN. A sensor has an alarm where a fault
+    of it is open, or where its newest reading of that day is judged wrong.
+    """
+    sensors, slots, days = case.readings.shape
+    alarms = np.zeros((sensors, slots, days), dtype=bool)
+    for day in range(days):
+        readings = case.readings[..., day]
+        if day >= first:
+            observed = np.isfinite(readings)
+            for slot in range(slots):
+                so_far = np.where(np.arange(slots) <= slot, readings, np.nan)
+                alarms[:, slot, day] = _alarms(model.estimate(so_far), observed[:, : slot + 1])
+        model.update(readings)
+    return alarms
+
+
+def _alarms(recovery: Recovery, observed: BoolArray) -> BoolArray:
+    """Return which sensors have an alarm in the recovery of a day so far; `observed` is (sensor, slot so far)."""
+    sensors, slots = observed.shape
+    newest = slots - 1 - np.argmax(observed[:, ::-1], axis=1)
+    alarms: BoolArray = observed.any(axis=1) & recovery.wrong[np.arange(sensors), newest]
+    alarms[[int(fault.sensor) for fault in recovery.faults if fault.end is None]] = True
+    return alarms
+
+
+def delays(alarms: BoolArray, case: Degraded, *, first: int = FIRST_DAY) -> list[float]:
+    """Return the hours from the first reading of each fault to its first alarm, infinite where it raised none.
+
+    Faults count that begin on day `first` or later, last 6 h or more, and have a reading. An alarm after the end of a
+    fault is a false one.
+    """
+    sensors, slots, days = case.readings.shape
+    observed, raised = (
+        np.moveaxis(cells, 1, 2).reshape(sensors, days * slots) for cells in (np.isfinite(case.readings), alarms)
+    )
+    hours = 24 / slots
+    counted = []
+    for fault in case.faults:
+        here = np.flatnonzero(observed[fault.sensor, fault.start : fault.stop])
+        if fault.start < first * slots or hours * fault.length < SHORTEST or not here.size:
+            continue
+        alarm = np.flatnonzero(raised[fault.sensor, fault.start + here[0] : fault.stop])
+        counted.append(hours * float(alarm[0]) if alarm.size else float("inf"))
+    return counted
+
+
+def latency_scores(
+    alarms: BoolArray, case: Degraded, *, first: int = FIRST_DAY, unscored: Sequence[int] = ()
+) -> LatencyScores:
+    """Score the alarms of `alarms_by_slot`, without the sensors `unscored`."""
+    rows = np.setdiff1d(np.arange(alarms.shape[0]), unscored)
+    alarms, case = alarms[rows], case.of_sensors(rows)
+    hours = np.array(delays(alarms, case, first=first))
+    sound = ~case.wrong[..., first:]
+
+    def share(of: BoolArray) -> float:
+        return float(of.mean()) if of.size else float("nan")
+
+    return LatencyScores(
+        faults=hours.size,
+        within_3=share(hours <= 3),
+        within_6=share(hours <= 6),
+        within_24=share(hours <= 24),
+        never=share(np.isinf(hours)),
+        false_alarms=share(alarms[..., first:][sound]),
+    )
+
 
 CASES: dict[str, Case] = {
     "uniform-90": Case("uniform", observed=0.9),
@@ -215,14 +352,14 @@ def chosen_cases(names: str) -> list[str]:
     `all` are those of `CASES`, `kinds` each kind alone, `outages` each kind alone in a network with outages, `lasting`
     faults of months, `small` networks of a few sensors, and `everything` all of them.
     """
-    found: list[str] = []
+    cases: list[str] = []
     for name in (part.strip() for part in names.split(",")):
         for case in GROUPS.get(name, [name]):
             if case not in EVERY_CASE:
                 raise ConfigError(f"no case {case!r}; known: {', '.join([*GROUPS, *EVERY_CASE])}")
-            if case not in found:
-                found.append(case)
-    return found
+            if case not in cases:
+                cases.append(case)
+    return cases
 
 
 class Faults(Experiment):
@@ -232,12 +369,12 @@ class Faults(Experiment):
     title = "Fault bench"
     caption = "F1 and the errors at missing readings and in faulty fibers of every method, case by case."
 
-    def stem(self, plan: Plan) -> str:
+    def stem(self, plan: RunPlan) -> str:
         """Return the name of the files: one for each network, and for what is unusual about a run."""
         unusual = "".join(f"_without_{number}" for number in plan.option("unscored", ()))
         return f"faults_{Path(plan.option('data', 'noaa')).stem}{unusual}"
 
-    def prepare(self, plan: Plan) -> None:
+    def prepare(self, plan: RunPlan) -> None:
         """Find the readings."""
         data = plan.option("data", "noaa")
         sensors, slots = plan.option("sensors"), plan.option("slots", SLOTS)
@@ -250,10 +387,10 @@ class Faults(Experiment):
             if name in SMALL and SMALL[name].sensors > left:
                 raise ConfigError(f"--cases {name} draws {SMALL[name].sensors} sensors, and {data} has {left} of them")
 
-    def _cases(self, plan: Plan) -> list[str]:
+    def _cases(self, plan: RunPlan) -> list[str]:
         return chosen_cases(plan.option("cases", QUICK_CASES if plan.quick else "all"))
 
-    def jobs(self, plan: Plan) -> list[Job]:
+    def jobs(self, plan: RunPlan) -> list[Job]:
         """Return every method on every case."""
         contestants = line_up("faults")
         days = plan.option("days", QUICK_DAYS if plan.quick else DAYS)
@@ -266,7 +403,7 @@ class Faults(Experiment):
         cases = self._cases(plan)
         if days < LASTING_LEAST and any(case in LASTING for case in cases):
             raise ConfigError(f"faults that last {LASTING_DAYS} days need --days {LASTING_LEAST} or more, not {days}")
-        found = []
+        jobs = []
         for name in chosen(plan.methods, "faults"):
             contestant = contestants[name]
             size = contestant.cost * contestant.passes * (known["sensors"] or SENSORS) * known["slots"]
@@ -280,12 +417,12 @@ class Faults(Experiment):
                         continue
                     options |= {"days": min(days, LATENCY_DAYS)}
                     weight = size * (options["days"] + max(options["days"] - FIRST_DAY, 0) * known["slots"])
-                found += [
+                jobs += [
                     Job(self.name, name, case, list(EVERY_CASE).index(case), trial, seed,
                         tuple(sorted(options.items())), weight)
                     for trial, seed in plan.seeds
                 ]  # fmt: skip
-        return found
+        return jobs
 
     def run(self, job: Job) -> list[Row]:
         """Spoil the readings, mend them, and judge what came out."""
@@ -336,7 +473,7 @@ class Faults(Experiment):
             scores.append(own | {"seconds": cost.seconds, "peak_mb": cost.peak_mb})
         return {**_means(scores), "days": truth.shape[-1]}
 
-    def tables(self, rows: Sequence[Row], plan: Plan) -> list[Figures]:
+    def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
         """Lay out one table, the bars beside AutoOLRTR."""
         if not rows:
             return []
@@ -344,15 +481,15 @@ class Faults(Experiment):
         # The bars were set for all days and all sensors of one network: anything else is no answer to them.
         judged = data == "noaa" and not left_out and not plan.quick and plan.option("days", DAYS) == DAYS
         bars = {("AutoOLRTR", case): bars for case, bars in BARS.items() if judged}
-        told = runs_told(rows, plan)
+        runs = runs_note(rows, plan)
         if left_out:
-            told += f" Sensors in the network but not in the scores: {', '.join(map(str, left_out))}."
+            runs += f" Sensors in the network but not in the scores: {', '.join(map(str, left_out))}."
         note = " ".join(
-            [told, detection(THRESHOLD), ERRORS, "Errors in the unit of the data.",
+            [runs, detection(THRESHOLD), ERRORS, "Errors in the unit of the data.",
              "false alarms: share of the sound sensor-days that were flagged.",
              "coverage: share of true values inside the interval, 0.9 by its promise.", COST, about(rows, "faults")]
         )  # fmt: skip
-        more = f"{told} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
+        more = f"{runs} {RELATIVE_ERROR} RE of cleaned: of the cleaned values on sound fibers, Frobenius norm. {COST}"
         title, case = self.heading(plan), {"setting": "case"}
         latency = [row for row in rows if row["setting"] == LATENCY]
         lasting = [row for row in rows if row["setting"] in LASTING]
@@ -364,16 +501,16 @@ class Faults(Experiment):
         if by_day:
             tables.append(by_method(by_day, COLUMNS, also=case, bars=bars, title=title, note=note))
         if by_reading:
-            words = f"{told} {BY_READING} Errors in the unit of the data. {COST} {about(by_reading, 'faults')}"
+            words = f"{runs} {BY_READING} Errors in the unit of the data. {COST} {about(by_reading, 'faults')}"
             name = f"{title}: faults that begin at any hour, by reading"
             tables.append(by_method(by_reading, READING_COLUMNS, also=case, bars=bars, title=name, note=words))
         if lasting:
-            words = f"{told} {BY_LASTING} Errors in the unit of the data. {COST} {about(lasting, 'faults')}"
+            words = f"{runs} {BY_LASTING} Errors in the unit of the data. {COST} {about(lasting, 'faults')}"
             name = f"{title}: faults that last 90 days"
             tables.append(by_method(lasting, LASTING_COLUMNS, also=case, bars=bars, title=name, note=words))
         if small:
             words = (
-                f"{told} {BY_READING} {BY_SMALL} Errors in the unit of the data. {COST} {about(small, 'faults')}"
+                f"{runs} {BY_READING} {BY_SMALL} Errors in the unit of the data. {COST} {about(small, 'faults')}"
             )  # fmt: skip
             name = f"{title}: a few sensors, by reading"
             tables.append(by_method(small, READING_COLUMNS, also=case, bars=bars, title=name, note=words))
@@ -388,12 +525,12 @@ class Faults(Experiment):
             tables.append(by_method(by_day, ASIDE, also=case, title=name, note=more, aside=True))
         return tables
 
-    def charts(self, rows: Sequence[Row], plan: Plan, folder: Path) -> list[Path]:
+    def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Draw F1 and the errors of every method, case by case."""
         # What lasts has recall and precision, which are no F1, and would stand beside it.
         drawn = [row for row in rows if row["setting"] not in {LATENCY, *LASTING}]
         return faults_chart(drawn, folder, self.stem(plan), title=self.heading(plan)) if drawn else []
 
-    def heading(self, plan: Plan) -> str:
+    def heading(self, plan: RunPlan) -> str:
         """Return the title with the network, the usual one too."""
         return super().heading(replace(plan, options=(("data", "noaa"), *plan.options)))
