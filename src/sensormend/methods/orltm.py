@@ -28,8 +28,8 @@ class ORLTM(Representation):
     rank
         The number of columns of every dictionary.
     lambda1, lambda2, lambda3
-        The weights of fit, outliers and dictionaries. By default 1, 1 / sqrt(I) for the longest axis I, and sqrt(t / I)
-        for each mode of length I and minibatch number t of a pass.
+        The weights of fit, outliers and dictionaries. By default 1; the root mean square of the minibatch over sqrt(I),
+        I its longest axis; and sqrt(t / I) for each mode of length I and minibatch number t of a pass.
     fiber_axis
         The axis of the slots. Axis 0 is the sensors.
     tol, max_iter
@@ -42,6 +42,9 @@ class ORLTM(Representation):
     Notes
     -----
     The method knows no missing data: gaps are closed by straight lines in time first, period by period.
+
+    OLRSC's 1 / sqrt(I) bounds a residual in the unit of the readings, and so suits readings of size 1. In larger ones
+    it makes nearly every reading an outlier, and the low-rank part shrinks to nothing; hence the root mean square.
 
     Examples
     --------
@@ -89,7 +92,8 @@ class ORLTM(Representation):
     ) -> tuple[FloatArray, FloatArray, list[FloatArray], int]:
         """Take turns between the coefficients of every mode and the outliers; X, E, the coefficients, iterations."""
         modes = range(Z.ndim)
-        limit = (self.lambda2 or 1 / math.sqrt(max(Z.shape))) / (Z.ndim * self.lambda1)
+        lambda2 = self.lambda2 or math.sqrt(float(np.mean(Z * Z)) / max(Z.shape))
+        limit = lambda2 / (Z.ndim * self.lambda1)
         ridge = np.eye(self.rank) / self.lambda1
         solvers = [solve_positive(D.T @ D + ridge, D.T) for D in dictionaries]
         E, X = np.zeros(Z.shape), np.zeros(Z.shape)
