@@ -265,7 +265,7 @@ class Orltm:
     def minibatch(self, Z: Floats) -> tuple[Floats, Floats, int]:
         self.t += 1
         N, rank = Z.ndim, self.D[0].shape[1]
-        lambda2 = np.linalg.norm(Z) / math.sqrt(Z.size * max(Z.shape))
+        lambda2 = float(np.linalg.norm(Z)) / math.sqrt(Z.size * max(Z.shape))
         X, E, V = np.zeros(Z.shape), np.zeros(Z.shape), [np.zeros(0)] * N
         iterations = 0
         while iterations < 1000:

@@ -19,8 +19,8 @@ def start(rows: int, rank: int, seed: int) -> Floats:
 
 
 def subspace(model: GRASTA) -> Floats:
-    assert model._learned is not None
-    return np.asarray(model._learned.arrays["U"])
+    assert model._state is not None
+    return np.asarray(model._state.arrays["U"])
 
 
 def off_orthonormal(model: GRASTA) -> float:
@@ -42,8 +42,8 @@ def test_equals_the_oracle(shape: tuple[int, ...], fiber_axis: int, missing: flo
 
 def in_step(model: GRASTA, faint: float) -> naive_methods.Grasta:
     """The oracle as it would be if it had come as far as the model."""
-    assert model._learned is not None
-    known = model._learned.arrays
+    assert model._state is not None
+    known = model._state.arrays
     scale, gradient = float(known["scale"]), np.outer(known["g"], known["w"])
     return naive_methods.Grasta(
         np.array(known["U"]),
@@ -91,12 +91,12 @@ def test_when_the_step_changes_its_level(level: int, mu: float, agree: bool) -> 
     for each in (model, twin):
         each.update(first)
     twin.update(column)
-    assert model._learned is not None
-    assert twin._learned is not None
-    known = model._learned.arrays
+    assert model._state is not None
+    assert twin._state is not None
+    known = model._state.arrays
     known["mu"][...], known["level"][...] = mu, level
-    known["w"][...] = twin._learned.arrays["w"]
-    known["g"][...] = (1 if agree else -1) * twin._learned.arrays["g"]
+    known["w"][...] = twin._state.arrays["w"]
+    known["g"][...] = (1 if agree else -1) * twin._state.arrays["g"]
     oracle = in_step(model, FAINT)
     oracle.column(column[:, 0])
     model.update(column)
@@ -141,7 +141,7 @@ def test_the_direction_that_nobody_sees_is_not_fitted() -> None:
     U = np.linalg.qr(np.array([[1.0, 0], [1, tiny], [1, 0], [0, 1]]))[0]
     model = GRASTA(2, seed=0)
     model.update(np.ones((4, 1)))
-    learned = model._learned
+    learned = model._state
     assert learned is not None
     for part, array in learned.arrays.items():
         if part == "U":

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from against import readings
 from checks import same
 from sensormend import GRASTA, OLRSC, OLRTR, ORLTM, OSTD, ConfigError, ShapeError, StateError, StocRPCA
-from sensormend.methods.online import PublishedOnline
+from sensormend.methods.base import PublishedOnline
 
 Floats = NDArray[np.float64]
 Make = Callable[[], PublishedOnline]

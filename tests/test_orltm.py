@@ -67,5 +67,5 @@ def test_a_day_of_zeros_is_what_the_next_gap_starts_from() -> None:
     model = ORLTM(1, seed=0)
     for day in range(2):
         model.update(tensor[..., day])
-    assert model._learned is not None
-    np.testing.assert_array_equal(model._learned.arrays["last"], np.zeros((4, 1)))
+    assert model._state is not None
+    np.testing.assert_array_equal(model._state.arrays["last"], np.zeros((4, 1)))
