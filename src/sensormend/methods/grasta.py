@@ -10,7 +10,7 @@ from sensormend.methods.base import ColumnMethod, SolvedColumn, check_positive
 from sensormend.methods.robust_fit import soft
 from sensormend.recovery import FloatArray
 
-__all__ = ["GRASTA"]
+__all__ = ["GRASTA", "initial_arrays", "track_column"]
 
 MIN_MU, MAX_MU = 1.0, 15.0
 ITER_MIN, ITER_MAX = 5, 60
@@ -76,57 +76,67 @@ class GRASTA(ColumnMethod):
         self.tol = check_positive("tol", tol)
 
     def _initial_columns(self, rows: int) -> dict[str, FloatArray]:
-        rank = min(self.rank, rows)
-        U = np.linalg.qr(np.random.default_rng(self.seed).standard_normal((rows, rank)))[0]
-        return {
-            "U": U,
-            "g": np.zeros(rows),
-            "w": np.zeros(rank),
-            "latest": np.zeros(rank),
-            "mu": np.array(MIN_MU),
-            "level": np.zeros(()),
-            "scale": np.zeros(()),
-        }
+        return initial_arrays(rows, self.rank, self.seed)
 
     def _solve_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
-        observed = np.flatnonzero(~np.isnan(column))
-        U = arrays["U"]
-        seen, v = U[observed], column[observed]
-        w, s, y, iterations = _fit(seen, v, tol=self.tol, max_iter=_iteration_limit(float(arrays["level"])))
-        arrays["latest"] = w
-        outliers = np.zeros(column.size)
-        outliers[observed] = s
-        if observed.size > U.shape[1]:
-            g = -(U @ (seen.T @ y))
-            g[observed] += y
-            self._rotate(arrays, g, w)
-        return SolvedColumn(arrays["U"] @ w, outliers, iterations)
+        return track_column(column, arrays, tol=self.tol)
 
     def _empty_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
         return SolvedColumn(arrays["U"] @ arrays["latest"], np.zeros(column.size), 0)
 
-    @staticmethod
-    def _rotate(arrays: dict[str, FloatArray], g: FloatArray, w: FloatArray) -> None:
-        """Turn the subspace along the gradient g w', by a step that adapts to whether gradients agree."""
-        size_g, size_w = math.sqrt(g @ g), math.sqrt(w @ w)
-        steepness = size_g * size_w
-        if not steepness > 0:
-            return
-        before = math.sqrt(arrays["g"] @ arrays["g"]) * math.sqrt(arrays["w"] @ arrays["w"])
-        agreement = float((g @ arrays["g"]) * (w @ arrays["w"]) / (steepness * before)) if before else 0.0
-        if not arrays["scale"]:
-            arrays["scale"] = np.array(0.5 * math.pi * (1 + MIN_MU) / steepness)
-        level = float(arrays["level"])
-        mu = max(float(arrays["mu"]) + 2 / (1 + math.exp(agreement / SIGMOID_WIDTH)) - 1, MIN_MU)
-        angle = min(float(arrays["scale"]) * 2.0**-level * steepness / (1 + mu), LARGEST_ANGLE)
-        if mu <= MIN_MU:
-            level, mu = (level - 1 if level > 1 else level), MIN_MU + 2
-        elif mu > MAX_MU:
-            level, mu = level + 1, (MAX_MU - 1) / 2
-        a, b = w / size_w, g / size_g
-        arrays["U"] += np.outer((math.cos(angle) - 1) * (arrays["U"] @ a) - math.sin(angle) * b, a)
-        arrays["g"], arrays["w"] = g, w
-        arrays["mu"], arrays["level"] = np.array(mu), np.array(level)
+
+def initial_arrays(rows: int, rank: int, seed: int) -> dict[str, FloatArray]:
+    """Draw a subspace U; g w' is the gradient before, and mu, level and scale are the adaptive step."""
+    rank = min(rank, rows)
+    U = np.linalg.qr(np.random.default_rng(seed).standard_normal((rows, rank)))[0]
+    return {
+        "U": U,
+        "g": np.zeros(rows),
+        "w": np.zeros(rank),
+        "latest": np.zeros(rank),
+        "mu": np.array(MIN_MU),
+        "level": np.zeros(()),
+        "scale": np.zeros(()),
+    }
+
+
+def track_column(column: FloatArray, arrays: dict[str, FloatArray], *, tol: float) -> SolvedColumn:
+    """Fit a column by the subspace at the sensors that reported, and turn the subspace; `arrays` is written to."""
+    observed = np.flatnonzero(~np.isnan(column))
+    U = arrays["U"]
+    seen, v = U[observed], column[observed]
+    w, s, y, iterations = _fit(seen, v, tol=tol, max_iter=_iteration_limit(float(arrays["level"])))
+    arrays["latest"] = w
+    outliers = np.zeros(column.size)
+    outliers[observed] = s
+    if observed.size > U.shape[1]:
+        g = -(U @ (seen.T @ y))
+        g[observed] += y
+        _rotate(arrays, g, w)
+    return SolvedColumn(arrays["U"] @ w, outliers, iterations)
+
+
+def _rotate(arrays: dict[str, FloatArray], g: FloatArray, w: FloatArray) -> None:
+    """Turn the subspace along the gradient g w', by a step that adapts to whether gradients agree."""
+    size_g, size_w = math.sqrt(g @ g), math.sqrt(w @ w)
+    steepness = size_g * size_w
+    if not steepness > 0:
+        return
+    before = math.sqrt(arrays["g"] @ arrays["g"]) * math.sqrt(arrays["w"] @ arrays["w"])
+    agreement = float((g @ arrays["g"]) * (w @ arrays["w"]) / (steepness * before)) if before else 0.0
+    if not arrays["scale"]:
+        arrays["scale"] = np.array(0.5 * math.pi * (1 + MIN_MU) / steepness)
+    level = float(arrays["level"])
+    mu = max(float(arrays["mu"]) + 2 / (1 + math.exp(agreement / SIGMOID_WIDTH)) - 1, MIN_MU)
+    angle = min(float(arrays["scale"]) * 2.0**-level * steepness / (1 + mu), LARGEST_ANGLE)
+    if mu <= MIN_MU:
+        level, mu = (level - 1 if level > 1 else level), MIN_MU + 2
+    elif mu > MAX_MU:
+        level, mu = level + 1, (MAX_MU - 1) / 2
+    a, b = w / size_w, g / size_g
+    arrays["U"] += np.outer((math.cos(angle) - 1) * (arrays["U"] @ a) - math.sin(angle) * b, a)
+    arrays["g"], arrays["w"] = g, w
+    arrays["mu"], arrays["level"] = np.array(mu), np.array(level)
 
 
 def _iteration_limit(level: float) -> int:
