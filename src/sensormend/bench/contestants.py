@@ -12,8 +12,8 @@ from scipy.ndimage import median_filter
 
 from sensormend.errors import ConfigError
 from sensormend.methods.base import Method, OnlineMethod
-from sensormend.methods.interpolation import as_series, from_series, interpolate
 from sensormend.methods.grasta import GRASTA
+from sensormend.methods.interpolation import as_series, from_series, interpolate
 from sensormend.methods.olrsc import OLRSC
 from sensormend.methods.olrtr import OLRTR
 from sensormend.methods.orltm import ORLTM
