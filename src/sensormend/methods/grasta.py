@@ -174,6 +174,6 @@ def _pseudo_inverse(U: FloatArray) -> FloatArray:
     A direction that lies almost wholly in the sensors that are missing would get a huge coefficient.
     """
     left, sigma, right = np.linalg.svd(U, full_matrices=False)
-    kept = sigma > FAINT
-    inverse: FloatArray = (right[kept].T / sigma[kept]) @ left[:, kept].T
+    large = sigma > FAINT
+    inverse: FloatArray = (right[large].T / sigma[large]) @ left[:, large].T
     return inverse

@@ -65,10 +65,10 @@ def interpolate(series: FloatArray, before: FloatArray | None = None) -> FloatAr
 
 
 def _with_means(filled: FloatArray) -> FloatArray:
-    """Give sensors that were never heard the mean of those that were."""
-    unheard = np.isnan(filled[..., 0])
-    if unheard.any() and not unheard.all():
-        filled[unheard] = filled[~unheard].mean(axis=0)
+    """Give sensors that were never reported the mean of those that were."""
+    silent = np.isnan(filled[..., 0])
+    if silent.any() and not silent.all():
+        filled[silent] = filled[~silent].mean(axis=0)
     return filled
 
 
@@ -85,7 +85,7 @@ def interpolate_periods(readings: FloatArray, last: FloatArray, fiber_axis: int)
     filled
         (sensor, variable, time).
     last
-        The last value of each (sensor, variable) that was ever heard, for the next period.
+        The last value of each (sensor, variable) that ever reported, for the next period.
     """
     series = as_series(readings, fiber_axis)
     slots = readings.shape[fiber_axis]
@@ -93,6 +93,6 @@ def interpolate_periods(readings: FloatArray, last: FloatArray, fiber_axis: int)
     for first in range(0, series.shape[2], slots):
         span = slice(first, first + slots)
         filled[..., span] = interpolate(series[..., span], last)
-        heard = np.isfinite(last) | np.isfinite(series[..., span]).any(axis=2)
-        last = np.where(heard, filled[..., span.stop - 1], np.nan)
+        reported = np.isfinite(last) | np.isfinite(series[..., span]).any(axis=2)
+        last = np.where(reported, filled[..., span.stop - 1], np.nan)
     return filled, last

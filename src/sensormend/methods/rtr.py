@@ -170,12 +170,12 @@ def _shrink_singular(tensor: FloatArray, mode: int, limit: float) -> FloatArray:
     squares, vectors = linalg.eigh(matrix @ matrix.T if rows <= columns else matrix.T @ matrix, check_finite=False)
     sigma = np.sqrt(np.maximum(squares, 0.0))
     if limit > GRAM_LIMIT * sigma[-1]:
-        kept = sigma > limit
-        basis = vectors[:, kept]
-        shares = basis * (1 - limit / sigma[kept])
+        large = sigma > limit
+        basis = vectors[:, large]
+        shares = basis * (1 - limit / sigma[large])
         shrunk = shares @ (basis.T @ matrix) if rows <= columns else (matrix @ basis) @ shares.T
     else:
         U, sigma, Vt = linalg.svd(matrix, full_matrices=False, check_finite=False)
-        large = int(np.sum(sigma > limit))
-        shrunk = (U[:, :large] * (sigma[:large] - limit)) @ Vt[:large]
+        rank = int(np.sum(sigma > limit))
+        shrunk = (U[:, :rank] * (sigma[:rank] - limit)) @ Vt[:rank]
     return fold(shrunk, mode, tensor.shape)

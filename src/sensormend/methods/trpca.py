@@ -120,7 +120,7 @@ def _shrink_slices(tensor: FloatArray, limit: float) -> FloatArray:
     large = np.linalg.norm(slices, axis=(1, 2)) > limit
     if large.any():
         U, sigma, Vh = np.linalg.svd(slices[large], full_matrices=False)
-        kept = int(np.sum(sigma > limit, axis=1).max())
-        shrunk[large] = (U[..., :kept] * np.maximum(sigma[:, None, :kept] - limit, 0)) @ Vh[:, :kept]
+        rank = int(np.sum(sigma > limit, axis=1).max())
+        shrunk[large] = (U[..., :rank] * np.maximum(sigma[:, None, :rank] - limit, 0)) @ Vh[:, :rank]
     back: FloatArray = fft.irfft(np.moveaxis(shrunk, 0, 2), n=tensor.shape[2], axis=2)
     return back
