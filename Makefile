@@ -9,11 +9,6 @@ export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-# What the tests of tensors take: the CPU build is enough. Where pip would fetch one for CUDA, TORCH= leaves it out, and
-# these tests are skipped with a line that says so.
-TORCH ?= torch==2.13.0
-TENSORS := $(VENV)/.tensors
-
 .PHONY: demo test lint bench soak clean
 
 demo: $(STAMP)
@@ -21,7 +16,7 @@ demo: $(STAMP)
 
 # Two processes, a file of tests to each in turn: what a file's tests share is made once. In the order of their names: by
 # the number of their tests, files with few and long ones would come last, one after the other.
-test: lint $(TENSORS)
+test: lint
 	@# Before two processes would each compile the engine.
 	$(BIN)/python -c 'import numpy; from sensormend import AutoOLRTR; AutoOLRTR().update(numpy.eye(4))'
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -49,8 +44,4 @@ $(STAMP): pyproject.toml
 	  echo "Python's venv module is missing here; on Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	  rm -rf $(VENV); exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $@
-
-$(TENSORS): $(STAMP)
-	$(if $(TORCH),$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)')
 	@touch $@

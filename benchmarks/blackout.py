@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sensormend import AutoOLRTR
-from sensormend.methods.gaps import close_gaps, time_line, time_line_back
+from sensormend.methods.interpolation import as_series, from_series, interpolate
 from sensormend.simulate.network import city
 
 LEARNED = 28
@@ -28,7 +28,7 @@ def main() -> int:
         result = AutoOLRTR().recover(network.readings)
         assert result.lower is not None
         assert result.upper is not None
-        line = time_line_back(close_gaps(time_line(network.readings, 1)), network.readings.shape, 1)
+        line = from_series(interpolate(as_series(network.readings, 1)), network.readings.shape, 1)
         inside = (result.lower <= network.truth) & (network.truth <= result.upper)
         gap = np.isnan(network.readings) & (network.kind == "")[:, None, :]
         gap[..., :LEARNED] = False

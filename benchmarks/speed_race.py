@@ -12,7 +12,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import naive
+from oracles import methods as oracle
 from sensormend.bench.data import load_network
 from sensormend.errors import SensormendError
 from sensormend.methods.olrtr import OLRTR
@@ -53,13 +53,13 @@ def run_race(race: Race) -> dict[str, Any]:
     most = {"tol": settings["tol"], "max_iter": 100}
     fast_times, slow_times, gap, turns = [], [], 0.0, 0
     model = OLRTR(rank, settings["alpha"], dictionaries=start, **most)
-    state = naive.OnlineState(start)
-    lambda2 = naive.olrtr_lambda2(settings["alpha"], shape)
+    state = oracle.OlrtrState(start)
+    lambda2 = oracle.olrtr_lambda2(settings["alpha"], shape)
     for minibatch in minibatches:
         began = process_time()
         found = model.update(minibatch)
         between = process_time()
-        X, E, iterations = naive.olrtr_minibatch(
+        X, E, iterations = oracle.olrtr_minibatch(
             state, minibatch, lambda1=0.01, lambda2=lambda2, fiber_axis=1, dictionary_update="column", **most
         )
         slow_times.append(process_time() - between)

@@ -1,66 +1,16 @@
-"""Arrays of NumPy and tensors of torch, by the names that both know: the array API."""
+"""The module provides the operations on tensors that all methods share, and validates their readings and labels."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sensormend.errors import ConfigError, ShapeError, ValueRangeError
 from sensormend.recovery import FloatArray
 
-__all__ = [
-    "Array",
-    "as_labels",
-    "as_like",
-    "as_readings",
-    "check_fiber_axis",
-    "fiber_norms",
-    "fold",
-    "is_tensor",
-    "namespace",
-    "on_host",
-    "unfold",
-]
-
-Array = Any
-"""A NumPy array or a torch tensor; what is known of its kind is in the docstrings."""
-
-
-def is_tensor(array: object) -> bool:
-    """Say whether this is a torch tensor; torch is not imported for the question."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(array, torch.Tensor)
-
-
-def namespace(array: object) -> Any:
-    """Return the functions that go with an array: `numpy`, or torch by the array API's names."""
-    if not is_tensor(array):
-        return np
-    try:
-        from array_api_compat import torch
-    except ModuleNotFoundError:
-        raise ConfigError("torch tensors need array-api-compat: pip install 'sensormend[gpu]'") from None
-    return torch
-
-
-def on_host(array: Array) -> NDArray[Any]:
-    """Return a NumPy array of it; a tensor is fetched from its device."""
-    if is_tensor(array):
-        fetched: NDArray[Any] = array.detach().cpu().numpy()
-        return fetched
-    return np.asarray(array)
-
-
-def as_like(values: NDArray[Any], array: Array) -> Array:
-    """Return values where `array` lives: as they are for NumPy (or None), or as a tensor on its device."""
-    if not is_tensor(array):
-        return values
-    return namespace(array).asarray(np.ascontiguousarray(values), device=array.device)
-
+__all__ = ["as_labels", "as_readings", "check_fiber_axis", "fiber_norms", "fold", "unfold"]
 
 LARGEST = 1e100
 """Readings beyond this would overflow in the squares that every method learns from."""
@@ -136,7 +86,7 @@ def as_readings(
     min_axes, max_axes
         How many axes the method takes.
     keep_single
-        Leave single precision as it is, and a torch tensor where it is; else that is fetched.
+        Leave single precision as it is.
 
     Raises
     ------
@@ -151,9 +101,6 @@ def as_readings(
     Traceback (most recent call last):
     sensormend.errors.ValueRangeError: readings must be real numbers, NaN where missing; got object
     """
-    if is_tensor(readings):
-        tensor: FloatArray = _tensor_readings(readings, fiber_axis, min_axes, max_axes)
-        return tensor if keep_single else on_host(tensor).astype(np.float64, copy=False)
     mask = np.ma.getmaskarray(readings) if isinstance(readings, np.ma.MaskedArray) else None
     try:
         array = np.asarray(readings)
@@ -170,23 +117,8 @@ def as_readings(
             values = array.astype(np.float64, copy=mask is not None)
     if mask is not None:
         values[mask] = np.nan
-    _check_range(float(np.fmax.reduce(values, axis=None)), float(np.fmin.reduce(values, axis=None)))
+    _check_range(values)
     return values
-
-
-def _tensor_readings(readings: Any, fiber_axis: int, min_axes: int, max_axes: int | None) -> Any:
-    """Check a torch tensor as `as_readings` checks an array; single and double precision stay as they are."""
-    xp, readings = namespace(readings), readings.detach()
-    if readings.dtype.is_complex or readings.dtype == xp.bool:
-        raise ValueRangeError(f"readings must be real numbers, NaN where missing; got {readings.dtype}")
-    _check_axes(tuple(readings.shape), fiber_axis, min_axes, max_axes)
-    if not readings.dtype.is_floating_point:
-        readings = readings.double()
-    elif readings.dtype not in (xp.float32, xp.float64):
-        readings = readings.float()
-    there = readings.nan_to_num(nan=0.0, posinf=xp.inf, neginf=-xp.inf)
-    _check_range(float(there.max()), float(there.min()))
-    return readings
 
 
 def _check_axes(shape: tuple[int, ...], fiber_axis: int, min_axes: int, max_axes: int | None) -> None:
@@ -199,11 +131,11 @@ def _check_axes(shape: tuple[int, ...], fiber_axis: int, min_axes: int, max_axes
         raise ShapeError(f"readings need at least one cell along every axis; got shape {shape}")
 
 
-def _check_range(largest: float, smallest: float) -> None:
+def _check_range(values: FloatArray) -> None:
     """Refuse what is too large to be squared; NaN is no reading, and passes."""
-    reach = max(abs(largest), abs(smallest))
-    if reach > LARGEST:
-        if np.isinf(reach):
+    largest = max(abs(float(end.reduce(values, axis=None))) for end in (np.fmax, np.fmin))
+    if largest > LARGEST:
+        if np.isinf(largest):
             raise ValueRangeError("readings must be finite, with NaN where missing; got inf")
         raise ValueRangeError(f"readings must not exceed {LARGEST:g}; use another unit")
 

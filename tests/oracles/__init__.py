@@ -1,1 +1,1 @@
-"""The algorithms of `sensormend.model` once more, slow and plainly right."""
+"""Algorithms of `sensormend` once more, slow and plainly right."""

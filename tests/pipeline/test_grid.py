@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from naive import place_readings
+from oracles.grid import place_readings
 from sensormend.errors import ConfigError
 from sensormend.pipeline.grid import ANCHOR, Grid, place
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings

@@ -12,8 +12,8 @@ from scipy.ndimage import median_filter
 
 from sensormend.errors import ConfigError
 from sensormend.methods.base import Method, OnlineMethod
-from sensormend.methods.gaps import close_gaps, time_line, time_line_back
 from sensormend.methods.grasta import GRASTA
+from sensormend.methods.interpolation import as_series, from_series, interpolate
 from sensormend.methods.olrsc import OLRSC
 from sensormend.methods.olrtr import OLRTR
 from sensormend.methods.orltm import ORLTM
@@ -53,11 +53,11 @@ class RollingMedian:
     def recover(self, tensor: ArrayLike) -> Recovery:
         """Judge the whole tensor (sensor, slot, day), then interpolate."""
         readings = as_readings(tensor, min_axes=3)
-        line = time_line(readings, 1)[:, 0]
-        closed = close_gaps(line)
+        line = as_series(readings, 1)[:, 0]
+        closed = interpolate(line)
         distance = np.abs(line - median_filter(closed, size=(1, self.hours), mode="nearest"))
         excess = distance / _limit(distance)
-        return _verdict(readings, excess, lambda wrong: close_gaps(np.where(wrong, np.nan, line)))
+        return _verdict(readings, excess, lambda wrong: interpolate(np.where(wrong, np.nan, line)))
 
 
 class BuddyCheck:
@@ -79,14 +79,14 @@ class BuddyCheck:
     def recover(self, tensor: ArrayLike) -> Recovery:
         """Judge the whole tensor (sensor, slot, day), then fill from the buddies, or by straight lines without any."""
         readings = as_readings(tensor, min_axes=3)
-        line = time_line(readings, 1)[:, 0]
+        line = as_series(readings, 1)[:, 0]
         estimate = self._estimate(line)
         distance = np.abs(line - estimate)
         excess = distance / _limit(distance)
         return _verdict(readings, excess, lambda wrong: np.where(wrong | np.isnan(line), estimate, line))
 
     def _estimate(self, line: FloatArray) -> FloatArray:
-        closed = close_gaps(line)
+        closed = interpolate(line)
         # Ranks, so that a few wild readings do not decide who belongs together.
         ranked = closed.argsort(axis=1).argsort(axis=1)
         with np.errstate(invalid="ignore"):
@@ -113,7 +113,7 @@ def _limit(distance: FloatArray) -> FloatArray:
 
 def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray], FloatArray]) -> Recovery:
     """Turn how far each reading is past its limit into a `Recovery`; `fill` replaces what it is told is wrong."""
-    by_slot = time_line_back(excess[:, None], readings.shape, 1)
+    by_slot = from_series(excess[:, None], readings.shape, 1)
     observed = np.isfinite(readings)
     evaluated: BoolArray = np.any(observed, axis=1)
     score = np.nanquantile(np.where(evaluated[:, None], by_slot, 0.0), HALF_DAY, axis=1)
@@ -121,7 +121,7 @@ def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray
     beyond = observed & (np.nan_to_num(by_slot) > 1)
     wrong = observed & (beyond | faulty[:, None])
     flat = np.moveaxis(wrong, 1, -1).reshape(len(wrong), -1)
-    estimate = time_line_back(fill(flat)[:, None], readings.shape, 1)
+    estimate = from_series(fill(flat)[:, None], readings.shape, 1)
     return Recovery(
         low_rank=estimate,
         outliers=np.where(wrong, readings - estimate, 0.0),

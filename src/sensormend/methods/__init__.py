@@ -1,1 +1,1 @@
-"""The methods, one per file."""
+"""The package provides the published methods, one per file."""

@@ -1,4 +1,4 @@
-"""GRASTA, Grassmannian robust adaptive subspace tracking."""
+"""The module provides GRASTA, Grassmannian robust adaptive subspace tracking."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import math
 
 import numpy as np
 
-from sensormend.methods._robust_fit import soft
-from sensormend.methods.columns import ColumnMethod, SolvedColumn
-from sensormend.methods.settings import check_positive
+from sensormend.methods.base import ColumnMethod, SolvedColumn, check_positive
+from sensormend.methods.robust_fit import soft
 from sensormend.recovery import FloatArray
 
-__all__ = ["GRASTA"]
+__all__ = ["GRASTA", "initial_arrays", "track_column"]
 
 MIN_MU, MAX_MU = 1.0, 15.0
 ITER_MIN, ITER_MAX = 5, 60
 LEVELS = ((4, 1), (7, 2), (10, 4), (14, 8))
 """Up to which level how many times ITER_MIN iterations are enough: a subspace that stands still is looked at longer."""
-STIFFENING = 1.8
-STEEP = 0.1
-LARGEST_TURN = math.pi / 3
+PENALTY_GROWTH = 1.8
+SIGMOID_WIDTH = 0.1
+LARGEST_ANGLE = math.pi / 3
 FAINT = 0.03
 """A direction of the subspace of which the sensors that reported see less than this share is not fitted."""
 
@@ -76,61 +75,71 @@ class GRASTA(ColumnMethod):
         super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
         self.tol = check_positive("tol", tol)
 
-    def _begin_rows(self, rows: int) -> dict[str, FloatArray]:
-        rank = min(self.rank, rows)
-        U = np.linalg.qr(np.random.default_rng(self.seed).standard_normal((rows, rank)))[0]
-        return {
-            "U": U,
-            "g": np.zeros(rows),
-            "w": np.zeros(rank),
-            "latest": np.zeros(rank),
-            "mu": np.array(MIN_MU),
-            "level": np.zeros(()),
-            "scale": np.zeros(()),
-        }
+    def _initial_columns(self, rows: int) -> dict[str, FloatArray]:
+        return initial_arrays(rows, self.rank, self.seed)
 
-    def _next(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
-        there = np.flatnonzero(~np.isnan(column))
-        U = known["U"]
-        seen, v = U[there], column[there]
-        w, s, y, iterations = _fit(seen, v, tol=self.tol, max_iter=_patience(float(known["level"])))
-        known["latest"] = w
-        outliers = np.zeros(column.size)
-        outliers[there] = s
-        if there.size > U.shape[1]:
-            g = -(U @ (seen.T @ y))
-            g[there] += y
-            self._turn(known, g, w)
-        return SolvedColumn(known["U"] @ w, outliers, iterations)
+    def _solve_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
+        return track_column(column, arrays, tol=self.tol)
 
-    def _unseen(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
-        return SolvedColumn(known["U"] @ known["latest"], np.zeros(column.size), 0)
-
-    @staticmethod
-    def _turn(known: dict[str, FloatArray], g: FloatArray, w: FloatArray) -> None:
-        """Turn the subspace along the gradient g w', by a step that adapts to whether gradients agree."""
-        size_g, size_w = math.sqrt(g @ g), math.sqrt(w @ w)
-        steepness = size_g * size_w
-        if not steepness > 0:
-            return
-        before = math.sqrt(known["g"] @ known["g"]) * math.sqrt(known["w"] @ known["w"])
-        agreement = float((g @ known["g"]) * (w @ known["w"]) / (steepness * before)) if before else 0.0
-        if not known["scale"]:
-            known["scale"] = np.array(0.5 * math.pi * (1 + MIN_MU) / steepness)
-        level = float(known["level"])
-        mu = max(float(known["mu"]) + 2 / (1 + math.exp(agreement / STEEP)) - 1, MIN_MU)
-        turn = min(float(known["scale"]) * 2.0**-level * steepness / (1 + mu), LARGEST_TURN)
-        if mu <= MIN_MU:
-            level, mu = (level - 1 if level > 1 else level), MIN_MU + 2
-        elif mu > MAX_MU:
-            level, mu = level + 1, (MAX_MU - 1) / 2
-        a, b = w / size_w, g / size_g
-        known["U"] += np.outer((math.cos(turn) - 1) * (known["U"] @ a) - math.sin(turn) * b, a)
-        known["g"], known["w"] = g, w
-        known["mu"], known["level"] = np.array(mu), np.array(level)
+    def _empty_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
+        return SolvedColumn(arrays["U"] @ arrays["latest"], np.zeros(column.size), 0)
 
 
-def _patience(level: float) -> int:
+def initial_arrays(rows: int, rank: int, seed: int) -> dict[str, FloatArray]:
+    """Draw a subspace U; g w' is the gradient before, and mu, level and scale are the adaptive step."""
+    rank = min(rank, rows)
+    U = np.linalg.qr(np.random.default_rng(seed).standard_normal((rows, rank)))[0]
+    return {
+        "U": U,
+        "g": np.zeros(rows),
+        "w": np.zeros(rank),
+        "latest": np.zeros(rank),
+        "mu": np.array(MIN_MU),
+        "level": np.zeros(()),
+        "scale": np.zeros(()),
+    }
+
+
+def track_column(column: FloatArray, arrays: dict[str, FloatArray], *, tol: float) -> SolvedColumn:
+    """Fit a column by the subspace at the sensors that reported, and turn the subspace; `arrays` is written to."""
+    observed = np.flatnonzero(~np.isnan(column))
+    U = arrays["U"]
+    seen, v = U[observed], column[observed]
+    w, s, y, iterations = _fit(seen, v, tol=tol, max_iter=_iteration_limit(float(arrays["level"])))
+    arrays["latest"] = w
+    outliers = np.zeros(column.size)
+    outliers[observed] = s
+    if observed.size > U.shape[1]:
+        g = -(U @ (seen.T @ y))
+        g[observed] += y
+        _rotate(arrays, g, w)
+    return SolvedColumn(arrays["U"] @ w, outliers, iterations)
+
+
+def _rotate(arrays: dict[str, FloatArray], g: FloatArray, w: FloatArray) -> None:
+    """Turn the subspace along the gradient g w', by a step that adapts to whether gradients agree."""
+    size_g, size_w = math.sqrt(g @ g), math.sqrt(w @ w)
+    steepness = size_g * size_w
+    if not steepness > 0:
+        return
+    before = math.sqrt(arrays["g"] @ arrays["g"]) * math.sqrt(arrays["w"] @ arrays["w"])
+    agreement = float((g @ arrays["g"]) * (w @ arrays["w"]) / (steepness * before)) if before else 0.0
+    if not arrays["scale"]:
+        arrays["scale"] = np.array(0.5 * math.pi * (1 + MIN_MU) / steepness)
+    level = float(arrays["level"])
+    mu = max(float(arrays["mu"]) + 2 / (1 + math.exp(agreement / SIGMOID_WIDTH)) - 1, MIN_MU)
+    angle = min(float(arrays["scale"]) * 2.0**-level * steepness / (1 + mu), LARGEST_ANGLE)
+    if mu <= MIN_MU:
+        level, mu = (level - 1 if level > 1 else level), MIN_MU + 2
+    elif mu > MAX_MU:
+        level, mu = level + 1, (MAX_MU - 1) / 2
+    a, b = w / size_w, g / size_g
+    arrays["U"] += np.outer((math.cos(angle) - 1) * (arrays["U"] @ a) - math.sin(angle) * b, a)
+    arrays["g"], arrays["w"] = g, w
+    arrays["mu"], arrays["level"] = np.array(mu), np.array(level)
+
+
+def _iteration_limit(level: float) -> int:
     for below, times in LEVELS:
         if level < below:
             return min(ITER_MIN * times, ITER_MAX)
@@ -153,7 +162,7 @@ def _fit(U: FloatArray, v: FloatArray, *, tol: float, max_iter: int) -> tuple[Fl
         s = soft(v - fit - y / penalty, 1 / penalty)
         h = fit + s - v
         y = y + penalty * h
-        penalty *= STIFFENING
+        penalty *= PENALTY_GROWTH
         if math.sqrt(h @ h) < tol:
             break
     return w, s, y, iterations
@@ -165,6 +174,6 @@ def _pseudo_inverse(U: FloatArray) -> FloatArray:
     A direction that lies almost wholly in the sensors that are missing would get a huge coefficient.
     """
     left, sigma, right = np.linalg.svd(U, full_matrices=False)
-    kept = sigma > FAINT
-    inverse: FloatArray = (right[kept].T / sigma[kept]) @ left[:, kept].T
+    large = sigma > FAINT
+    inverse: FloatArray = (right[large].T / sigma[large]) @ left[:, large].T
     return inverse

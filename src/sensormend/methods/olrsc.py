@@ -1,4 +1,4 @@
-"""OLRSC, online low-rank subspace clustering."""
+"""The module provides OLRSC, online low-rank subspace clustering."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import math
 import numpy as np
 from scipy.linalg import blas
 
-from sensormend.methods._robust_fit import take_turns
-from sensormend.methods.columns import ColumnMethod, SolvedColumn
-from sensormend.methods.online import PublishedOnline
-from sensormend.methods.settings import check_count, check_positive
+from sensormend.methods.base import ColumnMethod, PublishedOnline, SolvedColumn, check_count, check_positive
+from sensormend.methods.robust_fit import alternating_fit
 from sensormend.recovery import FloatArray
 
-__all__ = ["OLRSC", "Representation", "relative", "sweep"]
+__all__ = ["OLRSC", "LowRankRepresentation", "relative", "sweep"]
 
 
-class Representation(PublishedOnline):
+class LowRankRepresentation(PublishedOnline):
     """The settings of low-rank representation made online, which ORLTM shares."""
 
     _settings = ("lambda1", "lambda2", "lambda3", "tol", "max_iter")
@@ -42,7 +40,7 @@ class Representation(PublishedOnline):
         self.max_iter = check_count("max_iter", max_iter)
 
 
-class OLRSC(Representation, ColumnMethod):
+class OLRSC(LowRankRepresentation, ColumnMethod):
     """Online low-rank subspace clustering (Shen, Li and Xu 2016): a matrix method with outliers in single readings.
 
     Low-rank representation made online: each column z is D v + e, and the dictionary D is held near combinations of
@@ -81,18 +79,18 @@ class OLRSC(Representation, ColumnMethod):
 
     _per_pass = ("last", "t", "M")
 
-    def _begin_rows(self, rows: int) -> dict[str, FloatArray]:
+    def _initial_columns(self, rows: int) -> dict[str, FloatArray]:
         D = np.random.default_rng(self.seed).standard_normal((rows, self.rank))
         square, tall = (self.rank, self.rank), (rows, self.rank)
         return {"D": D, "M": np.zeros(tall), "A": np.zeros(square), "B": np.zeros(tall), "t": np.zeros(())}
 
-    def _next(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
-        known["t"] += 1
+    def _solve_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
+        arrays["t"] += 1
         lambda1, rows = self.lambda1, column.size
         limit = (self.lambda2 or 1 / math.sqrt(rows)) / lambda1
-        lambda3 = self.lambda3 or math.sqrt(float(known["t"]) / rows)
-        D = known["D"]
-        v, e, iterations = take_turns(
+        lambda3 = self.lambda3 or math.sqrt(float(arrays["t"]) / rows)
+        D = arrays["D"]
+        v, e, iterations = alternating_fit(
             column,
             D,
             1 / lambda1,
@@ -100,11 +98,11 @@ class OLRSC(Representation, ColumnMethod):
             settled=lambda step, old: relative(step, old) < self.tol,
             max_iter=self.max_iter,
         )
-        u = (D - known["M"]).T @ column / (column @ column + 1 / lambda3)
-        known["M"] += np.outer(column, u)
-        known["A"] += np.outer(v, v)
-        known["B"] += np.outer(column - e, v)
-        known["D"] = sweep(D, lambda1 * known["A"], lambda1 * known["B"] + lambda3 * known["M"], lambda3)
+        u = (D - arrays["M"]).T @ column / (column @ column + 1 / lambda3)
+        arrays["M"] += np.outer(column, u)
+        arrays["A"] += np.outer(v, v)
+        arrays["B"] += np.outer(column - e, v)
+        arrays["D"] = sweep(D, lambda1 * arrays["A"], lambda1 * arrays["B"] + lambda3 * arrays["M"], lambda3)
         return SolvedColumn(D @ v, e, iterations)
 
 
@@ -119,5 +117,5 @@ def sweep(D: FloatArray, A: FloatArray, B: FloatArray, weight: float) -> FloatAr
 
 
 def relative(step: FloatArray, old: FloatArray) -> float:
-    """Return the size of a step relative to what was there, or as it is where nothing was."""
+    """Return the size of a step relative to the value before it, or as it is where that was 0."""
     return math.sqrt(np.vdot(step, step)) / (math.sqrt(np.vdot(old, old)) or 1.0)

@@ -1,33 +1,22 @@
-"""OLRTR, online robust tensor recovery, as published."""
+"""The module provides OLRTR, online robust tensor recovery, as published."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
 
-from sensormend.errors import ConfigError
-from sensormend.methods._olrtr import RAN_OFF, Ending, Rules, Statistics, solve_rows
-from sensormend.methods._olrtr_rows import Rows, Workspace
-from sensormend.methods._olrtr_tensors import TensorRows
-from sensormend.methods._olrtr_verdict import in_precision, placed, slots_last, told
-from sensormend.methods.online import Arrays, PublishedOnline, Solved
-from sensormend.methods.settings import check_choice, check_count, check_positive
+from sensormend.errors import ConfigError, DivergenceError
+from sensormend.methods.base import Arrays, PublishedOnline, Solved, check_choice, check_count, check_positive
 from sensormend.recovery import FloatArray, Recovery
-from sensormend.tensor import Array, as_readings, is_tensor, namespace, on_host
 
 __all__ = ["OLRTR"]
 
-
-@dataclass(frozen=True, eq=False)
-class _SolvedRows(Solved):
-    """With all that the last walk over the rows found."""
-
-    ending: Ending
+DIVERGED = 'the dictionaries ran off to infinity; use dictionary_update="column" or a lower rank'
 
 
 class OLRTR(PublishedOnline):
@@ -35,8 +24,7 @@ class OLRTR(PublishedOnline):
 
     Each minibatch B is split into a low-rank part X and outliers E that fill whole fibers. Every axis of the
     minibatch is a mode, and a small dictionary per mode carries what was learned to the next minibatch. The
-    fixed point, the number of iterations and the result are those of the paper's algorithms 1 to 5, unless another
-    solver is chosen.
+    fixed point, the number of iterations and the result are those of the paper's algorithms 1 to 5.
 
     Parameters
     ----------
@@ -62,28 +50,12 @@ class OLRTR(PublishedOnline):
         A fiber is faulty when any |E| in it exceeds this.
     seed
         For the dictionaries that are drawn. None takes a fresh one each time.
-    solver
-        "published" does the paper's iterations. "accelerated" goes to the same fixed point, in fewer unless nearly
-        every fiber is an outlier: it starts from
-        E = 0 with gaps at the mean of their fiber, and mixes the last few steps (Anderson's acceleration, which
-        forgets the past where that misleads). Each of its iterations costs a little more than a published one, and
-        it stops by the same rule.
-    precision
-        "single" computes in float32, in half the memory, and returns float32.
 
     Notes
     -----
-    The number of iterations, published and accelerated: NOAA at rank 3 (tol 1e-3) 5-6 and 3-4; at rank 20 38-72 and
-    9-14; the paper's 50 x 50 x 50 8-11 and 7; a million simulated sensors at rank 10 15-16 and 6. The iterates are
-    those of a proximal gradient method with step 1 on a strictly convex problem: its fixed point is the only one.
-
-    Single precision moves the low-rank part by about 1e-5 of the largest reading: 6e-6 after five days of 400
-    sensors, 4e-6 within a year of NOAA at rank 3, 1.4e-5 within 60 days at rank 20, 3e-6 within nine days of
-    4,000 sensors at rank 10; no verdict changed.
-
-    Rows go by in blocks that stay in the cache. Rows without a gap or an outlier are left out of an iteration as
-    long as a bound proves that it would not change them; that is exact. A model keeps its working memory for the
-    next minibatch, never a result.
+    The iterates are those of a proximal gradient method with step 1 on a strictly convex problem: its fixed point is
+    the only one. NOAA takes 5 or 6 iterations at rank 3 (tol 1e-3) and 38 to 72 at rank 20; the paper's 50 x 50 x 50
+    take 8 to 11.
 
     All minibatches have one shape. Labels, where given, must name the same sensors each time; their order is
     free.
@@ -109,7 +81,7 @@ class OLRTR(PublishedOnline):
     """
 
     _settings = ("alpha", "lambda1", "lambda2", "tol", "max_iter", "dictionary_update")
-    _ran_off = RAN_OFF
+    _divergence = DIVERGED
     _after_sensors = False
 
     def __init__(
@@ -126,8 +98,6 @@ class OLRTR(PublishedOnline):
         dictionaries: Sequence[ArrayLike] | None = None,
         threshold: float = 0.01,
         seed: int | None = None,
-        solver: str = "published",
-        precision: str = "double",
     ) -> None:
         super().__init__(rank=rank, fiber_axis=fiber_axis, threshold=threshold, seed=seed)
         if (alpha is None) == (lambda2 is None):
@@ -138,18 +108,14 @@ class OLRTR(PublishedOnline):
         self.tol = check_positive("tol", tol)
         self.max_iter = check_count("max_iter", max_iter)
         self.dictionary_update = check_choice("dictionary_update", dictionary_update, ("column", "jacobi"))
-        self.solver = check_choice("solver", solver, ("published", "accelerated"))
-        self.precision = check_choice("precision", precision, ("double", "single"))
-        self._space = Workspace()
         self._initial = None if dictionaries is None else self._check_dictionaries(dictionaries)
 
     @property
     def dictionaries(self) -> list[FloatArray] | None:
         """A copy of the dictionaries as they are, one per axis of a minibatch; None before there are any."""
-        if self._learned is None:
+        if self._state is None:
             return None if self._initial is None else [L.copy() for L in self._initial]
-        known = self._learned.arrays
-        return [np.array(on_host(known[f"L{i}"]), dtype=np.float64) for i in range(len(self._learned.shape))]
+        return [self._state.arrays[f"L{i}"].copy() for i in range(len(self._state.shape))]
 
     def recover(self, tensor: ArrayLike, passes: int = 1, *, periods: int = 1) -> Recovery:
         """Recover a whole tensor by walking its last axis, and learn from it.
@@ -164,8 +130,6 @@ class OLRTR(PublishedOnline):
             How many periods make a minibatch. One gives minibatches without the last axis, (sensor, slot);
             more give (sensor, slot, periods), whose last axis is a mode too. Where the last minibatch is
             shorter, the periods it lacks are missing readings: the mode's dictionary has a row for each.
-
-        A torch tensor is fetched, and recovered on the host.
         """
         periods = check_count("periods", periods)
         return self._repeat(tensor, passes, lambda readings: self._walk_by(readings, periods))
@@ -183,13 +147,10 @@ class OLRTR(PublishedOnline):
         return Recovery.concatenate(parts).first(length)
 
     def _saved_settings(self) -> dict[str, Any]:
-        drawn = None if self._initial is None else [L.tolist() for L in self._initial]
-        # Only what is not as it always was, so that earlier versions read the file too.
-        chosen = {"solver": self.solver, "precision": self.precision}
-        later = {name: value for name, value in chosen.items() if value not in ("published", "double")}
-        return {**super()._saved_settings(), **later, "dictionaries": drawn}
+        initial = None if self._initial is None else [L.tolist() for L in self._initial]
+        return {**super()._saved_settings(), "dictionaries": initial}
 
-    def _begin(self, shape: tuple[int, ...]) -> Arrays:
+    def _initial_arrays(self, shape: tuple[int, ...]) -> Arrays:
         if self._initial is None:
             random = np.random.default_rng(self.seed)
             dictionaries = [random.random((length, self.rank)) for length in shape]
@@ -198,66 +159,80 @@ class OLRTR(PublishedOnline):
             raise ConfigError(f"dictionaries with {rows} rows do not fit minibatches of shape {shape}")
         else:
             dictionaries = self._initial
-        return self._as_arrays(
-            [Statistics(np.array(L), np.zeros((self.rank, self.rank)), np.zeros(L.shape)) for L in dictionaries]
-        )
+        arrays: dict[str, FloatArray] = {}
+        for i, L in enumerate(dictionaries):
+            arrays |= {f"L{i}": L.copy(), f"A{i}": np.zeros((self.rank, self.rank)), f"D{i}": np.zeros(L.shape)}
+        return arrays
 
-    def _taken(self, minibatch: ArrayLike) -> Array:
-        readings = as_readings(minibatch, fiber_axis=self.fiber_axis, keep_single=True)
-        return in_precision(readings, single=self.precision == "single")
+    def _solve(self, readings: FloatArray, arrays: Arrays) -> Solved:
+        """Split a minibatch (algorithm 2 with algorithm 5 for missing readings), and learn from it (algorithm 3)."""
+        B = np.array(readings, order="C")
+        missing = np.flatnonzero(np.isnan(B))
+        B.reshape(-1)[missing] = 0
+        size = float(np.vdot(B, B))
+        if size == 0:
+            return Solved(np.zeros(B.shape), np.zeros(B.shape), 0, None)
+        modes = [_Mode(arrays[f"L{i}"], B.shape, i, self.lambda1) for i in range(B.ndim)]
+        X, E, Z, iterations = self._split(B, missing, modes, limit=self.tol**2 * size)
+        coefficients = [mode.coefficients(Z) for mode in modes]
+        # As the paper prints it, D sums B - E, with zeros where a reading is missing.
+        Z.reshape(-1)[missing] = 0
+        learned: dict[str, FloatArray] = {}
+        for i, (mode, R) in enumerate(zip(modes, coefficients, strict=True)):
+            A, D = arrays[f"A{i}"] + mode.contract(R, R), arrays[f"D{i}"] + mode.contract(mode.view(Z), R)
+            learned |= {f"L{i}": self._swept(mode.L, A, D), f"A{i}": A, f"D{i}": D}
+        return Solved(X, E, iterations, learned)
 
-    def _solve(self, readings: Array, known: Arrays) -> Solved:
-        rules = self._rules()
-        modes, threshold = self._placed(known, readings), self._lambda2(tuple(readings.shape)) / readings.ndim
-        moved, (L, D) = slots_last(readings, self.fiber_axis), (modes[0].L, modes[0].D)
-        rows = (
-            TensorRows(moved, L, D, threshold=threshold, spectral=rules.jacobi)
-            if is_tensor(readings)
-            else Rows(moved, L, D, threshold=threshold, spectral=rules.jacobi, space=self._space)
-        )
-        answer = solve_rows(rows, modes, moved.shape, rules)
-        if answer is None:
-            zeros_like = namespace(readings).zeros_like
-            return Solved(zeros_like(readings), zeros_like(readings), 0, None)
-        learned = answer.modes
-        learned.insert(self.fiber_axis, learned.pop())
-        ending = answer.ending
-        return _SolvedRows(ending.X, ending.E, answer.iterations, self._as_arrays(learned), ending)
+    def _split(
+        self, B: FloatArray, missing: NDArray[np.intp], modes: Sequence[_Mode], *, limit: float
+    ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+        """Iterate until the squared changes of E and of every R are below `limit`.
 
-    def _is_sound(self, solved: Solved) -> bool:
-        if not isinstance(solved, _SolvedRows):
-            return True
-        ending, known = solved.ending, (solved.arrays or {}).values()
-        small = [part for part in known if part is not ending.L and part is not ending.D]
-        return ending.sound and all(bool(np.isfinite(part).all()) for part in small)
-
-    def _recovery(self, readings: Array, solved: Solved, *, unknown: bool) -> Recovery:
-        if isinstance(solved, _SolvedRows):
-            return told(readings, solved.ending, fiber_axis=self.fiber_axis, threshold=self.threshold,
-                        iterations=solved.iterations)  # fmt: skip
-        return super()._recovery(readings, solved, unknown=unknown)
-
-    def _placed(self, known: Arrays, readings: Array) -> list[Statistics]:
-        """Return the modes with the slots' last, as the kernel wants them; the first mode's rows go with the readings.
-
-        The other modes and every A are small, and kept in float64 on the host.
+        Returns X, E, the completed minibatch Z = B - E - O that X was fitted to, and the number of iterations. O is
+        -X where a reading is missing and 0 elsewhere, so that Z is the X before it there.
         """
-        modes = [Statistics(*(known[f"{part}{i}"] for part in "LAD")) for i in range(readings.ndim)]
-        modes.append(modes.pop(self.fiber_axis))
-        first, *others = modes
-        return [
-            Statistics(placed(first.L, readings), first.A, placed(first.D, readings)),
-            *(Statistics(on_host(mode.L), mode.A, on_host(mode.D)) for mode in others),
-        ]
+        threshold, axis = self._lambda2(B.shape) / B.ndim, self.fiber_axis
+        as_fibers = (math.prod(B.shape[:axis]), B.shape[axis], math.prod(B.shape[axis + 1 :]))
+        X, E, Z = (np.zeros(B.shape) for _ in range(3))
+        iterations = 0
+        while True:
+            iterations += 1
+            E_before, Z_before = E, Z
+            E = B - X
+            E.reshape(-1)[missing] = 0
+            fibers = E.reshape(as_fibers)
+            norms = np.sqrt(np.einsum("bsa,bsa->ba", fibers, fibers))
+            # This is max(0, 1 - threshold / norm), without a 0 / 0 where a fiber of the residual is 0.
+            fibers *= (1 - threshold / np.maximum(norms, threshold))[:, None]
+            Z = B - E
+            Z.reshape(-1)[missing] = X.reshape(-1)[missing]
+            change = E - E_before
+            settled = float(np.vdot(change, change)) < limit and self._is_settled(modes, Z - Z_before, limit)
+            X = modes[0].low_rank(Z)
+            for mode in modes[1:]:
+                X += mode.low_rank(Z)
+            if settled or iterations == self.max_iter:
+                return X, E, Z, iterations
 
-    def _rules(self) -> Rules:
-        return Rules(
-            self.lambda1, self.tol, self.max_iter, self.dictionary_update == "jacobi", self.solver == "accelerated"
-        )
+    def _is_settled(self, modes: Sequence[_Mode], change: FloatArray, limit: float) -> bool:
+        """Say whether the squared norm of every mode's change in R is below `limit`: as published, Frobenius's norm."""
+        if self.dictionary_update == "column":
+            return all(float(np.vdot(R, R)) < limit for R in (mode.coefficients(change) for mode in modes))
+        return all(_spectral_below(mode.contract(R, R), limit) for mode in modes for R in [mode.coefficients(change)])
 
-    @staticmethod
-    def _as_arrays(modes: Sequence[Statistics]) -> Arrays:
-        return {f"{part}{i}": getattr(mode, part) for i, mode in enumerate(modes) for part in "LAD"}
+    def _swept(self, L: FloatArray, A: FloatArray, D: FloatArray) -> FloatArray:
+        """Sweep once over the columns of a dictionary: l_j += (d_j - L a~_j) / a~_jj with A~ = A + lambda1 I.
+
+        In place, a column reads new ones on its left and old ones on its right: that is one triangular system,
+        step triu(A~) = D - L A~. Jacobi reads the old ones throughout.
+        """
+        A_tilde = A + self.lambda1 * np.eye(len(A))
+        residual = D - L @ A_tilde
+        if self.dictionary_update == "jacobi":
+            return L + residual / np.diag(A_tilde)
+        inverse, _ = lapack.dtrtri(A_tilde)
+        swept: FloatArray = L + residual @ np.triu(inverse)
+        return swept
 
     def _lambda2(self, shape: tuple[int, ...]) -> float:
         if self.lambda2 is not None:
@@ -278,3 +253,59 @@ class OLRTR(PublishedOnline):
             if L.ndim != 2 or L.shape[1] != self.rank or not np.isfinite(L).all():
                 raise ConfigError(f"a dictionary must be finite, (length, {self.rank}); got shape {L.shape}")
         return checked
+
+
+class _Mode:
+    """The products along one axis of a minibatch of N axes, which is viewed as (before, I, after).
+
+    The last axis has nothing after it, and is viewed as (before, I).
+    """
+
+    def __init__(self, L: FloatArray, shape: tuple[int, ...], axis: int, lambda1: float) -> None:
+        length, rank = L.shape
+        self.L = L
+        self._last = axis == len(shape) - 1
+        self._viewed = (-1, length) if self._last else (math.prod(shape[:axis]), length, math.prod(shape[axis + 1 :]))
+        # R' = G Z, and the mode's part of X is L R' / N.
+        self._G = _inverse(L.T @ L + lambda1 * np.eye(rank)) @ L.T
+        self._share = L / len(shape)
+        # That is one product of I x I or two of I x r; thin ones run at half the speed.
+        self._projection = self._share @ self._G if length <= 4 * rank else None
+
+    def view(self, tensor: FloatArray) -> FloatArray:
+        """View a tensor as this mode's products need it."""
+        return tensor.reshape(self._viewed)
+
+    def coefficients(self, Z: FloatArray) -> FloatArray:
+        """Return R' of a completed minibatch."""
+        return self._multiplied(self._G, self.view(Z))
+
+    def low_rank(self, Z: FloatArray) -> FloatArray:
+        """Return this mode's part of X."""
+        if self._projection is not None:
+            return self._multiplied(self._projection, self.view(Z)).reshape(Z.shape)
+        return self._multiplied(self._share, self.coefficients(Z)).reshape(Z.shape)
+
+    def contract(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """Sum left x right, both viewed by this mode, over every axis but its own."""
+        product: FloatArray = left.T @ right if self._last else (left @ right.swapaxes(1, 2)).sum(0)
+        return product
+
+    def _multiplied(self, matrix: FloatArray, viewed: FloatArray) -> FloatArray:
+        product: FloatArray = viewed @ matrix.T if self._last else matrix @ viewed
+        return product
+
+
+def _inverse(gram: FloatArray) -> FloatArray:
+    _, inverse, info = lapack.dposv(gram, np.eye(len(gram)))
+    if info != 0 or not np.isfinite(inverse).all():
+        raise DivergenceError(DIVERGED)
+    return np.asarray(inverse)
+
+
+def _spectral_below(gram: FloatArray, limit: float) -> bool:
+    """Say whether the squared spectral norm of R is below `limit`, from R R'."""
+    if not np.isfinite(gram).all():
+        return False
+    # The spectral norm is at most the Frobenius norm, so that most minibatches are decided without it.
+    return bool(np.trace(gram) < limit or np.linalg.eigvalsh(gram)[-1] < limit)

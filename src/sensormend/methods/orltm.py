@@ -1,4 +1,4 @@
-"""ORLTM, online robust low-rank tensor modeling: a reconstruction."""
+"""The module provides ORLTM, online robust low-rank tensor modeling, as a reconstruction."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 
 import numpy as np
 
-from sensormend.methods._robust_fit import soft, solve_positive
-from sensormend.methods.gaps import close_period, nobody_heard, time_line_back
-from sensormend.methods.olrsc import Representation, relative, sweep
-from sensormend.methods.online import Arrays, Solved
+from sensormend.methods.base import Arrays, Solved
+from sensormend.methods.interpolation import from_series, interpolate_periods, no_last_values
+from sensormend.methods.olrsc import LowRankRepresentation, relative, sweep
+from sensormend.methods.robust_fit import soft, solve_positive
 from sensormend.recovery import FloatArray
 from sensormend.tensor import fold, unfold
 
 __all__ = ["ORLTM"]
 
 
-class ORLTM(Representation):
+class ORLTM(LowRankRepresentation):
     """Online robust low-rank tensor modeling (Li and others 2019): a RECONSTRUCTION.
 
     Only the abstract of its paper could be read, and there is no public code. What is here is OLRSC in every mode of
@@ -28,8 +28,8 @@ class ORLTM(Representation):
     rank
         The number of columns of every dictionary.
     lambda1, lambda2, lambda3
-        The weights of fit, outliers and dictionaries. By default 1, 1 / sqrt(I) for the longest axis I, and sqrt(t / I)
-        for each mode of length I and minibatch number t of a pass.
+        The weights of fit, outliers and dictionaries. By default 1; the root mean square of the minibatch over sqrt(I),
+        I its longest axis; and sqrt(t / I) for each mode of length I and minibatch number t of a pass.
     fiber_axis
         The axis of the slots. Axis 0 is the sensors.
     tol, max_iter
@@ -43,6 +43,9 @@ class ORLTM(Representation):
     -----
     The method knows no missing data: gaps are closed by straight lines in time first, period by period.
 
+    OLRSC's 1 / sqrt(I) bounds a residual in the unit of the readings, and so suits readings of size 1. In larger ones
+    it makes nearly every reading an outlier, and the low-rank part shrinks to nothing; hence the root mean square.
+
     Examples
     --------
     >>> random = np.random.default_rng(0)
@@ -55,31 +58,31 @@ class ORLTM(Representation):
 
     _per_pass = ("last", "t", "M")
 
-    def _begin(self, shape: tuple[int, ...]) -> Arrays:
+    def _initial_arrays(self, shape: tuple[int, ...]) -> Arrays:
         random = np.random.default_rng(self.seed)
-        known = {"t": np.zeros(()), "last": nobody_heard(shape, self.fiber_axis)}
+        arrays = {"t": np.zeros(()), "last": no_last_values(shape, self.fiber_axis)}
         for mode, length in enumerate(shape):
-            known[f"D{mode}"] = random.standard_normal((length, self.rank))
-            known |= {f"{name}{mode}": np.zeros((length, self.rank)) for name in "MB"}
-            known[f"A{mode}"] = np.zeros((self.rank, self.rank))
-        return known
+            arrays[f"D{mode}"] = random.standard_normal((length, self.rank))
+            arrays |= {f"{name}{mode}": np.zeros((length, self.rank)) for name in "MB"}
+            arrays[f"A{mode}"] = np.zeros((self.rank, self.rank))
+        return arrays
 
-    def _solve(self, readings: FloatArray, known: Arrays) -> Solved:
-        closed, last = close_period(readings, known["last"], self.fiber_axis)
-        Z = np.ascontiguousarray(time_line_back(closed, readings.shape, self.fiber_axis))
+    def _solve(self, readings: FloatArray, arrays: Arrays) -> Solved:
+        filled, last = interpolate_periods(readings, arrays["last"], self.fiber_axis)
+        Z = np.ascontiguousarray(from_series(filled, readings.shape, self.fiber_axis))
         if np.isnan(Z).any() or not Z.any():
-            return Solved(np.zeros(Z.shape), np.zeros(Z.shape), 0, {**known, "last": last})
-        dictionaries = [known[f"D{mode}"] for mode in range(Z.ndim)]
+            return Solved(np.zeros(Z.shape), np.zeros(Z.shape), 0, {**arrays, "last": last})
+        dictionaries = [arrays[f"D{mode}"] for mode in range(Z.ndim)]
         X, E, coefficients, iterations = self._split(Z, dictionaries)
-        learned = {"t": known["t"] + 1, "last": last}
+        learned = {"t": arrays["t"] + 1, "last": last}
         for mode, (D, V) in enumerate(zip(dictionaries, coefficients, strict=True)):
             unfolded, sound = unfold(Z, mode), unfold(Z - E, mode)
             lambda3 = self.lambda3 or math.sqrt(float(learned["t"]) / len(D))
             # M grows by Z U with U = (Z'Z + I / lambda3)^-1 Z'(D - M); this is the same with a smaller system.
             gram = unfolded @ unfolded.T
-            M = known[f"M{mode}"]
+            M = arrays[f"M{mode}"]
             M = M + gram @ solve_positive(gram + np.eye(len(D)) / lambda3, D - M)
-            A, B = known[f"A{mode}"] + V @ V.T, known[f"B{mode}"] + sound @ V.T
+            A, B = arrays[f"A{mode}"] + V @ V.T, arrays[f"B{mode}"] + sound @ V.T
             swept = sweep(D, self.lambda1 * A, self.lambda1 * B + lambda3 * M, lambda3)
             learned |= {f"D{mode}": swept, f"M{mode}": M, f"A{mode}": A, f"B{mode}": B}
         return Solved(X, np.where(np.isnan(readings), 0.0, E), iterations, learned)
@@ -89,7 +92,8 @@ class ORLTM(Representation):
     ) -> tuple[FloatArray, FloatArray, list[FloatArray], int]:
         """Take turns between the coefficients of every mode and the outliers; X, E, the coefficients, iterations."""
         modes = range(Z.ndim)
-        limit = (self.lambda2 or 1 / math.sqrt(max(Z.shape))) / (Z.ndim * self.lambda1)
+        lambda2 = self.lambda2 or math.sqrt(float(np.mean(Z * Z)) / max(Z.shape))
+        limit = lambda2 / (Z.ndim * self.lambda1)
         ridge = np.eye(self.rank) / self.lambda1
         solvers = [solve_positive(D.T @ D + ridge, D.T) for D in dictionaries]
         E, X = np.zeros(Z.shape), np.zeros(Z.shape)

@@ -1,4 +1,4 @@
-"""OSTD, online stochastic tensor decomposition."""
+"""The module provides OSTD, online stochastic tensor decomposition."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from sensormend.methods._robust_fit import take_turns
-from sensormend.methods.gaps import close_period, nobody_heard, time_line_back
-from sensormend.methods.online import Arrays, PublishedOnline, Solved
-from sensormend.methods.settings import check_count, check_positive
+from sensormend.methods.base import Arrays, PublishedOnline, Solved, check_count, check_positive
+from sensormend.methods.interpolation import from_series, interpolate_periods, no_last_values
+from sensormend.methods.robust_fit import alternating_fit
 from sensormend.methods.stoc_rpca import bounded_sweep
 from sensormend.recovery import FloatArray
 
@@ -78,28 +77,28 @@ class OSTD(PublishedOnline):
         self.tol = check_positive("tol", tol)
         self.max_iter = check_count("max_iter", max_iter)
 
-    def _begin(self, shape: tuple[int, ...]) -> Arrays:
+    def _initial_arrays(self, shape: tuple[int, ...]) -> Arrays:
         cells = math.prod(shape)
         return {
             "L": np.zeros((cells, self.rank)),
             "A": np.zeros((self.rank, self.rank)),
             "B": np.zeros((cells, self.rank)),
-            "last": nobody_heard(shape, self.fiber_axis),
+            "last": no_last_values(shape, self.fiber_axis),
         }
 
-    def _solve(self, readings: FloatArray, known: Arrays) -> Solved:
-        closed, last = close_period(readings, known["last"], self.fiber_axis)
-        z = closed.reshape(-1)
+    def _solve(self, readings: FloatArray, arrays: Arrays) -> Solved:
+        filled, last = interpolate_periods(readings, arrays["last"], self.fiber_axis)
+        z = filled.reshape(-1)
         if np.isnan(z).any() or not z.any():
-            return Solved(np.zeros(readings.shape), np.zeros(readings.shape), 0, {**known, "last": last})
+            return Solved(np.zeros(readings.shape), np.zeros(readings.shape), 0, {**arrays, "last": last})
         lambda1 = self.lambda1 or 1 / math.sqrt(z.size)
-        L = known["L"] if known["L"].any() else np.repeat(z[:, None], self.rank, axis=1)
+        L = arrays["L"] if arrays["L"].any() else np.repeat(z[:, None], self.rank, axis=1)
         limit, small = self.lambda2 or 10 * lambda1, self.tol * z.size
-        r, e, iterations = take_turns(
+        r, e, iterations = alternating_fit(
             z, L, lambda1, limit, settled=lambda step, _: math.sqrt(step @ step) < small, max_iter=self.max_iter
         )
-        A, B = known["A"] + np.outer(r, r), known["B"] + np.outer(z - e, r)
+        A, B = arrays["A"] + np.outer(r, r), arrays["B"] + np.outer(z - e, r)
         L_new = bounded_sweep(L, A, B, lambda1)
-        X, E = (time_line_back(part, readings.shape, self.fiber_axis) for part in (L_new @ r, e))
+        X, E = (from_series(part, readings.shape, self.fiber_axis) for part in (L_new @ r, e))
         learned = {"L": L_new, "A": A, "B": B, "last": last}
         return Solved(X, np.where(np.isnan(readings), 0.0, E), iterations, learned)

@@ -1,4 +1,4 @@
-"""RTR, robust tensor recovery: the batch method that OLRTR goes back to."""
+"""The module provides RTR, robust tensor recovery, the batch method that OLRTR goes back to."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from sensormend.methods.base import published_recovery
-from sensormend.methods.settings import check_count, check_positive
+from sensormend.methods.base import check_count, check_positive, published_recovery
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.tensor import as_readings, check_fiber_axis, fiber_norms, fold, unfold
 
 __all__ = ["RTR", "default_lam"]
 
-GROWTH, STIFFEST = 1.5, 1e7
+PENALTY_GROWTH, LARGEST_PENALTY = 1.5, 1e7
 """The penalty of the ADMM grows by this factor each iteration, up to this many times its start."""
-FINE = 1e-5
+GRAM_LIMIT = 1e-5
 """Squares lose singular values below about 1e-8 of the largest. While the limit is well above that they are as good as
 a singular value decomposition, and several times faster."""
-LONE, SPREAD, MOST = 3.0, 0.07, 0.75
+LAM_SINGLE, LAM_DECAY, LAM_LARGEST = 3.0, 0.07, 0.75
 """The default lambda's constants, chosen with `benchmarks/rtr_lambda.py`: see the table in `RTR`."""
 
 
@@ -128,7 +127,8 @@ class RTR:
 def default_lam(missing: BoolArray) -> float:
     """Choose lambda for a tensor with its slots along the first axis and these readings missing."""
     fibers = max(1, int(np.sum(~missing.all(axis=0))))
-    return min(MOST * missing.ndim, LONE / (1 + SPREAD * math.sqrt(len(missing) * math.sqrt(fibers))))
+    decay = LAM_DECAY * math.sqrt(len(missing) * math.sqrt(fibers))
+    return min(LAM_LARGEST * missing.ndim, LAM_SINGLE / (1 + decay))
 
 
 def _solve(
@@ -157,7 +157,7 @@ def _solve(
         rest = D - E - O
         Y = [Y_i + penalty * (rest - part) for Y_i, part in zip(Y, parts, strict=True)]
         Y_mean = sum(Y[1:], Y[0]) / N
-        penalty = min(penalty * GROWTH, STIFFEST / scale)
+        penalty = min(penalty * PENALTY_GROWTH, LARGEST_PENALTY / scale)
         if float(np.linalg.norm(rest - parts[-1])) / norm < tol:
             break
     return X, E, iterations
@@ -169,13 +169,13 @@ def _shrink_singular(tensor: FloatArray, mode: int, limit: float) -> FloatArray:
     rows, columns = matrix.shape
     squares, vectors = linalg.eigh(matrix @ matrix.T if rows <= columns else matrix.T @ matrix, check_finite=False)
     sigma = np.sqrt(np.maximum(squares, 0.0))
-    if limit > FINE * sigma[-1]:
-        kept = sigma > limit
-        basis = vectors[:, kept]
-        shares = basis * (1 - limit / sigma[kept])
+    if limit > GRAM_LIMIT * sigma[-1]:
+        large = sigma > limit
+        basis = vectors[:, large]
+        shares = basis * (1 - limit / sigma[large])
         shrunk = shares @ (basis.T @ matrix) if rows <= columns else (matrix @ basis) @ shares.T
     else:
         U, sigma, Vt = linalg.svd(matrix, full_matrices=False, check_finite=False)
-        large = int(np.sum(sigma > limit))
-        shrunk = (U[:, :large] * (sigma[:large] - limit)) @ Vt[:large]
+        rank = int(np.sum(sigma > limit))
+        shrunk = (U[:, :rank] * (sigma[:rank] - limit)) @ Vt[:rank]
     return fold(shrunk, mode, tensor.shape)

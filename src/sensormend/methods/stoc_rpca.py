@@ -1,4 +1,4 @@
-"""STOC-RPCA, stochastic robust principal component analysis."""
+"""The module provides STOC-RPCA, stochastic robust principal component analysis."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from sensormend.methods._robust_fit import robust_fit
-from sensormend.methods.columns import ColumnMethod, SolvedColumn
-from sensormend.methods.settings import check_count, check_positive
+from sensormend.methods.base import ColumnMethod, SolvedColumn, check_count, check_positive
+from sensormend.methods.robust_fit import robust_fit
 from sensormend.recovery import FloatArray
 
 __all__ = ["StocRPCA", "bounded_sweep"]
@@ -78,19 +77,19 @@ class StocRPCA(ColumnMethod):
         self.tol = check_positive("tol", tol)
         self.max_iter = check_count("max_iter", max_iter)
 
-    def _begin_rows(self, rows: int) -> dict[str, FloatArray]:
+    def _initial_columns(self, rows: int) -> dict[str, FloatArray]:
         L = np.random.default_rng(self.seed).random((rows, self.rank))
         return {"L": L, "A": np.zeros((self.rank, self.rank)), "B": np.zeros((rows, self.rank))}
 
-    def _next(self, column: FloatArray, known: dict[str, FloatArray]) -> SolvedColumn:
+    def _solve_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
         usual = 1 / math.sqrt(max(column.size, self.columns))
         lambda1, lambda2 = self.lambda1 or usual, self.lambda2 or usual
-        L = known["L"]
+        L = arrays["L"]
         r, e, iterations = robust_fit(column, L, lambda1, lambda2, tol=self.tol * column.size, max_iter=self.max_iter)
-        known["A"] += np.outer(r, r)
-        known["B"] += np.outer(column - e, r)
-        known["L"] = bounded_sweep(L, known["A"], known["B"], lambda1 / self.columns)
-        return SolvedColumn(known["L"] @ r, e, iterations)
+        arrays["A"] += np.outer(r, r)
+        arrays["B"] += np.outer(column - e, r)
+        arrays["L"] = bounded_sweep(L, arrays["A"], arrays["B"], lambda1 / self.columns)
+        return SolvedColumn(arrays["L"] @ r, e, iterations)
 
 
 def bounded_sweep(L: FloatArray, A: FloatArray, B: FloatArray, weight: float) -> FloatArray:

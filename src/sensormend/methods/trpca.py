@@ -1,4 +1,4 @@
-"""TRPCA, tensor robust principal component analysis with the tensor nuclear norm."""
+"""The module provides TRPCA, tensor robust principal component analysis with the tensor nuclear norm."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 
-from sensormend.methods._robust_fit import soft
-from sensormend.methods.base import published_recovery
-from sensormend.methods.gaps import close_gaps, time_line, time_line_back
-from sensormend.methods.settings import check_count, check_positive
+from sensormend.methods.base import check_count, check_positive, published_recovery
+from sensormend.methods.interpolation import as_series, from_series, interpolate
+from sensormend.methods.robust_fit import soft
 from sensormend.recovery import FloatArray, Recovery
 from sensormend.tensor import as_readings, check_fiber_axis
 
 __all__ = ["TRPCA"]
 
-SOFTEST, GROWTH, STIFFEST = 1e-4, 1.1, 1e10
+FIRST_PENALTY, PENALTY_GROWTH, LARGEST_PENALTY = 1e-4, 1.1, 1e10
 """The penalty of the ADMM: its start, its growth in each iteration, and its end."""
 
 
@@ -74,8 +73,8 @@ class TRPCA:
         Where nothing was observed at all, the estimate is NaN too.
         """
         readings = as_readings(tensor, fiber_axis=self.fiber_axis)
-        closed = close_gaps(time_line(readings, self.fiber_axis))
-        full = time_line_back(closed, readings.shape, self.fiber_axis)
+        filled = interpolate(as_series(readings, self.fiber_axis))
+        full = from_series(filled, readings.shape, self.fiber_axis)
         if np.isnan(full).any():
             L, S, iterations = np.full(full.shape, np.nan), np.zeros(full.shape), 0
         else:
@@ -96,7 +95,7 @@ class TRPCA:
 def _solve(X: FloatArray, lam: float, *, tol: float, max_iter: int) -> tuple[FloatArray, FloatArray, int]:
     """Solve by ADMM; L, S and the number of iterations."""
     L, S, Y = np.zeros(X.shape), np.zeros(X.shape), np.zeros(X.shape)
-    penalty, iterations = SOFTEST, 0
+    penalty, iterations = FIRST_PENALTY, 0
     while iterations < max_iter:
         iterations += 1
         L_before, S_before = L, S
@@ -104,7 +103,7 @@ def _solve(X: FloatArray, lam: float, *, tol: float, max_iter: int) -> tuple[Flo
         S = soft(X - L - Y / penalty, lam / penalty)
         gap = L + S - X
         Y += penalty * gap
-        penalty = min(GROWTH * penalty, STIFFEST)
+        penalty = min(PENALTY_GROWTH * penalty, LARGEST_PENALTY)
         if max(float(np.abs(part).max()) for part in (L - L_before, S - S_before, gap)) < tol:
             break
     return L, S, iterations
@@ -121,7 +120,7 @@ def _shrink_slices(tensor: FloatArray, limit: float) -> FloatArray:
     large = np.linalg.norm(slices, axis=(1, 2)) > limit
     if large.any():
         U, sigma, Vh = np.linalg.svd(slices[large], full_matrices=False)
-        kept = int(np.sum(sigma > limit, axis=1).max())
-        shrunk[large] = (U[..., :kept] * np.maximum(sigma[:, None, :kept] - limit, 0)) @ Vh[:, :kept]
+        rank = int(np.sum(sigma > limit, axis=1).max())
+        shrunk[large] = (U[..., :rank] * np.maximum(sigma[:, None, :rank] - limit, 0)) @ Vh[:, :rank]
     back: FloatArray = fft.irfft(np.moveaxis(shrunk, 0, 2), n=tensor.shape[2], axis=2)
     return back

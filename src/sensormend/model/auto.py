@@ -14,7 +14,7 @@ from sensormend.errors import ConfigError, InputError, ShapeError, StateError, V
 from sensormend.files import read_state, write_state
 from sensormend.model.scales import looks_circular
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
-from sensormend.tensor import Array, as_labels, as_like, as_readings, check_fiber_axis, is_tensor, on_host
+from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
 if TYPE_CHECKING:
     from sensormend.model.state import Result, State
@@ -58,7 +58,6 @@ class Minibatch:
     labelled: bool
     shape: tuple[int, ...]
     periods: int | None
-    tensor: Array | None
 
 
 class AutoOLRTR:
@@ -323,8 +322,8 @@ class AutoOLRTR:
     def _validated(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> Minibatch:
         """Check a minibatch against what the model knows; nothing is changed."""
         axis = self.fiber_axis
-        readings: Array = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
-        shape = tuple(readings.shape)
+        readings = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
+        shape = readings.shape
         if self._state is not None and shape[1 : axis + 1] != self._shape:
             raise ShapeError(
                 f"a sensor's part of a minibatch was {self._shape} (variables and slots); got {shape[1 : axis + 1]}"
@@ -342,14 +341,12 @@ class AutoOLRTR:
                 raise ShapeError(
                     f"{len(self._labels)} sensors before, {shape[0]} now; give sensors= labels when they change"
                 )
-        tensor = readings if is_tensor(readings) else None
-        values = on_host(readings)
-        periods = shape[axis + 1] if values.ndim == axis + 2 else None
-        parts = values[..., None] if periods is None else values
+        periods = shape[axis + 1] if readings.ndim == axis + 2 else None
+        parts = readings[..., None] if periods is None else readings
         parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
         if self.periods <= WATCHED:
             self._refuse_directions(parts, shape)
-        return Minibatch(parts, labels, sensors is not None, shape, periods, tensor)
+        return Minibatch(parts, labels, sensors is not None, shape, periods)
 
     def _tolerances(self, variables: int) -> list[float | None]:
         """Return the accuracy of the probes of every variable, None where it is found."""
@@ -501,18 +498,10 @@ class AutoOLRTR:
         result = Result(readings, cleaned, lower, upper, code, np.zeros(channels), np.zeros((0, 9)), code[:, 0] * 0, 0)
         return self._recovery(readings, result, np.zeros(channels), [], given, rows)
 
-    def _joined(self, parts: list[Recovery], given: Minibatch) -> Recovery:
-        """Give the periods back in the shape in which they came, and to where they came from."""
-        recovery = parts[0] if given.periods is None else Recovery.stack(parts)
-        tensor = given.tensor
-        if tensor is None:
-            return recovery
-        moved: dict[str, Any] = {}
-        for name, value in vars(recovery).items():
-            if isinstance(value, np.ndarray) and name != "reason":
-                there = as_like(value, tensor)
-                moved[name] = there.to(tensor.dtype) if there.is_floating_point() else there
-        return replace(recovery, **moved)
+    @staticmethod
+    def _joined(parts: list[Recovery], given: Minibatch) -> Recovery:
+        """Return the periods in the shape in which they came."""
+        return parts[0] if given.periods is None else Recovery.stack(parts)
 
     def _forget(self) -> None:
         """Drop sensors that have not been heard of for long."""

@@ -1,47 +1,215 @@
-"""The other methods of the paper's tables, line by line: the oracles for what `sensormend.methods` does faster.
+"""The published methods line by line: slow, plainly right, the oracles of `sensormend.methods`.
 
-Nothing here imports sensormend. A period is (sensor, slot) or (sensor, variable, slot), NaN where nothing was read; a
-run is a list of periods. Names are those of the methods' papers.
+Nothing here imports sensormend. Names are the papers': B the minibatch, X the low-rank part, E the outliers, O the
+compensation of what is missing, L, R, A, D per mode. Where a paper's text leaves something open, the comment says what
+was chosen. Where a method knows no missing data, `interpolated` closes the gaps first. Periods have their slots last.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-
-from naive import Bools, Floats, fold, unfold
+from numpy.typing import NDArray
 
 __all__ = [
     "Grasta",
     "Last",
     "Matrix",
     "Olrsc",
+    "OlrtrState",
     "Orltm",
     "Ostd",
     "StocRpca",
+    "alternating_fit",
     "bcd",
-    "best_threshold",
-    "close",
+    "fold",
     "in_place",
-    "straight",
+    "interpolated",
+    "interpolated_line",
+    "olrtr_lambda2",
+    "olrtr_minibatch",
+    "rtr",
     "trpca",
-    "turns",
+    "unfold",
     "walk",
 ]
 
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Last = dict[tuple[int, ...], float]
 Matrix = tuple[Floats, Floats]
 """The low-rank part and the outliers."""
+
+
+def unfold(tensor: Floats, mode: int) -> Floats:
+    """Fill the unfolding column by column: one column per fiber along `mode`, the last axis fastest."""
+    return np.stack([tensor[fiber] for fiber in fibers(tensor.shape, mode)], axis=1)
+
+
+def fold(matrix: Floats, mode: int, shape: tuple[int, ...]) -> Floats:
+    tensor = np.empty(shape)
+    for column, fiber in enumerate(fibers(shape, mode)):
+        tensor[fiber] = matrix[:, column]
+    return tensor
+
+
+def fibers(shape: tuple[int, ...], axis: int) -> list[tuple[int | slice, ...]]:
+    """Index every fiber along `axis`."""
+    others = [range(length) for number, length in enumerate(shape) if number != axis]
+    return [(*at[:axis], slice(None), *at[axis:]) for at in itertools.product(*others)]
+
+
+def shrink_fibers(C: Floats, threshold: float, fiber_axis: int) -> Floats:
+    """E_j = C_j max(0, 1 - threshold / |C_j|); a fiber of zeros stays one."""
+    E = np.zeros(C.shape)
+    for fiber in fibers(C.shape, fiber_axis):
+        norm = math.sqrt(sum(value**2 for value in C[fiber]))
+        if norm > 0:
+            E[fiber] = C[fiber] * max(0.0, 1 - threshold / norm)
+    return E
+
+
+def olrtr_lambda2(alpha: float, shape: tuple[int, ...]) -> float:
+    return alpha / math.sqrt(math.log(max(shape) ** 2))
+
+
+class OlrtrState:
+    """What OLRTR carries from one minibatch to the next."""
+
+    def __init__(self, dictionaries: list[Floats]) -> None:
+        rank = dictionaries[0].shape[1]
+        self.L = [np.array(L) for L in dictionaries]
+        self.A = [np.zeros((rank, rank)) for _ in dictionaries]
+        self.D = [np.zeros(L.shape) for L in dictionaries]
+
+
+def olrtr_minibatch(
+    state: OlrtrState,
+    readings: Floats,
+    *,
+    lambda1: float,
+    lambda2: float,
+    fiber_axis: int,
+    tol: float,
+    max_iter: int,
+    dictionary_update: str,
+) -> tuple[Floats, Floats, int]:
+    """Run one minibatch through algorithms 1 and 2 (4 and 5 where readings are missing), and algorithm 3.
+
+    Returns X, E and the number of iterations; `state` is changed in place.
+    """
+    missing = np.isnan(readings)
+    B = np.where(missing, 0.0, readings)
+    norm = float(np.linalg.norm(B))
+    if norm == 0:
+        # The paper's stopping rule divides by |B|. Nothing but zeros, or nothing at all, teaches nothing.
+        return np.zeros(B.shape), np.zeros(B.shape), 0
+    R, E, iterations = _solve_sample(state.L, B, missing, norm, lambda1, lambda2, fiber_axis, tol, max_iter,
+                                     spectral=dictionary_update == "jacobi")  # fmt: skip
+    X = _mean_of_folds(state.L, R, B.shape)
+    for i in range(B.ndim):
+        state.A[i] = state.A[i] + R[i].T @ R[i]
+        state.D[i] = state.D[i] + unfold(B - E, i) @ R[i]
+        state.L[i] = _update_basis(state.L[i], state.A[i], state.D[i], lambda1, dictionary_update)
+    return X, E, iterations
+
+
+def _solve_sample(
+    L: list[Floats],
+    B: Floats,
+    missing: Bools,
+    norm: float,
+    lambda1: float,
+    lambda2: float,
+    fiber_axis: int,
+    tol: float,
+    max_iter: int,
+    *,
+    spectral: bool,
+) -> tuple[list[Floats], Floats, int]:
+    """Algorithm 5; with nothing missing O stays 0 and it is algorithm 2."""
+    N, rank = B.ndim, L[0].shape[1]
+    R = [np.zeros((B.size // B.shape[i], rank)) for i in range(N)]
+    E, O = np.zeros(B.shape), np.zeros(B.shape)  # noqa: E741
+    iterations = 0
+    while iterations < max_iter:
+        iterations += 1
+        E_before, R_before = E, R
+        C = B - O - _mean_of_folds(L, R, B.shape)
+        E = shrink_fibers(C, lambda2 / N, fiber_axis)
+        R = []
+        for i in range(N):
+            inverse = np.linalg.inv(L[i].T @ L[i] + lambda1 * np.eye(rank))
+            R.append((inverse @ L[i].T @ unfold(B - E - O, i)).T)
+        O = np.where(missing, B - E - _mean_of_folds(L, R, B.shape), 0.0)  # noqa: E741
+        # The paper takes the Frobenius norm of the change in R; its authors' code the spectral norm.
+        changes = [float(np.linalg.norm(R[i] - R_before[i], 2 if spectral else "fro")) for i in range(N)]
+        changes.append(float(np.linalg.norm(E - E_before)))
+        if max(changes) / norm < tol:
+            break
+    return R, E, iterations
+
+
+def _mean_of_folds(L: list[Floats], R: list[Floats], shape: tuple[int, ...]) -> Floats:
+    total = np.zeros(shape)
+    for i in range(len(shape)):
+        total = total + fold(L[i] @ R[i].T, i, shape)
+    return total / len(shape)
+
+
+def _update_basis(L: Floats, A: Floats, D: Floats, lambda1: float, how: str) -> Floats:
+    """Algorithm 3, with a~_j in the product as its objective needs; Jacobi reads the old L throughout."""
+    A_tilde = A + lambda1 * np.eye(A.shape[0])
+    L_new = np.array(L)
+    for j in range(A.shape[0]):
+        read = L if how == "jacobi" else L_new
+        L_new[:, j] = (D[:, j] - read @ A_tilde[:, j]) / A_tilde[j, j] + L[:, j]
+    return L_new
+
+
+def rtr(readings: Floats, lam: float, *, fiber_axis: int, tol: float, max_iter: int) -> tuple[Floats, Floats, int]:
+    """Robust tensor recovery by ADMM (Hu & Work 2020): X, E and the number of iterations."""
+    missing = np.isnan(readings)
+    D = np.where(missing, 0.0, readings)
+    D = np.moveaxis(D, fiber_axis, 0)
+    missing = np.moveaxis(missing, fiber_axis, 0)
+    N = D.ndim
+    norm = float(np.linalg.norm(D))
+    X, E, O = np.zeros(D.shape), np.zeros(D.shape), np.zeros(D.shape)  # noqa: E741
+    if norm == 0:
+        return np.moveaxis(X, 0, fiber_axis), np.moveaxis(E, 0, fiber_axis), 0
+    s = float(np.linalg.norm(unfold(D, 0), 2))
+    Y = [D / max(s, float(np.abs(D).max()) / lam) for _ in range(N)]
+    mu, mu_max = 1 / s, 1e7 / s
+    iterations = 0
+    while iterations < max_iter:
+        iterations += 1
+        Y_mean = sum(Y, np.zeros(D.shape)) / N
+        C = D - X + Y_mean / mu - O
+        E = shrink_fibers(C, lam / (N * mu), 0)
+        X_i = []
+        for i in range(N):
+            U, sigma, Vt = np.linalg.svd(unfold(D - E + Y[i] / mu - O, i), full_matrices=False)
+            X_i.append(fold(U @ np.diag(np.maximum(sigma - 1 / mu, 0)) @ Vt, i, D.shape))
+        X = sum(X_i, np.zeros(D.shape)) / N
+        O = np.where(missing, D - X - E + Y_mean / mu, 0.0)  # noqa: E741
+        for i in range(N):
+            Y[i] = Y[i] + mu * (D - X_i[i] - E - O)
+        mu = min(mu * 1.5, mu_max)
+        if np.linalg.norm(D - X_i[-1] - E - O) / norm < tol:
+            break
+    return np.moveaxis(X, 0, fiber_axis), np.moveaxis(E, 0, fiber_axis), iterations
 
 
 def soft(values: Floats, limit: float) -> Floats:
     return np.sign(values) * np.maximum(np.abs(values) - limit, 0)
 
 
-def straight(values: list[float], before: float | None) -> list[float] | None:
+def interpolated_line(values: list[float], before: float | None) -> list[float] | None:
     """Close the gaps of one line; `before` is the value one slot before the first. None where nothing is known."""
     known = [(float(slot), value) for slot, value in enumerate(values) if not math.isnan(value)]
     if before is not None:
@@ -62,12 +230,12 @@ def straight(values: list[float], before: float | None) -> list[float] | None:
     return line
 
 
-def close(period: Floats, last: Last) -> Floats:
+def interpolated(period: Floats, last: Last) -> Floats:
     """Close the gaps of one period, slots last, and carry the last values on in `last`."""
     closed = np.full(period.shape, math.nan)
     unheard = []
     for row in np.ndindex(period.shape[:-1]):
-        line = straight([float(value) for value in period[row]], last.get(row))
+        line = interpolated_line([float(value) for value in period[row]], last.get(row))
         if line is None:
             unheard.append(row)
         else:
@@ -86,7 +254,7 @@ def walk(periods: list[Floats], column: Callable[[Floats], Matrix], *, interpola
     last: Last = {}
     results = []
     for period in periods:
-        full = close(period, last) if interpolate else period
+        full = interpolated(period, last) if interpolate else period
         X, E = np.zeros(period.shape), np.zeros(period.shape)
         for slot in range(period.shape[-1]):
             for variable in np.ndindex(period.shape[1:-1]):
@@ -97,10 +265,10 @@ def walk(periods: list[Floats], column: Callable[[Floats], Matrix], *, interpola
     return results
 
 
-def turns(
+def alternating_fit(
     z: Floats, L: Floats, weight: float, limit: float, small: Callable[[Floats, Floats, Floats, Floats], bool], cap: int
 ) -> tuple[Floats, Floats, int]:
-    """Take turns between r and e until `small` says so of the steps and what was there before: r, e, how many."""
+    """Take turns between r and e until `small` says so of the steps and the values before: r, e, how many."""
     P = np.linalg.inv(L.T @ L + weight * np.eye(L.shape[1])) @ L.T
     r, e = np.zeros(L.shape[1]), np.zeros(len(z))
     for turn in range(1, cap + 1):
@@ -146,7 +314,7 @@ class StocRpca:
         self.A, self.B = np.zeros((self.L.shape[1],) * 2), np.zeros(self.L.shape)
 
     def column(self, z: Floats) -> Matrix:
-        r, e, _ = turns(
+        r, e, _ = alternating_fit(
             z,
             self.L,
             self.lambda1,
@@ -170,7 +338,7 @@ class Ostd:
     cap: int = 50
     states: list[tuple[Floats, Floats, Floats]] = field(default_factory=list)
 
-    def frame(self, Z: Floats) -> tuple[Floats, Floats, int]:
+    def minibatch(self, Z: Floats) -> tuple[Floats, Floats, int]:
         X, E, iterations = np.zeros(Z.shape), np.zeros(Z.shape), 0
         states = []
         for mode in range(Z.ndim):
@@ -186,7 +354,7 @@ class Ostd:
             def small(dr: Floats, de: Floats, _r: Floats, _e: Floats, size: int = len(z)) -> bool:
                 return max(float(np.linalg.norm(dr)), float(np.linalg.norm(de))) / size < 1e-6
 
-            r, e, iterations = turns(z, L, self.lambda1, self.lambda2, small, self.cap)
+            r, e, iterations = alternating_fit(z, L, self.lambda1, self.lambda2, small, self.cap)
             A, B = A + np.outer(r, r), B + np.outer(z - e, r)
             L = bcd(L, A, B, self.lambda1)
             states.append((L, A, B))
@@ -204,7 +372,7 @@ def _relative(step: Floats, before: Floats) -> float:
 
 @dataclass
 class Olrsc:
-    """OLRSC; `start_over` begins another epoch, in which M and t start afresh and D, A, B stay."""
+    """OLRSC; `begin_pass` begins another epoch, in which M and t start afresh and D, A, B stay."""
 
     D: Floats
     lambda1: float = 1.0
@@ -215,16 +383,16 @@ class Olrsc:
 
     def __post_init__(self) -> None:
         self.A, self.B = np.zeros((self.D.shape[1],) * 2), np.zeros(self.D.shape)
-        self.start_over()
+        self.begin_pass()
 
-    def start_over(self) -> None:
+    def begin_pass(self) -> None:
         self.t, self.M = 0, np.zeros(self.D.shape)
 
     def column(self, z: Floats) -> Matrix:
         p, rank = self.D.shape
         self.t += 1
         lambda2, lambda3 = 1 / math.sqrt(p), math.sqrt(self.t) / math.sqrt(p)
-        v, e, _ = turns(
+        v, e, _ = alternating_fit(
             z,
             self.D,
             1 / self.lambda1,
@@ -257,15 +425,15 @@ class Orltm:
     def __post_init__(self) -> None:
         self.A = [np.zeros((D.shape[1],) * 2) for D in self.D]
         self.B = [np.zeros(D.shape) for D in self.D]
-        self.start_over()
+        self.begin_pass()
 
-    def start_over(self) -> None:
+    def begin_pass(self) -> None:
         self.t, self.M = 0, [np.zeros(D.shape) for D in self.D]
 
     def minibatch(self, Z: Floats) -> tuple[Floats, Floats, int]:
         self.t += 1
         N, rank = Z.ndim, self.D[0].shape[1]
-        lambda2 = 1 / math.sqrt(max(Z.shape))
+        lambda2 = float(np.linalg.norm(Z)) / math.sqrt(Z.size * max(Z.shape))
         X, E, V = np.zeros(Z.shape), np.zeros(Z.shape), [np.zeros(0)] * N
         iterations = 0
         while iterations < 1000:
@@ -382,13 +550,3 @@ def trpca(X: Floats, lam: float, *, tol: float = 1e-8, max_iter: int = 500) -> t
         if max(changes) < tol:
             return L, S, iteration
     return L, S, max_iter
-
-
-def best_threshold(scores: Floats, faulty: Bools) -> float:
-    """The best F1 that flagging everything at or above some score reaches, by trying every score."""
-    best = 0.0
-    for threshold in set(scores.tolist()):
-        flagged = scores >= threshold
-        hits = int(np.sum(flagged & faulty))
-        best = max(best, 2 * hits / (int(flagged.sum()) + int(faulty.sum())))
-    return best

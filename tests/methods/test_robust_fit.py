@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import naive_methods
-from sensormend.methods._robust_fit import robust_fit, soft, take_turns
+from oracles import methods as oracle
+from sensormend.methods.robust_fit import alternating_fit, robust_fit, soft
 
 Floats = NDArray[np.float64]
 
@@ -71,8 +71,8 @@ def test_turns_go_to_the_same_point(seed: int, rows: int, rank: int, kind: str) 
     def settled(step: Floats, _before: Floats) -> bool:
         return bool(np.linalg.norm(step) < 1e-14)
 
-    near_r, near_e, _ = take_turns(z, L, weight, limit, settled=settled, max_iter=20_000)
-    slow_r, slow_e, _ = naive_methods.turns(
+    near_r, near_e, _ = alternating_fit(z, L, weight, limit, settled=settled, max_iter=20_000)
+    slow_r, slow_e, _ = oracle.alternating_fit(
         z, L, weight, limit, lambda dr, de, _r, _e: bool(max(np.abs(dr).max(), np.abs(de).max()) < 1e-14), 20_000
     )
     np.testing.assert_allclose(near_r, slow_r, rtol=0, atol=1e-9)
@@ -82,29 +82,29 @@ def test_turns_go_to_the_same_point(seed: int, rows: int, rank: int, kind: str) 
 
 
 @pytest.mark.parametrize("cap", [1, 3, 10])
-def test_turns_stop_where_told(cap: int) -> None:
+def test_turns_stop_at_max_iter(cap: int) -> None:
     z, L = problem(0, 8, 3, "spoilt")
-    never = naive_methods.turns(z, L, 0.1, 0.1, lambda *_: False, cap)
-    r, e, iterations = take_turns(z, L, 0.1, 0.1, settled=lambda step, before: False, max_iter=cap)
+    never = oracle.alternating_fit(z, L, 0.1, 0.1, lambda *_: False, cap)
+    r, e, iterations = alternating_fit(z, L, 0.1, 0.1, settled=lambda step, before: False, max_iter=cap)
     np.testing.assert_allclose(r, never[0], rtol=1e-9)
     np.testing.assert_allclose(e, never[1], rtol=0, atol=1e-9)
     assert iterations == cap
 
 
-def test_turns_are_told_the_step_and_what_was_before() -> None:
+def test_settled_gets_the_step_and_the_value_before() -> None:
     z, L = problem(0, 8, 3, "spoilt")
-    told: list[tuple[Floats, Floats]] = []
+    calls: list[tuple[Floats, Floats]] = []
 
     def settled(step: Floats, before: Floats) -> bool:
-        told.append((step, before))
+        calls.append((step, before))
         return True
 
-    r, e, iterations = take_turns(z, L, 0.1, 0.1, settled=settled, max_iter=9)
+    r, e, iterations = alternating_fit(z, L, 0.1, 0.1, settled=settled, max_iter=9)
     assert iterations == 1
-    np.testing.assert_array_equal(told[0][0], r)
-    np.testing.assert_array_equal(told[1][0], e)
-    assert not told[0][1].any()
-    assert not told[1][1].any()
+    np.testing.assert_array_equal(calls[0][0], r)
+    np.testing.assert_array_equal(calls[1][0], e)
+    assert not calls[0][1].any()
+    assert not calls[1][1].any()
 
 
 def test_a_column_of_zeros_is_zero() -> None:
@@ -131,7 +131,7 @@ def test_singular_by_rounding_is_solved_all_the_same(size: float, rank: int) -> 
     """Equal columns in which the ridge is lost: whichever of the solutions comes out, it fits and is of their size."""
     z = size * np.array([1.0, 2.0, 3.0, 4.0])
     L = np.repeat(z[:, None], rank, axis=1)
-    turned, e, _ = take_turns(z, L, 0.1, 0.1, settled=lambda step, before: False, max_iter=20)
+    turned, e, _ = alternating_fit(z, L, 0.1, 0.1, settled=lambda step, before: False, max_iter=20)
     np.testing.assert_allclose(L @ turned + e, z, rtol=1e-6)
     fitted, e, _ = robust_fit(z, L, 0.1, 10 * size, tol=1e-9, max_iter=50)
     np.testing.assert_allclose(L @ fitted + e, z, rtol=1e-6)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-import json
+import copy
+import pickle
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +13,32 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-import naive
-from sensormend import OLRTR, ConfigError, DivergenceError, Recovery, ShapeError, StateError, ValueRangeError
+from method_cases import low_rank_tensor
+from oracles import methods as oracle
+from sensormend import OLRTR, ConfigError, DivergenceError, Recovery, ShapeError, ValueRangeError
+from sensormend.simulate.network import stream
 
 Floats = NDArray[np.float64]
 
 
-def low_rank_tensor(shape: tuple[int, ...], seed: int, missing: float = 0.15, faulty: float = 0.1) -> Floats:
-    """Rank two, a tenth of the fibers along axis 1 (0 if there is only one) spoilt, some entries missing."""
-    random = np.random.default_rng(seed)
-    tensor: Floats = random.normal(1, 1, (2,) * len(shape))
-    for length in shape:
-        tensor = np.tensordot(tensor, random.normal(0, 1, (2, length)), axes=([0], [0]))
-    spoilt = random.random((shape[0], 1, *shape[2:])) < faulty
-    tensor = np.where(spoilt, random.uniform(-9, 9, shape), tensor)
-    tensor[random.random(shape) < missing] = np.nan
-    return tensor
-
-
-def against_the_oracle(minibatches: list[Floats], **settings: Any) -> None:
+def against_the_oracle(minibatches: list[Floats], rank: int = 3, alpha: float = 2.0, **settings: Any) -> None:
     """Run OLRTR and the oracle side by side and assert that they agree, iterations included."""
-    rank, shape = 3, minibatches[0].shape
+    shape = minibatches[0].shape
     random = np.random.default_rng(7)
     start = [random.random((length, rank)) for length in shape]
-    oracle = naive.OnlineState(start)
+    state = oracle.OlrtrState(start)
     chosen = {"tol": 1e-4, "max_iter": 60, "fiber_axis": 1, "dictionary_update": "column", **settings}
-    model = OLRTR(rank, alpha=2.0, dictionaries=start, **chosen)
+    model = OLRTR(rank, alpha, dictionaries=start, **chosen)
     for minibatch in minibatches:
-        X, E, iterations = naive.olrtr_minibatch(
-            oracle, minibatch, lambda1=0.01, lambda2=naive.olrtr_lambda2(2.0, shape), **chosen
+        X, E, iterations = oracle.olrtr_minibatch(
+            state, minibatch, lambda1=0.01, lambda2=oracle.olrtr_lambda2(alpha, shape), **chosen
         )
         result = model.update(minibatch)
         np.testing.assert_allclose(result.low_rank, X, rtol=0, atol=1e-9)
         np.testing.assert_allclose(result.outliers, E, rtol=0, atol=1e-9)
         assert result.iterations == iterations
     assert model.dictionaries is not None
-    for mine, theirs in zip(model.dictionaries, oracle.L, strict=True):
+    for mine, theirs in zip(model.dictionaries, state.L, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-9)
 
 
@@ -130,6 +122,30 @@ def test_equals_the_authors_stored_result_on_aot(data: Path, aot: Floats) -> Non
     np.testing.assert_allclose(lines, stored, rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("alpha", [20.0, 60.0, 200.0])
+def test_equals_the_oracle_on_days_of_a_city(alpha: float) -> None:
+    days = [day.readings for day in islice(stream(120, seed=3), 3)]
+    against_the_oracle(days, rank=6, alpha=alpha, max_iter=3000)
+
+
+def test_no_two_results_share_memory_nor_do_the_fields_of_one() -> None:
+    model = OLRTR(3, alpha=2, seed=0)
+    minibatches = [low_rank_tensor((6, 5), seed) for seed in range(3)] + [np.zeros((6, 5))]
+    results = [model.update(day) for day in minibatches]
+    arrays = [getattr(result, name) for result in results for name in ("low_rank", "outliers", "cleaned")]
+    for number, array in enumerate(arrays):
+        assert not any(np.shares_memory(array, other) for other in [*arrays[:number], *minibatches])
+
+
+def test_a_copy_goes_on_as_the_model_does() -> None:
+    model = OLRTR(3, alpha=2, seed=0)
+    model.update(low_rank_tensor((6, 5), 0))
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    expected = model.update(low_rank_tensor((6, 5), 1)).cleaned
+    for other in copies:
+        np.testing.assert_array_equal(other.update(low_rank_tensor((6, 5), 1)).cleaned, expected)
+
+
 def test_jacobi_reports_its_divergence_with_the_papers_noaa_settings(noaa: Floats) -> None:
     model = OLRTR(20, alpha=70, dictionary_update="jacobi", max_iter=30, seed=0)
     with pytest.raises(DivergenceError, match="infinity"):
@@ -168,22 +184,6 @@ def test_a_fiber_is_faulty_when_any_outlier_exceeds_the_threshold() -> None:
         np.testing.assert_array_equal(result.score > 1, result.faulty)
 
 
-def test_sensors_may_change_their_order_but_not_their_names() -> None:
-    days = [low_rank_tensor((5, 4), seed) for seed in range(3)]
-    names, turned = ["a", "b", "c", "d", "e"], ["c", "e", "a", "d", "b"]
-    order = [names.index(name) for name in turned]
-    plain, labelled = OLRTR(2, alpha=2, seed=0), OLRTR(2, alpha=2, seed=0)
-    plain.update(days[0])
-    labelled.update(days[0], sensors=names)
-    expected = plain.update(days[1])
-    result = labelled.update(days[1][order], sensors=turned)
-    np.testing.assert_array_equal(result.cleaned, expected.cleaned[order])
-    np.testing.assert_array_equal(result.faulty, expected.faulty[order])
-    with pytest.raises(ShapeError, match="other sensors"):
-        labelled.update(days[2], sensors=["a", "b", "c", "d", "x"])
-    np.testing.assert_array_equal(labelled.update(days[2]).cleaned, plain.update(days[2]).cleaned)
-
-
 def test_permuting_sensors_and_their_dictionary_permutes_the_result() -> None:
     days = [low_rank_tensor((5, 4), seed) for seed in range(3)]
     random = np.random.default_rng(0)
@@ -205,23 +205,13 @@ def test_labels_need_a_sensor_axis() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"rank": -1, "alpha": 1}, "rank"),
-        ({"rank": 0, "alpha": 1}, "rank"),
-        ({"rank": 2.0, "alpha": 1}, "rank"),
-        ({"rank": True, "alpha": 1}, "rank"),
         ({"rank": 2}, "either alpha or lambda2"),
         ({"rank": 2, "alpha": 1, "lambda2": 1}, "not both"),
         ({"rank": 2, "alpha": -1}, "alpha"),
         ({"rank": 2, "alpha": np.nan}, "alpha"),
         ({"rank": 2, "alpha": "much"}, "alpha"),
         ({"rank": 2, "lambda2": 0}, "lambda2"),
-        ({"rank": 2, "alpha": 1, "lambda1": 0}, "lambda1"),
-        ({"rank": 2, "alpha": 1, "fiber_axis": -1}, "fiber_axis"),
-        ({"rank": 2, "alpha": 1, "tol": 0}, "tol"),
-        ({"rank": 2, "alpha": 1, "max_iter": 0}, "max_iter"),
         ({"rank": 2, "alpha": 1, "dictionary_update": "gauss"}, "column, jacobi"),
-        ({"rank": 2, "alpha": 1, "threshold": 0}, "threshold"),
-        ({"rank": 2, "alpha": 1, "seed": -3}, "seed"),
         ({"rank": 2, "alpha": 1, "dictionaries": [np.ones((3, 3))]}, "shape"),
         ({"rank": 2, "alpha": 1, "dictionaries": [np.full((3, 2), np.nan)]}, "finite"),
         ({"rank": 2, "alpha": 1, "dictionaries": [["x"]]}, "real numbers"),
@@ -230,7 +220,7 @@ def test_labels_need_a_sensor_axis() -> None:
         ({"rank": 2, "alpha": 1, "dictionaries": 3}, "real numbers"),
     ],
 )
-def test_wrong_settings_get_one_clear_line(settings: dict[str, Any], says: str) -> None:
+def test_its_own_wrong_settings_get_one_clear_line(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says) as caught:
         OLRTR(**settings)
     assert "\n" not in str(caught.value)
@@ -253,8 +243,8 @@ def test_handed_in_dictionaries_are_not_written_to() -> None:
     start = [np.random.default_rng(0).random((length, 2)) for length in (6, 5)]
     copies = [L.copy() for L in start]
     OLRTR(2, alpha=2, dictionaries=start).update(low_rank_tensor((6, 5), 0))
-    for L, copy in zip(start, copies, strict=True):
-        np.testing.assert_array_equal(L, copy)
+    for L, untouched in zip(start, copies, strict=True):
+        np.testing.assert_array_equal(L, untouched)
 
 
 def test_readings_too_large_for_squares_are_reported_and_not_learned() -> None:
@@ -263,27 +253,6 @@ def test_readings_too_large_for_squares_are_reported_and_not_learned() -> None:
         model.update(np.full((3, 4), 1e200))
     assert model.dictionaries is None
     assert np.isfinite(model.update(np.ones((3, 4))).low_rank).all()
-
-
-def test_a_state_file_of_a_later_version_or_another_method_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "state.npz"
-    model = OLRTR(2, alpha=2, seed=0)
-    model.update(np.ones((3, 4)))
-    model.save(path)
-    with np.load(path) as archive:
-        arrays = dict(archive)
-    header = json.loads(str(arrays.pop("header")))
-    for change, says in (
-        ({"version": 99}, "later sensormend"),
-        ({"method": "GRASTA"}, "GRASTA, not of OLRTR"),
-    ):
-        np.savez(path, header=np.array(json.dumps(header | change)), **arrays)
-        with pytest.raises(StateError, match=says):
-            OLRTR.load(path)
-    for broken in ({"A0": np.ones((3, 3))}, {"D1": np.ones((9, 2))}, {"L0": np.full((3, 2), np.nan)}):
-        np.savez(path, header=np.array(json.dumps(header)), **(arrays | broken))
-        with pytest.raises(StateError, match="not a whole"):
-            OLRTR.load(path)
 
 
 def test_saving_leaves_one_file_and_a_failed_save_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

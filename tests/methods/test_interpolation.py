@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-import naive_methods
-from sensormend.methods.gaps import close_gaps, close_period, time_line, time_line_back
+from oracles.methods import Last, interpolated
+from sensormend.methods.interpolation import as_series, from_series, interpolate, interpolate_periods
 
 Floats = NDArray[np.float64]
 NAN = math.nan
@@ -23,73 +23,73 @@ def drawn(shape: tuple[int, ...], seed: int, share: float) -> Floats:
 
 @pytest.mark.parametrize("fiber_axis", [1, 2, 3])
 @pytest.mark.parametrize("after", [(), (4,), (4, 2)])
-def test_time_line_and_back(fiber_axis: int, after: tuple[int, ...]) -> None:
+def test_series_and_back(fiber_axis: int, after: tuple[int, ...]) -> None:
     shape = (3, *(2, 5)[: fiber_axis - 1], 6, *after)
     tensor = np.random.default_rng(0).random(shape)
-    line = time_line(tensor, fiber_axis)
-    assert line.shape == (3, math.prod(shape[1:fiber_axis]), 6 * math.prod(after))
-    np.testing.assert_array_equal(time_line_back(line, shape, fiber_axis), tensor)
+    series = as_series(tensor, fiber_axis)
+    assert series.shape == (3, math.prod(shape[1:fiber_axis]), 6 * math.prod(after))
+    np.testing.assert_array_equal(from_series(series, shape, fiber_axis), tensor)
     # Slot by slot within a period, the periods in their order.
     variables, times = (list(np.ndindex(lengths)) for lengths in (shape[1:fiber_axis], after))
     for variable, (number, time), slot in itertools.product(range(len(variables)), enumerate(times), range(6)):
         at = (slice(None), *variables[variable], slot, *time)
-        np.testing.assert_array_equal(line[:, variable, number * 6 + slot], tensor[at])
+        np.testing.assert_array_equal(series[:, variable, number * 6 + slot], tensor[at])
 
 
 def test_gaps_by_hand() -> None:
-    line = np.array(
+    series = np.array(
         [[NAN, 2.0, NAN, NAN, 5.0, NAN], [1.0] * 6, [NAN, NAN, NAN, 4.0, NAN, NAN], [NAN] * 6],
     )
     expected = np.array(
         [[2.0, 2.0, 3.0, 4.0, 5.0, 5.0], [1.0] * 6, [4.0] * 6, [7 / 3, 7 / 3, 8 / 3, 3.0, 10 / 3, 10 / 3]],
     )
-    before = line.copy()
-    np.testing.assert_allclose(close_gaps(line), expected)
-    np.testing.assert_array_equal(line, before)
-    carried = close_gaps(line, np.array([1.0, NAN, NAN, 8.0]))
+    before = series.copy()
+    np.testing.assert_allclose(interpolate(series), expected)
+    np.testing.assert_array_equal(series, before)
+    carried = interpolate(series, np.array([1.0, NAN, NAN, 8.0]))
     np.testing.assert_allclose(carried[0, :2], [1.5, 2.0])
     np.testing.assert_allclose(carried[2], 4.0)
     np.testing.assert_allclose(carried[3], 8.0)
 
 
 def test_where_nothing_is_known_nothing_is_made_up() -> None:
-    assert np.isnan(close_gaps(np.full((3, 4), np.nan))).all()
-    np.testing.assert_array_equal(close_gaps(np.full((1, 4), np.nan), np.array([3.0])), np.full((1, 4), 3.0))
+    assert np.isnan(interpolate(np.full((3, 4), np.nan))).all()
+    np.testing.assert_array_equal(interpolate(np.full((1, 4), np.nan), np.array([3.0])), np.full((1, 4), 3.0))
 
 
 def test_whole_readings_come_back_as_they_are_and_as_a_copy() -> None:
-    line = np.random.default_rng(0).random((3, 5))
-    closed = close_gaps(line, np.zeros(3))
-    np.testing.assert_array_equal(closed, line)
-    assert not np.shares_memory(closed, line)
+    series = np.random.default_rng(0).random((3, 5))
+    filled = interpolate(series, np.zeros(3))
+    np.testing.assert_array_equal(filled, series)
+    assert not np.shares_memory(filled, series)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 9), st.sampled_from([0.0, 0.3, 0.7, 0.95]))
 def test_gaps_are_those_of_the_oracle(seed: int, rows: int, times: int, share: float) -> None:
-    line = drawn((rows, times), seed, share)
+    series = drawn((rows, times), seed, share)
     before = drawn((rows,), seed + 1, 0.5)
-    known: naive_methods.Last = {(row,): float(before[row]) for row in range(rows) if np.isfinite(before[row])}
-    np.testing.assert_allclose(close_gaps(line, before), naive_methods.close(line, known), rtol=1e-12, atol=1e-12)
-    plain = close_gaps(line)
+    known: Last = {(row,): float(before[row]) for row in range(rows) if np.isfinite(before[row])}
+    np.testing.assert_allclose(interpolate(series, before), interpolated(series, known), rtol=1e-12, atol=1e-12)
+    plain = interpolate(series)
     for row in range(rows):
-        there = np.flatnonzero(np.isfinite(line[row]))
-        if there.size:
-            np.testing.assert_allclose(plain[row], np.interp(np.arange(times), there, line[row, there]))
+        observed = np.flatnonzero(np.isfinite(series[row]))
+        if observed.size:
+            np.testing.assert_allclose(plain[row], np.interp(np.arange(times), observed, series[row, observed]))
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from([0.2, 0.6, 0.9]))
 def test_many_periods_are_many_calls(seed: int, variables: int, slots: int, days: int, share: float) -> None:
     tensor = drawn((3, variables, slots, days), seed, share)
     nothing = np.full((3, variables), np.nan)
-    together, last = close_period(tensor, nothing, 2)
-    carried: list[naive_methods.Last] = [{} for _ in range(variables)]
+    together, last = interpolate_periods(tensor, nothing, 2)
+    carried: list[Last] = [{} for _ in range(variables)]
     known = nothing
     for day in range(days):
-        apart, known = close_period(tensor[..., day], known, 2)
+        apart, known = interpolate_periods(tensor[..., day], known, 2)
         span = slice(day * slots, (day + 1) * slots)
         np.testing.assert_array_equal(together[..., span], apart)
         for variable in range(variables):
-            expected = naive_methods.close(tensor[:, variable, :, day], carried[variable])
+            expected = interpolated(tensor[:, variable, :, day], carried[variable])
             if not np.isnan(expected).all():
                 np.testing.assert_allclose(apart[:, variable], expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(last, known)
@@ -100,18 +100,18 @@ def test_the_last_value_is_carried_over_any_number_of_silent_periods() -> None:
     tensor = np.full((2, 2, 4), np.nan)
     tensor[0, 1, 0], tensor[0, 0, 3] = 5.0, 11.0
     tensor[1] = 1.0
-    closed, last = close_period(tensor, np.full((2, 1), np.nan), 1)
-    # In period 3 the line starts from the 5 that stood one slot before; it does not know the future before that.
-    np.testing.assert_allclose(closed[0, 0], [5, 5, 5, 5, 5, 5, 11, 11])
+    filled, last = interpolate_periods(tensor, np.full((2, 1), np.nan), 1)
+    # In period 3 the series starts from the 5 that stood one slot before; it does not know the future before that.
+    np.testing.assert_allclose(filled[0, 0], [5, 5, 5, 5, 5, 5, 11, 11])
     np.testing.assert_allclose(last, [[11.0], [1.0]])
 
 
 def test_a_sensor_never_heard_is_the_mean_of_the_others_and_carries_nothing() -> None:
     tensor = np.stack([np.full((4, 2), 1.0), np.full((4, 2), np.nan), np.full((4, 2), 4.0)])
     tensor[1, 2, 1] = 9.0
-    closed, last = close_period(tensor, np.full((3, 1), np.nan), 1)
-    np.testing.assert_allclose(closed[1, 0], [2.5] * 4 + [9.0] * 4)
-    _, after_one = close_period(tensor[..., 0], np.full((3, 1), np.nan), 1)
+    filled, last = interpolate_periods(tensor, np.full((3, 1), np.nan), 1)
+    np.testing.assert_allclose(filled[1, 0], [2.5] * 4 + [9.0] * 4)
+    _, after_one = interpolate_periods(tensor[..., 0], np.full((3, 1), np.nan), 1)
     assert np.isnan(after_one[1, 0])
     np.testing.assert_allclose(last[:, 0], [1, 9, 4])
 
@@ -119,13 +119,13 @@ def test_a_sensor_never_heard_is_the_mean_of_the_others_and_carries_nothing() ->
 def test_an_unheard_sensor_takes_the_mean_of_its_own_variable() -> None:
     tensor = np.stack([np.full((3, 4), 20.0), np.full((3, 4), 1013.0)], axis=1)
     tensor[2, 1] = np.nan
-    closed, last = close_period(tensor, np.full((3, 2), np.nan), 2)
-    np.testing.assert_allclose(closed[2, 1], 1013.0)
+    filled, last = interpolate_periods(tensor, np.full((3, 2), np.nan), 2)
+    np.testing.assert_allclose(filled[2, 1], 1013.0)
     np.testing.assert_array_equal(np.isnan(last), [[False, False], [False, False], [False, True]])
 
 
 def test_a_variable_never_heard_does_not_hide_the_others() -> None:
     tensor = np.stack([np.full((3, 4), 20.0), np.full((3, 4), np.nan)], axis=1)
-    closed, last = close_period(tensor, np.full((3, 2), np.nan), 2)
-    assert np.isfinite(closed).all(), "NaN is left only where nothing is known at all"
+    filled, last = interpolate_periods(tensor, np.full((3, 2), np.nan), 2)
+    assert np.isfinite(filled).all(), "NaN is left only where nothing is known at all"
     assert np.isnan(last[:, 1]).all()

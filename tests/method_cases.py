@@ -1,4 +1,4 @@
-"""How a method is held against its oracle: the readings, and what must agree."""
+"""Readings that the tests of the published methods share, and how a recovery is held against an oracle."""
 
 from __future__ import annotations
 
@@ -7,18 +7,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from naive_methods import Matrix
+from oracles.methods import Matrix
 from sensormend import Recovery
 from sensormend.methods.base import Method
 from sensormend.simulate.faults import Case, degrade
 from sensormend.simulate.scores import DROPPED, paper_scores
-from test_olrtr import low_rank_tensor
 
-__all__ = ["SHAPES", "Floats", "compare", "periods", "readings", "relative_error"]
+__all__ = ["SHAPES", "Floats", "compare", "low_rank_tensor", "periods", "readings", "relative_error"]
 
 Floats = NDArray[np.float64]
 SHAPES: list[tuple[tuple[int, ...], int]] = [((6, 5, 7), 1), ((4, 2, 5, 6), 2), ((7, 1, 9), 1)]
 """Shapes of whole tensors, periods last, with their slot axis: the second has two variables."""
+
+
+def low_rank_tensor(shape: tuple[int, ...], seed: int, missing: float = 0.15, faulty: float = 0.1) -> Floats:
+    """Rank two, a tenth of the fibers along axis 1 (0 if there is only one) spoilt, some entries missing."""
+    random = np.random.default_rng(seed)
+    tensor: Floats = random.normal(1, 1, (2,) * len(shape))
+    for length in shape:
+        tensor = np.tensordot(tensor, random.normal(0, 1, (2, length)), axes=([0], [0]))
+    spoilt = random.random((shape[0], 1, *shape[2:])) < faulty
+    tensor = np.where(spoilt, random.uniform(-9, 9, shape), tensor)
+    tensor[random.random(shape) < missing] = np.nan
+    return tensor
 
 
 def readings(shape: tuple[int, ...], seed: int, missing: float = 0.15) -> Floats:

@@ -1,4 +1,4 @@
-"""A column split into L r + e, r under a ridge and e under an l1 norm: the inner problem of several methods."""
+"""The module splits a column into L r + e, r under a ridge and e under an l1 norm, as several methods need."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from scipy.linalg import lapack
 
 from sensormend.recovery import FloatArray
 
-__all__ = ["Settled", "robust_fit", "soft", "solve_positive", "take_turns"]
+__all__ = ["alternating_fit", "robust_fit", "soft", "solve_positive"]
 
 Settled = Callable[[FloatArray, FloatArray], bool]
-WHOLE = 1e-9
-"""A step this close to a whole one is one, but for rounding."""
+FULL_STEP = 1e-9
+"""A step this close to a full one is one, but for rounding."""
 
 
 def soft(values: FloatArray, limit: float) -> FloatArray:
@@ -27,13 +27,13 @@ def soft(values: FloatArray, limit: float) -> FloatArray:
     return values - _clipped(values, limit)
 
 
-def take_turns(
+def alternating_fit(
     z: FloatArray, L: FloatArray, weight: float, limit: float, *, settled: Settled, max_iter: int
 ) -> tuple[FloatArray, FloatArray, int]:
     """Go towards the same minimum as `robust_fit` as the papers do: r for a given e, e for a given r, by turns.
 
-    Where a paper stops early, that is a part of what its method yields. `settled` is told the step and what was there
-    before it, for r and for e, and says whether both are small enough.
+    Where a paper stops early, that is a part of what its method yields. `settled` is called with the step and the
+    value before it, for r and for e, and says whether both are small enough.
     """
     P = solve_positive(L.T @ L + weight * np.eye(L.shape[1]), L.T)
     r, e = np.zeros(L.shape[1]), np.zeros(z.size)
@@ -53,9 +53,9 @@ def robust_fit(
 ) -> tuple[FloatArray, FloatArray, int]:
     """Minimise |z - L r - e|^2 / 2 + weight |r|^2 / 2 + limit |e|_1; r, e and the number of iterations.
 
-    `take_turns` needs thousands of turns to get there when the weight is small. With e put in, what is left is a Huber
-    regression with a ridge: convex, and quadratic between kinks. Newton steps with an exact line search reach the same
-    point in a handful of iterations.
+    `alternating_fit` needs thousands of turns to get there when the weight is small. With e put in, what is left is a
+    Huber regression with a ridge: convex, and quadratic between kinks. Newton steps with an exact line search reach
+    the same point in a handful of iterations.
     """
     r = np.zeros(L.shape[1])
     d = np.array(z)
@@ -70,7 +70,7 @@ def robust_fit(
         length = _line_search(d, -(L @ step), float(gradient @ step), weight * float(step @ step), limit)
         r = r + length * step
         d = z - L @ r
-        # A whole step that crosses no kink ends at the minimum.
+        # A full step that crosses no kink ends at the minimum.
         arrived = length == 1.0 and bool(np.array_equal(np.abs(d) <= limit, inner))
         if arrived or length * length * (step @ step) <= tol * tol:
             break
@@ -101,7 +101,7 @@ def _line_search(d: FloatArray, along: FloatArray, slope: float, curvature: floa
     piece = int(np.searchsorted(slopes, 0.0))
     start, at = (float(times[piece - 1]), float(slopes[piece - 1])) if piece else (0.0, slope)
     length = start - at / float(curvatures[piece]) if curvatures[piece] > 0 else start
-    return 1.0 if abs(length - 1.0) < WHOLE else length
+    return 1.0 if abs(length - 1.0) < FULL_STEP else length
 
 
 def solve_positive(A: FloatArray, b: FloatArray) -> FloatArray:
