@@ -31,6 +31,7 @@ __all__ = [
     "data_files",
     "date_of",
     "ending_of",
+    "file_metadata",
     "file_rows",
     "meta_of",
     "rows_of_spans",
@@ -132,6 +133,17 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
         raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
 
 
+def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the metadata that one Parquet file was written with."""
+    source = literal(glob.escape(str(path)))
+    try:
+        with _engine().cursor() as engine:
+            pairs = engine.execute(f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({source})")
+            return dict(pairs.fetchall())
+    except duckdb.Error as error:
+        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
+
+
 def rows_of_spans(
     files: Sequence[Path], spans: Sequence[tuple[str, str, int, int]]
 ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
@@ -212,7 +224,7 @@ class Archive(Closing):
         if (self.path / "state" / "watch.json").exists():
             raise InputError(
                 f"no period is final yet in {self.path.name}: the first rows come when its first period and the grace "
-                "are over; what is known until then is in state/provisional.arrow"
+                "are over; what is known until then is in state/provisional.parquet"
             )
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,11 @@ class RowWriter(Closing):
             self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), safely=True)
         )
 
+    def write_file(self, path: Path, rows: Rows, metadata: Mapping[str, str]) -> None:
+        """Write rows to any one file, with metadata of its own; whoever reads it has the old rows or the new ones."""
+        with_variable = self._know(rows)
+        self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), metadata=metadata)
+
     def amend(self, path: Path, rows: Rows, places: NDArray[np.int64]) -> None:
         """Give some rows of a file that is there other verdicts, by their places in it, as `rewrite` would.
 
@@ -196,13 +201,18 @@ class RowWriter(Closing):
         columns = [name for name in COLUMNS if with_variable or name != "variable"]
         return f"SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM rows_now{joins}"
 
-    def _copy(self, columns: dict[str, NDArray[Any]], path: Path, query: str, *, safely: bool = False) -> Path:
+    def _copy(
+        self, columns: dict[str, NDArray[Any]], path: Path, query: str, *,
+        safely: bool = False, metadata: Mapping[str, str] | None = None,
+    ) -> Path:  # fmt: skip
         # Not .parquet until it is whole: whoever reads the folder while it grows takes every .parquet there.
         beside = path.with_name(f"{path.name}.new")
+        pairs = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in (metadata or {}).items())
+        about = f", KV_METADATA {{{pairs}}}" if pairs else ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._engine.register("rows_now", columns)
-            self._engine.execute(f"COPY ({query}) TO {literal(beside)} (FORMAT parquet, USE_TMP_FILE false)")
+            self._engine.execute(f"COPY ({query}) TO {literal(beside)} (FORMAT parquet, USE_TMP_FILE false{about})")
             if safely:
                 sync(beside)
             os.replace(beside, path)
