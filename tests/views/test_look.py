@@ -11,9 +11,9 @@ from given import Given, hourly, settings, watched
 from outs import FIRST, small_out
 from sensormend.errors import InputError
 from sensormend.files import is_locked, locked
-from sensormend.io.export import export
 from sensormend.io.folder import file_rows
 from sensormend.io.metadata import write_json
+from sensormend.io.target import export
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, clock
 from sensormend.stream.service import Service

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.files import beside
-from sensormend.io.database import Progress
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import COLUMNS, EVERY, Options
 from sensormend.io.sql import literal
-from sensormend.io.staging import Staging
+from sensormend.io.staging import Progress, Staging
 from sensormend.pipeline.checkpoint import Source
 
 __all__ = ["Part", "Parts", "split"]

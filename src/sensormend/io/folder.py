@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import glob
 import gzip
 import os
 import re
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from sensormend.errors import InputError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
-from sensormend.io.sql import literal
+from sensormend.io.sql import literal, path_literal, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, REASONS, Rows
 
@@ -125,23 +124,21 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
     """Return the rows of one Parquet file of an OUT in the order in which they stand in it."""
     try:
         with _engine().cursor() as engine:
-            engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM read_parquet({literal(glob.escape(str(path)))}, "
-                           "hive_partitioning = false)")  # fmt: skip
+            engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
             columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
             return _fetch(engine, "variable" in columns, None, None, None, None, order="taken.rowid")
     except duckdb.Error as error:
-        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
 
 def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """Return the metadata that one Parquet file was written with."""
-    source = literal(glob.escape(str(path)))
     try:
         with _engine().cursor() as engine:
-            pairs = engine.execute(f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({source})")
+            pairs = engine.execute(f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({path_literal(path)})")
             return dict(pairs.fetchall())
     except duckdb.Error as error:
-        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
 
 def rows_of_spans(
@@ -163,8 +160,7 @@ def rows_of_spans(
         "start": np.array([span[2] for span in spans], dtype=np.int64),
         "stop": np.array([span[3] for span in spans], dtype=np.int64),
     }
-    listed = ", ".join(literal(glob.escape(str(file))) for file in files)
-    rows = f"read_parquet([{listed}], hive_partitioning = false, filename = true, file_row_number = true)"
+    rows = read_parquet(files, "filename = true", "file_row_number = true")
     try:
         with _engine().cursor() as engine:
             columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
@@ -186,7 +182,7 @@ def rows_of_spans(
                     AND time >= make_timestamp(spans.start) AND time < make_timestamp(spans.stop))
                 ORDER BY file, row""").fetchnumpy()
     except duckdb.Error as error:
-        raise InputError(f"cannot read {files[0]}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"cannot read {files[0]}: {reason_of(error)}") from error
     file, row = (np.ma.getdata(found[name]).astype(np.int64, copy=False) for name in ("file", "row"))
     return _rows_of(found, sensors, variables), file, row
 
@@ -350,13 +346,12 @@ class Archive(Closing):
         """Have the rows as the table `source` of an engine, with the names of its columns; none without files."""
         if self._ending is None:
             files = data_files(self.path) if files is None else files
-            listed = ", ".join(literal(glob.escape(str(file))) for file in files)
-            source = f"read_parquet([{listed}], hive_partitioning = false)" if files else None
+            source = read_parquet(files) if files else None
         elif self._ending == ".parquet":
-            source = f"read_parquet({literal(glob.escape(str(self.path)))}, hive_partitioning = false)"
+            source = read_parquet([self.path])
         else:
             source = (
-                f"read_csv({literal(glob.escape(str(self.path)))}, header = true, delim = ',', quote = '\"', "
+                f"read_csv({path_literal(self.path)}, header = true, delim = ',', quote = '\"', "
                 f"escape = '\"', auto_detect = false, columns = {self._csv_types()})"
             )
         with self._database.cursor() as engine:
@@ -371,7 +366,7 @@ class Archive(Closing):
                     raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend did not write it")
                 yield engine, columns
             except duckdb.Error as error:
-                raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
+                raise InputError(f"cannot read {self.path}: {reason_of(error)}") from error
 
     def _csv_types(self) -> str:
         """Return the columns of the CSV file with their types, as its first line names them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import StorageError
 from sensormend.files import Closing, sync
-from sensormend.io.sql import literal
+from sensormend.io.sql import literal, read_parquet, reason_of
 from sensormend.readings import DAY, ORIGINS, REASONS, SECOND, Rows
 
 __all__ = ["COLUMNS", "RowWriter", "named", "part_name"]
@@ -129,7 +128,7 @@ class RowWriter(Closing):
             self._renew()
         columns = _columns_of(rows, False)
         amended = {name: f"CASE WHEN place IS NULL THEN old.{name} ELSE {sql} END" for name, sql in _AMENDED.items()}
-        old = f"read_parquet({literal(glob.escape(str(path)))}, hive_partitioning = false, file_row_number = true)"
+        old = read_parquet([path], "file_row_number = true")
         names = [name for name in COLUMNS if name != "variable" or named(rows.variables)]
         selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in names)
         query = f"SELECT {selected} FROM {old} AS old LEFT JOIN rows_now ON file_row_number = place"
@@ -220,7 +219,7 @@ class RowWriter(Closing):
         except (OSError, duckdb.Error) as error:
             with suppress(OSError):
                 beside.unlink()
-            raise StorageError(f"cannot write {path}: {str(error).splitlines()[0]}") from error
+            raise StorageError(f"cannot write {path}: {reason_of(error)}") from error
         finally:
             self._engine.unregister("rows_now")
         return path

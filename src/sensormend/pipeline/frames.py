@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import InputError, ValueRangeError
-from sensormend.io.layout import Kind, Layout, is_quantity, kind_of, recognise
 from sensormend.io.options import EVERY, Options
+from sensormend.io.table_layout import Kind, TableLayout, is_quantity, kind_of, recognise
 from sensormend.io.times import typed_time
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, written_time
@@ -51,7 +51,7 @@ class Frame:
     """
 
     table: nw.DataFrame[Any]
-    layout: Layout
+    layout: TableLayout
     indexed: bool = False
     series: tuple[Any] | None = None
 
@@ -404,7 +404,7 @@ def _numbers(column: nw.Series[Any]) -> FloatArray:
     """Return numbers, NaN for what is none; text that is neither a number nor empty is refused."""
     if column.dtype.is_numeric():
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    from sensormend.io.layout import MISSING
+    from sensormend.io.table_layout import MISSING
 
     values = []
     for row, entry in enumerate(column.to_list()):

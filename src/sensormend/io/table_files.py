@@ -1,4 +1,4 @@
-"""Files of text: how a CSV file is written, and newline JSON."""
+"""A file as the engine sees it: a relation, its columns, and some of what is in them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -17,12 +18,199 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import InputError
-from sensormend.io.layout import MISSING, kind_of
 from sensormend.io.sources import stem
-from sensormend.io.sql import literal
-from sensormend.io.tables import SAMPLE, Column, NotATableError, Table, path_literal, plain
+from sensormend.io.sql import literal, path_literal, quoted, read_parquet, reason_of
+from sensormend.io.table_layout import MISSING, Kind, is_part, kind_of
 
-__all__ = ["csv_table", "json_table", "line_numbers", "opened"]
+__all__ = [
+    "SAMPLE",
+    "Column",
+    "NotATableError",
+    "Table",
+    "csv_table",
+    "decimal_points",
+    "json_table",
+    "line_numbers",
+    "opened",
+    "parquet_table",
+    "split_dates",
+    "with_kinds",
+]
+
+
+class NotATableError(InputError):
+    """A file of text that holds no table: it is empty, or prose."""
+
+
+SAMPLE = 200
+"""Rows that are looked at to know what a column holds."""
+
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+            "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
+_TEXTS = ("VARCHAR", "ENUM", "UUID")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name
+        As people know it.
+    sql
+        As the relation knows it.
+    type
+        The engine's; `VARCHAR` for all of a file of text.
+    kind
+        What it holds.
+    sample
+        Some of it, as text and without the empty ones.
+    """
+
+    name: str
+    sql: str
+    type: str
+    kind: Kind
+    sample: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        """Say whether it has to be read as text."""
+        return self.type.startswith(_TEXTS)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file that can be read.
+
+    Attributes
+    ----------
+    shown
+        Its name, for people.
+    sensor
+        Its name without ending, for those whose files are sensors.
+    relation
+        SQL that stands for its rows, in their order.
+    columns
+        Its columns, in their order.
+    skip
+        Lines before the first row.
+    line
+        SQL of the whole row as it is written, where that can be had.
+    broken
+        SQL that says whether a row cannot be read at all.
+    decimal_comma
+        Numbers are written as 1,5.
+    lines
+        The file of text itself, where rows are lines.
+    empty_lines
+        Empty lines are rows too.
+    tolerant
+        The relation once more, for a file that does not keep to its own rules.
+    empty
+        There are names of columns and nothing else.
+    """
+
+    shown: str
+    sensor: str
+    relation: str
+    columns: tuple[Column, ...]
+    skip: int = 0
+    line: str | None = None
+    broken: str | None = None
+    decimal_comma: bool = False
+    lines: Path | None = None
+    empty_lines: bool = False
+    tolerant: str | None = None
+    empty: bool = False
+
+    def column(self, name: str) -> Column:
+        """Return a column by its name."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what tables must have in common to be read as one."""
+        types = tuple((column.sql, column.type) for column in self.columns)
+        return (types, self.line, self.broken, self.decimal_comma)
+
+    @property
+    def kinds(self) -> list[tuple[str, Kind]]:
+        """Return the columns as `recognise` wants them."""
+        return [(column.name, column.kind) for column in self.columns]
+
+
+def parquet_table(engine: Any, path: Path, shown: str) -> Table:
+    """Look into a Parquet file."""
+    relation = read_parquet([path])
+    try:
+        described = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+        rows = engine.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {relation} LIMIT {SAMPLE}").fetchall()
+    except Exception as error:
+        raise InputError(f"{shown}: this Parquet file cannot be read: {reason_of(error)}") from None
+    columns = []
+    for place, (name, kind, *_) in enumerate(described):
+        sample = tuple(row[place] for row in rows if row[place] is not None)
+        columns.append(Column(name, quoted(name), kind, _kind(kind, sample), sample))
+    return Table(shown, stem(path), relation, tuple(columns), empty=not rows)
+
+
+def with_kinds(engine: Any, table: Table) -> Table:
+    """Look through a whole table for what its columns hold whose first rows are empty."""
+    open_ones = [column for column in table.columns if column.is_text and not column.sample]
+    if not open_ones:
+        return table
+    missing = ", ".join(literal(word) for word in MISSING)
+    asked = ", ".join(
+        f"{most}({column.sql}) FILTER (WHERE lower(trim({column.sql})) NOT IN ({missing}))"
+        for column in open_ones
+        for most in ("min", "max", "any_value")
+    )
+    try:
+        found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchall()[0]
+    except Exception as error:
+        raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
+    samples = {column: tuple(text for text in found[3 * place : 3 * place + 3] if text is not None)
+               for place, column in enumerate(open_ones)}  # fmt: skip
+    kinds = {column: kind_of(decimal_points(sample, table.decimal_comma)) for column, sample in samples.items()}
+    columns = [replace(column, sample=samples[column], kind=kinds[column]) if column in samples else column
+               for column in table.columns]  # fmt: skip
+    return replace(table, columns=tuple(columns))
+
+
+def split_dates(engine: Any, table: Table) -> Table:
+    """Look whether columns of times hold dates only, where a column of hours stands beside them.
+
+    The hour is also kept beside times that have it already: only where it is midnight in all rows it is to be added.
+    """
+    times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
+    hours = any(column.kind in ("number", "clock") and is_part("hour", column.name) for column in table.columns)
+    if not times or not hours:
+        return table
+    asked = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
+    found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchall()[0]
+    dates = {column.name for column, midnight in zip(times, found, strict=True) if midnight}
+    columns = [replace(column, kind="date") if column.name in dates else column for column in table.columns]
+    return replace(table, columns=tuple(columns))
+
+
+def decimal_points(texts: Sequence[str], decimal_comma: bool) -> list[str]:
+    """Return texts with a point for a decimal comma."""
+    return [text.replace(",", ".") if decimal_comma else text for text in texts]
+
+
+def _kind(engine_type: str, sample: Sequence[str]) -> Kind:
+    if engine_type.endswith("]"):
+        return "other"
+    if engine_type.startswith("TIMESTAMP"):
+        return "time"
+    if engine_type == "DATE":
+        return "date"
+    if engine_type.startswith(_NUMBERS):
+        return "number"
+    return kind_of(sample) if engine_type.startswith(_TEXTS) else "other"
+
 
 HEAD = 1 << 18
 MOST_HEAD = 1 << 25
@@ -78,7 +266,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     columns = []
     for place, name in enumerate(names):
         sample = tuple(row[place] for row in rows if row[place].strip().lower() not in MISSING)
-        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(plain(sample, decimal_comma)), sample))
+        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(decimal_points(sample, decimal_comma)), sample))
     tolerant = _relation(path, len(names), skip, delimiter, quote, strict=False)
     strict = _relation(path, len(names), skip, delimiter, quote, strict=True)
     mixed = len(set(_BREAK.findall(text))) > 1

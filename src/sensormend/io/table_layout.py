@@ -16,7 +16,7 @@ __all__ = [
     "CLOCK_UNITS",
     "MISSING",
     "Kind",
-    "Layout",
+    "TableLayout",
     "any_known",
     "called",
     "holds_readings",
@@ -92,7 +92,7 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """How a table is to be read.
 
     Attributes
@@ -151,7 +151,9 @@ class _NoSensorError(ConfigError):
     """No column says which sensor a reading is from."""
 
 
-def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False) -> Layout:
+def recognise(
+    columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False
+) -> TableLayout:
     """Find out how a table is to be read.
 
     Parameters
@@ -182,15 +184,15 @@ def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str,
         except _NoSensorError:
             return recognise(columns, replace(options, sensor_from_file=True), where)
     if options.networks is None:
-        return _Table(columns, options, where).layout()
+        return _Recogniser(columns, options, where).layout()
     # A network's name is neither a sensor's nor a reading, whatever its column is called.
-    network = _Table(columns, options, where).exactly("networks", options.networks)
+    network = _Recogniser(columns, options, where).exactly("networks", options.networks)
     said = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
     twice = next((role for role, name in said.items() if _plain(name) == _plain(network)), None)
     if twice:
         raise ConfigError(f"{where}: --networks and --{twice} both name the column {network!r}; it can be one of them")
     others = [column for column in columns if column[0] != network]
-    return replace(_Table(others, options, where).layout(), network=network)
+    return replace(_Recogniser(others, options, where).layout(), network=network)
 
 
 def called(role: str, name: str) -> bool:
@@ -249,7 +251,7 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
     >>> holds_readings([("date", "date"), ("remark", "text")], Options())
     False
     """
-    table = _Table(columns, options, "")
+    table = _Recogniser(columns, options, "")
     if options.time is not None and not table.has(options.time):
         return False
     named = [name for name in (options.value, *options.variables, *options.sensors) if name]
@@ -263,7 +265,7 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
 
 def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None:
     """Return the columns of latitude and longitude; None where there are not both."""
-    table = _Table(columns, Options(), "")
+    table = _Recogniser(columns, Options(), "")
     latitude, longitude = (table.found(role, ("number",)) for role in ("latitude", "longitude"))
     return None if latitude is None or longitude is None else (latitude, longitude)
 
@@ -298,7 +300,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-class _Table:
+class _Recogniser:
     """One table while it is looked at."""
 
     def __init__(self, columns: Sequence[tuple[str, Kind]], options: Options, where: str) -> None:
@@ -307,7 +309,7 @@ class _Table:
         self.where = where
         self.plain = {name: _plain(name) for name in self.kinds}
 
-    def layout(self) -> Layout:
+    def layout(self) -> TableLayout:
         said = self.options
         if said.variables and said.sensors:
             raise ConfigError("the columns are either variables or sensors: give --variables or --sensors, not both")
@@ -323,12 +325,12 @@ class _Table:
         place: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
         taken = {time, clock, latitude, longitude, *(name for _, name in parts), None}
         if said.sensors:
-            return Layout(time, None, "sensor", self.listed("sensors", said.sensors), **place)
+            return TableLayout(time, None, "sensor", self.listed("sensors", said.sensors), **place)
         sensor = self.sensor(taken)
         taken.add(sensor)
         if said.variables:
             self.have_a_sensor(sensor)
-            return Layout(time, sensor, "variable", self.listed("variables", said.variables), **place)
+            return TableLayout(time, sensor, "variable", self.listed("variables", said.variables), **place)
         variable = self.named("variable") or self.found("variable", ("text",), taken)
         value = self.named("value") or self.found("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
@@ -338,14 +340,14 @@ class _Table:
         if value is not None:
             self.have_a_sensor(sensor)
             nameless = variable is not None or said.value is not None or called("value", value) or _is_nameless(value)
-            return Layout(time, sensor, "value", (value,), variable, name="" if nameless else value, **place)
+            return TableLayout(time, sensor, "value", (value,), variable, name="" if nameless else value, **place)
         if not numbers:
             raise self.unknown("value", "the readings")
         if sensor is not None or said.sensor_from_file:
-            return Layout(time, sensor, "variable", tuple(numbers), **place)
+            return TableLayout(time, sensor, "variable", tuple(numbers), **place)
         if said.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
             self.have_a_sensor(None)
-        return Layout(time, None, "sensor", tuple(numbers), **place)
+        return TableLayout(time, None, "sensor", tuple(numbers), **place)
 
     def times(self) -> tuple[str | None, str | None, tuple[tuple[str, str], ...]]:
         """Return the column of times, that of the hour beside a date, and the numbers that make or add to it."""
