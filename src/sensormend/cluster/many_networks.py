@@ -21,8 +21,9 @@ from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside, now, surroundings
 from sensormend.io.metadata import write_csv, write_json
 from sensormend.io.options import Options
+from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
-from sensormend.pipeline.checkpoint import Checkpoint, Source, identity_of, job_of, told_options
+from sensormend.pipeline.checkpoint import Checkpoint, changed_options, identity_of, job_of
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 
@@ -73,7 +74,7 @@ def _quiet(name: str, readings: int) -> Told:
 
 
 def clean_networks(
-    readings: Source,
+    readings: SourcePaths,
     out: str | PathLike[str],
     network: str | None = None,
     cluster: str | Client | None = None,
@@ -157,7 +158,7 @@ class _Run:
         self.visible = client is None
         """Whether all workers see OUT."""
 
-    def stage(self, source: Source) -> None:
+    def stage(self, source: SourcePaths) -> None:
         """Sort the readings apart, once."""
         self.staging.mkdir(exist_ok=True)
         if self.client is not None:
@@ -208,7 +209,7 @@ class _Run:
     def _order(self, part: Part, token: Path) -> Order:
         options = self.parts.options(self.options, part)
         kept: dict[str, Any] = {name: self._kept(name, path) for name in KEPT if (path := getattr(options, name))}
-        told = {"source": _shortened(self.identity), "options": told_options(self.options), "network": part.network}
+        told = {"source": _shortened(self.identity), "options": changed_options(self.options), "network": part.network}
         return Order(self.target.work, part, replace(options, **kept), told, token)
 
     def _kept(self, name: str, path: Path) -> Path:
@@ -236,7 +237,7 @@ class _Run:
             "finished": now(),
             "seconds": round(report.seconds, 2),
             "source": self.identity,
-            "options": told_options(self.options),
+            "options": changed_options(self.options),
             "networks": len(report.networks),
             "failed": len(report.failed),
             "sensors": sum(network.sensors for network in report.networks),

@@ -10,9 +10,9 @@ from typing import Any
 from sensormend.files import beside
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import COLUMNS, EVERY, Options
+from sensormend.io.sources import SourcePaths
 from sensormend.io.sql import literal
 from sensormend.io.staging import Progress, Staging
-from sensormend.pipeline.checkpoint import Source
 
 __all__ = ["Part", "Parts", "split"]
 
@@ -79,7 +79,7 @@ class Parts:
 
 def split(
     folder: Path,
-    source: Source,
+    source: SourcePaths,
     options: Options,
     named: Callable[[list[str]], dict[str, str]],
     reading: Progress,

@@ -1,4 +1,4 @@
-"""Excel files: every sheet of a workbook is written down as a CSV file, and read as one."""
+"""`sheets` writes every sheet of an Excel workbook down as a CSV file, which is read as one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import InputError, SensormendError
-from sensormend.io.sources import Found
+from sensormend.io.sources import InputFile
+from sensormend.io.sql import reason_of
 
 __all__ = ["sheets"]
 
@@ -21,7 +22,7 @@ LOOK = 200
 Row = Sequence[Any]
 
 
-def sheets(file: Found, spool: Path) -> list[Found]:
+def sheets(file: InputFile, spool: Path) -> list[InputFile]:
     """Return the sheets of a workbook that are not empty, as files of their own.
 
     A lone sheet is the sensor that the workbook's name says, where no column does; of several, each has its own name.
@@ -48,21 +49,21 @@ def sheets(file: Found, spool: Path) -> list[Found]:
             book = load_workbook(file.path, read_only=True, data_only=True)
         except Exception as error:  # whatever a broken archive of XML files makes its readers raise
             old = "; save it as .xlsx" if file.path.suffix.lower() == ".xls" else ""
-            raise InputError(f"{file.shown}: this Excel file cannot be read: {_first_line(error)}{old}") from None
+            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}{old}") from None
         try:
             for sheet in book.worksheets:
                 path = spool / f"{sum(1 for _ in spool.iterdir())}-sheet.csv"
                 if _write(path, sheet.iter_rows(values_only=True)):
                     written.append((sheet.title, path))
         except Exception as error:
-            raise InputError(f"{file.shown}: this Excel file cannot be read: {_first_line(error)}") from None
+            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}") from None
         finally:
             book.close()
     if not written:
         raise InputError(f"{file.shown}: the file is empty")
     if len(written) == 1:
-        return [Found(written[0][1], file.shown, "csv", file.among, file.sensor)]
-    return [Found(path, f"{file.shown} [{title}]", "csv", True, title) for title, path in written]
+        return [InputFile(written[0][1], file.shown, "csv", file.among, file.sensor)]
+    return [InputFile(path, f"{file.shown} [{title}]", "csv", True, title) for title, path in written]
 
 
 def _write(path: Path, rows: Iterable[Row]) -> bool:
@@ -111,8 +112,3 @@ def _text(cell: Any, is_date: bool) -> str:
     if isinstance(cell, date | time):
         return cell.isoformat()
     return repr(cell) if isinstance(cell, float) else str(cell)
-
-
-def _first_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return said[0] if said else type(error).__name__

@@ -1,4 +1,4 @@
-"""What `clean` and `watch` wrote, as others read it."""
+"""`Archive` reads what `clean` and `watch` wrote: an OUT."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
 
     Several that were made one are that one from the moment it is there, whether or not they are gone yet.
     """
-    found = []
+    chosen = []
     for part in sorted(Path(folder, "data").glob("date=*")):
         try:
             date = date_of(part) * DAY
@@ -75,8 +75,8 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
         if (start is None or date + DAY > start) and (end is None or date < end):
             files = sorted(part.glob("*.parquet"))
             old = covered(files)
-            found += [file for file in files if file not in old]
-    return found
+            chosen += [file for file in files if file not in old]
+    return chosen
 
 
 def date_of(folder: Path) -> int:
@@ -163,15 +163,15 @@ def rows_of_spans(
     rows = read_parquet(files, "filename = true", "file_row_number = true")
     try:
         with _engine().cursor() as engine:
-            columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
-            variable = "variable" if "variable" in columns else "''"
+            present = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
+            variable = "variable" if "variable" in present else "''"
             for name, names in (("span_sensors", sensors), ("span_variables", variables), ("span_files", files)):
                 texts = np.array([str(text) for text in names], dtype=object)
                 engine.register(name, {"code": np.arange(len(texts)), "name": texts})
             engine.register("spans", given)
             # The names are compared before all else: the engine then leaves out what of a file has none of them.
             wanted = ", ".join(map(literal, sensors))
-            found = engine.execute(f"""
+            columns = engine.execute(f"""
                 SELECT a.code AS sensor, b.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper,
                     flag, {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin,
                     c.code AS file, file_row_number AS row
@@ -183,8 +183,8 @@ def rows_of_spans(
                 ORDER BY file, row""").fetchnumpy()
     except duckdb.Error as error:
         raise InputError(f"cannot read {files[0]}: {reason_of(error)}") from error
-    file, row = (np.ma.getdata(found[name]).astype(np.int64, copy=False) for name in ("file", "row"))
-    return _rows_of(found, sensors, variables), file, row
+    file, row = (np.ma.getdata(columns[name]).astype(np.int64, copy=False) for name in ("file", "row"))
+    return _rows_of(columns, sensors, variables), file, row
 
 
 class Archive(Closing):
@@ -249,18 +249,18 @@ class Archive(Closing):
         return self._names[1]
 
     def _read_names(self) -> tuple[str, ...]:
-        told = {entry.sensor for entry in self.sensors()}
-        if told:
-            return tuple(sorted(told))
+        listed = {entry.sensor for entry in self.sensors()}
+        if listed:
+            return tuple(sorted(listed))
         if self._ending == ".nc":
             return tuple(sorted(self._from_netcdf(None, None, None).sensors))
 
-        def asked(files: list[Path] | None) -> tuple[str, ...]:
+        def query(files: list[Path] | None) -> tuple[str, ...]:
             with self.table(files) as (engine, columns):
-                found = engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall() if columns else ()
-            return tuple(name for (name,) in found)
+                rows = engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall() if columns else ()
+            return tuple(name for (name,) in rows)
 
-        return self._asked(asked)
+        return self._asked(query)
 
     def known(self, sensor: str) -> str:
         """Return the name of a sensor, or say which names are like it."""
@@ -271,8 +271,8 @@ class Archive(Closing):
         like = [name for name in self.names if _plain(name) == _plain(sensor)]
         like = like or difflib.get_close_matches(sensor, self.names, n=3, cutoff=0.5)
         like = like or [name for name in self.names if sensor.casefold() in name.casefold()]
-        said = f"did you mean {' or '.join(like[:3])}?" if like else f"there are {_listed(self.names)}"
-        raise InputError(f"there is no sensor {sensor!r} in {self.path.name}; {said}")
+        hint = f"did you mean {' or '.join(like[:3])}?" if like else f"there are {_listed(self.names)}"
+        raise InputError(f"there is no sensor {sensor!r} in {self.path.name}; {hint}")
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last time of all rows; None where there is none."""
@@ -280,7 +280,7 @@ class Archive(Closing):
             times = self._from_netcdf(None, None, None).time
             return (int(times.min()), int(times.max())) if times.size else None
 
-        def asked(files: list[Path] | None) -> tuple[int, int] | None:
+        def query(files: list[Path] | None) -> tuple[int, int] | None:
             with self.table([files[0], files[-1]] if files else files) as (engine, columns):
                 if not columns:
                     return None
@@ -288,7 +288,7 @@ class Archive(Closing):
                 first, last = engine.fetchall()[0]
             return None if first is None else (first, last)
 
-        return self._asked(asked)
+        return self._asked(query)
 
     def rows(
         self,
@@ -316,13 +316,13 @@ class Archive(Closing):
         if self._ending == ".nc":
             return self._from_netcdf(wanted, start, end, variable)
 
-        def asked(files: list[Path] | None) -> Rows:
+        def query(files: list[Path] | None) -> Rows:
             with self.table(files) as (engine, columns):
                 if not columns:
                     return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
                 return _fetch(engine, "variable" in columns, wanted, start, end, variable)
 
-        return self._asked(asked, start, end)
+        return self._asked(query, start, end)
 
     def _asked(self, ask: Callable[[list[Path] | None], _X], start: int | None = None, end: int | None = None) -> _X:
         """Ask something of the files of a span; None stands for the single file."""

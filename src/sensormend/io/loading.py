@@ -1,4 +1,4 @@
-"""One table into the staging: the SQL that reads it, and what is said of rows that cannot be read."""
+"""`Loader` reads the files of a source into an empty database, and puts aside what cannot be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.io.options import Options
-from sensormend.io.sources import Found, listed
+from sensormend.io.sources import InputFile, listed
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.table_files import (
     Column,
@@ -48,20 +48,7 @@ from sensormend.io.times import (
 )
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = [
-    "EMPTY",
-    "REJECTED",
-    "ROW_REASONS",
-    "STRUCTURE",
-    "WRONG_CLOCK",
-    "Loader",
-    "clock_offset",
-    "select",
-    "time_column",
-    "time_format_of",
-    "with_day_order",
-    "with_hhmm",
-]
+__all__ = ["REJECTED", "Loader"]
 
 EMPTY = 1
 """A cell of a wide table with nothing in it: no reading, and nothing wrong."""
@@ -98,26 +85,26 @@ STRUCTURE = {
 _MISSING = literal("|".join(re.escape(word) for word in MISSING))
 
 
-def time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
+def _time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
     """Return how the times of a table are written; None where they are times already."""
-    column = time_column(table, layout)
+    column = _time_column(table, layout)
     if not column.sample or (column.kind in ("time", "date") and not column.is_text):
         return None if not column.is_text else TimeFormat("iso")
-    found = time_format(column.sample) if column.is_text else typed_time(_middle(column))
-    if found is None:
+    written = time_format(column.sample) if column.is_text else typed_time(_middle(column))
+    if written is None:
         raise InputError(
             f"{table.shown}: column {column.name!r} holds no times, but for example {column.sample[0]!r}; "
             "name the right one with --time (time in the TOML file)"
         )
-    return found
+    return written
 
 
-def with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeFormat | None]]) -> list[TimeFormat | None]:
+def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeFormat | None]]) -> list[TimeFormat | None]:
     """Find out from all the tables together whether the day or the month comes first, where that is open."""
     firsts = []
     for table, layout, written in tables:
         if written is not None and written.name == "ambiguous":
-            text = f"trim({time_column(table, layout).sql})"
+            text = f"trim({_time_column(table, layout).sql})"
             first, second = (
                 f"max(TRY_CAST(split_part({text}, {literal(written.mark)}, {place}) AS INTEGER))" for place in (1, 2)
             )
@@ -141,10 +128,10 @@ def with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeForma
     ]
 
 
-def time_column(table: Table, layout: TableLayout) -> Column:
+def _time_column(table: Table, layout: TableLayout) -> Column:
     """Return the column of times, put together where the year or a clock has a column of its own.
 
-    What `clock_offset` has of it is not in it.
+    What `_clock_offset` has of it is not in it.
     """
     date = _date_of_parts(table, layout) or table.column(layout.time)
     if layout.clock is None:
@@ -155,7 +142,7 @@ def time_column(table: Table, layout: TableLayout) -> Column:
     return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)
 
 
-def with_hhmm(table: Table, layout: TableLayout) -> TableLayout:
+def _with_hhmm(table: Table, layout: TableLayout) -> TableLayout:
     """Return the layout with hours from 100 on taken as hours and minutes: 1330 is half past one."""
 
     def unit(part: str, name: str) -> str:
@@ -165,7 +152,7 @@ def with_hhmm(table: Table, layout: TableLayout) -> TableLayout:
     return replace(layout, parts=tuple((unit(part, name), name) for part, name in layout.parts))
 
 
-def clock_offset(table: Table, layout: TableLayout) -> str:
+def _clock_offset(table: Table, layout: TableLayout) -> str:
     """Return SQL of the microseconds that columns of hours, minutes and seconds add to a date; NULL for no such time.
 
     24 is the midnight at the end of the day.
@@ -226,7 +213,7 @@ def _written(table: Table, layout: TableLayout, time: Column) -> str:
     return f"concat_ws(' ', {', '.join(f'CAST({column.sql} AS VARCHAR)' for column in columns)})"
 
 
-def select(tables: Mapping[int, Table], layout: TableLayout, written: TimeFormat | None) -> str:
+def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeFormat | None) -> str:
     """Return SQL that gives the rows of some tables as the staging keeps them.
 
     Parameters
@@ -241,8 +228,8 @@ def select(tables: Mapping[int, Table], layout: TableLayout, written: TimeFormat
         f"SELECT *, {number} AS file_number, {literal(other.sensor)} AS file_name FROM {other.relation}"
         for number, other in tables.items()
     )
-    time = time_column(table, layout)
-    offset = clock_offset(table, layout)
+    time = _time_column(table, layout)
+    offset = _clock_offset(table, layout)
     parts = {
         "file": "file_number",
         "written": _written(table, layout, time),
@@ -345,7 +332,7 @@ if TYPE_CHECKING:
 
 
 _FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
-_Plan = tuple[Table, TableLayout, TimeFormat | None]
+_TablePlan = tuple[Table, TableLayout, TimeFormat | None]
 _SCHEMA = """
     CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
                       longitude DOUBLE, reason UTINYINT, line VARCHAR {network});
@@ -386,48 +373,48 @@ class Loader:
         self._no_readings: dict[str, Exception] = {}
         self._stations: list[Table] = []
 
-    def fill(self, found: Sequence[Found], progress: Progress) -> None:
+    def fill(self, files: Sequence[InputFile], progress: Progress) -> None:
         """Read the files."""
         self._ask(_SCHEMA.format(network=", network VARCHAR" if self._options.networks else ""))
-        texts = self._read(self._sheets_apart(found), progress)
+        texts = self._read(self._sheets_apart(files), progress)
         self._doubt_clocks()
         self._collect_rejected(texts)
         self._place_sensors()
 
-    def _sheets_apart(self, found: Sequence[Found]) -> list[Found]:
+    def _sheets_apart(self, files: Sequence[InputFile]) -> list[InputFile]:
         """Return the files with the sheets of every workbook as files of their own."""
-        files: list[Found] = []
-        for file in found:
+        apart: list[InputFile] = []
+        for file in files:
             if file.format != "excel":
-                files.append(file)
+                apart.append(file)
                 continue
             # Only who reads Excel needs what that needs.
             from sensormend.io.excel import sheets
 
             try:
-                files += sheets(file, self._database.folder / "spool")
+                apart += sheets(file, self._database.folder / "spool")
             except InputError as error:
                 self._leave_out(file.shown, error)
-        return files
+        return apart
 
-    def _read(self, found: Sequence[Found], progress: Progress) -> dict[int, Table]:
+    def _read(self, files: Sequence[InputFile], progress: Progress) -> dict[int, Table]:
         """Read all files, and return those of text."""
-        sizes = [max(file.path.stat().st_size, 1) for file in found]
-        plans = self._planned(found)
+        sizes = [max(file.path.stat().st_size, 1) for file in files]
+        plans = self._planned(files)
         done = 0
-        for group in _together(found, sizes):
+        for group in _together(files, sizes):
             size = sum(sizes[number] for number in group)
-            with self._database.told(progress, done / sum(sizes), (done + size) / sum(sizes)):
-                for number in (number for number in group if found[number].format == "netcdf"):
+            with self._database.reporting(progress, done / sum(sizes), (done + size) / sum(sizes)):
+                for number in (number for number in group if files[number].format == "netcdf"):
                     try:
-                        self._insert_arrays(found[number], number)
+                        self._insert_arrays(files[number], number)
                     except (InputError, ConfigError) as error:
-                        self._leave_out(found[number].shown, error)
+                        self._leave_out(files[number].shown, error)
                 self._insert_tables({number: plans[number] for number in group if number in plans})
             done += size
-        cells = [len(plans[number][1].columns) if number in plans else 1 for number in range(len(found))]
-        shown = np.array([file.shown for file in found], dtype=object)
-        self._engine.register("named", {"file": np.arange(len(found)), "shown": shown, "cells": np.array(cells)})
+        cells = [len(plans[number][1].columns) if number in plans else 1 for number in range(len(files))]
+        shown = np.array([file.shown for file in files], dtype=object)
+        self._engine.register("named", {"file": np.arange(len(files)), "shown": shown, "cells": np.array(cells)})
         self._ask("""
             CREATE TABLE files AS SELECT named.file, shown, first_rowid, cells
             FROM named LEFT JOIN (SELECT file, min(rowid) AS first_rowid FROM raw GROUP BY file) AS first
@@ -435,12 +422,12 @@ class Loader:
         self._engine.unregister("named")
         return {number: table for number, (table, _, _) in plans.items() if table.lines is not None}
 
-    def _planned(self, found: Sequence[Found]) -> dict[int, _Plan]:
+    def _planned(self, files: Sequence[InputFile]) -> dict[int, _TablePlan]:
         """Look into every file before any is read, so that what cannot be read is said at once."""
-        planned: dict[int, _Plan] = {}
-        for number, file in enumerate(found):
+        planned: dict[int, _TablePlan] = {}
+        for number, file in enumerate(files):
             try:
-                plan = self._plan(file, len(found) > 1) if file.format != "netcdf" else None
+                plan = self._plan(file, len(files) > 1) if file.format != "netcdf" else None
             except NotATableError as error:
                 if file.among and self._unread is None:
                     self._no_readings[file.shown] = error
@@ -452,28 +439,28 @@ class Loader:
                 continue
             if plan is not None:
                 planned[number] = plan
-        if not planned and self._no_readings and not any(file.format == "netcdf" for file in found):
+        if not planned and self._no_readings and not any(file.format == "netcdf" for file in files):
             (first, why), *more = self._no_readings.items()
             raise type(why)(str(why) if not more else f"{why}; {first} and {len(more)} more hold no readings")
         if self._unread is None:
-            self._note_how(found, planned)
+            self._note_how(files, planned)
         units = {layout.unit for _, layout, _ in planned.values()}
         self.unit = units.pop() if len(units) == 1 else ""
         return self._settled(planned)
 
-    def _note_how(self, found: Sequence[Found], planned: dict[int, _Plan]) -> None:
+    def _note_how(self, files: Sequence[InputFile], planned: dict[int, _TablePlan]) -> None:
         """Note which files were passed over, whose names are sensors, and which columns are not used."""
         if self._no_readings:
             self.notes.append(f"passed over, no readings in them: {listed(map(_last_part, self._no_readings))}")
-        said = self._options
-        by_file = [] if said.sensor_from_file else [
-            found[number].sensor for number, (_, layout, _) in planned.items()
+        options = self._options
+        by_file = [] if options.sensor_from_file else [
+            files[number].sensor for number, (_, layout, _) in planned.items()
             if layout.sensor is None and layout.across != "sensor"
         ]  # fmt: skip
         if by_file:
             names = listed(str(name) for name in by_file)
             self.notes.append(f"no column says the sensor, so the file's name is the sensor: {names}")
-        if not (said.variables or said.sensors or said.value):
+        if not (options.variables or options.sensors or options.value):
             unused = dict.fromkeys(
                 column.name
                 for table, layout, _ in planned.values()
@@ -483,7 +470,7 @@ class Loader:
             if unused:
                 self.notes.append(f"columns that are not used: {listed(unused)}")
 
-    def _plan(self, file: Found, several: bool) -> _Plan | None:
+    def _plan(self, file: InputFile, several: bool) -> _TablePlan | None:
         options, table = self._options, self._table(file)
         if table.empty:
             names = [column.name for column in table.columns]
@@ -509,12 +496,12 @@ class Loader:
         # In a table of many networks a sensor without a name is no sensor of its own.
         or_file = alone and file.sensor is not None and options.networks is None
         layout = recognise(table.kinds, options, table.shown, or_file=or_file)
-        layout = with_hhmm(table, layout)
-        return table, layout, time_format_of(table, layout)
+        layout = _with_hhmm(table, layout)
+        return table, layout, _time_format_of(table, layout)
 
-    def _settled(self, planned: dict[int, _Plan]) -> dict[int, _Plan]:
+    def _settled(self, planned: dict[int, _TablePlan]) -> dict[int, _TablePlan]:
         try:
-            formats = with_day_order(self._engine, list(planned.values()))
+            formats = _with_day_order(self._engine, list(planned.values()))
         except InputError as error:
             (table, *_), *more = planned.values()
             if not more or self._unread is None:
@@ -525,7 +512,7 @@ class Loader:
         return {number: (table, layout, written)
                 for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
 
-    def _table(self, file: Found) -> Table:
+    def _table(self, file: InputFile) -> Table:
         if file.format == "parquet":
             table = parquet_table(self._engine, file.path, file.shown)
         else:
@@ -533,7 +520,7 @@ class Loader:
             table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
         return table if file.sensor is None else replace(table, sensor=file.sensor)
 
-    def _insert_tables(self, plans: dict[int, _Plan], tolerant: bool = False) -> None:
+    def _insert_tables(self, plans: dict[int, _TablePlan], tolerant: bool = False) -> None:
         """Read some files at once; where that fails, one by one, and then not so strictly."""
         alike: list[tuple[dict[int, Table], TableLayout, TimeFormat | None]] = []
         for number, (table, layout, written) in plans.items():
@@ -546,7 +533,7 @@ class Loader:
         if not alike:
             return
         try:
-            self._ask(f"INSERT INTO raw {' UNION ALL '.join(select(*group) for group in alike)}")
+            self._ask(f"INSERT INTO raw {' UNION ALL '.join(_select(*group) for group in alike)}")
         except duckdb.Error as error:
             self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
             (table, *_), *more = plans.values()
@@ -565,7 +552,7 @@ class Loader:
     def _collect_broken_lines(self, texts: dict[str, int]) -> None:
         """Gather the lines that the engine could not take apart."""
         if self._ask("SELECT count(*) FROM reject_errors")[0][0]:
-            words = " ".join(f"WHEN {literal(known)} THEN {literal(said)}" for known, said in STRUCTURE.items())
+            words = " ".join(f"WHEN {literal(known)} THEN {literal(reason)}" for known, reason in STRUCTURE.items())
             paths = " ".join(f"WHEN {literal(path)} THEN {number}" for path, number in texts.items())
             self._ask(f"""
                 INSERT INTO rejected SELECT CASE file_path {paths} END, line,
@@ -574,7 +561,7 @@ class Loader:
                 FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line""")
         self._ask("DROP TABLE reject_errors; DROP TABLE reject_scans")
 
-    def _insert_arrays(self, file: Found, number: int) -> None:
+    def _insert_arrays(self, file: InputFile, number: int) -> None:
         # Only who reads NetCDF needs what that needs.
         from sensormend.io.netcdf import locations_of, readings_of
 
@@ -610,12 +597,12 @@ class Loader:
             self._doubt_clocks_of(f"network = {literal(network)}")
 
     def _doubt_clocks_of(self, whose: str) -> None:
-        found = self._columns(f"""
+        days = self._columns(f"""
             SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL AND {whose}
             GROUP BY day ORDER BY day""")
-        if len(found["day"]) == 0:
+        if len(days["day"]) == 0:
             return
-        for day in found["day"][~plausible_periods(found["day"], found["n"], DAY)].tolist():
+        for day in days["day"][~plausible_periods(days["day"], days["n"], DAY)].tolist():
             self._ask(f"""
                 UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
                 WHERE reason IS NULL AND {whose} AND time // {DAY} = {day}""")
@@ -649,7 +636,7 @@ class Loader:
 
     def _collect_rejected(self, texts: dict[int, Table]) -> None:
         """Gather what was not read, with the number of its row or, in a file of text, of its line."""
-        words = " ".join(f"WHEN {code} THEN {literal(said)}" for code, said in REJECTED.items())
+        words = " ".join(f"WHEN {code} THEN {literal(reason)}" for code, reason in REJECTED.items())
         ask = self._ask
         ask(f"""
             CREATE TEMP TABLE bad AS
@@ -673,12 +660,12 @@ class Loader:
 
     def _leave_out(self, file: str, error: Exception) -> None:
         """Note a file that cannot be read, or raise what is the matter."""
-        said = str(error)
-        if any(full in said for full in _FULL):
-            raise StorageError(f"{self._database.folder}: no room to stage readings: {said}") from None
+        message = str(error)
+        if any(full in message for full in _FULL):
+            raise StorageError(f"{self._database.folder}: no room to stage readings: {message}") from None
         if self._unread is None:
             raise error
-        self._unread[file] = " ".join((said or type(error).__name__).split())
+        self._unread[file] = " ".join((message or type(error).__name__).split())
 
 
 def _last_part(shown: str) -> str:
@@ -695,11 +682,11 @@ def _why_none(table: Table, options: Options) -> Exception:
     return ConfigError(f"{table.shown}: no column holds readings; name it with --value (value in the TOML file)")
 
 
-def _together(found: Sequence[Found], sizes: Sequence[int]) -> Iterator[list[int]]:
+def _together(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[int]]:
     """Give the files in their order, small ones together: a statement costs as much as a thousand rows."""
     group: list[int] = []
-    for number, file in enumerate(found):
-        if group and (len(group) == 64 or sizes[number] > 1 << 24 or file.format != found[group[0]].format):
+    for number, file in enumerate(files):
+        if group and (len(group) == 64 or sizes[number] > 1 << 24 or file.format != files[group[0]].format):
             yield group
             group = []
         group.append(number)

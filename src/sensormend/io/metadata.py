@@ -1,4 +1,4 @@
-"""The small files of an OUT: faults.csv, sensors.csv, run.json. Written beside and renamed."""
+"""`write_csv`, `read_faults` and others write and read the small files of an OUT: faults.csv, sensors.csv, run.json."""
 
 from __future__ import annotations
 
@@ -208,13 +208,13 @@ def read_sensors(path: Path) -> list[SensorSummary]:
 
 def _read(path: Path, header: Sequence[str], made: Callable[[dict[str, str]], _X]) -> list[_X]:
     """Read a table; what is no table of ours is refused in one line."""
-    found = []
+    entries = []
     for number, line in enumerate(_lines(path, header), start=2):
         try:
-            found.append(made(line))
+            entries.append(made(line))
         except ValueError as error:
             raise InputError(f"cannot read {path}, row {number}: {error}") from None
-    return found
+    return entries
 
 
 def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:

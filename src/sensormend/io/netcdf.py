@@ -1,4 +1,10 @@
-"""Labelled arrays on their way in: NetCDF files, `xarray.DataArray` and `xarray.Dataset` of time and station."""
+"""`readings_of` and `write_netcdf` read and write arrays of time and station: NetCDF files and xarray's objects.
+
+CF-1.11, in short: 3.4 `ancillary_variables` name what is said about a variable's values, 3.5 `flag_values` are of the
+flag's own type with one word of `flag_meanings` each, 9.3.1 series that share their times lie in one array, in any
+order of its dimensions, and 9.1 makes coordinates mandatory for a `featureType`: without them it is left out.
+Needs the extra `netcdf`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +47,7 @@ __all__ = [
 CELLS = 2_000_000
 """Cells that are held at a time, of each column: 16 MB of doubles, some 150 MB for all of them."""
 
-KEPT = ("units", "units_metadata", "standard_name", "long_name")
+ATTRIBUTES = ("units", "units_metadata", "standard_name", "long_name")
 """What is taken over of a variable's attributes."""
 
 _UNNAMED = "__unnamed__"
@@ -59,7 +65,7 @@ def netcdf_libraries() -> tuple[Any, Any, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Series:
+class _StationSeries:
     """A variable of a dataset as sensors over time."""
 
     name: str
@@ -106,11 +112,11 @@ def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple
     """Return where the sensors of a dataset stand, those that it knows of."""
     options = options or Options()
     with opened_dataset(source) as (dataset, shown):
-        found = {}
+        locations = {}
         for entry in _series_of(dataset, options, shown):
             place = [
-                _coordinate(dataset, said, standard, names, entry.station)
-                for said, standard, names in (
+                _coordinate(dataset, given, standard, names, entry.station)
+                for given, standard, names in (
                     (options.latitude, "latitude", ("lat", "latitude")),
                     (options.longitude, "longitude", ("lon", "long", "lng", "longitude")),
                 )
@@ -119,15 +125,15 @@ def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple
                 continue
             for name, latitude, longitude in zip(entry.sensors, place[0], place[1], strict=True):
                 if np.isfinite(latitude) and np.isfinite(longitude):
-                    found[name] = (float(latitude), float(longitude))
-    return found
+                    locations[name] = (float(latitude), float(longitude))
+    return locations
 
 
 def attributes_of(source: Any, options: Options | None = None) -> dict[str, dict[str, Any]]:
     """Return what a dataset says of its variables: units, standard and long names."""
     with opened_dataset(source) as (dataset, shown):
         return {
-            entry.name: {key: entry.array.attrs[key] for key in KEPT if key in entry.array.attrs}
+            entry.name: {key: entry.array.attrs[key] for key in ATTRIBUTES if key in entry.array.attrs}
             for entry in _series_of(dataset, options or Options(), shown)
         }
 
@@ -156,7 +162,7 @@ def opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
             yield dataset, path.name
 
 
-def _series_of(dataset: Any, options: Options, shown: str) -> list[_Series]:
+def _series_of(dataset: Any, options: Options, shown: str) -> list[_StationSeries]:
     """Find the variables with their times and stations."""
     aside = {
         word
@@ -168,7 +174,7 @@ def _series_of(dataset: Any, options: Options, shown: str) -> list[_Series]:
     for name in wanted:
         if name not in dataset.data_vars:
             raise ConfigError(f"{shown} has no variable {name!r}; there are {_listed(dataset.data_vars)}")
-    found, refused = [], []
+    series, refused = [], []
     for name in wanted or dataset.data_vars:
         array = dataset[name]
         if array.dtype.kind not in "fiu" or (not wanted and (name in aside or "flag_values" in array.attrs)):
@@ -181,9 +187,9 @@ def _series_of(dataset: Any, options: Options, shown: str) -> list[_Series]:
         station = str(others[0]) if others else None
         sensors = _sensors(dataset, array, station, options, shown)
         called = "" if name == _UNNAMED else str(array.attrs.get("sensormend_variable", name))
-        found.append(_Series(called, array, time, station, sensors))
-    if found:
-        return found
+        series.append(_StationSeries(called, array, time, station, sensors))
+    if series:
+        return series
     seen = f"; it has {_listed(refused)}" if refused else ""
     raise InputError(f"{shown} has no numeric variable over a time and at most one other dimension, the stations{seen}")
 
@@ -250,7 +256,7 @@ def microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
 
 
 def _part(
-    entry: _Series, number: int, times: NDArray[np.int64], code: Mapping[str, int], part: slice
+    entry: _StationSeries, number: int, times: NDArray[np.int64], code: Mapping[str, int], part: slice
 ) -> tuple[NDArray[Any], ...]:
     """Return the readings of one variable in a stretch of time: sensor, variable, time, value."""
     dim = next(dim for dim in entry.array.dims if dim != entry.station)
@@ -265,17 +271,17 @@ def _part(
 
 
 def _coordinate(
-    dataset: Any, said: str | None, standard: str, names: Sequence[str], station: str | None
+    dataset: Any, given: str | None, standard: str, names: Sequence[str], station: str | None
 ) -> NDArray[np.float64] | None:
     shape = () if station is None else (station,)
     fitting = {name: variable for name, variable in dataset.variables.items() if variable.dims == shape}
-    if said is not None:
-        if said not in fitting:
-            raise ConfigError(f"there is no {standard} {said!r} per station; there are {_listed(fitting)}")
-        chosen: Any = said
+    if given is not None:
+        if given not in fitting:
+            raise ConfigError(f"there is no {standard} {given!r} per station; there are {_listed(fitting)}")
+        chosen: Any = given
     else:
-        told = [name for name, variable in fitting.items() if variable.attrs.get("standard_name") == standard]
-        chosen = next(iter([*told, *(name for name in fitting if str(name).lower() in names)]), None)
+        standards = [name for name, variable in fitting.items() if variable.attrs.get("standard_name") == standard]
+        chosen = next(iter([*standards, *(name for name in fitting if str(name).lower() in names)]), None)
     if chosen is None or fitting[chosen].dtype.kind not in "fiu":
         return None
     return np.asarray(fitting[chosen].values, dtype=np.float64).reshape(-1)
@@ -316,20 +322,20 @@ def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attri
     """
     xarray, _, _ = netcdf_libraries()
     times = np.unique(rows.time)
-    plan = _Plan.of(rows.sensors, rows.variables, times, locations, attributes)
+    plan = _DatasetPlan.of(rows.sensors, rows.variables, times, locations, attributes)
     grids = plan.grids(rows, 0, times.size)
     dataset = xarray.Dataset(
-        {name: (("time", "station"), grids[name], dict(told)) for name, told in plan.told.items()},
+        {name: (("time", "station"), grids[name], dict(described)) for name, described in plan.described.items()},
         coords={
             # Nanoseconds: older xarray knows no others, and they reach to 2262.
             "time": ("time", times.astype("datetime64[us]").astype("datetime64[ns]"), dict(TIME)),
             "station": ("station", np.array(plan.sensors, dtype=object), dict(STATION)),
-            **{name: ("station", values, dict(told)) for name, (values, told) in plan.places.items()},
+            **{name: ("station", values, dict(described)) for name, (values, described) in plan.places.items()},
         },
         attrs=plan.overall,
     )
     dataset["time"].encoding = {"units": plan.time_units, "calendar": "standard", "dtype": "int64", "_FillValue": None}
-    for name in (*plan.told, "lat", "lon"):
+    for name in (*plan.described, "lat", "lon"):
         if name in dataset.variables:
             dataset[name].encoding = {"_FillValue": np.nan if dataset[name].dtype.kind == "f" else None}
     return dataset
@@ -358,7 +364,7 @@ def write_netcdf(
     """
     _, h5netcdf, h5py = netcdf_libraries()
     target = Path(path)
-    plan = _Plan.of(sensors, variables, times, locations, attributes)
+    plan = _DatasetPlan.of(sensors, variables, times, locations, attributes)
     with beside(target) as new, h5netcdf.File(new, "w") as file:
         plan.prepare(file, h5py.string_dtype())
         for rows in parts:
@@ -374,14 +380,14 @@ STATION = {"long_name": "name of the sensor", "cf_role": "timeseries_id"}
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _DatasetPlan:
     """What a dataset will look like: its names and attributes."""
 
     sensors: tuple[str, ...]
     variables: tuple[str, ...]
     names: tuple[str, ...]
     times: NDArray[np.int64]
-    told: Mapping[str, Mapping[str, Any]]
+    described: Mapping[str, Mapping[str, Any]]
     places: Mapping[str, tuple[NDArray[np.float64], Mapping[str, Any]]]
     overall: Mapping[str, str]
 
@@ -393,11 +399,11 @@ class _Plan:
         times: NDArray[np.int64],
         locations: Locations | None,
         attributes: Attributes | None,
-    ) -> _Plan:
+    ) -> _DatasetPlan:
         names = _cf_names(variables)
-        told: dict[str, dict[str, Any]] = {}
+        described: dict[str, dict[str, Any]] = {}
         for variable, name in zip(variables, names, strict=True):
-            told |= _described(variable, name, (attributes or {}).get(variable, {}))
+            described |= _described(variable, name, (attributes or {}).get(variable, {}))
         places = {}
         known = [(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in sensors]
         if np.isfinite(known).any():
@@ -417,7 +423,7 @@ class _Plan:
             "comment": "Flags are QARTOD's and judge the raw values; <variable>_cleaned has the reading where it is "
             "trusted and the estimate elsewhere, between <variable>_lower and <variable>_upper.",
         }
-        return cls(tuple(sensors), tuple(variables), names, times, told, places, overall)
+        return cls(tuple(sensors), tuple(variables), names, times, described, places, overall)
 
     @property
     def time_units(self) -> str:
@@ -456,19 +462,19 @@ class _Plan:
         names = np.array(self.sensors, dtype=object)
         station = file.create_variable("station", ("station",), text, data=names)
         station.attrs.update(STATION)
-        for name, (values, told) in self.places.items():
-            file.create_variable(name, ("station",), "f8", data=values, fillvalue=np.nan).attrs.update(told)
+        for name, (values, described) in self.places.items():
+            file.create_variable(name, ("station",), "f8", data=values, fillvalue=np.nan).attrs.update(described)
         # Two megabytes at most: a station's course and a day of all stations are both read in few pieces.
         long = min(stretch_of(len(self.sensors) * len(self.variables)), LONG)
         chunks = (min(max(self.times.size, 1), long), min(max(len(self.sensors), 1), WIDE))
         columns = {_called(name, column): column for name in self.names for column in EMPTY}
-        for name, told in self.told.items():
+        for name, described in self.described.items():
             kind = TYPES[columns[name]]
             variable = file.create_variable(
                 name, ("time", "station"), kind, chunks=chunks, compression="gzip", compression_opts=1,
                 shuffle=True, fillvalue=np.nan if kind == "f8" else None,
             )  # fmt: skip
-            variable.attrs.update(told)
+            variable.attrs.update(described)
             if self.places:
                 variable.attrs["coordinates"] = " ".join(self.places)
 
@@ -505,8 +511,8 @@ def _cf_names(variables: Sequence[str]) -> tuple[str, ...]:
 def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the attributes of a variable and of what is said about it."""
     long_name = str(known.get("long_name", variable or "value"))
-    same = {key: known[key] for key in KEPT if key in known and key != "long_name"}
-    said = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
+    same = {key: known[key] for key in ATTRIBUTES if key in known and key != "long_name"}
+    about = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
 
     def coded(words: Mapping[int, str], what: str, standard_name: str) -> dict[str, Any]:
         return {
@@ -519,7 +525,7 @@ def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, 
     return {
         name: {
             "long_name": long_name, **same,
-            "ancillary_variables": " ".join(_called(name, column) for column in said),
+            "ancillary_variables": " ".join(_called(name, column) for column in about),
             "sensormend_variable": variable,
         },
         _called(name, "cleaned"): {"long_name": f"mended {long_name}", **same},

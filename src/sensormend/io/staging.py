@@ -1,4 +1,4 @@
-"""The embedded engine and its one file: asked in SQL, and one line says so where there is no room."""
+"""`Staging` keeps all readings of an archive, whatever they come from, sorted on disk by the embedded engine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
 from sensormend.io.loading import Loader
 from sensormend.io.options import Options
-from sensormend.io.sources import Found, find, listed, not_taken
+from sensormend.io.sources import InputFile, SourcePaths, find, listed, not_taken
 from sensormend.io.sql import literal, reason_of
 from sensormend.readings import Readings
 
-__all__ = ["Database", "Progress", "Staging", "nobody"]
+__all__ = ["Database", "Progress", "Staging", "no_progress"]
 
 Progress = Callable[[float], None]
 """Is told how much is done, 0 to 1; may be called from another thread."""
@@ -97,8 +97,8 @@ class Database:
         return columns
 
     @contextmanager
-    def told(self, progress: Progress, begin: float, end: float) -> Iterator[None]:
-        """Say how far the engine is, five times a second, while it works."""
+    def reporting(self, progress: Progress, begin: float, end: float) -> Iterator[None]:
+        """Report how far the engine is, five times a second, while it works."""
         finished = threading.Event()
 
         def look() -> None:
@@ -107,7 +107,7 @@ class Database:
                 if 0 <= share <= 1:
                     progress(begin + share * (end - begin))
 
-        if progress is nobody:
+        if progress is no_progress:
             yield
             return
         watcher = threading.Thread(target=look, daemon=True)
@@ -120,8 +120,8 @@ class Database:
         progress(end)
 
 
-def nobody(share: float) -> None:
-    """Tell nobody."""
+def no_progress(share: float) -> None:
+    """Tell no_progress."""
 
 
 VERSION = 1
@@ -168,11 +168,11 @@ class Staging(Closing):
             raise StateError(f"{folder}: there are no staged readings here")
         try:
             staging._database.connect()
-            told = dict(staging._ask("SELECT name, told FROM known"))
+            facts = dict(staging._ask("SELECT name, told FROM known"))
         except Exception as error:
             staging.close()
             raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
-        if told.get("version") != str(VERSION) or "sorted" not in told:
+        if facts.get("version") != str(VERSION) or "sorted" not in facts:
             staging.close()
             raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
         staging._recall()
@@ -193,7 +193,7 @@ class Staging(Closing):
 
     def load(
         self,
-        source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        source: SourcePaths,
         options: Options | None = None,
         progress: Progress | None = None,
         unread: dict[str, str] | None = None,
@@ -226,11 +226,11 @@ class Staging(Closing):
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
-        found = find(source, self.folder / "spool")
+        files = find(source, self.folder / "spool")
         others = [os.path.basename(name) for name in not_taken(source)]
         self._database.connect()
         try:
-            self._load(found, Loader(self._database, options, unread), progress or nobody)
+            self._load(files, Loader(self._database, options, unread), progress or no_progress)
             if others:
                 self._remember("note", f"files that are not read: {listed(others)}")
         except BaseException:
@@ -238,15 +238,15 @@ class Staging(Closing):
             self.close()
             raise
 
-    def _load(self, found: Sequence[Found], filling: Loader, progress: Progress) -> None:
+    def _load(self, files: Sequence[InputFile], loader: Loader, progress: Progress) -> None:
         self._ask("CREATE TABLE known (name VARCHAR, told VARCHAR)")
-        filling.fill(found, progress)
-        for note in filling.notes:
+        loader.fill(files, progress)
+        for note in loader.notes:
             self._remember("note", note)
-        self._remember("unit", filling.unit)
+        self._remember("unit", loader.unit)
         self._name()
         if not self.readings:
-            raise InputError(self._why_nothing(found))
+            raise InputError(self._why_nothing(files))
         self._remember("version", str(VERSION))
 
     @property
@@ -272,12 +272,12 @@ class Staging(Closing):
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what is worth telling of how the files were read, a line each."""
-        return tuple(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
+        return tuple(note for (note,) in self._ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
 
     @property
     def unit(self) -> str:
         """Return in what a variable without a name is measured, where its column says it."""
-        return "".join(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'unit'"))
+        return "".join(unit for (unit,) in self._ask("SELECT told FROM known WHERE name = 'unit'"))
 
     @property
     def periods(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -344,7 +344,7 @@ class Staging(Closing):
         # The engine's integer division cuts towards zero; what is never negative is cut downwards.
         below = (first + shift) // period
         number = f"((time + {shift - below * period}) // {period} + {below})"
-        with self._database.told(progress or nobody, 0.0, 1.0):
+        with self._database.reporting(progress or no_progress, 0.0, 1.0):
             self._ask("DROP TABLE IF EXISTS sorted")
             self._ask("DELETE FROM known WHERE name = 'sorted'")
             self._ask(f"""
@@ -385,14 +385,14 @@ class Staging(Closing):
         self._readings = int(ask("SELECT count(*) FROM raw WHERE reason IS NULL")[0][0])
         self._rejected = int(ask("SELECT count(*) FROM rejected")[0][0])
         if ask("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'sorted'")[0][0]:
-            found = self._columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
-            self._periods = np.asarray(found, dtype=np.int64)
+            periods = self._columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
+            self._periods = np.asarray(periods, dtype=np.int64)
 
-    def _remember(self, name: str, told: str) -> None:
-        self._ask("INSERT INTO known VALUES (?, ?)", [name, told])
+    def _remember(self, name: str, text: str) -> None:
+        self._ask("INSERT INTO known VALUES (?, ?)", [name, text])
 
-    def _why_nothing(self, found: Sequence[Found]) -> str:
-        where = found[0].shown if len(found) == 1 else f"{found[0].shown} and {len(found) - 1} more"
+    def _why_nothing(self, files: Sequence[InputFile]) -> str:
+        where = files[0].shown if len(files) == 1 else f"{files[0].shown} and {len(files) - 1} more"
         rejected = self._ask(
             "SELECT shown, row, reason FROM rejected JOIN files USING (file) ORDER BY file, row LIMIT 1"
         )

@@ -1,4 +1,4 @@
-"""A file as the engine sees it: a relation, its columns, and some of what is in them."""
+"""`csv_table`, `json_table` and `parquet_table` look into a file and return it as the engine sees it: a `Table`."""
 
 from __future__ import annotations
 
@@ -162,16 +162,16 @@ def with_kinds(engine: Any, table: Table) -> Table:
     if not open_ones:
         return table
     missing = ", ".join(literal(word) for word in MISSING)
-    asked = ", ".join(
+    extreme = ", ".join(
         f"{most}({column.sql}) FILTER (WHERE lower(trim({column.sql})) NOT IN ({missing}))"
         for column in open_ones
         for most in ("min", "max", "any_value")
     )
     try:
-        found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchall()[0]
+        extremes = engine.execute(f"SELECT {extreme} FROM {table.relation}").fetchall()[0]
     except Exception as error:
         raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
-    samples = {column: tuple(text for text in found[3 * place : 3 * place + 3] if text is not None)
+    samples = {column: tuple(text for text in extremes[3 * place : 3 * place + 3] if text is not None)
                for place, column in enumerate(open_ones)}  # fmt: skip
     kinds = {column: kind_of(decimal_points(sample, table.decimal_comma)) for column, sample in samples.items()}
     columns = [replace(column, sample=samples[column], kind=kinds[column]) if column in samples else column
@@ -188,9 +188,9 @@ def split_dates(engine: Any, table: Table) -> Table:
     hours = any(column.kind in ("number", "clock") and is_part("hour", column.name) for column in table.columns)
     if not times or not hours:
         return table
-    asked = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
-    found = engine.execute(f"SELECT {asked} FROM {table.relation}").fetchall()[0]
-    dates = {column.name for column, midnight in zip(times, found, strict=True) if midnight}
+    question = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
+    midnights = engine.execute(f"SELECT {question} FROM {table.relation}").fetchall()[0]
+    dates = {column.name for column, midnight in zip(times, midnights, strict=True) if midnight}
     columns = [replace(column, kind="date") if column.name in dates else column for column in table.columns]
     return replace(table, columns=tuple(columns))
 
@@ -251,14 +251,14 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     try:
         delimiter, fields = _delimiter(lines)
         skip, names = _header(lines, delimiter, fields)
-        told = _rows(lines[skip:], delimiter)
+        all_rows = _rows(lines[skip:], delimiter)
     except csv.Error as error:
         raise NotATableError(f"{shown}: this is no table of readings: {error}") from None
-    rows = [row for row in told if len(row) == len(names)]
-    if told and not rows:
+    rows = [row for row in all_rows if len(row) == len(names)]
+    if all_rows and not rows:
         raise NotATableError(
             f"{shown}: line {skip} names {len(names)} columns, but no line below has as many; "
-            f"the first has {len(told[0])}"
+            f"the first has {len(all_rows[0])}"
         )
     decimal_comma = delimiter != "," and any(_with_comma(cells) for cells in zip(*rows, strict=True))
     # A quote that is never closed would swallow the rest of the file: where nobody quotes, it is a letter like others.
@@ -272,7 +272,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     mixed = len(set(_BREAK.findall(text))) > 1
     return Table(
         shown, sensor, tolerant if mixed else strict, tuple(columns), skip,
-        decimal_comma=decimal_comma, lines=path, tolerant=tolerant, empty=not told,
+        decimal_comma=decimal_comma, lines=path, tolerant=tolerant, empty=not all_rows,
     )  # fmt: skip
 
 
@@ -288,7 +288,7 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
     else:
         ends = _BREAK.split(text)
         lines = (ends if whole else ends[:-1])[:SAMPLE]
-    found: dict[tuple[str, ...], list[str]] = {}
+    leaves: dict[tuple[str, ...], list[str]] = {}
     objects = 0
     for line in lines:
         try:
@@ -298,25 +298,25 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
         if isinstance(entry, dict):
             objects += 1
             for keys, value in _leaves(entry):
-                found.setdefault(keys, []).append(value)
+                leaves.setdefault(keys, []).append(value)
     if not objects:
         raise NotATableError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
     columns = []
-    for keys, values in found.items():
+    for keys, values in leaves.items():
         sample = tuple(value for value in values if value.strip().lower() not in MISSING)
         inside = "".join(f'."{key}"' for key in keys)
-        sql = f"json_extract_string(told, {literal('$' + inside)})"
+        sql = f"json_extract_string(entry, {literal('$' + inside)})"
         columns.append(Column(".".join(keys), sql, "VARCHAR", kind_of(sample), sample))
     rows = _relation(path, 1, 0, chr(31), "", True)
-    told = "CASE WHEN starts_with(ltrim(c0), '{') AND json_valid(c0) THEN c0 END"
-    relation = f"(SELECT c0 AS line, {told} AS told FROM {rows})"
+    entry_sql = "CASE WHEN starts_with(ltrim(c0), '{') AND json_valid(c0) THEN c0 END"
+    relation = f"(SELECT c0 AS line, {entry_sql} AS entry FROM {rows})"
     return Table(
         shown,
         sensor,
         relation,
         tuple(columns),
         line="line",
-        broken="told IS NULL",
+        broken="entry IS NULL",
         lines=None if array else path,
         empty_lines=True,
     )
@@ -340,7 +340,7 @@ def line_numbers(
     empty_lines
         Whether empty lines are rows.
     """
-    found = np.zeros(rows.size, dtype=np.int64)
+    lines = np.zeros(rows.size, dtype=np.int64)
     order = np.argsort(rows, kind="stable")
     wanted = rows[order]
     barred = np.asarray(sorted(rejected), dtype=np.int64)
@@ -361,12 +361,12 @@ def line_numbers(
             is_row = full & (numbers > skip) & ~np.isin(numbers, barred)
             places = numbers[is_row]
             low, high = np.searchsorted(wanted, (rows_before, rows_before + places.size))
-            found[order[low:high]] = places[wanted[low:high] - rows_before]
+            lines[order[low:high]] = places[wanted[low:high] - rows_before]
             rows_before += places.size
             lines_before += ends.size
             carried = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
             if not block or high == wanted.size:
-                return found
+                return lines
 
 
 def _quotes(text: str) -> bool:
@@ -448,11 +448,11 @@ def _unpacked(path: Path, shown: str, spool: Path) -> Path:
     """Write an array of JSON as lines; such files are small, or they would not be arrays."""
     try:
         with opened(path) as file:
-            told = json.load(file)
+            entries = json.load(file)
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise InputError(f"{shown}: this JSON cannot be read: {error}") from None
     copy = _beside(spool, path)
-    copy.write_text("".join(json.dumps(entry) + "\n" for entry in told), encoding="utf-8")
+    copy.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
     return copy
 
 
@@ -463,8 +463,8 @@ def _beside(spool: Path, path: Path) -> Path:
 
 def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     """Return the fields of some lines; a quoted field that holds a line break makes two rows of wrong length."""
-    told = [line for line in lines[: 2 * SAMPLE] if line.strip()][:SAMPLE]
-    return list(csv.reader(told, delimiter=delimiter))
+    full = [line for line in lines[: 2 * SAMPLE] if line.strip()][:SAMPLE]
+    return list(csv.reader(full, delimiter=delimiter))
 
 
 def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
@@ -527,12 +527,12 @@ def _unique(row: Sequence[str]) -> list[str]:
 
 
 def _with_comma(cells: Sequence[str]) -> bool:
-    told = [cell.strip() for cell in cells if cell.strip().lower() not in MISSING]
-    return bool(told) and 2 * sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in told) > len(told)
+    texts = [cell.strip() for cell in cells if cell.strip().lower() not in MISSING]
+    return bool(texts) and 2 * sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in texts) > len(texts)
 
 
-def _leaves(told: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    for key, value in told.items():
+def _leaves(entry: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, value in entry.items():
         keys = (*above, key)
         if isinstance(value, dict) and len(keys) < 4:
             yield from _leaves(value, keys)

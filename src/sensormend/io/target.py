@@ -1,4 +1,4 @@
-"""A finished folder of rows as one file: CSV, Parquet or NetCDF, or a wide table of cleaned values."""
+"""`Target` is an OUT while it is written: beside its place, exported to one file, published when it is whole."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def export(
     from sensormend.io.netcdf import write_netcdf
 
     if locations is None:
-        told = read_sensors(Path(folder) / "sensors.csv")
-        locations = {entry.sensor: (entry.latitude, entry.longitude) for entry in told}
+        sensors_csv = read_sensors(Path(folder) / "sensors.csv")
+        locations = {entry.sensor: (entry.latitude, entry.longitude) for entry in sensors_csv}
     write_netcdf(
         target, _parts(Archive(folder), times, len(sensors) * len(variables)), sensors=sensors, variables=variables,
         times=times, locations=locations, attributes=attributes,
@@ -135,11 +135,11 @@ def _copy(engine: Any, target: Path, form: str) -> None:
     present = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
     columns = [name for name in COLUMNS if name in present]
     # In text an empty cell says it better than two quotation marks.
-    said = {"reason": "nullif(reason, '')"} if "csv" in form else {}
+    written = {"reason": "nullif(reason, '')"} if "csv" in form else {}
     keys = ["time", "sensor", *(["variable"] if "variable" in present else []), "file_row_number"]
     _write(
         engine,
-        f"SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM source "
+        f"SELECT {', '.join(f'{written.get(name, name)} AS {name}' for name in columns)} FROM source "
         f"ORDER BY {', '.join(f'source.{key}' for key in keys)}",
         target,
         form,
@@ -167,8 +167,8 @@ def _names(engine: Any, column: str) -> tuple[str, ...]:
 def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int64]]:
     """Return the sensors, the variables and the times of all rows."""
     sensors, variables = _names(engine, "sensor"), _names(engine, "variable")
-    told = engine.execute("SELECT DISTINCT epoch_us(time) AS time FROM source ORDER BY 1").fetchnumpy()["time"]
-    times = np.ma.getdata(told).astype(np.int64)
+    column = engine.execute("SELECT DISTINCT epoch_us(time) AS time FROM source ORDER BY 1").fetchnumpy()["time"]
+    times = np.ma.getdata(column).astype(np.int64)
     (rows,) = engine.execute("SELECT count(*) FROM source").fetchone()
     if times.size * len(sensors) * len(variables) > SPARSE * rows:
         raise ConfigError(
@@ -251,11 +251,11 @@ class Target:
     def _refuse_what_is_there(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
         if overwrite and resume:
             raise ConfigError("--resume goes on with what is there and --overwrite starts over: say one of them")
-        for there in dict.fromkeys((self.path, self.folder)):
-            if os.path.lexists(there) and not replaces:
-                raise ConfigError(f"{there} is there already; --overwrite replaces it")
-            if there.is_dir() and not (there / "run.json").exists() and any(there.iterdir()):
-                raise ConfigError(f"{there} is a folder that sensormend did not write; --overwrite does not replace it")
+        for path in dict.fromkeys((self.path, self.folder)):
+            if os.path.lexists(path) and not replaces:
+                raise ConfigError(f"{path} is there already; --overwrite replaces it")
+            if path.is_dir() and not (path / "run.json").exists() and any(path.iterdir()):
+                raise ConfigError(f"{path} is a folder that sensormend did not write; --overwrite does not replace it")
         if resume and not self.work.exists():
             raise ConfigError(f"there is nothing to resume: {self.work} is not there")
         if self.work.exists() and not resume and not overwrite:
@@ -264,7 +264,7 @@ class Target:
             )
 
     def _refuse_to_replace(self, sources: Iterable[Path]) -> None:
-        ours = {there.resolve() for there in (self.path, self.folder, self.work)}
+        ours = {path.resolve() for path in (self.path, self.folder, self.work)}
         for file in sources:
             place = file.resolve()
             if not ours.isdisjoint((place, *place.parents)):
@@ -292,11 +292,11 @@ class Target:
 
     def publish(self) -> None:
         """Put everything in its place; what was there goes when the new is there."""
-        replaced = [there for there in dict.fromkeys((self.path, self.folder)) if os.path.lexists(there)]
+        replaced = [path for path in dict.fromkeys((self.path, self.folder)) if os.path.lexists(path)]
         aside = Path(mkdtemp(prefix=f".{self.path.name[:100]}-", dir=self.path.parent)) if replaced else None
-        for there in replaced:
+        for path in replaced:
             assert aside is not None
-            os.replace(there, aside / there.name)
+            os.replace(path, aside / path.name)
         (self.work / LOCK).unlink(missing_ok=True)
         if self.ending:
             os.replace(self.work / f"rows{self.ending}", self.path)

@@ -1,4 +1,4 @@
-"""Rows on their way to the disk: Parquet files in a folder per date."""
+"""`RowWriter` writes rows as Parquet files in a folder per date."""
 
 from __future__ import annotations
 
@@ -189,16 +189,16 @@ class RowWriter(Closing):
 
     def _selection(self, with_variable: bool) -> str:
         """Return the rows as the files have them; NaN is null without a word, as the engine takes arrays."""
-        said = {"time": "make_timestamp(time)", **{name: sql.format(place=name) for name, sql in _CODED.items()}}
+        columns = {name: name for name in COLUMNS if with_variable or name != "variable"}
+        columns |= {name: sql.format(place=name) for name, sql in _CODED.items()} | {"time": "make_timestamp(time)"}
         joins = ""
         for kind in ("sensor", "variable") if with_variable else ("sensor",):
             if len(self._names[kind] or ()) <= LISTED:
-                said[kind] = f"getvariable('{kind}s')[{kind} + 1]"
+                columns[kind] = f"getvariable('{kind}s')[{kind} + 1]"
             else:
-                said[kind] = f"{kind}_name"
+                columns[kind] = f"{kind}_name"
                 joins += f" JOIN {kind}s ON {kind} = {kind}_code"
-        columns = [name for name in COLUMNS if with_variable or name != "variable"]
-        return f"SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM rows_now{joins}"
+        return f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in columns.items())} FROM rows_now{joins}"
 
     def _copy(
         self, columns: dict[str, NDArray[Any]], path: Path, query: str, *,
@@ -240,8 +240,8 @@ def part_name(start: int) -> str:
     """
     exact = np.datetime64(start, "us")
     # To the second, or as fine as it is.
-    told = str(exact if start % SECOND else exact.astype("datetime64[s]"))
-    return f"part-{told.replace('-', '').replace(':', '')}.parquet"
+    text = str(exact if start % SECOND else exact.astype("datetime64[s]"))
+    return f"part-{text.replace('-', '').replace(':', '')}.parquet"
 
 
 _CODED = {"reason": "getvariable('reasons')[{place} + 1]", "origin": "getvariable('origins')[{place} + 1]"}

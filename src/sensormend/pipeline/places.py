@@ -1,4 +1,4 @@
-"""Where sensors stand, and what becomes of one that moves: a new sensor."""
+"""`Places` knows where sensors stand; one that moves becomes a new sensor."""
 
 from __future__ import annotations
 

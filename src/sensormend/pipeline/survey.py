@@ -1,4 +1,4 @@
-"""What a look at the readings tells before any of them is mended: the grid, and the values that are none."""
+"""`look` finds the grid and the fill values from a sample of the readings, before any of them is mended."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ..
     fill: dict[str, tuple[float, ...]] = {}
     notes: list[str] = []
     for index, name in enumerate(sample.variables):
-        said = options.fill_of(name)
-        if said is not None:
-            fill[name] = said
+        given = options.fill_of(name)
+        if given is not None:
+            fill[name] = given
             continue
         mine = sample.taken(sample.variable == index)
         fill[name], guessed = fill_values(mine.value, mine.sensor)

@@ -18,11 +18,10 @@ from sensormend.io.metadata import iso
 from sensormend.io.options import EVERY, Options
 from sensormend.io.times import FAR_AWAY
 from sensormend.model.auto import LEARNING
-from sensormend.pipeline.cleaning import mender_for
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import NEVER, Mended, Mender
+from sensormend.pipeline.mender import NEVER, Mended, Mender, mender_for
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.survey import Survey, check_grid, look_at_start
 from sensormend.pipeline.tally import Tally

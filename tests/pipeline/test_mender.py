@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from feeds import HOURLY, START, all_rows, changed, city_readings, made_of, mend, small_city
 from sensormend import AutoOLRTR, Recovery
 from sensormend.errors import ConfigError, InputError, StateError
-from sensormend.pipeline.cleaning import InMemory
 from sensormend.pipeline.frames import columns_of
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import Mender, walk
+from sensormend.pipeline.mender import InMemory, Mender, walk
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Readings, Rows
 
 FIRST = int(HOURLY.period_of(np.array([START]))[0])
