@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from naive_methods import Matrix
 from sensormend import Recovery
 from sensormend.methods.base import Method
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import DROPPED, paper_scores
 from test_olrtr import low_rank_tensor
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 import naive
 from sensormend import RTR, ConfigError
 from sensormend.methods.rtr import default_lam
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import score
 from test_olrtr import low_rank_tensor
 

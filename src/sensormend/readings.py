@@ -1,4 +1,4 @@
-"""What is said about a reading: QARTOD's codes, the reasons, and their CF attributes."""
+"""`Readings` and `Rows` are what comes in and what goes out, with the flags, reasons and origins of a row."""
 
 from __future__ import annotations
 

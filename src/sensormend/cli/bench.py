@@ -158,7 +158,7 @@ def faults(
         hidden = tuple(int(part) for part in unscored.split(",") if part.strip())
     except ValueError:
         raise ConfigError(f"--unscored takes numbers of sensors, like 3,27; got {unscored!r}") from None
-    told: dict[str, Any] = {
+    given: dict[str, Any] = {
         "data": data,
         "cases": cases,
         "sensors": sensors,
@@ -167,9 +167,9 @@ def faults(
     }
     if Path(data).is_file():
         # Another file under the same name is another experiment.
-        told["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
+        given["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
     usual = {"data": "noaa", "cases": "all", "slots": 24}
-    _run(["faults"], common, unscored=hidden, **{k: v for k, v in told.items() if v != usual.get(k)})
+    _run(["faults"], common, unscored=hidden, **{k: v for k, v in given.items() if v != usual.get(k)})
 
 
 @bench.command
@@ -222,9 +222,9 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
     plan = RunPlan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
     names = _where_known(names, plan)
     paper, problems = screen(), dict[str, SensormendError]()
-    with _progress() as told:
+    with _progress() as progress:
         ran = run([(EXPERIMENTS[name], plan) for name in names], asked.out, processes=asked.jobs, fresh=asked.fresh,
-                  progress=told, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
+                  progress=progress, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
     for done in ran:
         for table in (table for table in done.tables if not table.aside):
             for part in table.screen(paper.width):
@@ -274,14 +274,14 @@ def _progress() -> Iterator[Callable[[RunProgress], None]]:
     progress = Progress(*columns, console=Console(stderr=True))
     task = progress.add_task("", total=1.0, runs="")
 
-    def tell(tick: RunProgress) -> None:
+    def update(tick: RunProgress) -> None:
         # Nothing is shown before there is something to do: a wrong call gets its one line and no more.
         progress.start()
         runs = f"{tick.done}/{tick.of} runs"
         progress.update(task, completed=tick.share, description=tick.doing, runs=runs, left=tick.left)
 
     try:
-        yield tell
+        yield update
     finally:
         if progress.live.is_started:
             progress.stop()
