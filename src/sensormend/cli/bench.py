@@ -25,23 +25,7 @@ if TYPE_CHECKING:
     from sensormend.bench.experiment import RunPlan
     from sensormend.bench.runner import RunProgress
 
-__all__ = [
-    "Common",
-    "aot",
-    "bench",
-    "convergence",
-    "corruption",
-    "everything",
-    "faults",
-    "growth",
-    "magnitude",
-    "noaa",
-    "observation",
-    "page",
-    "pictures",
-    "screen",
-    "size",
-]
+__all__ = ["Common", "bench", "everything", "faults", "page", "screen"]
 
 bench = cyclopts.App(name="bench", help="The paper's tables and figures, every method in them, and the fault bench.")
 
@@ -85,46 +69,27 @@ class Common:
     fresh: Annotated[bool, Parameter(negative="")] = False
 
 
-@bench.command
-def size(*, common: Common | None = None) -> None:
-    """Vary the size of the tensor from 10 to 50 cubed."""
-    _run(["size"], common)
+def _command(name: str, about: str) -> None:
+    """Make the command of one experiment that takes no options of its own."""
+
+    def command(*, common: Common | None = None) -> None:
+        _run([name], common)
+
+    bench.command(command, name=name, help=about)
 
 
-@bench.command
-def corruption(*, common: Common | None = None) -> None:
-    """Vary the share of faulty fibers from 0 to 0.5."""
-    _run(["corruption"], common)
-
-
-@bench.command
-def magnitude(*, common: Common | None = None) -> None:
-    """Vary the magnitude of the faults."""
-    _run(["magnitude"], common)
-
-
-@bench.command
-def observation(*, common: Common | None = None) -> None:
-    """Vary the share of observed readings from 1 to 0.5."""
-    _run(["observation"], common)
-
-
-@bench.command
-def convergence(*, common: Common | None = None) -> None:
-    """Show how fast OLRTR and AutoOLRTR learn from minibatches of 1, 10 and 50 periods."""
-    _run(["convergence"], common)
-
-
-@bench.command
-def noaa(*, common: Common | None = None) -> None:
-    """Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed."""
-    _run(["noaa"], common)
-
-
-@bench.command
-def aot(*, common: Common | None = None) -> None:
-    """Mend the Array of Things and compare it with a reference station."""
-    _run(["aot"], common)
+for _name, _about in {
+    "size": "Vary the size of the tensor from 10 to 50 cubed.",
+    "corruption": "Vary the share of faulty fibers from 0 to 0.5.",
+    "magnitude": "Vary the magnitude of the faults.",
+    "observation": "Vary the share of observed readings from 1 to 0.5.",
+    "convergence": "Show how fast OLRTR and AutoOLRTR learn from minibatches of 1, 10 and 50 periods.",
+    "noaa": "Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed.",
+    "aot": "Mend the Array of Things and compare it with a reference station.",
+    "growth": "Measure time and memory of RTR, OLRTR and AutoOLRTR as the tensor gets longer.",
+    "pictures": "Draw what a network is taken apart into, and a map of a simulated city, raw and cleaned.",
+}.items():
+    _command(_name, _about)
 
 
 @bench.command
@@ -170,18 +135,6 @@ def faults(
         given["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
     usual = {"data": "noaa", "cases": "all", "slots": 24}
     _run(["faults"], common, unscored=hidden, **{k: v for k, v in given.items() if v != usual.get(k)})
-
-
-@bench.command
-def growth(*, common: Common | None = None) -> None:
-    """Measure time and memory of RTR, OLRTR and AutoOLRTR as the tensor gets longer."""
-    _run(["growth"], common)
-
-
-@bench.command
-def pictures(*, common: Common | None = None) -> None:
-    """Draw what a network is taken apart into, and a map of a simulated city, raw and cleaned."""
-    _run(["pictures"], common)
 
 
 @bench.command(name="all")

@@ -328,7 +328,7 @@ def _middle(column: Column) -> float:
 
 
 if TYPE_CHECKING:
-    from sensormend.io.staging import Database, Progress
+    from sensormend.io.staging import Progress, Staging
 
 
 _FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -341,11 +341,11 @@ _SCHEMA = """
 
 
 class Loader:
-    """All the files of a source into an empty database.
+    """Reads all the files of a source into an empty staging.
 
     Parameters
     ----------
-    database
+    staging
         Open, and empty.
     options
         Which column is what, where that cannot be recognised.
@@ -365,15 +365,15 @@ class Loader:
     that are none; `rejected` what of these is worth telling, by file and row, and the lines that were none.
     """
 
-    def __init__(self, database: Database, options: Options, unread: dict[str, str] | None) -> None:
-        self._database, self._options, self._unread = database, options, unread
-        self._engine, self._ask, self._columns = database.engine, database.ask, database.columns
+    def __init__(self, staging: Staging, options: Options, unread: dict[str, str] | None) -> None:
+        self._staging, self._options, self._unread = staging, options, unread
+        self._engine, self._ask, self._columns = staging.engine, staging.ask, staging.columns
         self.notes: list[str] = []
         self.unit = ""
         self._no_readings: dict[str, Exception] = {}
         self._stations: list[Table] = []
 
-    def fill(self, files: Sequence[InputFile], progress: Progress) -> None:
+    def fill(self, files: Sequence[InputFile], progress: Progress | None) -> None:
         """Read the files."""
         self._ask(_SCHEMA.format(network=", network VARCHAR" if self._options.networks else ""))
         texts = self._read(self._sheets_apart(files), progress)
@@ -392,19 +392,19 @@ class Loader:
             from sensormend.io.excel import sheets
 
             try:
-                apart += sheets(file, self._database.folder / "spool")
+                apart += sheets(file, self._staging.folder / "spool")
             except InputError as error:
                 self._leave_out(file.shown, error)
         return apart
 
-    def _read(self, files: Sequence[InputFile], progress: Progress) -> dict[int, Table]:
+    def _read(self, files: Sequence[InputFile], progress: Progress | None) -> dict[int, Table]:
         """Read all files, and return those of text."""
         sizes = [max(file.path.stat().st_size, 1) for file in files]
         plans = self._planned(files)
         done = 0
         for group in _together(files, sizes):
             size = sum(sizes[number] for number in group)
-            with self._database.reporting(progress, done / sum(sizes), (done + size) / sum(sizes)):
+            with self._staging.reporting(progress, done / sum(sizes), (done + size) / sum(sizes)):
                 for number in (number for number in group if files[number].format == "netcdf"):
                     try:
                         self._insert_arrays(files[number], number)
@@ -516,7 +516,7 @@ class Loader:
         if file.format == "parquet":
             table = parquet_table(self._engine, file.path, file.shown)
         else:
-            spool = self._database.folder / "spool"
+            spool = self._staging.folder / "spool"
             table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
         return table if file.sensor is None else replace(table, sensor=file.sensor)
 
@@ -662,7 +662,7 @@ class Loader:
         """Note a file that cannot be read, or raise what is the matter."""
         message = str(error)
         if any(full in message for full in _FULL):
-            raise StorageError(f"{self._database.folder}: no room to stage readings: {message}") from None
+            raise StorageError(f"{self._staging.folder}: no room to stage readings: {message}") from None
         if self._unread is None:
             raise error
         self._unread[file] = " ".join((message or type(error).__name__).split())
