@@ -232,7 +232,7 @@ def test_episodes_are_settled_when_they_are_over_and_told_once() -> None:
     for part in through(readings, mender()):
         whole.add(part)
         parts.add(part)
-        told += parts.settled(HOURLY.start_of(part.period + 1))
+        told += parts.pop_finished(HOURLY.start_of(part.period + 1))
     assert ("s02", 12 * 24, 15 * 24) in spans(told)
     going_on = parts.intervals()
     assert [fault for fault in going_on if fault.reason != "spike"] == [going_on[0]]

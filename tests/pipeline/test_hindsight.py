@@ -20,7 +20,7 @@ from sensormend.io.options import Options
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.verdicts import DatedBack, overlapping, remarked
+from sensormend.pipeline.verdicts import DatedBack, mark_dated_back, overlapping
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Rows
 
 NOTES = Maintenance()
@@ -53,7 +53,7 @@ def dated(**more: Any) -> DatedBack:
 def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
     rows = some_rows(seed)
     notes = Maintenance((Note("b", 5 * HOUR, 6 * HOUR, "real"), Note("a", 0, DAY, "real")))
-    after, which = remarked(rows, [dated()], notes, HOUR)
+    after, which = mark_dated_back(rows, [dated()], notes, HOUR)
     for k in range(len(rows)):
         hour = int(rows.time[k]) // HOUR
         mine = rows.sensor[k] == 1 and rows.variable[k] == 1 and 3 <= hour < 11 and hour != 5
@@ -66,7 +66,7 @@ def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
             assert after.cleaned[k] == pytest.approx(rows.value[k] - taken_out)
             assert (after.lower[k], after.upper[k]) == pytest.approx((after.cleaned[k] - 0.25, after.cleaned[k] + 0.25))
             assert (after.flag[k], REASONS[after.reason[k]], ORIGINS[after.origin[k]]) == (4, "drifting", "corrected")
-    again, more = remarked(after, [dated()], notes, HOUR)
+    again, more = mark_dated_back(after, [dated()], notes, HOUR)
     assert not more.any(), "what is marked stays as it is"
     np.testing.assert_array_equal(again.cleaned, after.cleaned)
 

@@ -147,7 +147,7 @@ def test_faults_that_are_over_are_told_once_and_forgotten() -> None:
         for mended in mender.push(source.read(period)):
             whole.add(mended)
             parts.add(mended)
-        told += parts.settled(HOURLY.start_of(period + 1))
+        told += parts.pop_finished(HOURLY.start_of(period + 1))
         assert all(fault.reach == HOURLY.start_of(period + 1) for fault in parts.faults)
         if number == 20:
             twin = Tally(HOURLY, ("",))

@@ -68,11 +68,11 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
 
 def _write(path: Path, rows: Iterable[Row]) -> bool:
     """Write the table of a sheet as CSV; say whether there is one."""
-    full = (row for row in rows if any(_is_said(cell) for cell in row))
+    full = (row for row in rows if any(_is_full(cell) for cell in row))
     head = _without_title(list(islice(full, LOOK)))
     if not head:
         return False
-    columns = [place for place in range(max(map(len, head))) if any(_is_said(cell) for cell in _cells(head, place))]
+    columns = [place for place in range(max(map(len, head))) if any(_is_full(cell) for cell in _cells(head, place))]
     dates = {place for place in columns if _are_dates(_cells(head, place))}
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_MINIMAL)
@@ -83,7 +83,7 @@ def _write(path: Path, rows: Iterable[Row]) -> bool:
 
 def _without_title(head: list[Row]) -> list[Row]:
     """Leave out what stands above the names of the columns: rows with far fewer cells than the table has."""
-    counts = [sum(map(_is_said, row)) for row in head]
+    counts = [sum(map(_is_full, row)) for row in head]
     begin = next((place for place, count in enumerate(counts) if 2 * count > max(counts)), 0)
     return head[begin:]
 
@@ -92,7 +92,7 @@ def _cells(rows: Iterable[Row], place: int) -> Iterator[Any]:
     return (row[place] for row in rows if place < len(row))
 
 
-def _is_said(cell: Any) -> bool:
+def _is_full(cell: Any) -> bool:
     return cell is not None and cell != ""
 
 

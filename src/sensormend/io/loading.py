@@ -123,7 +123,7 @@ def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeForm
             "write them as 2020-12-31 23:59"
         )
     return [
-        written.settled(day_first) if written is not None and written.name == "ambiguous" else written
+        written.with_order(day_first) if written is not None and written.name == "ambiguous" else written
         for _, _, written in tables
     ]
 
@@ -377,7 +377,7 @@ class Loader:
         """Read the files."""
         self._ask(_SCHEMA.format(network=", network VARCHAR" if self._options.networks else ""))
         texts = self._read(self._sheets_apart(files), progress)
-        self._doubt_clocks()
+        self._reject_wrong_clocks()
         self._collect_rejected(texts)
         self._place_sensors()
 
@@ -402,7 +402,7 @@ class Loader:
         sizes = [max(file.path.stat().st_size, 1) for file in files]
         plans = self._planned(files)
         done = 0
-        for group in _together(files, sizes):
+        for group in _groups(files, sizes):
             size = sum(sizes[number] for number in group)
             with self._staging.reporting(progress, done / sum(sizes), (done + size) / sum(sizes)):
                 for number in (number for number in group if files[number].format == "netcdf"):
@@ -446,7 +446,7 @@ class Loader:
             self._note_how(files, planned)
         units = {layout.unit for _, layout, _ in planned.values()}
         self.unit = units.pop() if len(units) == 1 else ""
-        return self._settled(planned)
+        return self._with_time_formats(planned)
 
     def _note_how(self, files: Sequence[InputFile], planned: dict[int, _TablePlan]) -> None:
         """Note which files were passed over, whose names are sensors, and which columns are not used."""
@@ -499,7 +499,7 @@ class Loader:
         layout = _with_hhmm(table, layout)
         return table, layout, _time_format_of(table, layout)
 
-    def _settled(self, planned: dict[int, _TablePlan]) -> dict[int, _TablePlan]:
+    def _with_time_formats(self, planned: dict[int, _TablePlan]) -> dict[int, _TablePlan]:
         try:
             formats = _with_day_order(self._engine, list(planned.values()))
         except InputError as error:
@@ -508,7 +508,9 @@ class Loader:
                 self._leave_out(table.shown, error)
                 return {}
             # Together they contradict each other, or leave it open; each by itself may still be clear.
-            return {number: plan for one in planned.items() for number, plan in self._settled(dict([one])).items()}
+            return {
+                number: plan for one in planned.items() for number, plan in self._with_time_formats(dict([one])).items()
+            }
         return {number: (table, layout, written)
                 for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
 
@@ -583,10 +585,10 @@ class Loader:
                     nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
                 FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
 
-    def _doubt_clocks(self) -> None:
+    def _reject_wrong_clocks(self) -> None:
         """Reject what came from a clock that was not set; each network has clocks of its own."""
         if not self._options.networks:
-            self._doubt_clocks_of("true")
+            self._reject_wrong_clocks_of("true")
             return
         holes = self._ask(f"""
             SELECT DISTINCT network FROM (
@@ -594,9 +596,9 @@ class Loader:
                 FROM (SELECT DISTINCT network, time // {DAY} AS day FROM raw WHERE reason IS NULL))
             WHERE hole * {DAY} > {FAR_AWAY} ORDER BY network""")
         for (network,) in holes:
-            self._doubt_clocks_of(f"network = {literal(network)}")
+            self._reject_wrong_clocks_of(f"network = {literal(network)}")
 
-    def _doubt_clocks_of(self, whose: str) -> None:
+    def _reject_wrong_clocks_of(self, whose: str) -> None:
         days = self._columns(f"""
             SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL AND {whose}
             GROUP BY day ORDER BY day""")
@@ -682,7 +684,7 @@ def _why_none(table: Table, options: Options) -> Exception:
     return ConfigError(f"{table.shown}: no column holds readings; name it with --value (value in the TOML file)")
 
 
-def _together(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[int]]:
+def _groups(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[int]]:
     """Give the files in their order, small ones together: a statement costs as much as a thousand rows."""
     group: list[int] = []
     for number, file in enumerate(files):

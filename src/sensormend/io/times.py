@@ -103,7 +103,7 @@ class TimeFormat:
             f"ELSE CAST(round({number} * {self.scale}) AS BIGINT) END"
         )
 
-    def settled(self, day_first: bool) -> TimeFormat:
+    def with_order(self, day_first: bool) -> TimeFormat:
         """Return the format once it is known whether the day comes before the month."""
         a, b = ("%d", "%m") if day_first else ("%m", "%d")
         return TimeFormat("strptime", tuple(entry.format(a=a, b=b) for entry in self.formats))
@@ -130,7 +130,7 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
     marks = {text[len(text) - len(text.lstrip("0123456789"))] for text in like}
     written = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
     # With points it is the day everywhere; only slashes and dashes are used for both.
-    return written.settled(day_first=True) if marks == {"."} else written
+    return written.with_order(day_first=True) if marks == {"."} else written
 
 
 def has_clock(text: str) -> bool:

@@ -29,9 +29,9 @@ from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.mender import WARM_UP, Mender, mender_for, walk
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.survey import Survey, look
+from sensormend.pipeline.survey import Survey, survey_readings
 from sensormend.pipeline.tally import Tally
-from sensormend.pipeline.verdicts import overlapping, remarked
+from sensormend.pipeline.verdicts import mark_dated_back, overlapping
 from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Report", "Stages", "clean_archive"]
@@ -157,13 +157,13 @@ class _ArchiveRun:
         source = _ReadAhead(staging, self.places, survey.grid, twice=0 if resumed or one_pass else WARM_UP)
         source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
-        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as pen, source:
+        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
             for mended in walk(source, mender, one_pass=one_pass):
                 tally.add(mended)
                 if written is not None:
                     written.result()
-                written = pen.submit(writer.write, mended.asked, survey.grid.start_of(mended.period))
+                written = executor.submit(writer.write, mended.output, survey.grid.start_of(mended.period))
                 # A push over silent periods gives several; the mender's state is that of the last one.
                 if mended.period == mender.period and monotonic() - saved > CHECKPOINT:
                     written.result()
@@ -174,7 +174,7 @@ class _ArchiveRun:
                 written.result()
             writer.sync()
             if not one_pass:
-                self._look_back(mender, tally, writer)
+                self._mark_dated_back(mender, tally, writer)
         self.checkpoint.save(mender, tally)
         return Report(
             out=self.target.path,
@@ -193,7 +193,7 @@ class _ArchiveRun:
             removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
         )
 
-    def _look_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
+    def _mark_dated_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
         """Mark the readings that faults were dated back to, in the files that are there.
 
         They are counted before any file is changed: a run that is killed meanwhile marks the same again.
@@ -213,9 +213,9 @@ class _ArchiveRun:
             mine = overlapping(faults, date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY)
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in mine]
             before, file, place = rows_of_spans(some, spans)
-            after, which = remarked(before, mine, mender.maintenance, step)
+            after, which = mark_dated_back(before, mine, mender.maintenance, step)
             if not tally.looked_back:
-                tally.note_remarked(before, which)
+                tally.count_dated_back(before, which)
             for number in np.unique(file[which]).tolist():
                 here = which & (file == number)
                 marks.append((some[number], after.taken(here), place[here]))
@@ -248,10 +248,10 @@ class _ArchiveRun:
         except StateError:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            return staging, look(staging.sample(), self.options)
+            return staging, survey_readings(staging.sample(), self.options)
         staging = Staging(folder)
         staging.load(source, self.options, self.stages("reading", 0))
-        survey = look(staging.sample(), self.options)
+        survey = survey_readings(staging.sample(), self.options)
         grid = survey.grid
         staging.sort(grid.early, grid.period, grid.origin, self.stages("sorting", staging.readings))
         return staging, survey
@@ -360,7 +360,7 @@ class _ReadAhead(Closing):
         done = self._reads if self._reads < self._scouted else place + self._scouted
         self._reads += 1
         self.progress(done / (len(self.periods) + self._scouted))
-        return self._places.settle(self._present[1][period])
+        return self._places.rename_moved(self._present[1][period])
 
     def _read_group(self, group: int) -> dict[int, Readings]:
         periods = self.periods[group * self._together : (group + 1) * self._together]

@@ -21,9 +21,9 @@ from sensormend.io.times import plausible_periods, typed_time
 from sensormend.io.units import described, record_of
 from sensormend.pipeline.mender import InMemory, mender_for, walk
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.survey import look
+from sensormend.pipeline.survey import survey_readings
 from sensormend.pipeline.tally import Tally
-from sensormend.pipeline.verdicts import remarked
+from sensormend.pipeline.verdicts import mark_dated_back
 from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, written_time
 from sensormend.recovery import FloatArray
 
@@ -240,10 +240,10 @@ def _plain_pandas(frame: Any) -> Any:
     """Return a frame whose columns all have one name each, with times in UTC."""
     if frame.columns.nlevels > 1:
         raise InputError("the frame has columns with names of several levels; give each column one name")
-    if _speaks(frame.index):
+    if _has_meaning(frame.index):
         known = [name for name in frame.index.names if name is not None and name in frame.columns]
         frame = frame.reset_index(level=known, drop=True) if known else frame
-        frame = frame.reset_index() if _speaks(frame.index) else frame
+        frame = frame.reset_index() if _has_meaning(frame.index) else frame
     if not all(isinstance(name, str) for name in frame.columns):
         frame = frame.rename(columns=str)
     if not frame.columns.is_unique:
@@ -268,7 +268,7 @@ def _framed(series: Any) -> Any:
     return frame.assign(sensor="sensor" if measured or not name else name)
 
 
-def _speaks(index: Any) -> bool:
+def _has_meaning(index: Any) -> bool:
     return index.nlevels > 1 or index.name is not None or "datetime" in str(index.dtype)
 
 
@@ -545,8 +545,8 @@ def _table_columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
 
 
 def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
-    readings = places.settle(_believed(readings))
-    survey = look(readings, options)
+    readings = places.rename_moved(_without_wrong_clocks(readings))
+    survey = survey_readings(readings, options)
     source = InMemory.of(readings, survey.grid)
     mender = mender_for(survey, readings.variables, options)
     tally = Tally(survey.grid, readings.variables)
@@ -554,17 +554,17 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     for mended in walk(source, mender, one_pass=options.one_pass):
         if details or not options.one_pass:
             tally.add(mended)
-        parts.append(mended.asked)
+        parts.append(mended.output)
     rows = Rows.concatenate(parts)
     if not options.one_pass:
         before = rows
-        rows, which = remarked(before, tally.dated_back(), mender.maintenance, survey.grid.step)
-        tally.note_remarked(before, which)
+        rows, which = mark_dated_back(before, tally.dated_back(), mender.maintenance, survey.grid.step)
+        tally.count_dated_back(before, which)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
 
 
-def _believed(readings: Readings) -> Readings:
+def _without_wrong_clocks(readings: Readings) -> Readings:
     """Leave out readings whose clock was not set, and say so."""
     days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
     meant = plausible_periods(days, counts, DAY)[whose]

@@ -136,7 +136,7 @@ class Mended:
     readings: Rows | None = None
 
     @property
-    def asked(self) -> Rows:
+    def output(self) -> Rows:
         """The rows to be written: per reading where that was asked for, else per slot."""
         return self.rows if self.readings is None else self.readings
 
@@ -203,7 +203,7 @@ class Mender:
         self._fill = [tuple(fill.get(name, fill.get(EVERY, ()))) for name in self.variables]
         self._valid = [valid.get(name, valid.get(EVERY, everywhere)) for name in self.variables]
         self.maintenance = maintenance or Maintenance()
-        self._patience = max(1, gone_after // grid.period)
+        self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
         limits = tolerance or {}
         self._tolerance = [limits.get(name, limits.get(EVERY)) for name in self.variables]
@@ -215,7 +215,7 @@ class Mender:
         self._seen_range = SeenRange.of(len(self.variables), known=model is None)
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
-        # Like the model one for all twins, and counted on by whichever lets it learn.
+        # Like the model one for all copies, and counted on by whichever lets it learn.
         self._given = GivenPeriods()
         self._recalibrations: dict[tuple[str, int], int] = {}
         # By sensor and variable: how many recalibrations the model knows of.
@@ -239,7 +239,7 @@ class Mender:
         """Mend the periods without any reading that lie between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
         # After so long without a word every sensor is gone, and there is nothing left to say.
-        return [self._mend(missed, NOTHING) for missed in silent[: self._patience]]
+        return [self._mend(missed, NOTHING) for missed in silent[: self._silent_periods]]
 
     def peek(self, readings: Readings, period: int) -> Mended:
         """Answer like `push` for what has come of a period that is not over, and learn nothing."""
@@ -249,11 +249,11 @@ class Mender:
         twin._rows, twin._row_of_name = dict(self._rows), self._row_of_name.copy()
         return twin._mend(period, readings, learning=False)
 
-    def pass_by(self, readings: Readings, period: int) -> Mended:
+    def push_unjudged(self, readings: Readings, period: int) -> Mended:
         """Give a period its rows without a judgement, and learn nothing: the model cannot take it."""
         return self._mend(self._period_of(readings, period), readings, learning=None)
 
-    def twin(self) -> Mender:
+    def fresh_copy(self) -> Mender:
         """Return a mender with the same settings and the same model that has seen no reading."""
         twin = copy.copy(self)
         twin.sensors, twin.period, twin._rows = (), None, {}
@@ -317,7 +317,7 @@ class Mender:
         heard = np.full((len(self.sensors), len(self.variables)), NEVER, dtype=np.int64)
         heard[: self._heard.shape[0]] = self._heard
         heard[rows, variable] = period
-        listed = heard > period - 1 - self._patience
+        listed = heard > period - 1 - self._silent_periods
         removed = self.maintenance.removed(self.sensors, self.variables, times, grid.step)
         if removed is not None:
             # Of one that is not there nothing is expected; what comes all the same is kept, and not judged.
@@ -610,15 +610,15 @@ class InMemory:
 def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Iterator[Mended]:
     """Mend all periods that the mender has not seen yet.
 
-    An archive has no need to wait until the model is grown up: a scout goes ahead through the first weeks, and they are
-    mended with what it learned. With `one_pass` every period is met for the first time, as in a live feed.
+    The first weeks of an archive are learned from twice: another mender goes through them before, and they are mended
+    with what it learned. With `one_pass` every period is met for the first time, as in a live feed.
     """
     first = None if one_pass or mender.period is not None else source.periods[0]
     if first is not None:
-        scout = mender.twin()
+        ahead = mender.fresh_copy()
         for period in source.periods:
             if period < first + WARM_UP:
-                scout.push(source.read(int(period)))
+                ahead.push(source.read(int(period)))
         mender.model.rewind()
     for period in source.periods:
         if mender.period is None or period > mender.period:

@@ -1,4 +1,4 @@
-"""`look` finds the grid and the fill values from a sample of the readings, before any of them is mended."""
+"""`survey_readings` finds the grid and the fill values from a sample of the readings, before any of them is mended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Survey", "check_grid", "fill_values", "look", "look_at_start", "time_grid"]
+__all__ = ["Survey", "check_grid", "fill_values", "survey_readings", "survey_start", "time_grid"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -58,7 +58,7 @@ class Survey:
     notes: tuple[str, ...] = ()
 
 
-def look(sample: Readings, options: Options) -> Survey:
+def survey_readings(sample: Readings, options: Options) -> Survey:
     """Look at a sample: whole courses of some sensors, in any order."""
     if not len(sample):
         raise InputError("there is no reading at all")
@@ -73,7 +73,7 @@ def look(sample: Readings, options: Options) -> Survey:
     return Survey(grid, fill, (*notes, *guessed))
 
 
-def look_at_start(sample: Readings, options: Options) -> Survey:
+def survey_start(sample: Readings, options: Options) -> Survey:
     """Look at the first readings of a live feed: its cycle is a day, or longer, however short the look.
 
     Readings that contradict each other are no reason to stop here: nobody reads a feed again.

@@ -276,7 +276,7 @@ class Tally:
             wrong=int(table.fail[row, slots].sum()),
         )
 
-    def settled(self, end: int) -> list[FaultInterval]:
+    def pop_finished(self, end: int) -> list[FaultInterval]:
         """Return the faults that were over before `end`, where the last period ended, and forget them."""
         going_on = [fault for fault in self.faults if fault.reach >= end]
         self.faults = [fault for fault in self.faults if fault.reach < end]
@@ -304,7 +304,7 @@ class Tally:
             if fault.known is not None and fault.reason in CORRECTABLE and fault.start < fault.first
         ]
 
-    def note_remarked(self, rows: Rows, which: BoolArray) -> None:
+    def count_dated_back(self, rows: Rows, which: BoolArray) -> None:
         """Count rows as wrong and corrected that were kept before; `rows` are as they were."""
         if not which.any():
             return

@@ -16,7 +16,7 @@ from sensormend.pipeline.sentences import who
 from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
-__all__ = ["CORRECTABLE", "DatedBack", "SeenRange", "Verdicts", "judge", "overlapping", "remarked"]
+__all__ = ["CORRECTABLE", "DatedBack", "SeenRange", "Verdicts", "judge", "mark_dated_back", "overlapping"]
 
 CODE = {reason: code for code, reason in enumerate(REASONS)}
 
@@ -167,7 +167,9 @@ def overlapping(faults: Iterable[DatedBack], start: int, end: int) -> list[Dated
     return [fault for fault in faults if fault.start < end and fault.first > start]
 
 
-def remarked(rows: Rows, faults: Sequence[DatedBack], maintenance: Maintenance, step: int) -> tuple[Rows, BoolArray]:
+def mark_dated_back(
+    rows: Rows, faults: Sequence[DatedBack], maintenance: Maintenance, step: int
+) -> tuple[Rows, BoolArray]:
     """Return the rows with the readings marked that faults were dated back to, and which these are.
 
     Readings that were not judged stay as they are, and so do those that people know to be real.

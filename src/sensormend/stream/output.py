@@ -75,7 +75,7 @@ class Output:
 
     def final(self, event: Final, start: int, record: int) -> None:
         """Write the rows of a period that is over."""
-        self.writer.write(event.mended.asked, start)
+        self.writer.write(event.mended.output, start)
         self._kept.put(event.mended.period, event.readings, record)
 
     def hold(self, event: Late, record: int, place: int) -> None:
@@ -130,7 +130,7 @@ class Output:
             return
         tally, grid = stream.tally, stream.mender.grid
         # The tally forgets them; should the disk be full, they are needed for the next try.
-        self._settled += tally.settled(grid.start_of(stream.closed + 1))
+        self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
         self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
         self._settled = []
         places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})
