@@ -27,9 +27,7 @@ from sensormend.errors import ConfigError, SensormendError
 __all__ = ["app", "main"]
 
 app = cyclopts.App(
-    name="sensormend",
-    help="Mends the data of a sensor network while it streams in.",
-    version=__version__,
+    name="sensormend", help="Mends the data of a sensor network while it streams in.", version=__version__
 )
 app.command(demo)
 app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")

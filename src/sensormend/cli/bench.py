@@ -123,13 +123,7 @@ def faults(
         hidden = tuple(int(part) for part in unscored.split(",") if part.strip())
     except ValueError:
         raise ConfigError(f"--unscored takes numbers of sensors, like 3,27; got {unscored!r}") from None
-    given: dict[str, Any] = {
-        "data": data,
-        "cases": cases,
-        "sensors": sensors,
-        "days": days,
-        "slots": slots,
-    }
+    given: dict[str, Any] = {"data": data, "cases": cases, "sensors": sensors, "days": days, "slots": slots}
     if Path(data).is_file():
         # Another file under the same name is another experiment.
         given["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]

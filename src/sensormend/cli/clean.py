@@ -24,7 +24,7 @@ from sensormend.io.options import Options, in_words
 from sensormend.pipeline.sentences import how_far_judged, how_long, little_judged, without_number
 from sensormend.readings import Flag
 
-__all__ = ["clean", "networks_summary", "summary", "worst"]
+__all__ = ["clean", "worst"]
 
 if TYPE_CHECKING:
     from sensormend.cluster import NetworksReport
@@ -103,7 +103,7 @@ def clean(
         raise ConfigError("--cluster spreads many networks, kept apart by --networks COLUMN; say which column that is")
     with _stages() as stages:
         report = clean_archive(source, out, options, overwrite=overwrite, resume=resume, stages=stages)
-    Console(soft_wrap=False).print(summary(report))
+    Console(soft_wrap=False).print(_summary(report))
 
 
 def _clean_networks(
@@ -115,7 +115,7 @@ def _clean_networks(
         report = clean_networks(
             source, out, cluster=cluster, options=options, overwrite=overwrite, resume=resume, stages=stages
         )
-    Console(soft_wrap=False).print(networks_summary(report))
+    Console(soft_wrap=False).print(_networks_summary(report))
     if report.failed:
         raise SensormendError(
             f"{len(report.failed):,} of {len(report.networks):,} networks were not cleaned: see {out}/networks.csv"
@@ -171,7 +171,7 @@ def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
     finish()
 
 
-def summary(report: Report) -> RenderableType:
+def _summary(report: Report) -> RenderableType:
     """Return the last page of a run."""
     slots = sum(report.flags.values()) or 1
     present = slots - report.flags[Flag.MISSING]
@@ -223,7 +223,7 @@ def summary(report: Report) -> RenderableType:
     return Group(*parts)
 
 
-def networks_summary(report: NetworksReport) -> RenderableType:
+def _networks_summary(report: NetworksReport) -> RenderableType:
     """Return the last page of a run over many networks."""
     done = [network for network in report.networks if network.outcome == "done"]
     table = Table.grid(padding=(0, 2))

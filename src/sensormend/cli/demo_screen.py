@@ -42,7 +42,7 @@ from sensormend.stream.events import Event, Told
 from sensormend.stream.service import Service
 from sensormend.stream.sources.city import FIRST, City
 
-__all__ = ["Screen", "errors_table", "faults_table", "show_results"]
+__all__ = ["Screen", "show_results"]
 
 NEWEST = 4
 NAMED = 8
@@ -221,9 +221,9 @@ def show_results(
         f"The tables are without the first {DROPPED} days, in which it learns."
     )
     scores = score(recovery, network.degraded())
-    page.print(faults_table(faults_by_kind(network, recovery), scores))
+    page.print(_faults_table(faults_by_kind(network, recovery), scores))
     page.print()
-    page.print(errors_table(network, recovery, scores))
+    page.print(_errors_table(network, recovery, scores))
     _show_staged(page, network, recovery, staged, alert, out)
     _draw(page, network, recovery, out)
     _show_commands(page, out)
@@ -298,7 +298,7 @@ def _show_commands(page: Console, out: Path) -> None:
     page.print("Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]", soft_wrap=True)
 
 
-def faults_table(rows: list[KindCounts], scores: Scores) -> Table:
+def _faults_table(rows: list[KindCounts], scores: Scores) -> Table:
     """Lay out what was put in against what was found."""
     table = Table(title="Faults put in and faults found", title_justify="left")
     table.add_column("fault")
@@ -329,7 +329,7 @@ def faults_table(rows: list[KindCounts], scores: Scores) -> Table:
     return table
 
 
-def errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table:
+def _errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table:
     """Lay out the errors beside those of a straight line through the gaps, alone and told every fault."""
     unit, case = network.climate.unit, network.degraded()
     table = Table(title=f"Root mean square error, {unit}", title_justify="left")

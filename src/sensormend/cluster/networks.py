@@ -34,7 +34,7 @@ from sensormend.pipeline.checkpoint import Checkpoint, changed_options, identity
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 
-__all__ = ["NETWORKS_HEADER", "NetworksReport", "StageProgress", "clean_networks"]
+__all__ = ["NetworksReport", "clean_networks"]
 
 FILES = 20
 """Files of readings that run.json of each network names."""

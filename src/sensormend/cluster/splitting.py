@@ -127,11 +127,7 @@ class NetworkParts:
 
 
 def split(
-    folder: Path,
-    source: SourcePaths,
-    options: Options,
-    reading: Progress,
-    sorting: Callable[[int], Progress],
+    folder: Path, source: SourcePaths, options: Options, reading: Progress, sorting: Callable[[int], Progress]
 ) -> NetworkParts:
     """Read a source and write `<folder>/parts/<network>.parquet` for every network, if that is not done yet.
 

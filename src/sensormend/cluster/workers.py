@@ -27,28 +27,22 @@ from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.checkpoint import Checkpoint
 
 __all__ = [
-    "ERRORS",
-    "PATIENCE",
     "Client",
-    "Ended",
     "NetworksProgress",
     "Order",
     "Outcome",
     "RunStoppedError",
-    "ask_workers",
     "attempts_of",
     "check_workers",
     "clean_part",
     "connect",
     "connected",
-    "first_line",
     "fruitless",
     "in_turn",
     "is_lost",
     "outcome_of",
     "probe",
     "quiet",
-    "see",
     "spread",
     "workers_of",
 ]
@@ -95,7 +89,7 @@ def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
             made: Client = distributed.Client
             return made(cluster, timeout=timeout, set_as_default=False)
         except ERRORS as error:
-            why = "" if isinstance(error, OSError | TimeoutError) else f" ({first_line(error)})"
+            why = "" if isinstance(error, OSError | TimeoutError) else f" ({_first_line(error)})"
             raise SensormendError(
                 f"no cluster answers at {cluster}{why}; start one with: dask scheduler, and on every machine: "
                 f"dask worker {cluster} --nthreads 1"
@@ -176,7 +170,7 @@ def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
             return f"! {error}"
         return str(sensormend.__version__)
 
-    versions = ask_workers(client, installed)
+    versions = _ask_workers(client, installed)
     lacking = [worker for worker, version in versions.items() if version.startswith("!")]
     if lacking:
         why = versions[lacking[0]][1:].strip()
@@ -193,15 +187,17 @@ def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
         )
 
 
-def ask_workers(client: Client, function: Any, *given: Any) -> dict[str, Any]:
+def _ask_workers(client: Client, function: Any, *given: Any) -> dict[str, Any]:
     """Return what a function says on every worker; one line says so where a worker does not answer."""
     try:
         answers: dict[str, Any] = client.run(function, *given, on_error="return")
     except Exception as error:
-        raise SensormendError(f"the workers of {client.scheduler.address} do not answer: {first_line(error)}") from None
+        raise SensormendError(
+            f"the workers of {client.scheduler.address} do not answer: {_first_line(error)}"
+        ) from None
     for worker, answer in answers.items():
         if isinstance(answer, BaseException):
-            raise SensormendError(f"worker {worker} does not answer: {first_line(answer)}")
+            raise SensormendError(f"worker {worker} does not answer: {_first_line(answer)}")
     return answers
 
 
@@ -209,14 +205,14 @@ def _counted(some: list[str], workers: Mapping[str, Any]) -> str:
     return f"worker {some[0]}" if len(some) == 1 else f"{len(some)} of {len(workers)} workers"
 
 
-def first_line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """Return what an error says, without the pages that distributed may add."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 LOCKED = 120.0
 """Seconds to wait for whoever is still at a network and was given up: a file system of another machine may need a
-minute and a half to see that a holder of a lock is dead."""
+minute and a half to _see that a holder of a lock is dead."""
 
 LOOK = 1.0
 """Seconds between two looks whether the run that gave the order is still there."""
@@ -537,7 +533,7 @@ def spread(client: Client, orders: Sequence[Order], progress: NetworksProgress) 
                 continue
             order = flying.pop(future)
             try:
-                # A worker that dies with a result is no matter: the network is done, as whoever asks again will see.
+                # A worker that dies with a result is no matter: the network is done, as whoever asks again will _see.
                 failed = future.result(timeout=NO_WORKERS)
             except RunStoppedError as error:
                 raise SensormendError(f"{error}; {GO_ON}") from None
@@ -552,7 +548,7 @@ def spread(client: Client, orders: Sequence[Order], progress: NetworksProgress) 
             except Exception as error:
                 workers.check()
                 if type(error).__name__ not in PASSING:
-                    raise SensormendError(f"network {order.part.network!r}: {first_line(error)}; {GO_ON}") from None
+                    raise SensormendError(f"network {order.part.network!r}: {_first_line(error)}; {GO_ON}") from None
                 waiting.appendleft(order)
                 continue
             done += 1
@@ -592,12 +588,12 @@ class _Workers:
 
 
 def probe(client: Client, folder: Path, what: str) -> None:
-    """Refuse workers that do not see a folder, or that see another one; `what` is what people call it."""
+    """Refuse workers that do not _see a folder, or that _see another one; `what` is what people call it."""
     token = uuid4().hex
     asked = folder / f"probe-{token}"
     asked.write_text(token)
     try:
-        answers = ask_workers(client, see, str(asked), token)
+        answers = _ask_workers(client, _see, str(asked), token)
         blind = [worker for worker, answer in answers.items() if answer is None]
         deadline = monotonic() + 5
         for worker, answer in answers.items():
@@ -608,7 +604,7 @@ def probe(client: Client, folder: Path, what: str) -> None:
                 blind.append(worker)
         if blind:
             raise SensormendError(
-                f"{len(blind)} of {len(answers)} workers do not see {folder} (worker {blind[0]}): {what} has to lie "
+                f"{len(blind)} of {len(answers)} workers do not _see {folder} (worker {blind[0]}): {what} has to lie "
                 "on a file system that all of them share, at the same path"
             )
     finally:
@@ -616,7 +612,7 @@ def probe(client: Client, folder: Path, what: str) -> None:
             file.unlink(missing_ok=True)
 
 
-def see(asked: str, token: str) -> str | None:
+def _see(asked: str, token: str) -> str | None:
     """Answer a probe beside it, and return the answer's name; None where it is not seen."""
     file = Path(asked)
     answer = file.with_name(f"{file.name}-{uuid4().hex}")

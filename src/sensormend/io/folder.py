@@ -24,7 +24,6 @@ from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, REASONS, Rows
 
 __all__ = [
-    "ENDINGS",
     "Archive",
     "covered",
     "data_files",

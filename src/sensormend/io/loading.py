@@ -48,7 +48,7 @@ from sensormend.io.times import (
 )
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = ["REJECTED", "Loader"]
+__all__ = ["Loader"]
 
 EMPTY = 1
 """A cell of a wide table with nothing in it: no reading, and nothing wrong."""

@@ -20,7 +20,6 @@ from sensormend.readings import SECOND, written_time
 __all__ = [
     "FAULTS_HEADER",
     "SENSORS_HEADER",
-    "TIMES",
     "FaultInterval",
     "SensorSummary",
     "csv_lines",

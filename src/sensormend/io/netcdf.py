@@ -27,22 +27,7 @@ from sensormend.io.options import Options
 from sensormend.io.units import unit_of
 from sensormend.readings import MEANINGS, ORIGINS, REASONS, SECOND, Flag, Readings, Rows
 
-__all__ = [
-    "CELLS",
-    "Attributes",
-    "Locations",
-    "attributes_of",
-    "dataset_of",
-    "locations_of",
-    "microseconds_of",
-    "netcdf_libraries",
-    "opened_dataset",
-    "readings_of",
-    "rows_of",
-    "stretch_of",
-    "texts_of",
-    "write_netcdf",
-]
+__all__ = ["attributes_of", "dataset_of", "locations_of", "readings_of", "rows_of", "stretch_of", "write_netcdf"]
 
 CELLS = 2_000_000
 """Cells that are held at a time, of each column: 16 MB of doubles, some 150 MB for all of them."""
@@ -53,7 +38,7 @@ ATTRIBUTES = ("units", "units_metadata", "standard_name", "long_name")
 _UNNAMED = "__unnamed__"
 
 
-def netcdf_libraries() -> tuple[Any, Any, Any]:
+def _netcdf_libraries() -> tuple[Any, Any, Any]:
     """Return xarray, h5netcdf and h5py, or say how to get them."""
     try:
         xarray, h5netcdf, h5py = (import_module(name) for name in ("xarray", "h5netcdf", "h5py"))
@@ -89,13 +74,13 @@ def readings_of(source: Any, options: Options | None = None) -> Iterator[Reading
         `time` and `sensor` may name coordinates, `variables` or `value` the variables to take.
     """
     options = options or Options()
-    with opened_dataset(source) as (dataset, shown):
+    with _opened_dataset(source) as (dataset, shown):
         series = _series_of(dataset, options, shown)
         sensors = tuple(dict.fromkeys(name for entry in series for name in entry.sensors))
         code = {name: number for number, name in enumerate(sensors)}
         variables = tuple(entry.name for entry in series)
         width = sum(len(entry.sensors) for entry in series)
-        times = {entry.time: microseconds_of(dataset[entry.time], shown) for entry in series}
+        times = {entry.time: _microseconds_of(dataset[entry.time], shown) for entry in series}
         longest = max(time.size for time in times.values())
         step = max(1, CELLS // max(width, 1))
         for begin in range(0, max(longest, 1), step):
@@ -111,7 +96,7 @@ def readings_of(source: Any, options: Options | None = None) -> Iterator[Reading
 def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple[float, float]]:
     """Return where the sensors of a dataset stand, those that it knows of."""
     options = options or Options()
-    with opened_dataset(source) as (dataset, shown):
+    with _opened_dataset(source) as (dataset, shown):
         locations = {}
         for entry in _series_of(dataset, options, shown):
             place = [
@@ -131,7 +116,7 @@ def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple
 
 def attributes_of(source: Any, options: Options | None = None) -> dict[str, dict[str, Any]]:
     """Return what a dataset says of its variables: units, standard and long names."""
-    with opened_dataset(source) as (dataset, shown):
+    with _opened_dataset(source) as (dataset, shown):
         return {
             entry.name: {key: entry.array.attrs[key] for key in ATTRIBUTES if key in entry.array.attrs}
             for entry in _series_of(dataset, options or Options(), shown)
@@ -139,9 +124,9 @@ def attributes_of(source: Any, options: Options | None = None) -> dict[str, dict
 
 
 @contextmanager
-def opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
+def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
     """Have a source as a dataset, and what to call it."""
-    xarray, _, _ = netcdf_libraries()
+    xarray, _, _ = _netcdf_libraries()
     if isinstance(source, xarray.Dataset):
         yield source, "the dataset"
     elif isinstance(source, xarray.DataArray):
@@ -221,7 +206,7 @@ def _sensors(dataset: Any, array: Any, station: str | None, options: Options, sh
     if station is None:
         label = dataset.variables.get(options.sensor) if options.sensor else None
         source = Path(str(dataset.encoding.get("source", ""))).stem
-        return (texts_of(label.values.reshape(1))[0],) if label is not None and label.size == 1 else (source or shown,)
+        return (_texts_of(label.values.reshape(1))[0],) if label is not None and label.size == 1 else (source or shown,)
     labels = {name: variable for name, variable in dataset.variables.items() if variable.dims == (station,)}
     if options.sensor is not None and options.sensor not in labels:
         raise ConfigError(f"{shown} has no names {options.sensor!r} along {station}; there are {_listed(labels)}")
@@ -230,20 +215,20 @@ def _sensors(dataset: Any, array: Any, station: str | None, options: Options, sh
     chosen = options.sensor or next(iter([*roles, *(name for name in words if name == station), *words]), None)
     if chosen is None:
         chosen = station if station in labels else None
-    names = texts_of(labels[chosen].values) if chosen is not None else [str(k) for k in range(array.sizes[station])]
+    names = _texts_of(labels[chosen].values) if chosen is not None else [str(k) for k in range(array.sizes[station])]
     twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
     if twice:
         raise InputError(f"{shown} has more than one station {min(twice)!r}; name another coordinate with --sensor")
     return tuple(names)
 
 
-def texts_of(values: NDArray[Any]) -> list[str]:
+def _texts_of(values: NDArray[Any]) -> list[str]:
     """Return names as text, whatever they were kept as; bytes come from arrays of characters, which are padded."""
     return [entry.decode("utf-8", "replace").strip(" \0") if isinstance(entry, bytes) else str(entry)
             for entry in values.tolist()]  # fmt: skip
 
 
-def microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
+def _microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
     """Return the times of a coordinate."""
     if time.dtype.kind != "M":
         raise InputError(
@@ -320,7 +305,7 @@ def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attri
     locations, attributes
         What is known of the sensors and of the variables.
     """
-    xarray, _, _ = netcdf_libraries()
+    xarray, _, _ = _netcdf_libraries()
     times = np.unique(rows.time)
     plan = _DatasetPlan.of(rows.sensors, rows.variables, times, locations, attributes)
     grids = plan.grids(rows, 0, times.size)
@@ -362,7 +347,7 @@ def write_netcdf(
     sensors, variables, times
         All that come up in them; times sorted.
     """
-    _, h5netcdf, h5py = netcdf_libraries()
+    _, h5netcdf, h5py = _netcdf_libraries()
     target = Path(path)
     plan = _DatasetPlan.of(sensors, variables, times, locations, attributes)
     with beside(target) as new, h5netcdf.File(new, "w") as file:
@@ -557,7 +542,7 @@ def rows_of(
 
     Cells that say nothing, missing and without an estimate, are no rows.
     """
-    with opened_dataset(source) as (dataset, shown):
+    with _opened_dataset(source) as (dataset, shown):
         names = {
             str(array.attrs["sensormend_variable"]): str(name)
             for name, array in dataset.data_vars.items()
@@ -565,10 +550,10 @@ def rows_of(
         }
         if not names or "station" not in dataset.variables:
             raise InputError(f"{shown} is no dataset that sensormend wrote")
-        times = microseconds_of(dataset["time"], shown)
+        times = _microseconds_of(dataset["time"], shown)
         begin, stop = (0 if start is None else np.searchsorted(times, start),
                        times.size if end is None else np.searchsorted(times, end))  # fmt: skip
-        stations = texts_of(dataset["station"].values)
+        stations = _texts_of(dataset["station"].values)
         chosen = [k for k, name in enumerate(stations) if sensors is None or name in set(sensors)]
         some = dataset.isel(time=slice(int(begin), int(stop)), station=chosen)
         order = sorted(range(len(chosen)), key=lambda k: stations[chosen[k]])

@@ -23,15 +23,12 @@ from sensormend.io.sql import literal, path_literal, quoted, read_parquet, reaso
 from sensormend.io.table_layout import MISSING, Kind, is_part, kind_of
 
 __all__ = [
-    "SAMPLE",
     "Column",
     "NotATableError",
     "Table",
     "csv_table",
-    "decimal_points",
     "json_table",
     "line_numbers",
-    "opened",
     "parquet_table",
     "split_dates",
     "with_kinds",
@@ -173,7 +170,7 @@ def with_kinds(engine: Any, table: Table) -> Table:
         raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
     samples = {column: tuple(text for text in extremes[3 * place : 3 * place + 3] if text is not None)
                for place, column in enumerate(open_ones)}  # fmt: skip
-    kinds = {column: kind_of(decimal_points(sample, table.decimal_comma)) for column, sample in samples.items()}
+    kinds = {column: kind_of(_decimal_points(sample, table.decimal_comma)) for column, sample in samples.items()}
     columns = [replace(column, sample=samples[column], kind=kinds[column]) if column in samples else column
                for column in table.columns]  # fmt: skip
     return replace(table, columns=tuple(columns))
@@ -195,7 +192,7 @@ def split_dates(engine: Any, table: Table) -> Table:
     return replace(table, columns=tuple(columns))
 
 
-def decimal_points(texts: Sequence[str], decimal_comma: bool) -> list[str]:
+def _decimal_points(texts: Sequence[str], decimal_comma: bool) -> list[str]:
     """Return texts with a point for a decimal comma."""
     return [text.replace(",", ".") if decimal_comma else text for text in texts]
 
@@ -227,7 +224,7 @@ _MAGIC = {
 }
 
 
-def opened(path: Path) -> gzip.GzipFile | IO[bytes]:
+def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
     """Open a file of text, packed with gzip or not."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -266,7 +263,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     columns = []
     for place, name in enumerate(names):
         sample = tuple(row[place] for row in rows if row[place].strip().lower() not in MISSING)
-        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(decimal_points(sample, decimal_comma)), sample))
+        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(_decimal_points(sample, decimal_comma)), sample))
     tolerant = _relation(path, len(names), skip, delimiter, quote, strict=False)
     strict = _relation(path, len(names), skip, delimiter, quote, strict=True)
     mixed = len(set(_BREAK.findall(text))) > 1
@@ -346,7 +343,7 @@ def line_numbers(
     barred = np.asarray(sorted(rejected), dtype=np.int64)
     lines_before = rows_before = 0
     carried = b""
-    with opened(path) as file:
+    with _opened(path) as file:
         while True:
             block = file.read(1 << 24)
             data = np.frombuffer(carried + (block or b"\n"), dtype=np.uint8)
@@ -388,7 +385,7 @@ def _text(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
     """Return a file in UTF-8, its first lines, and whether they are all of it."""
     size, head, whole = HEAD, b"", False
     try:
-        with opened(path) as file:
+        with _opened(path) as file:
             while not whole and size <= MOST_HEAD and head.count(b"\n") + head.count(b"\r") < 3:
                 head += file.read(size - len(head))
                 whole = len(head) < size
@@ -427,7 +424,7 @@ def _encoding(head: bytes, whole: bool) -> str | None:
 def _in_utf8(path: Path, shown: str, spool: Path, encoding: str) -> Path:
     copy = _beside(spool, path)
     try:
-        with opened(path) as raw, copy.open("w", encoding="utf-8", newline="") as out:
+        with _opened(path) as raw, copy.open("w", encoding="utf-8", newline="") as out:
             for part in _decoded(raw, encoding):
                 out.write(part)
     except (OSError, EOFError, zlib.error, UnicodeError) as error:
@@ -447,7 +444,7 @@ def _decoded(raw: gzip.GzipFile | IO[bytes], encoding: str) -> Iterator[str]:
 def _unpacked(path: Path, shown: str, spool: Path) -> Path:
     """Write an array of JSON as lines; such files are small, or they would not be arrays."""
     try:
-        with opened(path) as file:
+        with _opened(path) as file:
             entries = json.load(file)
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise InputError(f"{shown}: this JSON cannot be read: {error}") from None

@@ -23,7 +23,7 @@ from sensormend.io.sql import literal, quoted, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import Rows
 
-__all__ = ["Target", "export", "export_wide"]
+__all__ = ["Target", "export"]
 
 FORMATS = {
     ".csv": "FORMAT csv, HEADER true",
@@ -80,7 +80,7 @@ def export(
     return target
 
 
-def export_wide(folder: str | os.PathLike[str], path: str | os.PathLike[str], *, memory: str = "1GB") -> Path:
+def _export_wide(folder: str | os.PathLike[str], path: str | os.PathLike[str], *, memory: str = "1GB") -> Path:
     """Write the cleaned values of a folder OUT to one table by time, and return its path.
 
     It has a column per sensor; where there are several variables, a column per variable beside the sensor.
@@ -285,7 +285,7 @@ class Target:
         """Make the one file that was asked for out of the rows; these go, but stay beside a wide one without flags."""
         path = self.work / f"rows{self.ending}"
         if wide:
-            export_wide(self.work, path)
+            _export_wide(self.work, path)
         else:
             export(self.work, path, attributes=attributes)
             shutil.rmtree(self.work / "data")

@@ -14,7 +14,7 @@ from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Survey", "check_grid", "fill_values", "survey_readings", "survey_start", "time_grid"]
+__all__ = ["Survey", "check_grid", "fill_values", "survey_readings", "survey_start"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -64,7 +64,7 @@ def survey_readings(sample: Readings, options: Options) -> Survey:
         raise InputError("there is no reading at all")
     sample = _by_course(sample)
     _refuse_contradictions(sample)
-    grid, notes = time_grid(sample, options)
+    grid, notes = _time_grid(sample, options)
     if not options.one_pass:
         # An archive's periods begin with its first reading, so that verdicts do not depend on the zone of its clock.
         first = int(sample.time.min()) + grid.early - ANCHOR
@@ -79,9 +79,9 @@ def survey_start(sample: Readings, options: Options) -> Survey:
     Readings that contradict each other are no reason to stop here: nobody reads a feed again.
     """
     sample = _by_course(sample)
-    grid, notes = time_grid(sample, options)
+    grid, notes = _time_grid(sample, options)
     if options.period is None and grid.period < DAY:
-        grid, notes = time_grid(sample, replace(options, period=DAY))
+        grid, notes = _time_grid(sample, replace(options, period=DAY))
     fill, guessed = _fill(sample, options)
     return Survey(grid, fill, (*notes, *guessed))
 
@@ -121,7 +121,7 @@ def _refuse_contradictions(sample: Readings) -> None:
         )
 
 
-def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
+def _time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
     """Find step, period and jitter from readings sorted by sensor, variable and time."""
     time = sample.time
     gaps, same = np.diff(time), (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0)
