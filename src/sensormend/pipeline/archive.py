@@ -30,8 +30,7 @@ from sensormend.pipeline.maintenance import ALL, Maintenance
 from sensormend.pipeline.mender import WARM_UP, Mender, mender_for, walk
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import Survey, survey_readings
-from sensormend.pipeline.tally import Tally
-from sensormend.pipeline.verdicts import mark_dated_back, overlapping
+from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Report", "Stages", "clean_archive"]
@@ -198,22 +197,23 @@ class _ArchiveRun:
 
         They are counted before any file is changed: a run that is killed meanwhile marks the same again.
         """
-        faults, step = tally.dated_back(), self.survey.grid.step
+        faults = [fault for fault in tally.faults if fault.dated_back]
         if not faults:
             return
         start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
         files = [
             file
             for file in data_files(self.target.work, start, end)
-            if overlapping(faults, date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY)
+            if any(fault.marks(date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY) for fault in faults)
         ]
         marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
         for begin in range(0, len(files), TOGETHER):
             some = files[begin : begin + TOGETHER]
-            mine = overlapping(faults, date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY)
+            begin_of, end_of = date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY
+            mine = [fault for fault in faults if fault.marks(begin_of, end_of)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in mine]
             before, file, place = rows_of_spans(some, spans)
-            after, which = mark_dated_back(before, mine, mender.maintenance, step)
+            after, which = mark_dated_back(before, mine, mender.maintenance, self.survey.grid)
             if not tally.looked_back:
                 tally.count_dated_back(before, which)
             for number in np.unique(file[which]).tolist():

@@ -22,8 +22,7 @@ from sensormend.io.units import described, record_of
 from sensormend.pipeline.mender import InMemory, mender_for, walk
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.survey import survey_readings
-from sensormend.pipeline.tally import Tally
-from sensormend.pipeline.verdicts import mark_dated_back
+from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, written_time
 from sensormend.recovery import FloatArray
 
@@ -558,7 +557,8 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
     rows = Rows.concatenate(parts)
     if not options.one_pass:
         before = rows
-        rows, which = mark_dated_back(before, tally.dated_back(), mender.maintenance, survey.grid.step)
+        faults = [fault for fault in tally.faults if fault.dated_back]
+        rows, which = mark_dated_back(before, faults, mender.maintenance, survey.grid)
         tally.count_dated_back(before, which)
     rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
     return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally

@@ -13,17 +13,20 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
+from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import DatedFault, Mended
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import gather, readable, sentence
-from sensormend.pipeline.verdicts import CORRECTABLE, DatedBack
-from sensormend.readings import CORRECTED, ESTIMATED, REASONS, Flag, Rows
-from sensormend.recovery import BoolArray, Fault
+from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, Rows
+from sensormend.recovery import BoolArray, Fault, FloatArray
 
-__all__ = ["FaultEpisode", "Tally"]
+__all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
 SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
 ONCE = 1 << 30
+
+CORRECTABLE = ("offset", "drifting")
+"""Faults whose size at any time follows from what is known of them; of a gain or of noise it does not."""
 
 
 @dataclass
@@ -101,6 +104,20 @@ class FaultEpisode:
     def doubtful(self) -> bool:
         """Whether none of its readings is judged wrong."""
         return self.wrong == 0
+
+    @property
+    def dated_back(self) -> bool:
+        """Whether it can be taken out of readings from before any row showed it as wrong."""
+        return self.known is not None and self.reason in CORRECTABLE and self.start < self.first
+
+    def marks(self, start: int, end: int) -> bool:
+        """Say whether it can be taken out of readings from `start` to before `end`."""
+        return self.start < end and self.first > start
+
+    def size_at(self, time: NDArray[np.int64], period: int) -> FloatArray:
+        """Return its size at some times; a drift has not been on the other side before."""
+        size = self.size_then - self.rate_then / period * (self.at - time)
+        return np.where(np.sign(size) == np.sign(self.size_then), size, 0.0)
 
     def take(self, later: FaultEpisode) -> None:
         """Add what is known of later slots."""
@@ -286,24 +303,6 @@ class Tally:
         self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
         return intervals
 
-    def dated_back(self) -> list[DatedBack]:
-        """Return the faults that can be taken out of readings from before they were seen."""
-        return [
-            DatedBack(
-                fault.sensor,
-                fault.variable,
-                fault.start,
-                fault.first,
-                fault.reason,
-                fault.size_then,
-                fault.at,
-                fault.rate_then / self.grid.period,
-                fault.half,
-            )
-            for fault in self.faults
-            if fault.known is not None and fault.reason in CORRECTABLE and fault.start < fault.first
-        ]
-
     def count_dated_back(self, rows: Rows, which: BoolArray) -> None:
         """Count rows as wrong and corrected that were kept before; `rows` are as they were."""
         if not which.any():
@@ -413,6 +412,46 @@ class Tally:
         self._counts, self._span = arrays["counts"], arrays["span"]
         # A state of before does not have it; then it is known from the next reading on.
         self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
+
+
+def mark_dated_back(
+    rows: Rows, faults: Sequence[FaultEpisode], maintenance: Maintenance, grid: Grid
+) -> tuple[Rows, BoolArray]:
+    """Return the rows with the readings marked that faults were dated back to, and which these are.
+
+    Readings that were not judged stay as they are, and so do those that people know to be real.
+
+    Parameters
+    ----------
+    rows
+        Any, in any order.
+    faults
+        Those that were dated back.
+    maintenance, grid
+        What people know, and the slots.
+    """
+    which = np.zeros(len(rows), dtype=bool)
+    columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
+    trusted = np.isin(rows.flag, (Flag.GOOD, Flag.SUSPECT)) & (rows.origin == OBSERVED) & np.isfinite(rows.value)
+    for fault in faults:
+        if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
+            continue
+        here = trusted & (rows.sensor == rows.sensors.index(fault.sensor))
+        here &= (rows.variable == rows.variables.index(fault.variable)) & (rows.time >= fault.start)
+        mine = np.flatnonzero(here & (rows.time < fault.first))
+        if not mine.size:
+            continue
+        real = maintenance.real([fault.sensor], [fault.variable], np.unique(rows.time[mine]), grid.step)
+        if real is not None:
+            mine = mine[~real[0, 0, np.unique(rows.time[mine], return_inverse=True)[1]]]
+        cleaned = rows.value[mine] - fault.size_at(rows.time[mine], grid.period)
+        columns["flag"][mine], columns["reason"][mine] = Flag.FAIL, REASONS.index(fault.reason)
+        columns["origin"][mine], columns["cleaned"][mine] = CORRECTED, cleaned
+        columns["lower"][mine], columns["upper"][mine] = cleaned - fault.half, cleaned + fault.half
+        which[mine], trusted[mine] = True, False
+    return Rows(
+        rows.sensors, rows.variables, rows.sensor, rows.variable, rows.time, rows.value, rows.n, **columns
+    ), which  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
