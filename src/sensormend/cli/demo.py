@@ -34,15 +34,7 @@ LACKING = "No page to look at: it needs fastapi and uvicorn, pip install 'sensor
 
 
 class DemoPage:
-    """Where the page is, and how it gets before somebody's eyes.
-
-    Parameters
-    ----------
-    address
-        Of the page; empty where there is none.
-    message
-        One line about it for a person.
-    """
+    """The page of a demo: its address, empty where there is none, and one line about it for a person."""
 
     def __init__(self, address: str, message: str) -> None:
         self.address, self.message = address, message

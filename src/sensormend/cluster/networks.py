@@ -50,19 +50,7 @@ StageProgress = Callable[..., None]
 
 @dataclass(frozen=True)
 class NetworksReport:
-    """What was done.
-
-    Attributes
-    ----------
-    out
-        Where it is.
-    networks
-        What became of every network, in the order of their names.
-    readings, rejected
-        Of all of them together.
-    seconds
-        How long it took.
-    """
+    """What was done: what became of every network, in the order of their names, and the readings of all together."""
 
     out: Path
     networks: tuple[Outcome, ...]

@@ -68,19 +68,7 @@ def _made(name: str, length: int) -> str:
 
 @dataclass(frozen=True)
 class NetworkPart:
-    """The readings of one network.
-
-    Attributes
-    ----------
-    network
-        Its name, as the readings have it.
-    folder
-        Its name as a folder.
-    readings
-        How many there are.
-    variables
-        What it measures.
-    """
+    """The readings of one network: its name as the readings have it and as a folder, how many, and of what."""
 
     network: str
     folder: str
@@ -90,17 +78,7 @@ class NetworkPart:
 
 @dataclass(frozen=True)
 class NetworkParts:
-    """All of them, and what is known of the whole.
-
-    Attributes
-    ----------
-    parts
-        By the name of the network.
-    rejected
-        Rows that could not be read.
-    columns
-        The columns that every part has beside sensor, time and value.
-    """
+    """All networks by name, the rows that could not be read, and the columns beside sensor, time and value."""
 
     parts: tuple[NetworkPart, ...]
     rejected: int

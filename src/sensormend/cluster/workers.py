@@ -62,19 +62,12 @@ ERRORS = (OSError, TimeoutError, asyncio.TimeoutError, ValueError, TypeError, Im
 def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
     """Return a client of a cluster: the one that is given, or one of its own for `tcp://host:port`.
 
-    Parameters
-    ----------
-    cluster
-        An address, or a client that is connected.
-    timeout
-        Seconds until nobody answers.
-
     Raises
     ------
     ConfigError
         dask.distributed is not installed, or this is no address.
     SensormendError
-        No cluster answers.
+        No cluster answers within `timeout` seconds.
     """
     try:
         import distributed
@@ -144,15 +137,7 @@ def is_lost(client: Client) -> bool:
 
 
 def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
-    """Refuse a cluster without workers, or one whose workers have another sensormend or none.
-
-    Parameters
-    ----------
-    client
-        A connected one.
-    timeout
-        Seconds until there has to be a worker.
-    """
+    """Refuse a cluster that has no workers for `timeout` seconds, or whose workers have another sensormend or none."""
     deadline = monotonic() + timeout
     while not workers_of(client):
         if is_lost(client) or monotonic() > deadline:
@@ -291,16 +276,9 @@ class Outcome:
 def clean_part(order: Order, progress: Callable[[float], None] = lambda done: None) -> str | None:
     """Mend a network, or go on with it; return why that cannot be, in one line, where its readings are at fault.
 
-    Parameters
-    ----------
-    order
-        What is to be done.
-    progress
-        Takes how much of it is done, 0 to 1.
-
     Raises
     ------
-    StoppedError
+    RunStoppedError
         Something else is wrong: the disk, this worker.
     """
     if _is_done(order):

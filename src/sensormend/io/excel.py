@@ -23,16 +23,9 @@ Row = Sequence[Any]
 
 
 def sheets(file: InputFile, spool: Path) -> list[InputFile]:
-    """Return the sheets of a workbook that are not empty, as files of their own.
+    """Return the sheets of a workbook that are not empty, as files of their own in the folder `spool`.
 
     A lone sheet is the sensor that the workbook's name says, where no column does; of several, each has its own name.
-
-    Parameters
-    ----------
-    file
-        The workbook.
-    spool
-        A folder for the sheets.
     """
     try:
         from openpyxl import load_workbook

@@ -1,4 +1,4 @@
-"""`literal` and its kin write values, paths and Parquet files as the embedded engine's SQL has them."""
+"""`literal`, `read_parquet` and others write values, paths and files as the embedded engine's SQL has them."""
 
 from __future__ import annotations
 

@@ -51,18 +51,8 @@ _TEXTS = ("VARCHAR", "ENUM", "UUID")
 class Column:
     """A column of a table.
 
-    Attributes
-    ----------
-    name
-        As people know it.
-    sql
-        As the relation knows it.
-    type
-        The engine's; `VARCHAR` for all of a file of text.
-    kind
-        What it holds.
-    sample
-        Some of it, as text and without the empty ones.
+    It has a name to people and one in the relation, the engine's type (`VARCHAR` for all of a file of text), what it
+    holds, and some of that as text, without the empty ones.
     """
 
     name: str
@@ -324,18 +314,7 @@ def line_numbers(
 ) -> NDArray[np.int64]:
     """Return the lines, counted from 1, of some rows of a file of text, counted from 0.
 
-    Parameters
-    ----------
-    path
-        The file.
-    skip
-        Lines before the first row.
-    rejected
-        Lines that are no rows.
-    rows
-        Which rows.
-    empty_lines
-        Whether empty lines are rows.
+    Rows begin after `skip` lines; `rejected` lines are no rows, and empty ones only with `empty_lines`.
     """
     lines = np.zeros(rows.size, dtype=np.int64)
     order = np.argsort(rows, kind="stable")

@@ -200,12 +200,7 @@ def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str
 def plausible_periods(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
     """Say which periods can be meant: a few readings a year and more away from all others have a wrong clock.
 
-    Parameters
-    ----------
-    periods, counts
-        The periods that have readings, in order, and how many.
-    length
-        How long they are.
+    `periods` of some `length` have readings, in order, as many as `counts` says.
     """
     group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR_AWAY)])
     share = np.bincount(group, weights=counts) / counts.sum()

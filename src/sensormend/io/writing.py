@@ -253,14 +253,9 @@ _AMENDED = {name: _CODED.get(name, "{place}").format(place=f"rows_now.{name}")
 
 
 def _enumerated(words: Sequence[str], unknown: str | None = None) -> str:
-    """Return SQL of a list of words, as an enumeration: its column is written without a look at every row's text.
+    """Return SQL of a list of words as an enumeration: its column is written without a look at every row's text.
 
-    Parameters
-    ----------
-    words
-        Different ones.
-    unknown
-        The one that stands for nothing, if there is one.
+    The words differ; the one that is `unknown` stands for nothing.
     """
     texts = [literal(word) for word in words]
     listed = ["NULL" if word == unknown else text for word, text in zip(words, texts, strict=True)]

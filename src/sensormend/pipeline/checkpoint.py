@@ -129,7 +129,7 @@ class Checkpoint:
             sync(place)
             write_json(self._file, {**before, "place": name})
         except BaseException:
-            # On a disk that is full, half a state would only take room.
+            # On a disk that is full, half a state would only take space.
             if self._record.get("place") != name:
                 shutil.rmtree(place, ignore_errors=True)
             raise
@@ -147,7 +147,7 @@ class Checkpoint:
         return True
 
     def leave(self) -> None:
-        """Leave the model and the roster for a live feed that goes on from here, and nothing else."""
+        """Leave the model and the mender for a live feed that goes on from here, and nothing else."""
         place = self.place
         assert place is not None
         for name in ("model.npz", "mender.npz"):
@@ -157,7 +157,7 @@ class Checkpoint:
 
 
 def put(place: Path, mender: Mender, tally: Tally) -> None:
-    """Write model, roster and tally into a folder."""
+    """Write model, mender and tally into a folder."""
     mender.model.save(place / "model.npz")
     mender.save(place / "mender.npz")
     settings, arrays = tally.state()
@@ -165,7 +165,7 @@ def put(place: Path, mender: Mender, tally: Tally) -> None:
 
 
 def fetch(place: Path, mender: Mender, tally: Tally) -> None:
-    """Read model, roster and tally from a folder."""
+    """Read model, mender and tally from a folder."""
     try:
         tally.restore(*read_state(place / "tally.npz", method="Tally", version=STATE_VERSION))
     except (KeyError, TypeError, ValueError) as error:

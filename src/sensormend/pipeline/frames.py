@@ -165,12 +165,7 @@ class Frame:
     def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
         """Return columns as a frame of the same kind; what is not known is null where a frame has that.
 
-        Parameters
-        ----------
-        columns
-            By their names.
-        attrs
-            What a pandas frame keeps beside them.
+        A pandas frame keeps `attrs` beside them.
         """
         named = dict(columns)
         # Polars takes an array of texts for one of anything where the first is not known, as before the first reading.

@@ -420,15 +420,6 @@ def mark_dated_back(
     """Return the rows with the readings marked that faults were dated back to, and which these are.
 
     Readings that were not judged stay as they are, and so do those that people know to be real.
-
-    Parameters
-    ----------
-    rows
-        Any, in any order.
-    faults
-        Those that were dated back.
-    maintenance, grid
-        What people know, and the slots.
     """
     which = np.zeros(len(rows), dtype=bool)
     columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}

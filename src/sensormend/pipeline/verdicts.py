@@ -168,16 +168,14 @@ class SeenRange:
         variables: Sequence[str],
         times: NDArray[np.int64],
     ) -> None:
-        """Refuse cells whose value is not finite, or far outside of everything that was seen.
+        """Refuse results whose value is not finite, or far outside of everything that was seen.
 
         Parameters
         ----------
         before
             What was seen before this period.
-        cells
-            What the rows are made of, (sensor, variable, slot).
-        listed
-            The channels that have rows, (sensor, variable).
+        cells, listed
+            The verdicts, and the channels that have rows.
         sensors, variables, times
             What the axes are.
 

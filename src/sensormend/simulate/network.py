@@ -285,7 +285,7 @@ class _Breakdowns:
         return tuple(InjectedFault(int(s), str(self._kind[s]), int(self._start[s]), int(self._stop[s])) for s in new)
 
     def _broken(self, sensor: int, sound: FloatArray, clock: NDArray[np.int_]) -> FloatArray:
-        """Return what this sensor reports in place of `sound`; sizes as in `faults.py`."""
+        """Return what this sensor reports in place of `sound`; sizes as in `degrade.py`."""
         unit, random = self._climate.fault, self._random
         size, sign, kind = self._size[sensor], self._sign[sensor], self._kind[sensor]
         level = float(np.exp(self._climate.mean)) if self._climate.log else self._climate.mean
