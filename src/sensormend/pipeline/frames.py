@@ -32,6 +32,160 @@ LOOK = 200
 """Texts of a column that are looked at to tell what they are."""
 
 
+class Cleaned(NamedTuple):
+    """What `clean(..., details=True)` returns: three frames."""
+
+    rows: Any
+    faults: Any
+    sensors: Any
+
+
+def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
+    """Mend a table of readings: find what is wrong, fill what is missing, say how sure that is.
+
+    Parameters
+    ----------
+    readings
+        A pandas or polars frame, long (sensor, time, value) or wide (a column per sensor, or per variable beside a
+        column of sensors), a pandas Series with an index of times, which is one sensor, or an `xarray.DataArray` of
+        (time, station). Columns are recognised by their names.
+    details
+        Return `Cleaned(rows, faults, sensors)`: the rows, a list of what is wrong from when to when, and a summary of
+        each sensor.
+    **settings
+        What you know better; see `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
+        `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
+        `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
+        `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
+        for a wide table.
+
+    Returns
+    -------
+    A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
+    cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin, and
+    variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per sensor,
+    or per variable beside the sensor where there are several; of a Series, a Series. For a DataArray an
+    `xarray.Dataset` with CF attributes.
+
+    Examples
+    --------
+    >>> import numpy as np, polars
+    >>> random, hours = np.random.default_rng(0), np.arange(24 * 30)
+    >>> weather = 10 + 5 * np.sin(hours / 24 * 2 * np.pi) + random.normal(size=hours.size).cumsum() / 5
+    >>> wide = {name: weather + random.normal(size=hours.size) / 5 for name in "abcdef"}
+    >>> wide["c"][480:528] += 8
+    >>> times = np.datetime64("2024-06-01T00", "us") + hours * np.timedelta64(3600, "s")
+    >>> cleaned = clean(polars.DataFrame({"time": times, **wide}))
+    >>> cleaned.filter(polars.col("flag") == 4).group_by("sensor", "reason").len().rows()
+    [('c', 'offset', 48)]
+    """
+    options = Options.of(**settings)
+    if options.networks:
+        raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
+    if is_frame(readings) or is_series(readings):
+        frame = Frame.of(readings, options)
+        return _clean_frame(frame, options, details)
+    if hasattr(readings, "dims") and hasattr(readings, "coords"):
+        return _clean_labelled(readings, options, details)
+    if hasattr(readings, "collect"):
+        raise InputError(f"clean takes a frame that is there; .collect() the {type(readings).__name__} first")
+    raise InputError(
+        f"clean takes a pandas or polars frame or an xarray.DataArray, not {type(readings).__name__}; "
+        "for files there is `sensormend clean READINGS OUT`"
+    )
+
+
+def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
+    readings, coordinates = frame.readings(), options.coordinates
+    places = Places.read(coordinates) if coordinates else Places.of(frame.positions(), readings.sensors)
+    rows, tally = _mend(readings, options, places, details=details)
+    unit = {EVERY: {"units": frame.layout.unit}} if frame.layout.unit else None
+    record = record_of(described(readings.variables, options, unit))
+    mended = frame.wide(rows) if options.wide else frame.like(columns_of(rows), record)
+    if not details:
+        return mended
+    return Cleaned(mended, *(frame.like(_table_columns(*table)) for table in _tables(tally, places)))
+
+
+def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
+    from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of
+
+    if options.wide:
+        raise ConfigError("an array of time and station is wide already; leave wide out")
+    parts = [part for part in readings_of(array, options) if len(part)]
+    if not parts:
+        raise InputError("there is no reading at all")
+    last = parts[-1]
+    whole = Readings(
+        last.sensors,
+        last.variables,
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")),
+    )
+    if options.coordinates:
+        places = Places.read(options.coordinates)
+    else:
+        places = Places.of(Position(name, 0, *where) for name, where in locations_of(array, options).items())
+    rows, tally = _mend(whole, options, places, details=details)
+    dataset = dataset_of(rows, places.coordinates, described(rows.variables, options, attributes_of(array, options)))
+    if not details:
+        return dataset
+    import pandas
+
+    tables = (pandas.DataFrame(_table_columns(*table)) for table in _tables(tally, places))
+    return Cleaned(dataset, *tables)
+
+
+def _tables(tally: Tally, places: Places) -> tuple[tuple[Sequence[Any], type], ...]:
+    return (tally.intervals(), FaultInterval), (tally.summaries(places), SensorSummary)
+
+
+TIMES = {"start": "from", "end": "to", "first": "first", "last": "last"}
+
+
+def _table_columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
+    """Return what a CSV file of an OUT would hold as the columns of a frame."""
+    columns: dict[str, Any] = {}
+    for entry in fields(kind):
+        column = [getattr(line, entry.name) for line in lines]
+        if entry.name in TIMES:
+            columns[TIMES[entry.name]] = np.array(column, dtype="datetime64[us]")
+        else:
+            # Without a line there is nothing that tells texts from numbers.
+            columns[entry.name] = column or np.array([], dtype="<U1" if entry.type == "str" else float)
+    return columns
+
+
+def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
+    readings = places.rename_moved(_without_wrong_clocks(readings))
+    survey = survey_readings(readings, options)
+    source = InMemory.of(readings, survey.grid)
+    mender = mender_for(survey, readings.variables, options)
+    tally = Tally(survey.grid, readings.variables)
+    parts = []
+    for mended in walk(source, mender, one_pass=options.one_pass):
+        if details or not options.one_pass:
+            tally.add(mended)
+        parts.append(mended.output)
+    rows = Rows.concatenate(parts)
+    if not options.one_pass:
+        before = rows
+        faults = [fault for fault in tally.faults if fault.dated_back]
+        rows, which = mark_dated_back(before, faults, mender.maintenance, survey.grid)
+        tally.count_dated_back(before, which)
+    rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
+    return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
+
+
+def _without_wrong_clocks(readings: Readings) -> Readings:
+    """Leave out readings whose clock was not set, and say so."""
+    days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
+    meant = plausible_periods(days, counts, DAY)[whose]
+    if meant.all():
+        return readings
+    warnings.warn(f"{np.sum(~meant)} readings a year and more from all others were left out", stacklevel=5)
+    return readings.taken(meant)
+
+
 def is_frame(thing: object) -> bool:
     """Say whether this is a frame that can be read."""
     return nw.dependencies.is_into_dataframe(thing)
@@ -413,157 +567,3 @@ def _numbers(column: nw.Series[Any]) -> FloatArray:
         except ValueError:
             raise ValueRangeError(f"column {column.name!r} has {text!r} in row {row}, which is no number") from None
     return np.array(values, dtype=np.float64)
-
-
-class Cleaned(NamedTuple):
-    """What `clean(..., details=True)` returns: three frames."""
-
-    rows: Any
-    faults: Any
-    sensors: Any
-
-
-def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
-    """Mend a table of readings: find what is wrong, fill what is missing, say how sure that is.
-
-    Parameters
-    ----------
-    readings
-        A pandas or polars frame, long (sensor, time, value) or wide (a column per sensor, or per variable beside a
-        column of sensors), a pandas Series with an index of times, which is one sensor, or an `xarray.DataArray` of
-        (time, station). Columns are recognised by their names.
-    details
-        Return `Cleaned(rows, faults, sensors)`: the rows, a list of what is wrong from when to when, and a summary of
-        each sensor.
-    **said
-        What you know better; see `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
-        `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
-        `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
-        `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
-        for a wide table.
-
-    Returns
-    -------
-    A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
-    cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin, and
-    variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per sensor,
-    or per variable beside the sensor where there are several; of a Series, a Series. For a DataArray an
-    `xarray.Dataset` with CF attributes.
-
-    Examples
-    --------
-    >>> import numpy as np, polars
-    >>> random, hours = np.random.default_rng(0), np.arange(24 * 30)
-    >>> weather = 10 + 5 * np.sin(hours / 24 * 2 * np.pi) + random.normal(size=hours.size).cumsum() / 5
-    >>> wide = {name: weather + random.normal(size=hours.size) / 5 for name in "abcdef"}
-    >>> wide["c"][480:528] += 8
-    >>> times = np.datetime64("2024-06-01T00", "us") + hours * np.timedelta64(3600, "s")
-    >>> cleaned = clean(polars.DataFrame({"time": times, **wide}))
-    >>> cleaned.filter(polars.col("flag") == 4).group_by("sensor", "reason").len().rows()
-    [('c', 'offset', 48)]
-    """
-    options = Options.of(**said)
-    if options.networks:
-        raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
-    if is_frame(readings) or is_series(readings):
-        frame = Frame.of(readings, options)
-        return _clean_frame(frame, options, details)
-    if hasattr(readings, "dims") and hasattr(readings, "coords"):
-        return _clean_labelled(readings, options, details)
-    if hasattr(readings, "collect"):
-        raise InputError(f"clean takes a frame that is there; .collect() the {type(readings).__name__} first")
-    raise InputError(
-        f"clean takes a pandas or polars frame or an xarray.DataArray, not {type(readings).__name__}; "
-        "for files there is `sensormend clean READINGS OUT`"
-    )
-
-
-def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
-    readings, coordinates = frame.readings(), options.coordinates
-    places = Places.read(coordinates) if coordinates else Places.of(frame.positions(), readings.sensors)
-    rows, tally = _mend(readings, options, places, details=details)
-    unit = {EVERY: {"units": frame.layout.unit}} if frame.layout.unit else None
-    record = record_of(described(readings.variables, options, unit))
-    mended = frame.wide(rows) if options.wide else frame.like(columns_of(rows), record)
-    if not details:
-        return mended
-    return Cleaned(mended, *(frame.like(_table_columns(*table)) for table in _tables(tally, places)))
-
-
-def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
-    from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of
-
-    if options.wide:
-        raise ConfigError("an array of time and station is wide already; leave wide out")
-    parts = [part for part in readings_of(array, options) if len(part)]
-    if not parts:
-        raise InputError("there is no reading at all")
-    last = parts[-1]
-    whole = Readings(
-        last.sensors,
-        last.variables,
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")),
-    )
-    if options.coordinates:
-        places = Places.read(options.coordinates)
-    else:
-        places = Places.of(Position(name, 0, *where) for name, where in locations_of(array, options).items())
-    rows, tally = _mend(whole, options, places, details=details)
-    dataset = dataset_of(rows, places.coordinates, described(rows.variables, options, attributes_of(array, options)))
-    if not details:
-        return dataset
-    import pandas
-
-    tables = (pandas.DataFrame(_table_columns(*table)) for table in _tables(tally, places))
-    return Cleaned(dataset, *tables)
-
-
-def _tables(tally: Tally, places: Places) -> tuple[tuple[Sequence[Any], type], ...]:
-    return (tally.intervals(), FaultInterval), (tally.summaries(places), SensorSummary)
-
-
-TIMES = {"start": "from", "end": "to", "first": "first", "last": "last"}
-
-
-def _table_columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
-    """Return what a CSV file of an OUT would hold as the columns of a frame."""
-    columns: dict[str, Any] = {}
-    for entry in fields(kind):
-        column = [getattr(line, entry.name) for line in lines]
-        if entry.name in TIMES:
-            columns[TIMES[entry.name]] = np.array(column, dtype="datetime64[us]")
-        else:
-            # Without a line there is nothing that tells texts from numbers.
-            columns[entry.name] = column or np.array([], dtype="<U1" if entry.type == "str" else float)
-    return columns
-
-
-def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
-    readings = places.rename_moved(_without_wrong_clocks(readings))
-    survey = survey_readings(readings, options)
-    source = InMemory.of(readings, survey.grid)
-    mender = mender_for(survey, readings.variables, options)
-    tally = Tally(survey.grid, readings.variables)
-    parts = []
-    for mended in walk(source, mender, one_pass=options.one_pass):
-        if details or not options.one_pass:
-            tally.add(mended)
-        parts.append(mended.output)
-    rows = Rows.concatenate(parts)
-    if not options.one_pass:
-        before = rows
-        faults = [fault for fault in tally.faults if fault.dated_back]
-        rows, which = mark_dated_back(before, faults, mender.maintenance, survey.grid)
-        tally.count_dated_back(before, which)
-    rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
-    return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
-
-
-def _without_wrong_clocks(readings: Readings) -> Readings:
-    """Leave out readings whose clock was not set, and say so."""
-    days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
-    meant = plausible_periods(days, counts, DAY)[whose]
-    if meant.all():
-        return readings
-    warnings.warn(f"{np.sum(~meant)} readings a year and more from all others were left out", stacklevel=5)
-    return readings.taken(meant)
