@@ -24,7 +24,7 @@ from sensormend.bench.data import load_network
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings
 from sensormend.recovery import FloatArray
-from sensormend.simulate.faults import Case, InjectedFault, degrade
+from sensormend.simulate.degrade import Case, InjectedFault, degrade
 from sensormend.simulate.network import city
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.arrivals import Arrived

@@ -32,7 +32,7 @@ import duckdb  # noqa: E402 - the threads have to be said first
 import numpy as np  # noqa: E402
 
 from sensormend.cluster import clean_networks  # noqa: E402
-from sensormend.cluster.connecting import connected  # noqa: E402
+from sensormend.cluster.workers import connected  # noqa: E402
 from sensormend.files import surroundings  # noqa: E402
 from sensormend.io.options import Options  # noqa: E402
 from sensormend.readings import DAY, HOUR  # noqa: E402

@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sensormend.bench.data import load_network
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.network import city
 from speed_simulate import simulate_in_a_process
 from speed_walk import Task, Walked, walk_in_a_process

@@ -15,7 +15,7 @@ from sensormend import RTR, Recovery
 from sensormend.bench.data import load_network, load_reference
 from sensormend.methods.rtr import default_lam
 from sensormend.recovery import FloatArray
-from sensormend.simulate.faults import Case, Degraded, degrade
+from sensormend.simulate.degrade import Case, Degraded, degrade
 from sensormend.simulate.network import paper_tensor
 from sensormend.simulate.scores import score
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from sensormend import AutoOLRTR
-from sensormend.io.arrow import read_arrow
+from sensormend.io.folder import file_rows
 from sensormend.readings import NOTHING, SECOND, Readings
 from sensormend.simulate.network import stream
 from sensormend.stream.arrivals import Arrived, Source, clock
@@ -128,11 +128,11 @@ def provisional(sensors: int, slots: int, periods: int) -> None:
 
     def seen(event: Event | None) -> None:
         nonlocal newest
-        path = out / "state" / "provisional.arrow"
+        path = out / "state" / "provisional.parquet"
         if event is not None or not path.exists() or path.stat().st_mtime_ns == newest:
             return
         newest = path.stat().st_mtime_ns
-        rows, _ = read_arrow(path)
+        rows = file_rows(path)
         # The newest slot in it, from its end by the clock to the file's own time.
         if watching.stream.closed is not None:
             waits.append(newest / 1e9 - (int(rows.time.max()) / SECOND + 1))

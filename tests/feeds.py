@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.cleaning import InMemory
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.mender import Mended, Mender
+from sensormend.pipeline.mender import InMemory, Mended, Mender
 from sensormend.readings import DAY, HOUR, Readings, Rows
 from sensormend.simulate.network import Network, city
 

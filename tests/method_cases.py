@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from oracles.methods import Matrix
 from sensormend import Recovery
 from sensormend.methods.base import Method
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import DROPPED, paper_scores
 
 __all__ = ["SHAPES", "Floats", "compare", "low_rank_tensor", "periods", "readings", "relative_error"]

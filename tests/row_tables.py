@@ -76,6 +76,12 @@ def write_out(folder: Path, rows: Rows, faults: Sequence[Mapping[str, object]] =
     return folder
 
 
+def write_provisional(folder: Path, rows: Rows) -> None:
+    """Write rows of a period that is not over as a watch does."""
+    with RowWriter(folder) as writer:
+        writer.write_file(folder / "state" / "provisional.parquet", rows, {})
+
+
 def same(left: Rows, right: Rows) -> None:
     """Hold two tables to be the same, row by row, whatever their names count in."""
     assert len(left) == len(right)

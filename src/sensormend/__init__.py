@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sensormend.methods.stoc_rpca import StocRPCA
     from sensormend.methods.trpca import TRPCA
     from sensormend.model.auto import AutoOLRTR
-    from sensormend.pipeline.cleaning import clean
+    from sensormend.pipeline.frames import clean
     from sensormend.recovery import Fault, Recovery
 
 __all__ = [
@@ -63,7 +63,7 @@ _MODULES = {
     "Recovery": "recovery",
     "StocRPCA": "methods.stoc_rpca",
     "TRPCA": "methods.trpca",
-    "clean": "pipeline.cleaning",
+    "clean": "pipeline.frames",
 }
 
 

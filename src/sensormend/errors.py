@@ -59,7 +59,7 @@ class DivergenceError(SensormendError, ArithmeticError):
 
 
 class StorageError(SensormendError):
-    """A file cannot be written or removed; the same may be done again when there is room."""
+    """A file cannot be written or removed; the same may be done again when there is space."""
 
 
 class ResultError(SensormendError):

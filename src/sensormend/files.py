@@ -1,4 +1,4 @@
-"""What has to be closed is closed at the end of a `with`."""
+"""`write_beside`, `write_state`, `locked` and others keep files whole, whoever reads them or is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -126,6 +126,66 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+FORMAT = "sensormend-state"
+
+
+def write_state(
+    path: str | os.PathLike[str],
+    *,
+    method: str,
+    version: int,
+    settings: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+) -> None:
+    """Write a method's state; a reader sees the old file or the new one, never half of one."""
+    target = Path(path)
+    new = target.with_name(target.name + ".new")
+    header = {"format": FORMAT, "method": method, "version": version, "settings": dict(settings)}
+    try:
+        with new.open("wb") as file:
+            # np.savez's own parameters have names too: its stub has to be told that these are all arrays.
+            contents: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
+            np.savez(file, allow_pickle=False, **contents)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, target)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def read_state(
+    path: str | os.PathLike[str], *, method: str, version: int, oldest: int = 1
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Read back the settings and the arrays of a state file.
+
+    Raises
+    ------
+    StateError
+        No such file, a file that is not a state of `method`, a broken one, or one of a later version.
+    """
+    name = Path(path).name
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+        header = json.loads(str(arrays.pop("header")))
+        writer, written, settings = header["method"], header["version"], header["settings"]
+        ours = header["format"] == FORMAT and isinstance(written, int) and isinstance(settings, dict)
+    except FileNotFoundError:
+        raise StateError(f"there is no state file {name}") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        raise StateError(f"{name} is not a sensormend state file, or it is broken") from None
+    if not ours:
+        raise StateError(f"{name} is not a sensormend state file, or it is broken")
+    if writer != method:
+        raise StateError(f"{name} holds the state of {writer}, not of {method}")
+    if written > version:
+        raise StateError(f"{name} was written by a later sensormend (state version {written}); update first")
+    if written < oldest:
+        raise StateError(f"{name} was written by an earlier sensormend (state version {written}); start a new model")
+    return settings, arrays
+
+
 def read_table(
     path: str | os.PathLike[str], needed: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, str]]]:
@@ -206,63 +266,3 @@ def _commit() -> str | None:
         return git("describe", "--always", "--dirty", "--exclude=*")
     except (OSError, subprocess.SubprocessError):
         return None
-
-
-FORMAT = "sensormend-state"
-
-
-def write_state(
-    path: str | os.PathLike[str],
-    *,
-    method: str,
-    version: int,
-    settings: Mapping[str, Any],
-    arrays: Mapping[str, NDArray[Any]],
-) -> None:
-    """Write a method's state; a reader sees the old file or the new one, never half of one."""
-    target = Path(path)
-    beside = target.with_name(target.name + ".new")
-    header = {"format": FORMAT, "method": method, "version": version, "settings": dict(settings)}
-    try:
-        with beside.open("wb") as file:
-            # np.savez's own parameters have names too: its stub has to be told that these are all arrays.
-            contents: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
-            np.savez(file, allow_pickle=False, **contents)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def read_state(
-    path: str | os.PathLike[str], *, method: str, version: int, oldest: int = 1
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read back the settings and the arrays of a state file.
-
-    Raises
-    ------
-    StateError
-        No such file, a file that is not a state of `method`, a broken one, or one of a later version.
-    """
-    name = Path(path).name
-    try:
-        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-        header = json.loads(str(arrays.pop("header")))
-        found, written, settings = header["method"], header["version"], header["settings"]
-        ours = header["format"] == FORMAT and isinstance(written, int) and isinstance(settings, dict)
-    except FileNotFoundError:
-        raise StateError(f"there is no state file {name}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
-        raise StateError(f"{name} is not a sensormend state file, or it is broken") from None
-    if not ours:
-        raise StateError(f"{name} is not a sensormend state file, or it is broken")
-    if found != method:
-        raise StateError(f"{name} holds the state of {found}, not of {method}")
-    if written > version:
-        raise StateError(f"{name} was written by a later sensormend (state version {written}); update first")
-    if written < oldest:
-        raise StateError(f"{name} was written by an earlier sensormend (state version {written}); start a new model")
-    return settings, arrays

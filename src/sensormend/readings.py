@@ -1,4 +1,4 @@
-"""What is said about a reading: QARTOD's codes, the reasons, and their CF attributes."""
+"""`Readings` and `Rows` are what comes in and what goes out, with the flags, reasons and origins of a row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ __all__ = [
     "CORRECTED",
     "DAY",
     "ESTIMATED",
-    "FAULTS",
     "HOUR",
     "MEANINGS",
     "MINUTE",
@@ -70,10 +69,6 @@ REASONS = (
     "alone",
 )
 """Why, in one word; rows count in here. New ones go to the end, since files keep the word but states the number."""
-
-FAULTS = ("stuck", "noisy", "drifting", "offset", "gain", "implausible", "spike", "silent")
-"""The reasons that go on the list of what to repair."""
-
 
 IntArray = NDArray[np.integer]
 

@@ -1,4 +1,4 @@
-"""What every method returns."""
+"""`Recovery` is what every method returns, with its faults as `Fault`."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ import pytest
 
 from sensormend import ConfigError, clean
 from sensormend.cli import main
-from sensormend.simulate.example import write_example
-from sensormend.simulate.network import city
+from sensormend.simulate.network import city, write_example
 
 
 def test_it_has_what_real_files_have(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from sensormend.readings import Readings
 
 SLOW = """
 import os
-from sensormend import archive
-from sensormend.checkpoint import Checkpoint
-from sensormend.mending import Mender
+from sensormend.pipeline import archive
+from sensormend.pipeline.checkpoint import Checkpoint
+from sensormend.pipeline.mender import Mender
 import time
 archive.CHECKPOINT = 0.0
 if Mender.push.__name__ != "slow":  # a preload may be run twice
@@ -186,7 +186,7 @@ def test_a_run_killed_here_goes_on_here_or_elsewhere(
 
 DEADLY = """
 import os
-from sensormend.mending import Mender
+from sensormend.pipeline.mender import Mender
 if Mender.push.__name__ != "deadly":  # a preload may be run twice
     push = Mender.push
 def deadly(self, readings):
@@ -200,7 +200,7 @@ Mender.push = deadly
 def test_a_network_that_kills_its_workers_is_left_alone(
     networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sensormend.cluster.spreading.FRUITLESS", 2)
+    monkeypatch.setattr("sensormend.cluster.workers.FRUITLESS", 2)
     deadly = [["poison", "deadly", f"2020-01-{day:02d}T{hour:02d}:00:00", str(hour)]
               for day in range(1, 30) for hour in range(24)]  # fmt: skip
     table = write_networks(tmp_path / "readings.csv", {name: networks[name] for name in NAMES[:2]}, deadly)

@@ -11,8 +11,8 @@ from row_tables import YEAR_2019, changed, write_out
 from sensormend.errors import ConfigError, InputError
 from sensormend.explain.correlated import Witness, witnesses
 from sensormend.explain.paragraph import explain
-from sensormend.io.export import export
 from sensormend.io.metadata import write_json
+from sensormend.io.target import export
 from sensormend.readings import DAY, HOUR, REASONS, Flag, Rows
 
 DAYS, SENSORS = 36, 5

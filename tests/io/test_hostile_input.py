@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.options import Options
 from sensormend.io.staging import Staging
-from sensormend.io.text import line_numbers
+from sensormend.io.table_files import line_numbers
 from sensormend.readings import HOUR
 from tables_in import as_list, as_set, rejects, staged, staged_text
 

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 
 from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io import labelled
-from sensormend.io.export import export
+from sensormend.io import netcdf
 from sensormend.io.folder import Archive
 from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of, rows_of, write_netcdf
 from sensormend.io.options import Options
+from sensormend.io.target import export
 from sensormend.io.writing import RowWriter
 from sensormend.readings import HOUR, MEANINGS, REASONS, Flag, Readings, Rows
 
@@ -75,7 +75,7 @@ def test_a_dataset_has_several_variables_and_those_that_only_speak_of_others_are
 
 def test_parts_count_in_the_same_names(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = read(array(name="t"))
-    monkeypatch.setattr(labelled, "CELLS", 6)
+    monkeypatch.setattr(netcdf, "CELLS", 6)
     parts = list(readings_of(array(name="t")))
     assert len(parts) == 3
     assert {part.sensors for part in parts} == {("a", "b", "c")}
@@ -200,7 +200,7 @@ def test_an_archive_is_written_in_stretches(tmp_path: Path, monkeypatch: pytest.
     rows = network(days=3)
     with RowWriter(tmp_path / "out") as writer:
         writer.write(rows)
-    monkeypatch.setattr(labelled, "CELLS", 30)
+    monkeypatch.setattr(netcdf, "CELLS", 30)
     (tmp_path / "a.nc.meta").mkdir()
     same(Archive(export(tmp_path / "out", tmp_path / "a.nc")).rows(), in_order(rows))
 

@@ -308,9 +308,9 @@ def test_without_room_one_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "s").unlink()
     with Staging(tmp_path / "s") as staging:
         staging.load(tmp_path / "r.csv")
-        staging._ask("SET memory_limit = '1MB'")
+        staging.ask("SET memory_limit = '1MB'")
         with pytest.raises(SensormendError, match="no room to stage readings") as caught:
-            staging._ask("SELECT list(range) FROM range(10000000)")
+            staging.ask("SELECT list(range) FROM range(10000000)")
     assert "\n" not in str(caught.value)
 
 

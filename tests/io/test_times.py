@@ -93,14 +93,14 @@ def test_slashes_stay_open_until_it_is_known_what_comes_first() -> None:
     texts = ["01/02/2020 03:04", "01/02/2020 03:04:05", "01/02/2020", "2020-01-02", ""]
     day, month = since_1970(datetime(2020, 2, 1, 3, 4)), since_1970(datetime(2020, 1, 2, 3, 4))
     midnight = since_1970(datetime(2020, 2, 1))
-    assert microseconds(texts, written.settled(day_first=True)) == [day, day + 5_000_000, midnight, None, None]
-    assert microseconds(texts, written.settled(day_first=False))[0] == month
+    assert microseconds(texts, written.with_order(day_first=True)) == [day, day + 5_000_000, midnight, None, None]
+    assert microseconds(texts, written.with_order(day_first=False))[0] == month
 
 
 def test_twelve_hours() -> None:
     written = time_format(["12/31/2020 12:30 AM", "1/2/2020 12:30 pm"])
     assert written is not None
-    found = microseconds(["12/31/2020 12:30 AM", "1/2/2020 12:30 pm"], written.settled(day_first=False))
+    found = microseconds(["12/31/2020 12:30 AM", "1/2/2020 12:30 pm"], written.with_order(day_first=False))
     assert found == [since_1970(datetime(2020, 12, 31, 0, 30)), since_1970(datetime(2020, 1, 2, 12, 30))]
 
 

@@ -1,5 +1,6 @@
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,11 +8,12 @@ import duckdb
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken
-from sensormend.errors import SensormendError
+from sensormend.errors import InputError, SensormendError, StorageError
 from sensormend.io import writing
-from sensormend.io.folder import Archive, data_files, file_rows, rows_of_spans
+from sensormend.io.folder import Archive, data_files, file_metadata, file_rows, rows_of_spans
 from sensormend.io.writing import COLUMNS, RowWriter, named
 from sensormend.readings import DAY, HOUR, Rows
 
@@ -183,3 +185,57 @@ def test_rows_of_spans_are_found_and_amended_in_their_places(tmp_path: Path, var
         for name, column in columns.items():
             column[mine] = getattr(marked, name)[file == number]
         same(file_rows(files[number]), changed(old, **columns))
+
+
+TEXTS = st.dictionaries(
+    st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1),
+    st.text(st.characters(codec="utf-8", exclude_characters="\x00")),
+    max_size=3,
+)
+
+
+@given(any_rows(), TEXTS)
+def test_one_file_has_its_rows_in_their_order_and_its_metadata(rows: Rows, metadata: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory() as folder, RowWriter(folder) as writer:
+        path = Path(folder, "state", "x.parquet")
+        writer.write_file(path, rows, metadata)
+        same(file_rows(path), rows)
+        assert file_metadata(path) == metadata
+        assert files(Path(folder)) == ["state/x.parquet"]
+
+
+def test_one_file_takes_the_place_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    with RowWriter(tmp_path) as writer:
+        for days in (3, 1):
+            writer.write_file(path, network(days=days), {"days": str(days)})
+        same(file_rows(path), network(days=1))
+        assert file_metadata(path) == {"days": "1"}
+        writer.write_file(path, network().taken(slice(0, 0)), {})
+        assert (len(file_rows(path)), file_metadata(path)) == (0, {})
+        (tmp_path / "taken").write_text("no folder")
+        with pytest.raises(StorageError, match="cannot write"):
+            writer.write_file(tmp_path / "taken" / "x.parquet", network(), {})
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1", b"ARROW1" * 3, bytes(100)])
+def test_what_is_no_parquet_is_refused_in_one_line(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "x.parquet"
+    if content is not None:
+        path.write_bytes(content)
+    for read_it in (file_rows, file_metadata):
+        with pytest.raises(InputError, match=r"^cannot read [^\n]*x.parquet[^\n]*$"):
+            read_it(path)
+
+
+def test_provisional_rows_of_a_thousand_sensors_take_no_time(tmp_path: Path) -> None:
+    rows = network(days=1, sensors=1000)
+    rows = replace(rows, sensors=tuple(f"station {name}, unité 7" for name in rows.sensors))
+    took = []
+    with RowWriter(tmp_path) as writer:
+        for _ in range(5):
+            start = time.thread_time()
+            writer.write_file(tmp_path / "x.parquet", rows, {"reached": "now"})
+            took.append(time.thread_time() - start)
+    assert min(took) < 0.1
+    same(file_rows(tmp_path / "x.parquet"), rows)

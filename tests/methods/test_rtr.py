@@ -6,7 +6,7 @@ import pytest
 from method_cases import Floats
 from sensormend import RTR
 from sensormend.methods.rtr import default_lam
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import score
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from networks import LEARNED, Floats, partition_small_networks, regions, seen, sound, trained, walk
 from sensormend import AutoOLRTR, Recovery
 from sensormend.model.layout import CORRECTED, WRONG
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 
 LATER = slice(LEARNED, None)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from networks import LEARNED, Floats, partition_small_networks, seen, sound, trained, walk
 from sensormend import OLRTR, AutoOLRTR, ConfigError, Recovery, SensormendError, ShapeError, StateError, ValueRangeError
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 
 TODAY = LEARNED
 

@@ -104,8 +104,8 @@ def test_many_overlapping_files_are_one_archive(mended: Path, tmp_path: Path) ->
 
 SCRIPT = """
 import sys, time
-from sensormend import archive
-from sensormend.mending import Mender
+from sensormend.pipeline import archive
+from sensormend.pipeline.mender import Mender
 archive.CHECKPOINT = 0.0
 push = Mender.push
 def slow(self, readings):

@@ -12,9 +12,8 @@ from feeds import HOURLY, START, made_of
 from networks import sound as network
 from sensormend import clean
 from sensormend.io.metadata import FaultInterval
-from sensormend.pipeline.cleaning import InMemory
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import Episode, Mended, Mender, walk
+from sensormend.pipeline.mender import DatedFault, InMemory, Mended, Mender, walk
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault
@@ -184,7 +183,7 @@ def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
 def put_in(part: Mended, *episodes: tuple[int, str, int, int | None]) -> Mended:
     """A period in which the model says this of sensor s02: numbers, kinds, and hours since the first one."""
     found = tuple(
-        Episode(Fault(number, "s02", 0, kind, 0, None, 2.0, 0.5, 0.9), part.rows.sensors.index("s02"),
+        DatedFault(Fault(number, "s02", 0, kind, 0, None, 2.0, 0.5, 0.9), part.rows.sensors.index("s02"),
                 START + start * HOUR, None if end is None else START + end * HOUR)
         for number, kind, start, end in episodes
     )  # fmt: skip
@@ -233,7 +232,7 @@ def test_episodes_are_settled_when_they_are_over_and_told_once() -> None:
     for part in through(readings, mender()):
         whole.add(part)
         parts.add(part)
-        told += parts.settled(HOURLY.start_of(part.period + 1))
+        told += parts.pop_finished(HOURLY.start_of(part.period + 1))
     assert ("s02", 12 * 24, 15 * 24) in spans(told)
     going_on = parts.intervals()
     assert [fault for fault in going_on if fault.reason != "spike"] == [going_on[0]]

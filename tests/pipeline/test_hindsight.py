@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from feeds import HOURLY
 from networks import Floats, sound
 from sensormend import clean
 from sensormend.io.folder import Archive
@@ -20,8 +21,9 @@ from sensormend.io.options import Options
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.verdicts import DatedBack, overlapping, remarked
+from sensormend.pipeline.tally import FaultEpisode, mark_dated_back
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Rows
+from sensormend.recovery import Fault
 
 NOTES = Maintenance()
 BROKEN, DAYS, RATE = 45, 90, 0.2
@@ -41,19 +43,18 @@ def some_rows(seed: int, count: int = 60) -> Rows:
     )  # fmt: skip
 
 
-def dated(**more: Any) -> DatedBack:
-    told: dict[str, Any] = {
-        "sensor": "b", "variable": "temp", "start": 3 * HOUR, "first": 11 * HOUR, "reason": "drifting", "size": 4.0,
-        "at": 13 * HOUR, "rate": 0.5 / HOUR, "half": 0.25, **more,
-    }  # fmt: skip
-    return DatedBack(**told)
+def dated(size: float = 4.0, rate: float = 12.0, kind: str = "drifting") -> FaultEpisode:
+    """Return a fault of 3:00 that rows show from 11:00 on; `rate` is per day."""
+    known = Fault(0, "b", 1, kind, 3, None, size, rate, 1.0)
+    return FaultEpisode("b", "temp", 3 * HOUR, DAY, known=known, first=11 * HOUR, size_then=size, rate_then=rate,
+                        at=13 * HOUR, half=0.25)  # fmt: skip
 
 
 @given(st.integers(0, 10**6))
 def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
     rows = some_rows(seed)
     notes = Maintenance((Note("b", 5 * HOUR, 6 * HOUR, "real"), Note("a", 0, DAY, "real")))
-    after, which = remarked(rows, [dated()], notes, HOUR)
+    after, which = mark_dated_back(rows, [dated()], notes, HOURLY)
     for k in range(len(rows)):
         hour = int(rows.time[k]) // HOUR
         mine = rows.sensor[k] == 1 and rows.variable[k] == 1 and 3 <= hour < 11 and hour != 5
@@ -66,21 +67,24 @@ def test_rows_are_marked_as_one_would_by_hand(seed: int) -> None:
             assert after.cleaned[k] == pytest.approx(rows.value[k] - taken_out)
             assert (after.lower[k], after.upper[k]) == pytest.approx((after.cleaned[k] - 0.25, after.cleaned[k] + 0.25))
             assert (after.flag[k], REASONS[after.reason[k]], ORIGINS[after.origin[k]]) == (4, "drifting", "corrected")
-    again, more = remarked(after, [dated()], notes, HOUR)
+    again, more = mark_dated_back(after, [dated()], notes, HOURLY)
     assert not more.any(), "what is marked stays as it is"
     np.testing.assert_array_equal(again.cleaned, after.cleaned)
 
 
 def test_a_drift_was_never_on_the_other_side() -> None:
     times = np.arange(14) * HOUR
-    np.testing.assert_allclose(dated().size_at(times), np.maximum(4.0 - 0.5 * (13 - np.arange(14)), 0))
-    np.testing.assert_allclose(dated(size=-4.0, rate=-0.5 / HOUR).size_at(times), -dated().size_at(times))
-    np.testing.assert_allclose(dated(reason="offset", rate=0.0).size_at(times), 4.0)
+    np.testing.assert_allclose(dated().size_at(times, DAY), np.maximum(4.0 - 0.5 * (13 - np.arange(14)), 0))
+    np.testing.assert_allclose(dated(size=-4.0, rate=-12.0).size_at(times, DAY), -dated().size_at(times, DAY))
+    np.testing.assert_allclose(dated(kind="offset", rate=0.0).size_at(times, DAY), 4.0)
 
 
 def test_faults_are_looked_for_where_they_mark_something() -> None:
-    assert overlapping([dated()], 0, 4 * HOUR) == [dated()]
-    assert overlapping([dated()], 0, 3 * HOUR) == overlapping([dated()], 11 * HOUR, DAY) == []
+    assert dated().dated_back
+    assert not dated(kind="gain").dated_back
+    assert dated().marks(0, 4 * HOUR)
+    assert not dated().marks(0, 3 * HOUR)
+    assert not dated().marks(11 * HOUR, DAY)
 
 
 def drifting() -> Floats:

@@ -50,12 +50,12 @@ def test_readings_go_to_what_the_sensor_became() -> None:
     places = Places.of([Position("a", 0, 41.0, -111.0), Position("a", 5, 42.0, -111.0)])
     sensor = np.array([0, 1, 0, 1])
     readings = Readings(("a", "b"), ("",), sensor, sensor * 0, np.array([4, 4, 5, 6]), np.ones(4))
-    settled = places.settle(readings)
+    settled = places.rename_moved(readings)
     assert [settled.sensors[code] for code in settled.sensor] == ["a", "b", "a@2", "b"]
-    assert settled.sensors is places.settle(readings).sensors, (
+    assert settled.sensors is places.rename_moved(readings).sensors, (
         "names are the same object, so that nobody maps them anew"
     )
-    assert Places().settle(readings) is readings
+    assert Places().rename_moved(readings) is readings
 
 
 def test_coordinates_are_read_from_a_file(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from sensormend.pipeline import archive
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.checkpoint import Checkpoint
 from sensormend.pipeline.mender import Mender
-from sensormend.pipeline.seen_range import FAR
+from sensormend.pipeline.verdicts import FAR
 from sensormend.readings import DAY, HOUR, NO_ORIGIN, NOTHING, OBSERVED, REASONS, Readings, Rows
 
 Floats = NDArray[np.float64]

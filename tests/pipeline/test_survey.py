@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from feeds import START, city_readings
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.options import Options
-from sensormend.pipeline.survey import STEPS, fill_values, look
+from sensormend.pipeline.survey import STEPS, fill_values, survey_readings
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 
 
@@ -27,37 +27,37 @@ def ticks(step: int, days: float, phase: int = 0) -> np.ndarray:
 
 @pytest.mark.parametrize("step", [5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR])
 def test_the_step_is_found_and_the_period_is_a_day(step: int) -> None:
-    grid = look(course([ticks(step, 20)] * 3), Options()).grid
+    grid = survey_readings(course([ticks(step, 20)] * 3), Options()).grid
     assert (grid.step, grid.period, grid.early) == (step, DAY, 0)
 
 
 def test_daily_readings_have_a_week() -> None:
-    grid = look(course([ticks(DAY, 200)] * 3), Options()).grid
+    grid = survey_readings(course([ticks(DAY, 200)] * 3), Options()).grid
     assert (grid.step, grid.period) == (DAY, 7 * DAY)
 
 
 def test_a_short_fast_recording_has_a_shorter_period() -> None:
-    grid = look(course([ticks(10 * SECOND, 0.5)] * 3), Options()).grid
+    grid = survey_readings(course([ticks(10 * SECOND, 0.5)] * 3), Options()).grid
     assert (grid.step, grid.period) == (15 * SECOND, HOUR)
 
 
 def test_readings_finer_than_five_minutes_are_averaged_and_that_is_said() -> None:
-    survey = look(course([ticks(30 * SECOND, 12)] * 2), Options())
+    survey = survey_readings(course([ticks(30 * SECOND, 12)] * 2), Options())
     assert (survey.grid.step, survey.grid.period) == (5 * MINUTE, DAY)
     assert survey.notes == ("readings every 30s are averaged over 5min",)
-    assert look(course([ticks(30 * SECOND, 12)] * 2), Options(step=MINUTE)).grid.step == MINUTE
+    assert survey_readings(course([ticks(30 * SECOND, 12)] * 2), Options(step=MINUTE)).grid.step == MINUTE
 
 
 def test_gaps_and_a_few_slow_sensors_do_not_change_the_step() -> None:
     random = np.random.default_rng(1)
     fast = [ticks(HOUR, 40)[random.random(960) > 0.3] for _ in range(8)]
-    assert look(course([*fast, ticks(6 * HOUR, 40)]), Options()).grid.step == HOUR
+    assert survey_readings(course([*fast, ticks(6 * HOUR, 40)]), Options()).grid.step == HOUR
 
 
 def test_times_at_random_get_a_step_that_they_fill() -> None:
     random = np.random.default_rng(2)
     loose = [START + np.sort(random.integers(0, 30 * DAY, 30 * 144)) for _ in range(5)]
-    grid = look(course(loose), Options()).grid
+    grid = survey_readings(course(loose), Options()).grid
     assert 10 * MINUTE <= grid.step <= 30 * MINUTE
 
 
@@ -67,7 +67,7 @@ def test_jitter_puts_no_two_readings_into_one_slot(step: int, minute: int, seed:
     random = np.random.default_rng(seed)
     exact = ticks(step, 12) + minute * MINUTE
     jittered = exact + random.integers(-step // 10, step // 10, exact.size)
-    grid = look(course([jittered, np.sort(jittered + 7 * SECOND)]), Options()).grid
+    grid = survey_readings(course([jittered, np.sort(jittered + 7 * SECOND)]), Options()).grid
     slot = grid.period_of(jittered) * grid.slots + grid.slot_of(jittered)
     assert grid.step == step
     assert (np.diff(slot) == 1).all()
@@ -80,10 +80,10 @@ def test_all_steps_fit_their_period() -> None:
 def test_one_reading_each_leaves_no_step_and_none_at_all_nothing() -> None:
     lone = course([ticks(HOUR, 20)[:1], ticks(HOUR, 20)[:1]])
     with pytest.raises(InputError, match="say step"):
-        look(lone, Options())
-    assert look(lone, Options(step=HOUR)).grid.step == HOUR
+        survey_readings(lone, Options())
+    assert survey_readings(lone, Options(step=HOUR)).grid.step == HOUR
     with pytest.raises(InputError, match="no reading at all"):
-        look(lone.taken(slice(0, 0)), Options())
+        survey_readings(lone.taken(slice(0, 0)), Options())
 
 
 def values(size: int = 5000, seed: int = 0) -> np.ndarray:
@@ -137,16 +137,16 @@ def test_a_sensor_that_never_moves_still_has_its_fill_values() -> None:
 def test_what_is_said_about_fill_values_goes_before_what_is_found() -> None:
     readings = city_readings()
     readings.value[::50] = -999
-    assert -999 in look(readings, Options()).fill[""]
-    assert look(readings, Options.of(fill=[])).fill[""] == ()
-    assert look(readings, Options.of(fill=[7])).fill[""] == (7.0,)
+    assert -999 in survey_readings(readings, Options()).fill[""]
+    assert survey_readings(readings, Options.of(fill=[])).fill[""] == ()
+    assert survey_readings(readings, Options.of(fill=[7])).fill[""] == (7.0,)
 
 
 def test_a_guess_goes_behind_the_limits_that_somebody_gave() -> None:
     readings = city_readings()
     readings.value[::50] = 99.5
-    assert 99.5 in look(readings, Options()).fill[""]
-    survey = look(readings, Options.of(valid=[-40, 50]))
+    assert 99.5 in survey_readings(readings, Options()).fill[""]
+    survey = survey_readings(readings, Options.of(valid=[-40, 50]))
     assert 99.5 not in survey.fill[""]
     assert -9999 in survey.fill[""]
     assert not survey.notes
@@ -155,10 +155,10 @@ def test_a_guess_goes_behind_the_limits_that_somebody_gave() -> None:
 @pytest.mark.parametrize(("period", "slots"), [("365d", 288), ("1439min", 20), ("7d", 168), ("36h", 36)])
 def test_a_period_that_somebody_gave_is_divided_somehow_or_refused(period: str, slots: int) -> None:
     options = Options.of(period=period)
-    grid = look(course([ticks(HOUR, 40)] * 3), options).grid
+    grid = survey_readings(course([ticks(HOUR, 40)] * 3), options).grid
     assert grid.slots == slots
     with pytest.raises(ConfigError, match="has no two steps"):
-        look(course([ticks(HOUR, 40)] * 3), Options.of(period="1h", step="1h"))
+        survey_readings(course([ticks(HOUR, 40)] * 3), Options.of(period="1h", step="1h"))
 
 
 def test_a_table_whose_hours_were_not_read_is_refused() -> None:
@@ -166,4 +166,4 @@ def test_a_table_whose_hours_were_not_read_is_refused() -> None:
     dates = Readings(readings.sensors, readings.variables, readings.sensor, readings.variable,
                      readings.time // DAY * DAY, readings.value)  # fmt: skip
     with pytest.raises(InputError, match="is the hour"):
-        look(dates, Options())
+        survey_readings(dates, Options())

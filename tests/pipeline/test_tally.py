@@ -8,11 +8,10 @@ import pytest
 
 from feeds import HOURLY, START, changed, city_readings, made_of, mend
 from networks import sound
-from sensormend.pipeline.cleaning import InMemory
-from sensormend.pipeline.mender import Mender
+from sensormend.pipeline.mender import InMemory, Mender
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.sentences import sentence
-from sensormend.pipeline.tally import Fault, Tally
+from sensormend.pipeline.tally import FaultEpisode, Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault as ModelFault
 
@@ -100,16 +99,18 @@ def test_a_tally_goes_on_from_its_state() -> None:
     ],
 )
 def test_every_reason_has_its_sentence(code: int, said: str) -> None:
-    fault = Fault(
+    fault = FaultEpisode(
         "a", "temp", 0, 2 * DAY, {code: 48}, 2.0, 48, 48 * 5.0, 48 * -2.0, 48 * 9.0, -4.0, first_value=5.0,
         last_value=5.5, wrong=48,
     )  # fmt: skip
     assert sentence(fault) == said
 
 
-def of_the_model(kind: str, size: float, rate: float, first: float, last: float, farthest: float, days: int) -> Fault:
+def of_the_model(
+    kind: str, size: float, rate: float, first: float, last: float, farthest: float, days: int
+) -> FaultEpisode:
     known = ModelFault(0, "a", 0, kind, 0, None, size, rate, 1.0)
-    return Fault(
+    return FaultEpisode(
         "a", "", 0, days * DAY, {4: 48}, 2.0, 48, 48 * 5.0, 48 * 2.0, 48 * 9.0, farthest, known=known,
         first_value=first, last_value=last, wrong=48,
     )  # fmt: skip
@@ -126,14 +127,14 @@ def of_the_model(kind: str, size: float, rate: float, first: float, last: float,
         (of_the_model("gain", 0.4, 0, 1, 2, 3, 1), "a moves 0.400 times as much as the others let expect since then."),
     ],
 )
-def test_an_open_fault_is_told_by_what_the_model_says_of_it(fault: Fault, said: str) -> None:
+def test_an_open_fault_is_told_by_what_the_model_says_of_it(fault: FaultEpisode, said: str) -> None:
     assert sentence(fault, open_since="then") == said
     doubtful = replace(fault, wrong=0)
     assert sentence(doubtful, open_since="then") == said.replace("a ", "a is doubtful: it ", 1)
 
 
 def test_what_nobody_could_judge_is_beyond_what_was_said_to_be_possible() -> None:
-    fault = Fault("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
+    fault = FaultEpisode("a", "", 0, 2 * DAY, {6: 48}, 2.0, 48, 48 * 5.0, last_value=5.0, wrong=48)
     assert sentence(fault) == "a read 5.00, beyond the limits given, for 2 days."
 
 
@@ -146,7 +147,7 @@ def test_faults_that_are_over_are_told_once_and_forgotten() -> None:
         for mended in mender.push(source.read(period)):
             whole.add(mended)
             parts.add(mended)
-        told += parts.settled(HOURLY.start_of(period + 1))
+        told += parts.pop_finished(HOURLY.start_of(period + 1))
         assert all(fault.reach == HOURLY.start_of(period + 1) for fault in parts.faults)
         if number == 20:
             twin = Tally(HOURLY, ("",))

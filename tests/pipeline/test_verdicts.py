@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sensormend.pipeline.grid import Placed
-from sensormend.pipeline.verdicts import Cells, judge
+from sensormend.pipeline.verdicts import Verdicts, judge
 from sensormend.readings import ORIGINS, REASONS, Flag
 from sensormend.recovery import Fault, Recovery
 
@@ -71,7 +71,7 @@ def fault(sensor: str, kind: str, start: int, end: int | None, variable: int = 0
     return Fault(number, sensor, variable, kind, FIRST_SLOT + start, last, 2.0, 0.0, 0.97)
 
 
-def words(cells: Cells, sensor: int = 0, variable: int = 0) -> list[str]:
+def words(cells: Verdicts, sensor: int = 0, variable: int = 0) -> list[str]:
     return [REASONS[code] for code in cells.reason[sensor, variable].tolist()]
 
 
@@ -84,7 +84,7 @@ def at(shape: tuple[int, ...], sensor: int, slots: slice, variable: int = 0) -> 
 VALUE = 10.0 + np.arange(2 * 2 * SLOTS, dtype=np.float64).reshape(2, 2, SLOTS)
 
 
-def judged(recovery: Recovery, value: NDArray[np.float64] = VALUE, **more: Any) -> Cells:
+def judged(recovery: Recovery, value: NDArray[np.float64] = VALUE, **more: Any) -> Verdicts:
     seen = np.isfinite(value)
     return judge(recovery, placed_of(value), seen, labels=("a", "b"), first_slot=FIRST_SLOT, **more)
 

@@ -12,8 +12,8 @@ import pytest
 from html_pages import Page, page_of
 from outs import FIRST, Written, big_out, drifting_out, out_of, small_out, write_faults
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.export import export
 from sensormend.io.metadata import SENSORS_HEADER, read_json, write_csv, write_json
+from sensormend.io.target import export
 from sensormend.pipeline.sentences import percent
 from sensormend.readings import DAY, REASONS, Flag
 from sensormend.report.page import write_report

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sensormend.simulate.faults import EARLIEST, KINDS, LASTING_DAYS, LONGEST_RUN, SOUND_AFTER, UNIT, Case, degrade
+from sensormend.simulate.degrade import EARLIEST, KINDS, LASTING_DAYS, LONGEST_RUN, SOUND_AFTER, UNIT, Case, degrade
 
 
 def truth(sensors: int = 12, days: int = 60) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

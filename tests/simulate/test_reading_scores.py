@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sensormend import Fault, Recovery
 from sensormend.bench.fault_bench import alarms_by_slot, delays, latency_scores
-from sensormend.simulate.faults import Case, Degraded, InjectedFault, degrade
+from sensormend.simulate.degrade import Case, Degraded, InjectedFault, degrade
 from sensormend.simulate.scores import lasting_scores, reading_scores, which_detected
 
 SENSORS, SLOTS, DAYS = 5, 6, 14

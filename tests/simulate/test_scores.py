@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from feeds import HOURLY, made_of
+from sensormend.model.auto import AutoOLRTR
+from sensormend.pipeline.mender import Mender
+from sensormend.readings import DAY, Rows
 from sensormend.recovery import BoolArray, FloatArray, Recovery
-from sensormend.simulate.faults import Degraded
-from sensormend.simulate.scores import paper_scores, score
+from sensormend.simulate.degrade import Degraded
+from sensormend.simulate.network import Network, city
+from sensormend.simulate.scores import faults_by_kind, paper_scores, recovery_of_rows, score, straight_line
 
 
 def best_threshold(scores: FloatArray, faulty: BoolArray) -> float:
@@ -225,3 +231,47 @@ def test_the_papers_scores_against_brute_force(seed: int, levels: int) -> None:
         assert np.isnan(result["f1"]) or result["f1"] <= result["f1_best"] + 1e-12
     else:
         assert np.isnan(result["f1_best"])
+
+
+def mended(network: Network) -> Recovery:
+    """Return what the model makes of a network, day by day."""
+    model, days = AutoOLRTR(), range(network.readings.shape[2])
+    return Recovery.stack([model.update(network.readings[..., day], sensors=network.sensors) for day in days])
+
+
+def test_rows_are_judged_as_what_the_model_returned() -> None:
+    network = city(10, 30, seed=1)
+    mender = Mender(HOURLY)
+    start = int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))
+    parts = []
+    for day in range(30):
+        readings = made_of(network.readings[..., day : day + 1], start + day * DAY)
+        (part,) = mender.push(replace(readings, sensors=network.sensors))
+        parts.append(part.rows)
+    mine, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)
+    for name in ("cleaned", "lower", "upper", "faulty", "spikes"):
+        np.testing.assert_array_equal(getattr(mine, name), getattr(wanted, name), err_msg=name)
+    assert (mine.reason[mine.faulty] == wanted.reason[wanted.faulty]).all()
+
+
+def test_faults_are_counted_once_each_and_spikes_apart() -> None:
+    network = city(20, 60, seed=2)
+    recovery = mended(network)
+    rows = {row.kind: row for row in faults_by_kind(network, recovery, dropped=0)}
+    assert sum(row.put_in for kind, row in rows.items() if kind != "spike") <= len(network.faults)
+    assert rows["spike"].put_in == network.spikes.sum()
+    for row in rows.values():
+        assert 0 <= row.detected <= row.put_in
+        assert 0 <= row.days_detected <= row.days
+        assert row.missed == row.put_in - row.detected
+
+
+def test_a_straight_line_joins_what_is_left() -> None:
+    network = city(3, 4, seed=0)
+    faulty = network.kind != ""
+    faulty[0, 1] = True
+    line = straight_line(network.readings, faulty)
+    trusted = ~faulty[:, None, :] & (network.readings == network.readings)
+    assert (line[trusted] == network.readings[trusted]).all()
+    hours = line[0, :, 1]
+    assert abs(hours[2:] - 2 * hours[1:-1] + hours[:-2]).max() < 1e-9

@@ -5,7 +5,7 @@ import pytest
 
 from sensormend.errors import ConfigError
 from sensormend.recovery import FloatArray
-from sensormend.simulate.faults import Degraded
+from sensormend.simulate.degrade import Degraded
 from sensormend.simulate.network import CITY_KINDS, city, paper_tensor, stream
 from sensormend.simulate.weather import CLIMATES
 

@@ -71,7 +71,7 @@ def test_all_that_is_written_is_seen(undisturbed: Undisturbed) -> None:
         "rename data/date=#-#-#/part-#T#.parquet", "write data/date=#-#-#/part-#T#.parquet.new",
         "rename data/date=#-#-#/part-#T#-#T#.parquet", "rename state/kept/#.kept",
         "write state/outbox/#.log", "write state/outbox/noting.cursor",
-        "rename faults.csv", "write rejected.csv", "rename state/provisional.arrow", "rename run.json",
+        "rename faults.csv", "write rejected.csv", "rename state/provisional.parquet", "rename run.json",
     }  # fmt: skip
     assert undisturbed.rows.flag.size
     assert any("faulty" in line for line in undisturbed.deliveries)

@@ -15,8 +15,7 @@ import pytest
 from feeds import START, city_readings, write_csv
 from given import Given, contents, hourly, joined, same_rows, settings, watched
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.io.arrow import read_arrow
-from sensormend.io.folder import Archive
+from sensormend.io.folder import Archive, file_metadata, file_rows
 from sensormend.io.metadata import read_json
 from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
@@ -241,7 +240,8 @@ def test_provisional_rows_are_those_of_a_day_that_is_not_over(readings: Readings
     service = Service(settings(out), lambda mark, memory: Given(parts, mark, stop=stop))
     service.run()
     assert stopped
-    rows, about = read_arrow(out / "state" / "provisional.arrow")
+    provisional = out / "state" / "provisional.parquet"
+    rows, about = file_rows(provisional), file_metadata(provisional)
     day = START + (DAYS - 1) * DAY
     today = rows.taken(rows.time >= day)
     assert set((today.time - day) // HOUR) == set(range(10))

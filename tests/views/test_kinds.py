@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from outs import FIRST, Written, small_out, write_faults
+from row_tables import write_provisional
 from sensormend.errors import InputError
-from sensormend.io.arrow import write_arrow
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, read_json, write_csv, write_json
 from sensormend.io.writing import RowWriter
@@ -81,7 +81,7 @@ def test_dates_before_1970(tmp_path: Path) -> None:
 def test_nothing_before_1970_is_lost_while_it_is_provisional(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     write_json(tmp_path / "state" / "watch.json", {})
-    write_arrow(tmp_path / "state" / "provisional.arrow", plain_rows(("A",), -DAY + np.arange(24) * HOUR), {})
+    write_provisional(tmp_path, plain_rows(("A",), -DAY + np.arange(24) * HOUR))
     with Look(tmp_path) as look:
         assert network(look).provisional_from == "1969-12-31T00:00:00Z"
         assert [line.cells for line in matrix(look).rows] == ["s"]
@@ -100,17 +100,15 @@ def written(tmp_path: Path) -> Written:
 
 def test_what_has_just_become_final_is_not_there_twice(written: Written) -> None:
     last = written.time >= FIRST + 5 * DAY
-    state = written.path / "state"
-    state.mkdir()
     later = Archive(written.path).rows(None, FIRST + 5 * DAY, None)
     date = written.path / "data" / "date=2024-01-06"
     (hidden := date.with_name("hidden")).mkdir()
     for file in list(date.iterdir()):
         file.rename(hidden / file.name)
-    write_arrow(state / "provisional.arrow", later, {})
+    write_provisional(written.path, later)
     with Look(written.path) as look:
         assert look.final() == FIRST + 5 * DAY
-        # The watch writes the rows; nobody has looked around since, and provisional.arrow is as it was.
+        # The watch writes the rows; nobody has looked around since, and provisional.parquet is as it was.
         for file in list(hidden.iterdir()):
             file.rename(date / file.name)
         rows, since = look.rows("S00", FIRST, FIRST + 9 * DAY, "")
@@ -120,9 +118,8 @@ def test_what_has_just_become_final_is_not_there_twice(written: Written) -> None
 
 
 def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Written) -> None:
-    (written.path / "state").mkdir()
     new = plain_rows(("new",), FIRST + 6 * DAY + np.arange(5) * HOUR)
-    write_arrow(written.path / "state" / "provisional.arrow", new, {})
+    write_provisional(written.path, new)
     with Look(written.path) as look:
         assert "new" in [line.sensor for line in matrix(look).rows]
         assert sensor(look, "new").heard == "2024-01-07T04:00:00Z"
@@ -185,7 +182,7 @@ def test_files_that_are_made_one_while_the_span_is_asked_for(written: Written, m
         ("state/alerts.json", '{"sensors": [{"sensor": "S00"}]}'),
         ("state/alerts.json", '{"sensors": [{"sensor": "S00", "variable": "", "state": "faulty", "reason": "", '
                               '"since": "x", "heard": null}]}'),
-        ("state/provisional.arrow", "ARROW1"),
+        ("state/provisional.parquet", "PAR1"),
         ("run.json", "{"),
     ],
 )  # fmt: skip

@@ -11,9 +11,9 @@ from given import Given, hourly, settings, watched
 from outs import FIRST, small_out
 from sensormend.errors import InputError
 from sensormend.files import is_locked, locked
-from sensormend.io.arrow import read_arrow
-from sensormend.io.export import export
+from sensormend.io.folder import file_rows
 from sensormend.io.metadata import write_json
+from sensormend.io.target import export
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, clock
 from sensormend.stream.service import Service
@@ -64,9 +64,9 @@ class Halting(Given):
     def read(self, wait: float) -> Arrived:
         arrived = super().read(wait)
         if arrived is None:
-            shown = self._service[0].out / "state" / "provisional.arrow"
+            shown = self._service[0].out / "state" / "provisional.parquet"
             # An hour is shown when it is over, which the last one is not.
-            if monotonic() > self._patience or read_arrow(shown)[0].time.max() >= self._last - HOUR:
+            if monotonic() > self._patience or file_rows(shown).time.max() >= self._last - HOUR:
                 self._service[0].stop()
             sleep(0.02)
             return Arrived(NOTHING, clock())

@@ -16,7 +16,7 @@ import pytest
 
 from raw_http import Answer, asked, said
 from sensormend.pipeline.archive import clean_archive
-from sensormend.simulate.example import write_example
+from sensormend.simulate.network import write_example
 from sensormend.web.server import Server
 
 SECRET = b"the-secret-that-lies-beside"

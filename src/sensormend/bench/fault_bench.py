@@ -31,7 +31,7 @@ from sensormend.bench.measure import measured
 from sensormend.bench.tables import Bar, ResultTable
 from sensormend.errors import ConfigError
 from sensormend.recovery import BoolArray, FloatArray, Recovery
-from sensormend.simulate.faults import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
+from sensormend.simulate.degrade import EARLIEST, KINDS, LASTING_DAYS, SOUND_AFTER, Case, Degraded, degrade
 from sensormend.simulate.scores import DROPPED, lasting_scores, paper_scores, reading_scores
 
 __all__ = [

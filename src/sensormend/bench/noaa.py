@@ -24,7 +24,7 @@ from sensormend.bench.experiment import (
 )
 from sensormend.bench.measure import measured
 from sensormend.bench.tables import NOAA, ResultTable
-from sensormend.simulate.faults import Case, degrade
+from sensormend.simulate.degrade import Case, degrade
 from sensormend.simulate.scores import DROPPED, paper_scores
 
 __all__ = ["Noaa"]

@@ -31,7 +31,7 @@ from sensormend.bench.experiment import (
 from sensormend.bench.measure import measured
 from sensormend.bench.tables import CLAIMS, Bar, ResultTable
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.simulate.faults import Degraded
+from sensormend.simulate.degrade import Degraded
 from sensormend.simulate.network import paper_tensor
 from sensormend.simulate.scores import DROPPED, paper_scores
 

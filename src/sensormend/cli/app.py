@@ -9,27 +9,25 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import cyclopts
-from rich.markup import escape
 
 from sensormend import __version__
 from sensormend.cli.arguments import STDIN
-from sensormend.cli.bench import bench, screen
-from sensormend.cli.clean import clean, explain
+from sensormend.cli.bench import bench
+from sensormend.cli.clean import clean
 from sensormend.cli.demo import demo
+from sensormend.cli.example import example
+from sensormend.cli.explain import explain
 from sensormend.cli.report import report
 from sensormend.cli.serve import serve
 from sensormend.cli.watch import watch
 from sensormend.errors import ConfigError, SensormendError
 
-__all__ = ["app", "example", "main"]
+__all__ = ["app", "main"]
 
 app = cyclopts.App(
-    name="sensormend",
-    help="Mends the data of a sensor network while it streams in.",
-    version=__version__,
+    name="sensormend", help="Mends the data of a sensor network while it streams in.", version=__version__
 )
 app.command(demo)
 app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
@@ -38,6 +36,7 @@ app.command(serve, usage="Usage: sensormend serve OUT [OPTIONS]\n")
 app.command(report)
 app.command(explain)
 app.command(bench)
+app.command(example)
 
 
 STOPPED = {
@@ -77,31 +76,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         kind = type(error).__name__
         return _fail(1, f"{kind}: {_one_line(error)} (set SENSORMEND_DEBUG=1 for the details, and report it)")
     return 0
-
-
-@app.command
-def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) -> None:
-    """Write a file of readings to try `sensormend clean` on: a simulated city with all that goes wrong in a real one.
-
-    Parameters
-    ----------
-    file
-        The CSV file to write; it must not be there yet.
-    sensors
-        How many sensors it has.
-    days
-        How many days, hour by hour.
-    seed
-        Another seed is another city.
-    """
-    import shlex
-
-    from sensormend.simulate.example import write_example
-
-    rows = write_example(file, sensors=sensors, days=days, seed=seed)
-    page, name = screen(), escape(shlex.quote(str(file)))
-    page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
-    page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
 
 
 def _as_parsed(typed: Sequence[str]) -> list[str]:

@@ -25,23 +25,7 @@ if TYPE_CHECKING:
     from sensormend.bench.experiment import RunPlan
     from sensormend.bench.runner import RunProgress
 
-__all__ = [
-    "Common",
-    "aot",
-    "bench",
-    "convergence",
-    "corruption",
-    "everything",
-    "faults",
-    "growth",
-    "magnitude",
-    "noaa",
-    "observation",
-    "page",
-    "pictures",
-    "screen",
-    "size",
-]
+__all__ = ["Common", "bench", "everything", "faults", "page", "screen"]
 
 bench = cyclopts.App(name="bench", help="The paper's tables and figures, every method in them, and the fault bench.")
 
@@ -85,46 +69,27 @@ class Common:
     fresh: Annotated[bool, Parameter(negative="")] = False
 
 
-@bench.command
-def size(*, common: Common | None = None) -> None:
-    """Vary the size of the tensor from 10 to 50 cubed."""
-    _run(["size"], common)
+def _command(name: str, about: str) -> None:
+    """Make the command of one experiment that takes no options of its own."""
+
+    def command(*, common: Common | None = None) -> None:
+        _run([name], common)
+
+    bench.command(command, name=name, help=about)
 
 
-@bench.command
-def corruption(*, common: Common | None = None) -> None:
-    """Vary the share of faulty fibers from 0 to 0.5."""
-    _run(["corruption"], common)
-
-
-@bench.command
-def magnitude(*, common: Common | None = None) -> None:
-    """Vary the magnitude of the faults."""
-    _run(["magnitude"], common)
-
-
-@bench.command
-def observation(*, common: Common | None = None) -> None:
-    """Vary the share of observed readings from 1 to 0.5."""
-    _run(["observation"], common)
-
-
-@bench.command
-def convergence(*, common: Common | None = None) -> None:
-    """Show how fast OLRTR and AutoOLRTR learn from minibatches of 1, 10 and 50 periods."""
-    _run(["convergence"], common)
-
-
-@bench.command
-def noaa(*, common: Common | None = None) -> None:
-    """Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed."""
-    _run(["noaa"], common)
-
-
-@bench.command
-def aot(*, common: Common | None = None) -> None:
-    """Mend the Array of Things and compare it with a reference station."""
-    _run(["aot"], common)
+for _name, _about in {
+    "size": "Vary the size of the tensor from 10 to 50 cubed.",
+    "corruption": "Vary the share of faulty fibers from 0 to 0.5.",
+    "magnitude": "Vary the magnitude of the faults.",
+    "observation": "Vary the share of observed readings from 1 to 0.5.",
+    "convergence": "Show how fast OLRTR and AutoOLRTR learn from minibatches of 1, 10 and 50 periods.",
+    "noaa": "Mend a year of NOAA temperatures, spoilt as in the paper, 100 % and 90 % observed.",
+    "aot": "Mend the Array of Things and compare it with a reference station.",
+    "growth": "Measure time and memory of RTR, OLRTR and AutoOLRTR as the tensor gets longer.",
+    "pictures": "Draw what a network is taken apart into, and a map of a simulated city, raw and cleaned.",
+}.items():
+    _command(_name, _about)
 
 
 @bench.command
@@ -158,30 +123,12 @@ def faults(
         hidden = tuple(int(part) for part in unscored.split(",") if part.strip())
     except ValueError:
         raise ConfigError(f"--unscored takes numbers of sensors, like 3,27; got {unscored!r}") from None
-    told: dict[str, Any] = {
-        "data": data,
-        "cases": cases,
-        "sensors": sensors,
-        "days": days,
-        "slots": slots,
-    }
+    given: dict[str, Any] = {"data": data, "cases": cases, "sensors": sensors, "days": days, "slots": slots}
     if Path(data).is_file():
         # Another file under the same name is another experiment.
-        told["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
+        given["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
     usual = {"data": "noaa", "cases": "all", "slots": 24}
-    _run(["faults"], common, unscored=hidden, **{k: v for k, v in told.items() if v != usual.get(k)})
-
-
-@bench.command
-def growth(*, common: Common | None = None) -> None:
-    """Measure time and memory of RTR, OLRTR and AutoOLRTR as the tensor gets longer."""
-    _run(["growth"], common)
-
-
-@bench.command
-def pictures(*, common: Common | None = None) -> None:
-    """Draw what a network is taken apart into, and a map of a simulated city, raw and cleaned."""
-    _run(["pictures"], common)
+    _run(["faults"], common, unscored=hidden, **{k: v for k, v in given.items() if v != usual.get(k)})
 
 
 @bench.command(name="all")
@@ -222,9 +169,9 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
     plan = RunPlan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
     names = _where_known(names, plan)
     paper, problems = screen(), dict[str, SensormendError]()
-    with _progress() as told:
+    with _progress() as progress:
         ran = run([(EXPERIMENTS[name], plan) for name in names], asked.out, processes=asked.jobs, fresh=asked.fresh,
-                  progress=told, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
+                  progress=progress, complain=problems.__setitem__ if len(names) > 1 else None)  # fmt: skip
     for done in ran:
         for table in (table for table in done.tables if not table.aside):
             for part in table.screen(paper.width):
@@ -274,14 +221,14 @@ def _progress() -> Iterator[Callable[[RunProgress], None]]:
     progress = Progress(*columns, console=Console(stderr=True))
     task = progress.add_task("", total=1.0, runs="")
 
-    def tell(tick: RunProgress) -> None:
+    def update(tick: RunProgress) -> None:
         # Nothing is shown before there is something to do: a wrong call gets its one line and no more.
         progress.start()
         runs = f"{tick.done}/{tick.of} runs"
         progress.update(task, completed=tick.share, description=tick.doing, runs=runs, left=tick.left)
 
     try:
-        yield tell
+        yield update
     finally:
         if progress.live.is_started:
             progress.stop()

@@ -1,24 +1,37 @@
-"""`sensormend clean` and `sensormend explain`: what a person types, and what they are told."""
+"""`sensormend clean`: mends an archive, and prints what came, what is wrong, and what to type next."""
 
 from __future__ import annotations
 
+import shlex
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Table
 from rich.text import Text
 
 from sensormend.cli.arguments import COLUMNS, FLAG, MANY, OUTPUT, STDIN, Said
-from sensormend.cli.summary import networks_summary, summary
 from sensormend.errors import ConfigError, SensormendError
-from sensormend.io.options import Options
+from sensormend.io.metadata import FaultInterval, iso
+from sensormend.io.options import Options, in_words
+from sensormend.pipeline.sentences import how_far_judged, how_long, little_judged, without_number
+from sensormend.readings import Flag
 
-__all__ = ["clean", "explain"]
+__all__ = ["clean", "worst"]
+
+if TYPE_CHECKING:
+    from sensormend.cluster import NetworksReport
+    from sensormend.pipeline.archive import Report
+
+
+WORST = 5
 
 
 def clean(
@@ -79,9 +92,9 @@ def clean(
     if len(paths) < 2:
         raise ConfigError("clean needs READINGS and OUT: sensormend clean readings.csv mended")
     *readings, out = ["-" if path == STDIN else path for path in paths]
-    told = (said or Said()).told() | {"one_pass": one_pass or None, "per_reading": per_reading or None}
-    told |= {"networks": networks, "wide": wide or None}
-    options = Options.from_toml(config, **told) if config else Options.of(**told)
+    given = (said or Said()).told() | {"one_pass": one_pass or None, "per_reading": per_reading or None}
+    given |= {"networks": networks, "wide": wide or None}
+    options = Options.from_toml(config, **given) if config else Options.of(**given)
     source = readings[0] if len(readings) == 1 else readings
     if options.networks:
         _clean_networks(source, out, cluster, options, overwrite=overwrite, resume=resume)
@@ -90,7 +103,7 @@ def clean(
         raise ConfigError("--cluster spreads many networks, kept apart by --networks COLUMN; say which column that is")
     with _stages() as stages:
         report = clean_archive(source, out, options, overwrite=overwrite, resume=resume, stages=stages)
-    Console(soft_wrap=False).print(summary(report))
+    Console(soft_wrap=False).print(_summary(report))
 
 
 def _clean_networks(
@@ -102,30 +115,11 @@ def _clean_networks(
         report = clean_networks(
             source, out, cluster=cluster, options=options, overwrite=overwrite, resume=resume, stages=stages
         )
-    Console(soft_wrap=False).print(networks_summary(report))
+    Console(soft_wrap=False).print(_networks_summary(report))
     if report.failed:
         raise SensormendError(
             f"{len(report.failed):,} of {len(report.networks):,} networks were not cleaned: see {out}/networks.csv"
         )
-
-
-def explain(out: Path, sensor: str, time: str, *, variable: str | None = None) -> None:
-    """Say in one paragraph why a reading has its flag.
-
-    Parameters
-    ----------
-    out
-        What `clean` or `watch` wrote: a folder, or a single file.
-    sensor
-        The sensor's name.
-    time
-        When, in UTC: 2019-07-14T15:00. Any time within the slot will do.
-    variable
-        What was measured, where there are several things.
-    """
-    from sensormend.explain.paragraph import explain as told
-
-    Console(highlight=False).print(told(out, sensor, time, variable), markup=False)
 
 
 class _Speed(ProgressColumn):
@@ -149,14 +143,14 @@ def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
         disable=not console.is_terminal, transient=True,
     )  # fmt: skip
     current: list[tuple[str, int, float]] = []
-    said: dict[str, str] = {}
+    remarks: dict[str, str] = {}
 
     def finish() -> None:
         while current:
             name, readings, began = current.pop()
             seconds = perf_counter() - began
             speed = f", {readings / seconds:,.0f} readings/s" if readings and seconds > 0 else ""
-            beside = f", {said.pop(name)}" if said.get(name) else ""
+            beside = f", {remarks.pop(name)}" if remarks.get(name) else ""
             console.print(f"{name:<8} {seconds:.1f} s{speed}{beside}", highlight=False)
 
     def begin(name: str, readings: int) -> Callable[..., None]:
@@ -166,12 +160,134 @@ def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
             bars.remove_task(old)
         task = bars.add_task(name, total=1.0, readings=readings, beside="")
 
-        def tell(done: float, beside: str = "") -> None:
-            said[name] = beside
+        def update(done: float, beside: str = "") -> None:
+            remarks[name] = beside
             bars.update(task, completed=done, beside=beside)
 
-        return tell
+        return update
 
     with bars:
         yield begin
     finish()
+
+
+def _summary(report: Report) -> RenderableType:
+    """Return the last page of a run."""
+    slots = sum(report.flags.values()) or 1
+    present = slots - report.flags[Flag.MISSING]
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+
+    def share(count: int, whole: int) -> str:
+        return f"{count:,} ({count / max(whole, 1):.1%})"
+
+    table.add_row("sensors", f"{report.sensors:,}")
+    rejected = f", {report.rejected:,} rows rejected (rejected.csv)" if report.rejected else ""
+    table.add_row("readings", f"{report.readings:,}{rejected}")
+    table.add_row("grid", f"{in_words(report.grid.step)} in a period of {in_words(report.grid.period)}")
+    table.add_row("missing slots", share(report.flags[Flag.MISSING], slots))
+    table.add_row("faulty", share(report.flags[Flag.FAIL], present))
+    table.add_row("suspect", share(report.flags[Flag.SUSPECT], present))
+    table.add_row("not evaluated", share(report.flags[Flag.NOT_EVALUATED], present))
+    table.add_row("filled or replaced", share(report.filled, slots))
+    if report.corrected:
+        table.add_row("corrected", share(report.corrected, slots))
+    table.add_row("seconds", f"{report.seconds:.1f}")
+    judged = how_far_judged(report.flags, *without_number(report.summaries))
+    why = _why_not(report) if little_judged(report.flags) else ""
+    parts: list[RenderableType] = [f"[bold]{judged}[/]{why}", ""] if judged else []
+    parts.append(table)
+    parts += [f"note: {escape(note)}" for note in report.notes]
+    worst_channels = worst(report.faults)
+    if worst_channels:
+        table = Table(
+            "sensor", "variable", "faulty", "reasons", "longest", box=None, padding=(0, 2), title_justify="left"
+        )
+        for (sensor, variable), faults in worst_channels:
+            reasons: Counter[str] = Counter()
+            for fault in faults:
+                reasons[fault.reason] += fault.end - fault.start
+            longest = max(faults, key=lambda fault: fault.end - fault.start)
+            table.add_row(
+                escape(sensor),
+                escape(variable),
+                how_long(sum(fault.end - fault.start for fault in faults)),
+                ", ".join(reason for reason, _ in reasons.most_common(3)),
+                f"{longest.reason} {iso(longest.start)[:10]}",
+            )
+        parts += ["", "[bold]The worst of them[/]", table]
+    out = escape(shlex.quote(str(report.out)))
+    parts += ["", _next(report, worst_channels, out)]
+    parts.append(f"Look at it: [bold]sensormend serve {out}[/]; as one file: [bold]sensormend report {out}[/]")
+    return Group(*parts)
+
+
+def _networks_summary(report: NetworksReport) -> RenderableType:
+    """Return the last page of a run over many networks."""
+    done = [network for network in report.networks if network.outcome == "done"]
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    table.add_row("networks", f"{len(report.networks):,}, {len(done):,} of them cleaned")
+    table.add_row("sensors", f"{sum(network.sensors for network in done):,}")
+    rejected = f", {report.rejected:,} rows rejected (rejected.csv)" if report.rejected else ""
+    table.add_row("readings", f"{report.readings:,}{rejected}")
+    table.add_row("faulty sensor-days", f"{sum(network.faulty_sensor_days for network in done):,}")
+    table.add_row("filled or replaced", f"{sum(network.filled for network in done):,}")
+    table.add_row("seconds", f"{report.seconds:.1f}")
+    parts: list[RenderableType] = [table]
+    if done:
+        worst_one = max(done, key=lambda network: network.faulty_sensor_days / max(network.sensors, 1))
+        one = escape(shlex.quote(f"{report.out}/{worst_one.folder}"))
+        parts += ["", f"Look at the one with most faults: [bold]sensormend serve {one}[/]"]
+    return Group(*parts)
+
+
+def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[FaultInterval]]]:
+    """Return the channels that were wrong for longest, each with its faults, without silence and what is doubtful."""
+    by_channel: dict[tuple[str, str], list[FaultInterval]] = defaultdict(list)
+    for fault in faults:
+        if fault.reason != "silent" and not fault.doubtful:
+            by_channel[fault.sensor, fault.variable].append(fault)
+    length = {key: sum(fault.end - fault.start for fault in own) for key, own in by_channel.items()}
+    return [(key, by_channel[key]) for key in sorted(length, key=lambda key: (-length[key], key))[:WORST]]
+
+
+def _next(report: Report, worst_channels: list[tuple[tuple[str, str], list[FaultInterval]]], out: str) -> str:
+    if not worst_channels:
+        return f"{_nothing_found(report)} The rows are in [bold]{out}[/]."
+    (sensor, variable), faults = worst_channels[0]
+    longest = max(faults, key=lambda fault: fault.end - fault.start)
+    named = f" --variable {escape(shlex.quote(variable))}" if variable else ""
+    middle = iso((longest.start + longest.end) // 2 // report.grid.step * report.grid.step)[:16]
+    return f"Why? Type: [bold]sensormend explain {out} {escape(shlex.quote(sensor))} {middle}{named}[/]"
+
+
+def _why_not(report: Report) -> str:
+    """Say why little was judged, where the length of the archive is the cause."""
+    from sensormend.model.auto import LEARNING
+
+    if report.periods > 2 * LEARNING:
+        return ""
+    return (
+        f" A sensor is judged when it was heard in {LEARNING} periods, here of {in_words(report.grid.period)}; there "
+        f"are {report.periods:,} with readings."
+    )
+
+
+def _nothing_found(report: Report) -> str:
+    """Say that nothing wrong was found, as far as anything was judged, and by what."""
+    flags = report.flags
+    if flags[Flag.MISSING] == sum(flags.values()):
+        return "There is no number at all."
+    if not flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL]:
+        return "Nothing was judged."
+    doubtful = f", but {flags[Flag.SUSPECT]:,} readings are doubtful" if flags[Flag.SUSPECT] else ""
+    among = " among the readings that were judged" if flags[Flag.NOT_EVALUATED] else ""
+    alone = (
+        " With one or two sensors only their own past can tell, which hardly sees an offset or a drift."
+        if report.sensors <= 2
+        else ""
+    )
+    return f"Nothing wrong was found{among}{doubtful}.{alone}"

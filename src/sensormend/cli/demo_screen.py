@@ -1,26 +1,48 @@
-"""What the terminal shows while `sensormend demo` runs."""
+"""`Screen` and `show_results` show what `sensormend demo` does while it runs, and how good it was."""
 
 from __future__ import annotations
 
+import shlex
 from collections import deque
+from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.panel import Panel
 from rich.table import Table
 
-from sensormend.pipeline.sentences import counted, readable
-from sensormend.readings import Flag
+from sensormend.cli.clean import worst
+from sensormend.errors import SensormendError
+from sensormend.io.folder import Archive
+from sensormend.io.metadata import iso
+from sensormend.pipeline.sentences import counted, how_long, readable
+from sensormend.plot.drawing import picture
+from sensormend.readings import DAY, HOUR, Flag
+from sensormend.recovery import BoolArray, Recovery
+from sensormend.simulate.degrade import Degraded
+from sensormend.simulate.network import Network, assembled
+from sensormend.simulate.scores import (
+    DROPPED,
+    KindCounts,
+    Scores,
+    faults_by_kind,
+    recovery_of_rows,
+    score,
+    straight_line,
+)
+from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, LEAST, StagedFaults
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.events import Event, Told
 from sensormend.stream.service import Service
-from sensormend.stream.sources.city import City
+from sensormend.stream.sources.city import FIRST, City
 
-__all__ = ["Screen"]
+__all__ = ["Screen", "show_results"]
 
 NEWEST = 4
 NAMED = 8
@@ -66,7 +88,7 @@ class Screen:
         self._live = Live(console=page, auto_refresh=False) if page.is_terminal else None
         self._newest: deque[Alert] = deque(maxlen=NEWEST)
         self._now: dict[str, dict[str, str]] = {state: {} for state in NAMES}
-        self._found = dict.fromkeys(NAMES, 0)
+        self._detected = dict.fromkeys(NAMES, 0)
         self.faulty: dict[str, Alert] = {}
         # By sensor: the newest alert that it is faulty.
         self._counted: deque[tuple[float, int]] = deque()
@@ -107,7 +129,7 @@ class Screen:
                 self.faulty[sensor] = alert
             if alert.state in self._now:
                 self._now[alert.state][sensor] = alert.reason
-                self._found[alert.state] += alert.before == "well" or alert.state == "silent"
+                self._detected[alert.state] += alert.before == "well" or alert.state == "silent"
 
     def _show(self) -> None:
         self._drawn = perf_counter()
@@ -131,9 +153,9 @@ class Screen:
         return f"{reached} (day {len(self._city.drawn)}{f' of {self._days}' if self._days else ''})"
 
     def _line(self) -> str:
-        found = " and ".join(counted(self._found[state], name) for state, name in NAMES.items())
+        detected = " and ".join(counted(self._detected[state], name) for state, name in NAMES.items())
         now = " and ".join(f"{len(self._now[state])} {state}" for state in NAMES)
-        return f"{self._day()}: {self._speed:,.0f} readings/s; {found} found; {now} now"
+        return f"{self._day()}: {self._speed:,.0f} readings/s; {detected} found; {now} now"
 
     def table(self) -> RenderableType:
         """Return what is to be seen now."""
@@ -151,12 +173,12 @@ class Screen:
             missing = stream.tally.flags[Flag.MISSING]
             share = stream.tally.filled / max(values, 1)
             grid.add_row("mended", f"{share:.1%} of {values:,} values ({missing / max(values, 1):.1%} never came)")
-        grid.add_row("found", ", ".join(counted(self._found[state], name) for state, name in NAMES.items()))
+        grid.add_row("found", ", ".join(counted(self._detected[state], name) for state, name in NAMES.items()))
         grid.add_row("faulty now", _named(self._now["faulty"], "bold red"))
         grid.add_row("silent now", _named(self._now["silent"], "bold yellow"))
         for place in range(NEWEST):
             alert = self._newest[-1 - place] if place < len(self._newest) else None
-            grid.add_row("" if place else "newest", _told(alert) if alert else "")
+            grid.add_row("" if place else "newest", _alert_line(alert) if alert else "")
         return Panel(grid, title="sensormend, live", title_align="left", border_style="dim")
 
 
@@ -164,11 +186,173 @@ def _named(sensors: dict[str, str], style: str) -> str:
     """Name some of the sensors, and why."""
     if not sensors:
         return "[dim]none[/]"
-    told = [f"[{style}]{escape(name)}[/]{f' {why}' if why else ''}" for name, why in sorted(sensors.items())[:NAMED]]
-    more = len(sensors) - len(told)
-    return ", ".join(told) + (f" and {more} more" if more else "")
+    named = [f"[{style}]{escape(name)}[/]{f' {why}' if why else ''}" for name, why in sorted(sensors.items())[:NAMED]]
+    more = len(sensors) - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")
 
 
-def _told(alert: Alert) -> str:
+def _alert_line(alert: Alert) -> str:
     style = {"faulty": "red", "silent": "yellow", "well": "green"}[alert.state]
     return f"[{style}]{escape(alert.sentence)}[/]"
+
+
+def show_results(
+    page: Console,
+    service: Service,
+    city: City,
+    out: Path,
+    seed: int,
+    climate: str,
+    staged: StagedFaults,
+    alert: Alert | None,
+) -> None:
+    """Show how good it was, and what to type next."""
+    done = min(service.status().periods, len(city.drawn))
+    if done <= DROPPED:
+        page.print(f"It ended after {done} days; what was found is judged from {DROPPED + 1} days on.")
+        return
+    network = assembled(city.drawn[:done], seed=seed, climate=climate)
+    recovery = recovery_of_rows(Archive(out).rows(), network)
+    # A sensor that was not heard yet has no rows, which nobody can judge.
+    network = replace(network, truth=np.where(np.isnan(recovery.cleaned), np.nan, network.truth))
+    page.print(
+        f"\nPut in on {done} days: {len(network.faults)} faults and {network.spikes.sum()} single wrong readings; "
+        f"{np.isnan(network.readings).mean():.1%} of the readings were lost. "
+        f"The tables are without the first {DROPPED} days, in which it learns."
+    )
+    scores = score(recovery, network.degraded())
+    page.print(_faults_table(faults_by_kind(network, recovery), scores))
+    page.print()
+    page.print(_errors_table(network, recovery, scores))
+    _show_staged(page, network, recovery, staged, alert, out)
+    _draw(page, network, recovery, out)
+    _show_commands(page, out)
+
+
+def _show_staged(
+    page: Console, network: Network, recovery: Recovery, staged: StagedFaults, alert: Alert | None, out: Path
+) -> None:
+    """Show what became of the three faults that every demo has."""
+    days = network.readings.shape[-1]
+    if staged.sensors < LEAST or days <= ACCEPTED_FROM + 1:
+        return
+    faults = Archive(out).faults()
+    page.print("\nThree of them, closely:")
+    if alert is not None:
+        took = how_long(alert.at - alert.since)
+        page.print(f"  {alert.sentence}; told {took} after it began.", soft_wrap=True, markup=False, highlight=False)
+    mine = [one for one in faults if one.sensor == staged.drifting and one.reason in ("drifting", "offset")]
+    if mine and mine[-1].start >= FIRST + DRIFTS_FROM * DAY:
+        page.print(f"  {mine[-1].sentence}", soft_wrap=True, markup=False, highlight=False)
+    row, since = network.sensors.index(staged.drifting), slice(DRIFTS_FROM, None)
+    truth, read, cleaned = (part[row, :, since] for part in (network.truth, network.readings, recovery.cleaned))
+    off = [float(np.sqrt(np.nanmean((values - truth) ** 2))) for values in (read, cleaned)]
+    page.print(
+        f"  As it came, {staged.drifting} is off by {off[0]:.1f} since it began to drift, corrected by {off[1]:.1f}.",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip
+    row = network.sensors.index(staged.accepted)
+    flagged = recovery.wrong[row, :, ACCEPTED_FROM + 1 :].mean()
+    page.print(
+        f"  {staged.accepted} was shifted, and maintenance.csv accepts its new level from day {ACCEPTED_FROM} on: "
+        f"{1 - flagged:.0%} of its readings since are trusted.",
+        soft_wrap=True, highlight=False,
+    )  # fmt: skip
+
+
+def _draw(page: Console, network: Network, recovery: Recovery, out: Path) -> None:
+
+    try:
+        path = picture(
+            out / "demo.png",
+            readings=network.readings,
+            recovery=recovery,
+            times=network.times,
+            sensors=network.sensors,
+            truth=network.truth,
+            quantity=network.climate.quantity,
+            unit=network.climate.unit,
+            title=f"A simulated network of {len(network.sensors)} sensors, mended live, told nothing",
+        )
+    except SensormendError as error:
+        page.print(f"\nNo picture: {error}", soft_wrap=True, markup=False)
+        return
+    page.print(f"\nPicture: [bold]{escape(str(path))}[/]", soft_wrap=True)
+
+
+def _show_commands(page: Console, out: Path) -> None:
+
+    name = escape(shlex.quote(str(out)))
+    page.print(f"The mended readings: [bold]{name}/data[/]; what to repair: [bold]{name}/faults.csv[/]", soft_wrap=True)
+    page.print(
+        f"Look again: [bold]sensormend serve {name}[/]; as one file: [bold]sensormend report {name}[/]", soft_wrap=True
+    )
+    worst_channels = worst(Archive(out).faults())
+    if worst_channels:
+        (sensor, _), faults = worst_channels[0]
+        longest = max(faults, key=lambda fault: fault.end - fault.start)
+        middle = iso((longest.start + longest.end) // 2 // HOUR * HOUR)[:16]
+        page.print(
+            f"Why? Type: [bold]sensormend explain {name} {escape(shlex.quote(sensor))} {middle}[/]", soft_wrap=True
+        )
+    page.print("Your own feed: [bold]sensormend watch mqtt://broker/city/# mended[/]", soft_wrap=True)
+
+
+def _faults_table(rows: list[KindCounts], scores: Scores) -> Table:
+    """Lay out what was put in against what was found."""
+    table = Table(title="Faults put in and faults found", title_justify="left")
+    table.add_column("fault")
+    for name in ("put in", "found", "missed", "sensor-days", "of them found"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        share = f"{row.days_detected / row.days:.0%}" if row.days else "-"
+        missed = f"[bold]{row.missed}[/]" if row.missed else "0"
+        single = row.kind == "spike"
+        table.add_row(
+            "spike (single reading)" if single else row.kind,
+            str(row.put_in),
+            str(row.detected),
+            missed,
+            "" if single else str(row.days),
+            "" if single else share,
+        )
+    total = [sum(getattr(row, name) for row in rows) for name in ("put_in", "detected", "missed")]
+    table.add_section()
+    days, detected = (sum(getattr(row, name) for row in rows[:-1]) for name in ("days", "days_detected"))
+    table.add_row("all", *map(str, total), str(days), f"{detected / days:.0%}" if days else "-")
+    table.caption = (
+        f"false alarms: {scores.false_alarms:.2%} of the sound sensor-days; F1 {scores.f1:.3f}. A fault lasts from "
+        "three hours to three weeks; a sensor-day counts from its first faulty hour. "
+        "A fault of which no reading came is not counted."
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table:
+    """Lay out the errors beside those of a straight line through the gaps, alone and told every fault."""
+    unit, case = network.climate.unit, network.degraded()
+    table = Table(title=f"Root mean square error, {unit}", title_justify="left")
+    table.add_column("")
+    for name in ("missing", "repaired", "trusted", "inside the 90 % interval"):
+        table.add_column(name, justify="right")
+    nothing = np.zeros_like(case.faulty)
+    rows = [
+        ("sensormend, told nothing", scores),
+        ("a straight line, told nothing", _line_scores(recovery, case, nothing)),
+        ("a straight line, told every fault", _line_scores(recovery, case, case.faulty)),
+    ]
+    for name, of in rows:
+        inside = f"{of.coverage_missing:.0%}, {of.coverage_repaired:.0%}" if of is scores else "-"
+        table.add_row(name, f"{of.missing:.2f}", f"{of.repaired:.2f}", f"{of.trusted:.2f}", inside)
+    table.caption = (
+        "missing: readings that never came; repaired: sensor-days that were found faulty; trusted: readings "
+        f"of sound sensor-days, single wrong ones among them. Without the first {DROPPED} days."
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _line_scores(recovery: Recovery, case: Degraded, left_out: BoolArray) -> Scores:
+    """Score a straight line at the very cells where the recovery is scored."""
+    return score(replace(recovery, cleaned=straight_line(case.readings, left_out), lower=None, upper=None), case)

@@ -35,8 +35,8 @@ def report(out: Path, /, *, to: Path | None = None) -> None:
     with _progress() as done:
         written = write_report(out, to, done)
     size = written.stat().st_size
-    said = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size // 1000, 1)} kB"
-    Console(highlight=False, soft_wrap=True).print(f"The report is in {written} ({said}).", markup=False)
+    written_size = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(size // 1000, 1)} kB"
+    Console(highlight=False, soft_wrap=True).print(f"The report is in {written} ({written_size}).", markup=False)
 
 
 @contextmanager

@@ -64,8 +64,9 @@ def watch(
     SenML, or a bare number with the sensor in the topic: mqtt://host/city/{sensor}/temp.
 
     OUT is a folder. It is written as `clean` writes it, a period when it is over and its grace has passed; what is
-    known of the present one is in state/provisional.arrow. A message is acknowledged when it is on disk. Started again
-    with the same OUT, after a crash or years later, it goes on where it was. Ctrl-C or SIGTERM end it cleanly.
+    known of the present one is in state/provisional.parquet. A message is acknowledged when it is on disk.
+    Started again with the same OUT, after a crash or years later, it goes on where it was. Ctrl-C or SIGTERM end it
+    cleanly.
 
     There is nothing to tune. Try `sensormend watch replay:readings.csv mended`.
 

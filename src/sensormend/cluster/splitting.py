@@ -1,38 +1,74 @@
-"""The readings of many networks, sorted apart once: a file for each, so that whoever mends one reads no other."""
+"""`split` sorts the readings of many networks apart, once: a file for each, so that who mends one reads no other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sensormend.files import beside
-from sensormend.io.database import Progress
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import COLUMNS, EVERY, Options
+from sensormend.io.sources import SourcePaths
 from sensormend.io.sql import literal
-from sensormend.io.staging import Staging
-from sensormend.pipeline.checkpoint import Source
+from sensormend.io.staging import Progress, Staging
 
-__all__ = ["Part", "Parts", "split"]
+__all__ = ["NetworkPart", "NetworkParts", "folders_of", "split"]
+
+LONGEST = 80
+"""Letters of a folder's name: there is more to come behind it, and 255 bytes are the end."""
+
+OURS = {"data", "state", "staging", "meta", "partial"}
+"""Names that are taken in an OUT, or look as if."""
+
+DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
+"""Names that no file may have on Windows."""
+
+
+def folders_of(networks: Iterable[str]) -> dict[str, str]:
+    """Return a folder's name for every network.
+
+    It is the network's own where that is safe: ASCII letters, numbers, `_` and `-`, and no other that differs in case
+    only. Else what is safe of it goes before a fingerprint, so that a name depends on the network and on those that
+    are like it, not on their order.
+
+    Examples
+    --------
+    >>> folders_of(["river", "../x", "A", "a"])
+    {'river': 'river', '../x': 'x-d6b96a97', 'A': 'A-559aead0', 'a': 'a-ca978112'}
+    """
+    networks = list(dict.fromkeys(networks))
+    alike = Counter(name.casefold() for name in networks)
+    for length in (8, 16, 64):
+        folders = {name: name if alike[name.casefold()] == 1 and _is_safe(name) else _made(name, length)
+                 for name in networks}  # fmt: skip
+        if len({folder.casefold() for folder in folders.values()}) == len(folders):
+            break
+    return folders if networks else {}
+
+
+def _is_safe(name: str) -> bool:
+    plain = name.casefold()
+    return (
+        bool(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name)) and len(name) <= LONGEST and plain not in OURS | DEVICES
+    )
+
+
+def _made(name: str, length: int) -> str:
+    # An accent is left out rather than its letter.
+    spelled = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    word = re.sub(r"[^A-Za-z0-9]+", "_", spelled).strip("_")[: LONGEST - 1 - length] or "network"
+    return f"{word}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:length]}"
 
 
 @dataclass(frozen=True)
-class Part:
-    """The readings of one network.
-
-    Attributes
-    ----------
-    network
-        Its name, as the readings have it.
-    folder
-        Its name as a folder.
-    readings
-        How many there are.
-    variables
-        What it measures.
-    """
+class NetworkPart:
+    """The readings of one network: its name as the readings have it and as a folder, how many, and of what."""
 
     network: str
     folder: str
@@ -41,20 +77,10 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """All of them, and what is known of the whole.
+class NetworkParts:
+    """All networks by name, the rows that could not be read, and the columns beside sensor, time and value."""
 
-    Attributes
-    ----------
-    parts
-        By the name of the network.
-    rejected
-        Rows that could not be read.
-    columns
-        The columns that every part has beside sensor, time and value.
-    """
-
-    parts: tuple[Part, ...]
+    parts: tuple[NetworkPart, ...]
     rejected: int
     columns: tuple[str, ...]
 
@@ -63,29 +89,24 @@ class Parts:
         """How many readings there are."""
         return sum(part.readings for part in self.parts)
 
-    def options(self, options: Options, part: Part) -> Options:
+    def options(self, options: Options, part: NetworkPart) -> Options:
         """Return options for one part: its columns have names of ours, and it may lack variables that others have."""
 
-        def kept(said: Any) -> Any:
-            return said and {name: given for name, given in said.items() if name == EVERY or name in part.variables}
+        def own(given: Any) -> Any:
+            return given and {name: value for name, value in given.items() if name == EVERY or name in part.variables}
 
         ours = ("sensor", "time", "value", *self.columns)
         names: dict[str, Any] = {name: name if name in ours else None for name in COLUMNS}
         return replace(
-            options, **names, sensor_from_file=False, variables=(), sensors=(), fill=kept(options.fill),
-            valid=kept(options.valid), tolerance=kept(options.tolerance), units=kept(options.units),
-            names=kept(options.names),
+            options, **names, sensor_from_file=False, variables=(), sensors=(), fill=own(options.fill),
+            valid=own(options.valid), tolerance=own(options.tolerance), units=own(options.units),
+            names=own(options.names),
         )  # fmt: skip
 
 
 def split(
-    folder: Path,
-    source: Source,
-    options: Options,
-    named: Callable[[list[str]], dict[str, str]],
-    reading: Progress,
-    sorting: Callable[[int], Progress],
-) -> Parts:
+    folder: Path, source: SourcePaths, options: Options, reading: Progress, sorting: Callable[[int], Progress]
+) -> NetworkParts:
     """Read a source and write `<folder>/parts/<network>.parquet` for every network, if that is not done yet.
 
     Parameters
@@ -94,35 +115,33 @@ def split(
         Where the parts go, and all that is written down on the way.
     source, options
         As for `clean`; `options.networks` is the column to go by.
-    named
-        Gives the folders of networks.
     reading, sorting
         Told how much of it is done; `sorting` first how many readings there are.
     """
     done = folder / "networks.json"
     if done.exists():
-        told = read_json(done)
-        parts = tuple(Part(**{**part, "variables": tuple(part["variables"])}) for part in told["parts"])
-        return Parts(parts, told["rejected"], tuple(told["columns"]))
+        record = read_json(done)
+        listed = tuple(NetworkPart(**{**part, "variables": tuple(part["variables"])}) for part in record["parts"])
+        return NetworkParts(listed, record["rejected"], tuple(record["columns"]))
     with Staging(folder) as staging:
         staging.load(source, options, reading)
         if staging.rejected:
             staging.write_rejected(folder / "rejected.csv")
         options.refuse_unknown(staging.variables)
-        found = _split(staging, folder / "parts", named, sorting(staging.readings))
-    write_json(done, asdict(found))
+        parts = _split(staging, folder / "parts", sorting(staging.readings))
+    write_json(done, asdict(parts))
     staging.path.unlink()
-    return found
+    return parts
 
 
-def _split(staging: Staging, folder: Path, named: Callable[[list[str]], dict[str, str]], progress: Progress) -> Parts:
+def _split(staging: Staging, folder: Path, progress: Progress) -> NetworkParts:
     ask = staging.ask
     ask("""
         CREATE TABLE networks AS SELECT network, (row_number() OVER (ORDER BY network) - 1)::INTEGER AS code, n, kinds
         FROM (SELECT network, count(*) AS n, list_sort(list(DISTINCT variable)) AS kinds
               FROM raw WHERE reason IS NULL GROUP BY network) ORDER BY network""")
     listed = ask("SELECT network, n, kinds FROM networks ORDER BY code")
-    folders = named([network for network, *_ in listed])
+    folders = folders_of([network for network, *_ in listed])
     placed = ask("SELECT count(latitude) > 0 AND count(longitude) > 0 FROM raw WHERE reason IS NULL")[0][0]
     columns = [*(["variable"] if staging.variables != (EVERY,) else []), *(["latitude", "longitude"] if placed else [])]
     wanted = ", ".join(["sensor", "make_timestamp(time) AS time", "value", *columns])
@@ -133,9 +152,9 @@ def _split(staging: Staging, folder: Path, named: Callable[[list[str]], dict[str
     folder.mkdir(parents=True, exist_ok=True)
     parts = []
     for code, (network, count, kinds) in enumerate(listed):
-        part = Part(network, folders[network], count, tuple(kinds))
+        part = NetworkPart(network, folders[network], count, tuple(kinds))
         with beside(folder / f"{part.folder}.parquet") as new:
             ask(f"COPY (SELECT * EXCLUDE (code) FROM apart WHERE code = {code}) TO {literal(new)} (FORMAT parquet)")
         parts.append(part)
         progress((code + 1) / len(listed))
-    return Parts(tuple(parts), staging.rejected, tuple(columns))
+    return NetworkParts(tuple(parts), staging.rejected, tuple(columns))

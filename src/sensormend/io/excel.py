@@ -1,4 +1,4 @@
-"""Excel files: every sheet of a workbook is written down as a CSV file, and read as one."""
+"""`sheets` writes every sheet of an Excel workbook down as a CSV file, which is read as one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import InputError, SensormendError
-from sensormend.io.sources import Found
+from sensormend.io.sources import InputFile
+from sensormend.io.sql import reason_of
 
 __all__ = ["sheets"]
 
@@ -21,17 +22,10 @@ LOOK = 200
 Row = Sequence[Any]
 
 
-def sheets(file: Found, spool: Path) -> list[Found]:
-    """Return the sheets of a workbook that are not empty, as files of their own.
+def sheets(file: InputFile, spool: Path) -> list[InputFile]:
+    """Return the sheets of a workbook that are not empty, as files of their own in the folder `spool`.
 
     A lone sheet is the sensor that the workbook's name says, where no column does; of several, each has its own name.
-
-    Parameters
-    ----------
-    file
-        The workbook.
-    spool
-        A folder for the sheets.
     """
     try:
         from openpyxl import load_workbook
@@ -48,30 +42,30 @@ def sheets(file: Found, spool: Path) -> list[Found]:
             book = load_workbook(file.path, read_only=True, data_only=True)
         except Exception as error:  # whatever a broken archive of XML files makes its readers raise
             old = "; save it as .xlsx" if file.path.suffix.lower() == ".xls" else ""
-            raise InputError(f"{file.shown}: this Excel file cannot be read: {_first_line(error)}{old}") from None
+            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}{old}") from None
         try:
             for sheet in book.worksheets:
                 path = spool / f"{sum(1 for _ in spool.iterdir())}-sheet.csv"
                 if _write(path, sheet.iter_rows(values_only=True)):
                     written.append((sheet.title, path))
         except Exception as error:
-            raise InputError(f"{file.shown}: this Excel file cannot be read: {_first_line(error)}") from None
+            raise InputError(f"{file.shown}: this Excel file cannot be read: {reason_of(error)}") from None
         finally:
             book.close()
     if not written:
         raise InputError(f"{file.shown}: the file is empty")
     if len(written) == 1:
-        return [Found(written[0][1], file.shown, "csv", file.among, file.sensor)]
-    return [Found(path, f"{file.shown} [{title}]", "csv", True, title) for title, path in written]
+        return [InputFile(written[0][1], file.shown, "csv", file.among, file.sensor)]
+    return [InputFile(path, f"{file.shown} [{title}]", "csv", True, title) for title, path in written]
 
 
 def _write(path: Path, rows: Iterable[Row]) -> bool:
     """Write the table of a sheet as CSV; say whether there is one."""
-    full = (row for row in rows if any(_is_said(cell) for cell in row))
+    full = (row for row in rows if any(_is_full(cell) for cell in row))
     head = _without_title(list(islice(full, LOOK)))
     if not head:
         return False
-    columns = [place for place in range(max(map(len, head))) if any(_is_said(cell) for cell in _cells(head, place))]
+    columns = [place for place in range(max(map(len, head))) if any(_is_full(cell) for cell in _cells(head, place))]
     dates = {place for place in columns if _are_dates(_cells(head, place))}
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_MINIMAL)
@@ -82,7 +76,7 @@ def _write(path: Path, rows: Iterable[Row]) -> bool:
 
 def _without_title(head: list[Row]) -> list[Row]:
     """Leave out what stands above the names of the columns: rows with far fewer cells than the table has."""
-    counts = [sum(map(_is_said, row)) for row in head]
+    counts = [sum(map(_is_full, row)) for row in head]
     begin = next((place for place, count in enumerate(counts) if 2 * count > max(counts)), 0)
     return head[begin:]
 
@@ -91,7 +85,7 @@ def _cells(rows: Iterable[Row], place: int) -> Iterator[Any]:
     return (row[place] for row in rows if place < len(row))
 
 
-def _is_said(cell: Any) -> bool:
+def _is_full(cell: Any) -> bool:
     return cell is not None and cell != ""
 
 
@@ -111,8 +105,3 @@ def _text(cell: Any, is_date: bool) -> str:
     if isinstance(cell, date | time):
         return cell.isoformat()
     return repr(cell) if isinstance(cell, float) else str(cell)
-
-
-def _first_line(error: Exception) -> str:
-    said = str(error).strip().splitlines()
-    return said[0] if said else type(error).__name__

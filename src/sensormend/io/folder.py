@@ -1,9 +1,8 @@
-"""What `clean` and `watch` wrote, as others read it."""
+"""`Archive` reads what `clean` and `watch` wrote: an OUT."""
 
 from __future__ import annotations
 
 import difflib
-import glob
 import gzip
 import os
 import re
@@ -20,17 +19,17 @@ from numpy.typing import NDArray
 from sensormend.errors import InputError
 from sensormend.files import Closing, signature
 from sensormend.io.metadata import FaultInterval, SensorSummary, read_faults, read_json, read_sensors
-from sensormend.io.sql import literal
+from sensormend.io.sql import literal, path_literal, read_parquet, reason_of
 from sensormend.io.writing import COLUMNS
 from sensormend.readings import DAY, ORIGINS, REASONS, Rows
 
 __all__ = [
-    "ENDINGS",
     "Archive",
     "covered",
     "data_files",
     "date_of",
     "ending_of",
+    "file_metadata",
     "file_rows",
     "meta_of",
     "rows_of_spans",
@@ -66,7 +65,7 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
 
     Several that were made one are that one from the moment it is there, whether or not they are gone yet.
     """
-    found = []
+    chosen = []
     for part in sorted(Path(folder, "data").glob("date=*")):
         try:
             date = date_of(part) * DAY
@@ -75,8 +74,8 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
         if (start is None or date + DAY > start) and (end is None or date < end):
             files = sorted(part.glob("*.parquet"))
             old = covered(files)
-            found += [file for file in files if file not in old]
-    return found
+            chosen += [file for file in files if file not in old]
+    return chosen
 
 
 def date_of(folder: Path) -> int:
@@ -124,12 +123,21 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
     """Return the rows of one Parquet file of an OUT in the order in which they stand in it."""
     try:
         with _engine().cursor() as engine:
-            engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM read_parquet({literal(glob.escape(str(path)))}, "
-                           "hive_partitioning = false)")  # fmt: skip
+            engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
             columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
             return _fetch(engine, "variable" in columns, None, None, None, None, order="taken.rowid")
     except duckdb.Error as error:
-        raise InputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
+        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
+
+
+def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Return the metadata that one Parquet file was written with."""
+    try:
+        with _engine().cursor() as engine:
+            pairs = engine.execute(f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({path_literal(path)})")
+            return dict(pairs.fetchall())
+    except duckdb.Error as error:
+        raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
 
 def rows_of_spans(
@@ -151,19 +159,18 @@ def rows_of_spans(
         "start": np.array([span[2] for span in spans], dtype=np.int64),
         "stop": np.array([span[3] for span in spans], dtype=np.int64),
     }
-    listed = ", ".join(literal(glob.escape(str(file))) for file in files)
-    rows = f"read_parquet([{listed}], hive_partitioning = false, filename = true, file_row_number = true)"
+    rows = read_parquet(files, "filename = true", "file_row_number = true")
     try:
         with _engine().cursor() as engine:
-            columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
-            variable = "variable" if "variable" in columns else "''"
+            present = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {rows}").fetchall()]
+            variable = "variable" if "variable" in present else "''"
             for name, names in (("span_sensors", sensors), ("span_variables", variables), ("span_files", files)):
                 texts = np.array([str(text) for text in names], dtype=object)
                 engine.register(name, {"code": np.arange(len(texts)), "name": texts})
             engine.register("spans", given)
             # The names are compared before all else: the engine then leaves out what of a file has none of them.
             wanted = ", ".join(map(literal, sensors))
-            found = engine.execute(f"""
+            columns = engine.execute(f"""
                 SELECT a.code AS sensor, b.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper,
                     flag, {_code_of("reason", REASONS)} AS reason, {_code_of("origin", ORIGINS)} AS origin,
                     c.code AS file, file_row_number AS row
@@ -174,9 +181,9 @@ def rows_of_spans(
                     AND time >= make_timestamp(spans.start) AND time < make_timestamp(spans.stop))
                 ORDER BY file, row""").fetchnumpy()
     except duckdb.Error as error:
-        raise InputError(f"cannot read {files[0]}: {str(error).splitlines()[0]}") from error
-    file, row = (np.ma.getdata(found[name]).astype(np.int64, copy=False) for name in ("file", "row"))
-    return _rows_of(found, sensors, variables), file, row
+        raise InputError(f"cannot read {files[0]}: {reason_of(error)}") from error
+    file, row = (np.ma.getdata(columns[name]).astype(np.int64, copy=False) for name in ("file", "row"))
+    return _rows_of(columns, sensors, variables), file, row
 
 
 class Archive(Closing):
@@ -212,7 +219,7 @@ class Archive(Closing):
         if (self.path / "state" / "watch.json").exists():
             raise InputError(
                 f"no period is final yet in {self.path.name}: the first rows come when its first period and the grace "
-                "are over; what is known until then is in state/provisional.arrow"
+                "are over; what is known until then is in state/provisional.parquet"
             )
 
     def close(self) -> None:
@@ -241,18 +248,18 @@ class Archive(Closing):
         return self._names[1]
 
     def _read_names(self) -> tuple[str, ...]:
-        told = {entry.sensor for entry in self.sensors()}
-        if told:
-            return tuple(sorted(told))
+        listed = {entry.sensor for entry in self.sensors()}
+        if listed:
+            return tuple(sorted(listed))
         if self._ending == ".nc":
             return tuple(sorted(self._from_netcdf(None, None, None).sensors))
 
-        def asked(files: list[Path] | None) -> tuple[str, ...]:
+        def query(files: list[Path] | None) -> tuple[str, ...]:
             with self.table(files) as (engine, columns):
-                found = engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall() if columns else ()
-            return tuple(name for (name,) in found)
+                rows = engine.execute("SELECT DISTINCT sensor FROM source ORDER BY 1").fetchall() if columns else ()
+            return tuple(name for (name,) in rows)
 
-        return self._asked(asked)
+        return self._asked(query)
 
     def known(self, sensor: str) -> str:
         """Return the name of a sensor, or say which names are like it."""
@@ -263,8 +270,8 @@ class Archive(Closing):
         like = [name for name in self.names if _plain(name) == _plain(sensor)]
         like = like or difflib.get_close_matches(sensor, self.names, n=3, cutoff=0.5)
         like = like or [name for name in self.names if sensor.casefold() in name.casefold()]
-        said = f"did you mean {' or '.join(like[:3])}?" if like else f"there are {_listed(self.names)}"
-        raise InputError(f"there is no sensor {sensor!r} in {self.path.name}; {said}")
+        hint = f"did you mean {' or '.join(like[:3])}?" if like else f"there are {_listed(self.names)}"
+        raise InputError(f"there is no sensor {sensor!r} in {self.path.name}; {hint}")
 
     def span(self) -> tuple[int, int] | None:
         """Return the first and the last time of all rows; None where there is none."""
@@ -272,7 +279,7 @@ class Archive(Closing):
             times = self._from_netcdf(None, None, None).time
             return (int(times.min()), int(times.max())) if times.size else None
 
-        def asked(files: list[Path] | None) -> tuple[int, int] | None:
+        def query(files: list[Path] | None) -> tuple[int, int] | None:
             with self.table([files[0], files[-1]] if files else files) as (engine, columns):
                 if not columns:
                     return None
@@ -280,7 +287,7 @@ class Archive(Closing):
                 first, last = engine.fetchall()[0]
             return None if first is None else (first, last)
 
-        return self._asked(asked)
+        return self._asked(query)
 
     def rows(
         self,
@@ -308,13 +315,13 @@ class Archive(Closing):
         if self._ending == ".nc":
             return self._from_netcdf(wanted, start, end, variable)
 
-        def asked(files: list[Path] | None) -> Rows:
+        def query(files: list[Path] | None) -> Rows:
             with self.table(files) as (engine, columns):
                 if not columns:
                     return _rows_of({}, wanted or (), ("",) if variable is None else (variable,))
                 return _fetch(engine, "variable" in columns, wanted, start, end, variable)
 
-        return self._asked(asked, start, end)
+        return self._asked(query, start, end)
 
     def _asked(self, ask: Callable[[list[Path] | None], _X], start: int | None = None, end: int | None = None) -> _X:
         """Ask something of the files of a span; None stands for the single file."""
@@ -338,13 +345,12 @@ class Archive(Closing):
         """Have the rows as the table `source` of an engine, with the names of its columns; none without files."""
         if self._ending is None:
             files = data_files(self.path) if files is None else files
-            listed = ", ".join(literal(glob.escape(str(file))) for file in files)
-            source = f"read_parquet([{listed}], hive_partitioning = false)" if files else None
+            source = read_parquet(files) if files else None
         elif self._ending == ".parquet":
-            source = f"read_parquet({literal(glob.escape(str(self.path)))}, hive_partitioning = false)"
+            source = read_parquet([self.path])
         else:
             source = (
-                f"read_csv({literal(glob.escape(str(self.path)))}, header = true, delim = ',', quote = '\"', "
+                f"read_csv({path_literal(self.path)}, header = true, delim = ',', quote = '\"', "
                 f"escape = '\"', auto_detect = false, columns = {self._csv_types()})"
             )
         with self._database.cursor() as engine:
@@ -359,7 +365,7 @@ class Archive(Closing):
                     raise InputError(f"{self.path} has no column {lacking[0]!r}: sensormend did not write it")
                 yield engine, columns
             except duckdb.Error as error:
-                raise InputError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from error
+                raise InputError(f"cannot read {self.path}: {reason_of(error)}") from error
 
     def _csv_types(self) -> str:
         """Return the columns of the CSV file with their types, as its first line names them."""

@@ -1,31 +1,57 @@
-"""One table into the staging: the SQL that reads it, and what is said of rows that cannot be read."""
+"""`Loader` reads the files of a source into an empty database, and puts aside what cannot be read."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from sensormend.errors import InputError
-from sensormend.io.layout import CLOCK_UNITS, MISSING, Layout
-from sensormend.io.sql import literal
-from sensormend.io.tables import Column, Engine, Table
-from sensormend.io.times import EARLIEST, LATEST, TimeFormat, dated, time_format, typed_time
-from sensormend.readings import HOUR, MINUTE, SECOND
+import duckdb
+import numpy as np
 
-__all__ = [
-    "EMPTY",
-    "REJECTED",
-    "ROW_REASONS",
-    "STRUCTURE",
-    "WRONG_CLOCK",
-    "clock_offset",
-    "format_of",
-    "select",
-    "settled",
-    "time_column",
-    "with_hhmm",
-]
+from sensormend.errors import ConfigError, InputError, StorageError
+from sensormend.io.options import Options
+from sensormend.io.sources import InputFile, listed
+from sensormend.io.sql import literal, reason_of
+from sensormend.io.table_files import (
+    Column,
+    NotATableError,
+    Table,
+    csv_table,
+    json_table,
+    line_numbers,
+    parquet_table,
+    split_dates,
+    with_kinds,
+)
+from sensormend.io.table_layout import (
+    CLOCK_UNITS,
+    MISSING,
+    TableLayout,
+    any_known,
+    holds_readings,
+    place_columns,
+    recognise,
+)
+from sensormend.io.times import (
+    EARLIEST,
+    FAR_AWAY,
+    LATEST,
+    TimeFormat,
+    dated,
+    plausible_periods,
+    time_format,
+    typed_time,
+)
+from sensormend.readings import DAY, HOUR, MINUTE, SECOND
+
+if TYPE_CHECKING:
+    from sensormend.io.staging import Progress, Staging
+
+__all__ = ["Loader"]
 
 EMPTY = 1
 """A cell of a wide table with nothing in it: no reading, and nothing wrong."""
@@ -61,27 +87,394 @@ STRUCTURE = {
 # That alone was a third of the time for a CSV file.
 _MISSING = literal("|".join(re.escape(word) for word in MISSING))
 
+_FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_TablePlan = tuple[Table, TableLayout, TimeFormat | None]
+_SCHEMA = """
+    CREATE TABLE raw (file INTEGER, sensor VARCHAR, variable VARCHAR, time BIGINT, value DOUBLE, latitude DOUBLE,
+                      longitude DOUBLE, reason UTINYINT, line VARCHAR {network});
+    CREATE TABLE rejected (file INTEGER, row BIGINT, reason VARCHAR, line VARCHAR);
+"""
 
-def format_of(table: Table, layout: Layout) -> TimeFormat | None:
+
+class Loader:
+    """Reads all the files of a source into an empty staging.
+
+    Parameters
+    ----------
+    staging
+        Open, and empty.
+    options
+        Which column is what, where that cannot be recognised.
+    unread
+        Where given, a file that cannot be read is left out, and noted there by its name with the reason.
+
+    Attributes
+    ----------
+    notes
+        What is worth telling of how the files were read, a line each.
+    unit
+        In which the one variable without a name is measured, where its column says it.
+
+    Notes
+    -----
+    `files` has the files, in their order; `raw` the readings in the order in which they came, and with a reason those
+    that are none; `rejected` what of these is worth telling, by file and row, and the lines that were none.
+    """
+
+    def __init__(self, staging: Staging, options: Options, unread: dict[str, str] | None) -> None:
+        self._staging, self._options, self._unread = staging, options, unread
+        self._engine, self._ask, self._columns = staging.engine, staging.ask, staging.columns
+        self.notes: list[str] = []
+        self.unit = ""
+        self._no_readings: dict[str, Exception] = {}
+        self._stations: list[Table] = []
+
+    def fill(self, files: Sequence[InputFile], progress: Progress | None) -> None:
+        """Read the files."""
+        self._ask(_SCHEMA.format(network=", network VARCHAR" if self._options.networks else ""))
+        texts = self._read(self._sheets_apart(files), progress)
+        self._reject_wrong_clocks()
+        self._collect_rejected(texts)
+        self._place_sensors()
+
+    def _sheets_apart(self, files: Sequence[InputFile]) -> list[InputFile]:
+        """Return the files with the sheets of every workbook as files of their own."""
+        apart: list[InputFile] = []
+        for file in files:
+            if file.format != "excel":
+                apart.append(file)
+                continue
+            # Only who reads Excel needs what that needs.
+            from sensormend.io.excel import sheets
+
+            try:
+                apart += sheets(file, self._staging.folder / "spool")
+            except InputError as error:
+                self._leave_out(file.shown, error)
+        return apart
+
+    def _read(self, files: Sequence[InputFile], progress: Progress | None) -> dict[int, Table]:
+        """Read all files, and return those of text."""
+        sizes = [max(file.path.stat().st_size, 1) for file in files]
+        plans = self._planned(files)
+        done = 0
+        for group in _groups(files, sizes):
+            size = sum(sizes[number] for number in group)
+            with self._staging.reporting(progress, done / sum(sizes), (done + size) / sum(sizes)):
+                for number in (number for number in group if files[number].format == "netcdf"):
+                    try:
+                        self._insert_arrays(files[number], number)
+                    except (InputError, ConfigError) as error:
+                        self._leave_out(files[number].shown, error)
+                self._insert_tables({number: plans[number] for number in group if number in plans})
+            done += size
+        cells = [len(plans[number][1].columns) if number in plans else 1 for number in range(len(files))]
+        shown = np.array([file.shown for file in files], dtype=object)
+        self._engine.register("named", {"file": np.arange(len(files)), "shown": shown, "cells": np.array(cells)})
+        self._ask("""
+            CREATE TABLE files AS SELECT named.file, shown, first_rowid, cells
+            FROM named LEFT JOIN (SELECT file, min(rowid) AS first_rowid FROM raw GROUP BY file) AS first
+                ON named.file = first.file""")
+        self._engine.unregister("named")
+        return {number: table for number, (table, _, _) in plans.items() if table.lines is not None}
+
+    def _planned(self, files: Sequence[InputFile]) -> dict[int, _TablePlan]:
+        """Look into every file before any is read, so that what cannot be read is said at once."""
+        planned: dict[int, _TablePlan] = {}
+        for number, file in enumerate(files):
+            try:
+                plan = self._plan(file, len(files) > 1) if file.format != "netcdf" else None
+            except NotATableError as error:
+                if file.among and self._unread is None:
+                    self._no_readings[file.shown] = error
+                else:
+                    self._leave_out(file.shown, error)
+                continue
+            except (InputError, ConfigError, duckdb.Error) as error:
+                self._leave_out(file.shown, error)
+                continue
+            if plan is not None:
+                planned[number] = plan
+        if not planned and self._no_readings and not any(file.format == "netcdf" for file in files):
+            (first, why), *more = self._no_readings.items()
+            raise type(why)(str(why) if not more else f"{why}; {first} and {len(more)} more hold no readings")
+        if self._unread is None:
+            self._note_how(files, planned)
+        units = {layout.unit for _, layout, _ in planned.values()}
+        self.unit = units.pop() if len(units) == 1 else ""
+        return self._with_time_formats(planned)
+
+    def _note_how(self, files: Sequence[InputFile], planned: dict[int, _TablePlan]) -> None:
+        """Note which files were passed over, whose names are sensors, and which columns are not used."""
+        if self._no_readings:
+            self.notes.append(f"passed over, no readings in them: {listed(map(_last_part, self._no_readings))}")
+        options = self._options
+        by_file = [] if options.sensor_from_file else [
+            files[number].sensor for number, (_, layout, _) in planned.items()
+            if layout.sensor is None and layout.across != "sensor"
+        ]  # fmt: skip
+        if by_file:
+            names = listed(str(name) for name in by_file)
+            self.notes.append(f"no column says the sensor, so the file's name is the sensor: {names}")
+        if not (options.variables or options.sensors or options.value):
+            unused = dict.fromkeys(
+                column.name
+                for table, layout, _ in planned.values()
+                for column in table.columns
+                if column.name not in layout.used and (column.kind != "other" or column.sample)
+            )
+            if unused:
+                self.notes.append(f"columns that are not used: {listed(unused)}")
+
+    def _plan(self, file: InputFile, several: bool) -> _TablePlan | None:
+        options, table = self._options, self._table(file)
+        if table.empty:
+            names = [column.name for column in table.columns]
+            if self._unread is not None and not any_known(names, options):
+                raise InputError(f"{table.shown}: one line, and it names no column: {', '.join(names)[:100]}")
+            return None
+        if self._unread is not None:
+            # In a feed they are all that may come; a file need not have every one, nor a column for each.
+            here = {column.name for column in table.columns}
+            options = replace(options, variables=tuple(name for name in options.variables if name in here))
+        # Where the columns are named, what the others hold is of no interest.
+        if not (options.variables or options.sensors or options.value):
+            table = with_kinds(self._engine, table)
+        alone = self._unread is None
+        if alone and several and not holds_readings(table.kinds, options):
+            if place_columns(table.kinds):
+                self._stations.append(table)
+                return None
+            if file.among:
+                self._no_readings[file.shown] = _why_none(table, options)
+                return None
+        table = split_dates(self._engine, table)
+        # In a table of many networks a sensor without a name is no sensor of its own.
+        or_file = alone and file.sensor is not None and options.networks is None
+        layout = recognise(table.kinds, options, table.shown, or_file=or_file)
+        layout = _with_hhmm(table, layout)
+        return table, layout, _time_format_of(table, layout)
+
+    def _with_time_formats(self, planned: dict[int, _TablePlan]) -> dict[int, _TablePlan]:
+        try:
+            formats = _with_day_order(self._engine, list(planned.values()))
+        except InputError as error:
+            (table, *_), *more = planned.values()
+            if not more or self._unread is None:
+                self._leave_out(table.shown, error)
+                return {}
+            # Together they contradict each other, or leave it open; each by itself may still be clear.
+            return {
+                number: plan for one in planned.items() for number, plan in self._with_time_formats(dict([one])).items()
+            }
+        return {number: (table, layout, written)
+                for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
+
+    def _table(self, file: InputFile) -> Table:
+        if file.format == "parquet":
+            table = parquet_table(self._engine, file.path, file.shown)
+        else:
+            spool = self._staging.folder / "spool"
+            table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
+        return table if file.sensor is None else replace(table, sensor=file.sensor)
+
+    def _insert_tables(self, plans: dict[int, _TablePlan], tolerant: bool = False) -> None:
+        """Read some files at once; where that fails, one by one, and then not so strictly."""
+        alike: list[tuple[dict[int, Table], TableLayout, TimeFormat | None]] = []
+        for number, (table, layout, written) in plans.items():
+            table = replace(table, relation=table.tolerant) if tolerant and table.tolerant else table
+            before = alike[-1] if alike else None
+            if before and (next(iter(before[0].values())).shape, *before[1:]) == (table.shape, layout, written):
+                before[0][number] = table
+            else:
+                alike.append(({number: table}, layout, written))
+        if not alike:
+            return
+        try:
+            self._ask(f"INSERT INTO raw {' UNION ALL '.join(_select(*group) for group in alike)}")
+        except duckdb.Error as error:
+            self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
+            (table, *_), *more = plans.values()
+            if more:
+                for number, plan in plans.items():
+                    self._insert_tables({number: plan})
+            elif table.tolerant and not tolerant:
+                self._insert_tables(plans, tolerant=True)
+            else:
+                self._leave_out(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
+            return
+        texts = {str(table.lines): number for number, (table, *_) in plans.items() if table.lines is not None}
+        if texts:
+            self._collect_broken_lines(texts)
+
+    def _collect_broken_lines(self, texts: dict[str, int]) -> None:
+        """Gather the lines that the engine could not take apart."""
+        if self._ask("SELECT count(*) FROM reject_errors")[0][0]:
+            words = " ".join(f"WHEN {literal(known)} THEN {literal(reason)}" for known, reason in STRUCTURE.items())
+            paths = " ".join(f"WHEN {literal(path)} THEN {number}" for path, number in texts.items())
+            self._ask(f"""
+                INSERT INTO rejected SELECT CASE file_path {paths} END, line,
+                    any_value(CASE error_type::VARCHAR {words} ELSE lower(error_type::VARCHAR) END),
+                    any_value(ltrim(csv_line, chr(10) || chr(13)))
+                FROM reject_errors JOIN reject_scans USING (scan_id, file_id) GROUP BY file_path, line""")
+        self._ask("DROP TABLE reject_errors; DROP TABLE reject_scans")
+
+    def _insert_arrays(self, file: InputFile, number: int) -> None:
+        # Only who reads NetCDF needs what that needs.
+        from sensormend.io.netcdf import locations_of, readings_of
+
+        if self._options.networks:
+            raise ConfigError(f"{file.shown}: a NetCDF has no column of networks; clean it on its own")
+        places = locations_of(file.path, self._options)
+        for part in readings_of(file.path, self._options):
+            columns = {"s": part.sensor, "q": part.variable, "t": part.time, "v": part.value}
+            where = np.array([places.get(name, (np.nan, np.nan)) for name in part.sensors]).reshape(-1, 2)
+            names = {
+                "code": np.arange(len(part.sensors)), "name": np.array(part.sensors, dtype=object),
+                "latitude": where[:, 0], "longitude": where[:, 1],
+            }  # fmt: skip
+            kinds = {"code": np.arange(len(part.variables)), "name": np.array(part.variables, dtype=object)}
+            for name, table in (("part_readings", columns), ("part_sensors", names), ("part_variables", kinds)):
+                self._engine.register(name, table)
+            self._ask(f"""
+                INSERT INTO raw SELECT {number}, a.name, b.name, t, CASE WHEN isfinite(v) THEN v ELSE 'NaN'::DOUBLE END,
+                    nullif(latitude, 'NaN'::DOUBLE), nullif(longitude, 'NaN'::DOUBLE), NULL, NULL
+                FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
+
+    def _reject_wrong_clocks(self) -> None:
+        """Reject what came from a clock that was not set; each network has clocks of its own."""
+        if not self._options.networks:
+            self._reject_wrong_clocks_of("true")
+            return
+        holes = self._ask(f"""
+            SELECT DISTINCT network FROM (
+                SELECT network, day - lag(day) OVER (PARTITION BY network ORDER BY day) AS hole
+                FROM (SELECT DISTINCT network, time // {DAY} AS day FROM raw WHERE reason IS NULL))
+            WHERE hole * {DAY} > {FAR_AWAY} ORDER BY network""")
+        for (network,) in holes:
+            self._reject_wrong_clocks_of(f"network = {literal(network)}")
+
+    def _reject_wrong_clocks_of(self, whose: str) -> None:
+        days = self._columns(f"""
+            SELECT time // {DAY} AS day, count(*) AS n FROM raw WHERE reason IS NULL AND {whose}
+            GROUP BY day ORDER BY day""")
+        if len(days["day"]) == 0:
+            return
+        for day in days["day"][~plausible_periods(days["day"], days["n"], DAY)].tolist():
+            self._ask(f"""
+                UPDATE raw SET reason = {WRONG_CLOCK}, line = concat_ws(',', sensor, make_timestamp(time), value)
+                WHERE reason IS NULL AND {whose} AND time // {DAY} = {day}""")
+
+    def _place_sensors(self) -> None:
+        """Take the places of sensors from the tables that hold nothing else, where the readings have none.
+
+        Of the columns of such a table that one has the sensors' names which has most of them.
+        """
+        whose = "network, sensor" if self._options.networks else "sensor"
+        for table in self._stations:
+            latitude, longitude = (f"TRY_CAST({table.column(name).sql} AS DOUBLE)"
+                                   for name in place_columns(table.kinds) or ())  # fmt: skip
+            names = [f"lower(trim(CAST({column.sql} AS VARCHAR)))" for column in table.columns]
+            self._ask(f"""
+                CREATE TEMP TABLE stations AS SELECT {latitude} AS lat, {longitude} AS lon,
+                    {", ".join(f"{name} AS name{place}" for place, name in enumerate(names))} FROM {table.relation};
+                CREATE TEMP TABLE unplaced AS SELECT min(rowid) AS first, lower(any_value(sensor)) AS name
+                FROM raw WHERE reason IS NULL GROUP BY {whose} HAVING count(latitude) = 0 OR count(longitude) = 0""")
+            counts = [self._ask(f"SELECT count(*) FROM unplaced WHERE name IN (SELECT name{place} FROM stations)")[0][0]
+                      for place in range(len(names))]  # fmt: skip
+            best = counts.index(max(counts))
+            self._ask(f"""
+                UPDATE raw SET latitude = lat, longitude = lon
+                FROM (SELECT first, any_value(lat) AS lat, any_value(lon) AS lon
+                      FROM unplaced JOIN stations ON name = name{best} GROUP BY first) AS placed
+                WHERE raw.rowid = placed.first;
+                DROP TABLE stations; DROP TABLE unplaced;
+                DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans""")
+            self.notes.append(f"{_last_part(table.shown)} has the places of {counts[best]:,} sensors")
+
+    def _collect_rejected(self, texts: dict[int, Table]) -> None:
+        """Gather what was not read, with the number of its row or, in a file of text, of its line."""
+        words = " ".join(f"WHEN {code} THEN {literal(reason)}" for code, reason in REJECTED.items())
+        ask = self._ask
+        ask(f"""
+            CREATE TEMP TABLE bad AS
+            SELECT raw.file, (raw.rowid - first_rowid) // cells AS row, CASE reason {words} END AS reason, line
+            FROM raw JOIN files ON raw.file = files.file
+            WHERE reason > {EMPTY} AND (reason NOT IN {ROW_REASONS} OR (raw.rowid - first_rowid) % cells = 0)""")
+        for (file,) in ask("SELECT DISTINCT file FROM bad ORDER BY file"):
+            rows = self._columns(f"SELECT DISTINCT row FROM bad WHERE file = {file} ORDER BY row")["row"]
+            numbers = rows + 1
+            if file in texts:
+                # Lines that are empty, or that the engine could not take apart, are no rows to it.
+                table = texts[file]
+                assert table.lines is not None
+                lines = [row[0] for row in ask("SELECT row FROM rejected WHERE file = ?", [file])]
+                numbers = line_numbers(table.lines, table.skip, lines, rows, table.empty_lines)
+            self._engine.register("numbered", {"row": rows, "number": numbers})
+            ask(f"""INSERT INTO rejected SELECT file, number, reason, line
+                    FROM bad JOIN numbered USING (row) WHERE file = {file}""")
+            self._engine.unregister("numbered")
+        ask("DROP TABLE bad")
+
+    def _leave_out(self, file: str, error: Exception) -> None:
+        """Note a file that cannot be read, or raise what is the matter."""
+        message = str(error)
+        if any(full in message for full in _FULL):
+            raise StorageError(f"{self._staging.folder}: no room to stage readings: {message}") from None
+        if self._unread is None:
+            raise error
+        self._unread[file] = " ".join((message or type(error).__name__).split())
+
+
+def _last_part(shown: str) -> str:
+    """Return the last part of a file's name: the folder is known to who gave it."""
+    return shown.rsplit("/", 1)[-1]
+
+
+def _why_none(table: Table, options: Options) -> Exception:
+    """Return what would be said of a table without readings if it were alone."""
+    try:
+        recognise(table.kinds, options, table.shown, or_file=True)
+    except ConfigError as error:
+        return error
+    return ConfigError(f"{table.shown}: no column holds readings; name it with --value (value in the TOML file)")
+
+
+def _groups(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Give the files in their order, small ones together: a statement costs as much as a thousand rows."""
+    group: list[int] = []
+    for number, file in enumerate(files):
+        if group and (len(group) == 64 or sizes[number] > 1 << 24 or file.format != files[group[0]].format):
+            yield group
+            group = []
+        group.append(number)
+        if sizes[number] > 1 << 24:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
     """Return how the times of a table are written; None where they are times already."""
-    column = time_column(table, layout)
+    column = _time_column(table, layout)
     if not column.sample or (column.kind in ("time", "date") and not column.is_text):
         return None if not column.is_text else TimeFormat("iso")
-    found = time_format(column.sample) if column.is_text else typed_time(_middle(column))
-    if found is None:
+    written = time_format(column.sample) if column.is_text else typed_time(_middle(column))
+    if written is None:
         raise InputError(
             f"{table.shown}: column {column.name!r} holds no times, but for example {column.sample[0]!r}; "
             "name the right one with --time (time in the TOML file)"
         )
-    return found
+    return written
 
 
-def settled(engine: Engine, tables: list[tuple[Table, Layout, TimeFormat | None]]) -> list[TimeFormat | None]:
+def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeFormat | None]]) -> list[TimeFormat | None]:
     """Find out from all the tables together whether the day or the month comes first, where that is open."""
     firsts = []
     for table, layout, written in tables:
         if written is not None and written.name == "ambiguous":
-            text = f"trim({time_column(table, layout).sql})"
+            text = f"trim({_time_column(table, layout).sql})"
             first, second = (
                 f"max(TRY_CAST(split_part({text}, {literal(written.mark)}, {place}) AS INTEGER))" for place in (1, 2)
             )
@@ -100,15 +493,15 @@ def settled(engine: Engine, tables: list[tuple[Table, Layout, TimeFormat | None]
             "write them as 2020-12-31 23:59"
         )
     return [
-        written.settled(day_first) if written is not None and written.name == "ambiguous" else written
+        written.with_order(day_first) if written is not None and written.name == "ambiguous" else written
         for _, _, written in tables
     ]
 
 
-def time_column(table: Table, layout: Layout) -> Column:
+def _time_column(table: Table, layout: TableLayout) -> Column:
     """Return the column of times, put together where the year or a clock has a column of its own.
 
-    What `clock_offset` has of it is not in it.
+    What `_clock_offset` has of it is not in it.
     """
     date = _date_of_parts(table, layout) or table.column(layout.time)
     if layout.clock is None:
@@ -119,7 +512,7 @@ def time_column(table: Table, layout: Layout) -> Column:
     return Column(f"{date.name} {clock.name}", both, "VARCHAR", "time", pairs)
 
 
-def with_hhmm(table: Table, layout: Layout) -> Layout:
+def _with_hhmm(table: Table, layout: TableLayout) -> TableLayout:
     """Return the layout with hours from 100 on taken as hours and minutes: 1330 is half past one."""
 
     def unit(part: str, name: str) -> str:
@@ -129,7 +522,7 @@ def with_hhmm(table: Table, layout: Layout) -> Layout:
     return replace(layout, parts=tuple((unit(part, name), name) for part, name in layout.parts))
 
 
-def clock_offset(table: Table, layout: Layout) -> str:
+def _clock_offset(table: Table, layout: TableLayout) -> str:
     """Return SQL of the microseconds that columns of hours, minutes and seconds add to a date; NULL for no such time.
 
     24 is the midnight at the end of the day.
@@ -146,7 +539,7 @@ def clock_offset(table: Table, layout: Layout) -> str:
     return " + ".join(terms)
 
 
-def _date_of_parts(table: Table, layout: Layout) -> Column | None:
+def _date_of_parts(table: Table, layout: TableLayout) -> Column | None:
     """Return the date that columns of numbers make; None where they make none."""
     parts = dict(layout.parts)
     if "year" not in parts:
@@ -179,7 +572,7 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def _written(table: Table, layout: Layout, time: Column) -> str:
+def _written(table: Table, layout: TableLayout, time: Column) -> str:
     """Return SQL of a row's time as it is written, all of its columns."""
     if not layout.parts:
         return time.sql
@@ -190,7 +583,7 @@ def _written(table: Table, layout: Layout, time: Column) -> str:
     return f"concat_ws(' ', {', '.join(f'CAST({column.sql} AS VARCHAR)' for column in columns)})"
 
 
-def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | None) -> str:
+def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeFormat | None) -> str:
     """Return SQL that gives the rows of some tables as the staging keeps them.
 
     Parameters
@@ -205,20 +598,20 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
         f"SELECT *, {number} AS file_number, {literal(other.sensor)} AS file_name FROM {other.relation}"
         for number, other in tables.items()
     )
-    time = time_column(table, layout)
-    offset = clock_offset(table, layout)
+    time = _time_column(table, layout)
+    offset = _clock_offset(table, layout)
     parts = {
         "file": "file_number",
         "written": _written(table, layout, time),
-        "t": f"({_time(time, written)} + {offset})" if offset else _time(time, written),
-        "s": _name(table.column(layout.sensor)) if layout.sensor else "file_name",
-        "q": _name(table.column(layout.variable)) if layout.variable else literal(layout.name),
-        "latitude": _place(table, layout.latitude),
-        "longitude": _place(table, layout.longitude),
+        "t": f"({_time_sql(time, written)} + {offset})" if offset else _time_sql(time, written),
+        "s": _name_sql(table.column(layout.sensor)) if layout.sensor else "file_name",
+        "q": _name_sql(table.column(layout.variable)) if layout.variable else literal(layout.name),
+        "latitude": _place_sql(table, layout.latitude),
+        "longitude": _place_sql(table, layout.longitude),
         "broken": table.broken or "false",
     }
     if layout.network:
-        parts["k"] = _name(table.column(layout.network))
+        parts["k"] = _name_sql(table.column(layout.network))
     if table.line:
         parts["line"] = table.line
     cells = [table.column(name) for name in layout.columns]
@@ -247,7 +640,7 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
         WHEN broken THEN 7
         WHEN s IS NULL OR s = '' THEN 2
         WHEN {"k IS NULL OR k = ''" if layout.network else "false"} THEN 9
-        WHEN {_nothing("written", bool(layout.parts) or time.is_text)} THEN 3
+        WHEN {_nothing_sql("written", bool(layout.parts) or time.is_text)} THEN 3
         WHEN t IS NULL THEN 4
         WHEN t NOT BETWEEN {EARLIEST} AND {LATEST} THEN 5
         WHEN {empty if wide else "false"} THEN {EMPTY}
@@ -265,7 +658,7 @@ def select(tables: Mapping[int, Table], layout: Layout, written: TimeFormat | No
         FROM (SELECT *, CAST({reason} AS UTINYINT) AS reason FROM (SELECT *, {number} AS v FROM ({inner})))"""
 
 
-def _time(column: Column, written: TimeFormat | None) -> str:
+def _time_sql(column: Column, written: TimeFormat | None) -> str:
     if written is None:
         return f"epoch_us(CAST({column.sql} AS {'TIMESTAMPTZ' if 'ZONE' in column.type else 'TIMESTAMP'}))"
     if column.is_text:
@@ -275,11 +668,11 @@ def _time(column: Column, written: TimeFormat | None) -> str:
     return written.sql_of_number(f"CAST({column.sql} AS DOUBLE)", f"TRY_CAST({column.sql} AS BIGINT)")
 
 
-def _nothing(sql: str, is_text: bool) -> str:
+def _nothing_sql(sql: str, is_text: bool) -> str:
     return f"({sql} IS NULL OR regexp_full_match(lower(trim({sql})), {_MISSING}))" if is_text else f"{sql} IS NULL"
 
 
-def _name(column: Column) -> str:
+def _name_sql(column: Column) -> str:
     if column.type in ("FLOAT", "DOUBLE"):  # whole numbers that had gaps once: 7, not 7.0
         whole = f"{column.sql} = trunc({column.sql}) AND abs({column.sql}) < 1e15"
         number = f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)"
@@ -287,7 +680,7 @@ def _name(column: Column) -> str:
     return f"trim(CAST({column.sql} AS VARCHAR))"
 
 
-def _place(table: Table, name: str | None) -> str:
+def _place_sql(table: Table, name: str | None) -> str:
     if name is None:
         return "NULL::DOUBLE"
     column = table.column(name)

@@ -1,4 +1,4 @@
-"""The small files of an OUT: faults.csv, sensors.csv, run.json. Written beside and renamed."""
+"""`write_csv`, `read_faults` and others write and read the small files of an OUT: faults.csv, sensors.csv, run.json."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from sensormend.readings import SECOND, written_time
 __all__ = [
     "FAULTS_HEADER",
     "SENSORS_HEADER",
-    "TIMES",
     "FaultInterval",
     "SensorSummary",
     "csv_lines",
@@ -169,52 +168,32 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_faults(path: Path) -> list[FaultInterval]:
     """Read faults.csv; nothing where there is no such file."""
-    return _read(
-        path,
-        FAULTS_HEADER,
-        lambda line: FaultInterval(
-            sensor=line["sensor"],
-            variable=line["variable"],
-            start=time_of(line["from"]),
-            end=time_of(line["to"]),
-            reason=line["reason"],
-            score=_number(line["score"]),
-            sentence=line["sentence"],
-            **{name: _number(line[name]) for name in LATER},
-        ),
-    )
+    return _read(path, FAULTS_HEADER, FaultInterval)
 
 
 def read_sensors(path: Path) -> list[SensorSummary]:
     """Read sensors.csv; nothing where there is no such file."""
-    return _read(
-        path,
-        SENSORS_HEADER,
-        lambda line: SensorSummary(
-            sensor=line["sensor"],
-            variable=line["variable"],
-            readings=int(line["readings"] or 0),
-            share_missing=_number(line["share_missing"]),
-            share_faulty=_number(line["share_faulty"]),
-            usual_error=_number(line["usual_error"]),
-            latitude=_number(line["latitude"]),
-            longitude=_number(line["longitude"]),
-            first=time_of(line["first"]) if line["first"] else None,
-            last=time_of(line["last"]) if line["last"] else None,
-            last_value=_number(line["last_value"]),
-        ),
-    )
+    return _read(path, SENSORS_HEADER, SensorSummary)
 
 
-def _read(path: Path, header: Sequence[str], made: Callable[[dict[str, str]], _X]) -> list[_X]:
-    """Read a table; what is no table of ours is refused in one line."""
-    found = []
+def _read(path: Path, header: Sequence[str], kind: Callable[..., _X]) -> list[_X]:
+    """Read a table whose columns are the fields of a kind; what is no table of ours is refused in one line."""
+    entries = []
     for number, line in enumerate(_lines(path, header), start=2):
         try:
-            found.append(made(line))
+            entries.append(kind(*(_TYPES.get(name, _number)(line[name]) for name in header)))
         except ValueError as error:
             raise InputError(f"cannot read {path}, row {number}: {error}") from None
-    return found
+    return entries
+
+
+_TYPES: dict[str, Callable[[str], Any]] = {
+    **dict.fromkeys(("sensor", "variable", "reason", "sentence"), str),
+    **dict.fromkeys(("from", "to"), time_of),
+    **dict.fromkeys(("first", "last"), lambda text: time_of(text) if text else None),
+    "readings": lambda text: int(text or 0),
+}
+"""How a column is read; those that are not here are numbers, and empty ones NaN."""
 
 
 def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:

@@ -1,18 +1,579 @@
-"""NetCDF in and out, of time and station; needs the extra `netcdf`.
+"""`readings_of` and `write_netcdf` read and write arrays of time and station: NetCDF files and xarray's objects.
 
-Files and labelled arrays come in through `labelled.py`; `cf.py` has what goes out.
+CF-1.11, in short: 3.4 `ancillary_variables` name what is said about a variable's values, 3.5 `flag_values` are of the
+flag's own type with one word of `flag_meanings` each, 9.3.1 series that share their times lie in one array, in any
+order of its dimensions, and 9.1 makes coordinates mandatory for a `featureType`: without them it is left out.
+Needs the extra `netcdf`.
 """
 
-from sensormend.io.cf import Attributes, Locations, dataset_of, rows_of, write_netcdf
-from sensormend.io.labelled import attributes_of, locations_of, readings_of
+from __future__ import annotations
 
-__all__ = [
-    "Attributes",
-    "Locations",
-    "attributes_of",
-    "dataset_of",
-    "locations_of",
-    "readings_of",
-    "rows_of",
-    "write_netcdf",
-]
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend import __version__
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.files import beside
+from sensormend.io.options import Options
+from sensormend.io.units import unit_of
+from sensormend.readings import MEANINGS, ORIGINS, REASONS, SECOND, Flag, Readings, Rows
+
+__all__ = ["attributes_of", "dataset_of", "locations_of", "readings_of", "rows_of", "stretch_of", "write_netcdf"]
+
+CELLS = 2_000_000
+"""Cells that are held at a time, of each column: 16 MB of doubles, some 150 MB for all of them."""
+
+ATTRIBUTES = ("units", "units_metadata", "standard_name", "long_name")
+"""What is taken over of a variable's attributes."""
+
+_UNNAMED = "__unnamed__"
+
+
+def _netcdf_libraries() -> tuple[Any, Any, Any]:
+    """Return xarray, h5netcdf and h5py, or say how to get them."""
+    try:
+        xarray, h5netcdf, h5py = (import_module(name) for name in ("xarray", "h5netcdf", "h5py"))
+    except ImportError:
+        raise SensormendError(
+            "NetCDF needs xarray, h5netcdf and h5py: install them with pip install 'sensormend[netcdf]'"
+        ) from None
+    return xarray, h5netcdf, h5py
+
+
+@dataclass(frozen=True, eq=False)
+class _StationSeries:
+    """A variable of a dataset as sensors over time."""
+
+    name: str
+    array: Any
+    time: str
+    station: str | None
+    sensors: tuple[str, ...]
+
+
+def readings_of(source: Any, options: Options | None = None) -> Iterator[Readings]:
+    """Give the readings of an array of time and station, some at a time, in order of time.
+
+    All parts count in the same names. Cells without a number are no readings.
+
+    Parameters
+    ----------
+    source
+        A NetCDF file, an `xarray.DataArray` or an `xarray.Dataset`. Every numeric variable that has the time and at
+        most one other dimension is read, but for those that only say something about another one.
+    options
+        `time` and `sensor` may name coordinates, `variables` or `value` the variables to take.
+    """
+    options = options or Options()
+    with _opened_dataset(source) as (dataset, shown):
+        series = _series_of(dataset, options, shown)
+        sensors = tuple(dict.fromkeys(name for entry in series for name in entry.sensors))
+        code = {name: number for number, name in enumerate(sensors)}
+        variables = tuple(entry.name for entry in series)
+        width = sum(len(entry.sensors) for entry in series)
+        times = {entry.time: _microseconds_of(dataset[entry.time], shown) for entry in series}
+        longest = max(time.size for time in times.values())
+        step = max(1, CELLS // max(width, 1))
+        for begin in range(0, max(longest, 1), step):
+            parts = [
+                _part(entry, number, times[entry.time], code, slice(begin, begin + step))
+                for number, entry in enumerate(series)
+            ]
+            sensor, variable, time, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+            order = np.argsort(time, kind="stable")
+            yield Readings(sensors, variables, sensor[order], variable[order], time[order], value[order])
+
+
+def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple[float, float]]:
+    """Return where the sensors of a dataset stand, those that it knows of."""
+    options = options or Options()
+    with _opened_dataset(source) as (dataset, shown):
+        locations = {}
+        for entry in _series_of(dataset, options, shown):
+            place = [
+                _coordinate(dataset, given, standard, names, entry.station)
+                for given, standard, names in (
+                    (options.latitude, "latitude", ("lat", "latitude")),
+                    (options.longitude, "longitude", ("lon", "long", "lng", "longitude")),
+                )
+            ]
+            if place[0] is None or place[1] is None:
+                continue
+            for name, latitude, longitude in zip(entry.sensors, place[0], place[1], strict=True):
+                if np.isfinite(latitude) and np.isfinite(longitude):
+                    locations[name] = (float(latitude), float(longitude))
+    return locations
+
+
+def attributes_of(source: Any, options: Options | None = None) -> dict[str, dict[str, Any]]:
+    """Return what a dataset says of its variables: units, standard and long names."""
+    with _opened_dataset(source) as (dataset, shown):
+        return {
+            entry.name: {key: entry.array.attrs[key] for key in ATTRIBUTES if key in entry.array.attrs}
+            for entry in _series_of(dataset, options or Options(), shown)
+        }
+
+
+@contextmanager
+def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
+    """Have a source as a dataset, and what to call it."""
+    xarray, _, _ = _netcdf_libraries()
+    if isinstance(source, xarray.Dataset):
+        yield source, "the dataset"
+    elif isinstance(source, xarray.DataArray):
+        # An array without a name becomes a variable that nobody else can be called.
+        yield source.to_dataset(name=_UNNAMED if source.name is None else source.name), "the array"
+    else:
+        path = Path(source)
+        try:
+            with path.open("rb") as file:
+                # The classic format is not HDF5; scipy reads it.
+                engine = "scipy" if file.read(3) == b"CDF" else "h5netcdf"
+            dataset = xarray.open_dataset(path, engine=engine, decode_timedelta=False)
+        except FileNotFoundError:
+            raise InputError(f"there is no file {source}") from None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{source} cannot be read as NetCDF: {str(error).splitlines()[0]}") from None
+        with dataset:
+            yield dataset, path.name
+
+
+def _series_of(dataset: Any, options: Options, shown: str) -> list[_StationSeries]:
+    """Find the variables with their times and stations."""
+    aside = {
+        word
+        for array in dataset.variables.values()
+        for key in ("ancillary_variables", "bounds", "grid_mapping")
+        for word in str({**array.attrs, **array.encoding}.get(key, "")).replace(":", " ").split()
+    }
+    wanted = options.variables or ((options.value,) if options.value else ())
+    for name in wanted:
+        if name not in dataset.data_vars:
+            raise ConfigError(f"{shown} has no variable {name!r}; there are {_listed(dataset.data_vars)}")
+    series, refused = [], []
+    for name in wanted or dataset.data_vars:
+        array = dataset[name]
+        if array.dtype.kind not in "fiu" or (not wanted and (name in aside or "flag_values" in array.attrs)):
+            continue
+        time = _time_of(dataset, array, options)
+        others = [] if time is None else [dim for dim in array.dims if dim not in dataset[time].dims]
+        if time is None or len(others) > 1:
+            refused.append(f"{name} ({', '.join(map(str, array.dims))})")
+            continue
+        station = str(others[0]) if others else None
+        sensors = _sensors(dataset, array, station, options, shown)
+        called = "" if name == _UNNAMED else str(array.attrs.get("sensormend_variable", name))
+        series.append(_StationSeries(called, array, time, station, sensors))
+    if series:
+        return series
+    seen = f"; it has {_listed(refused)}" if refused else ""
+    raise InputError(f"{shown} has no numeric variable over a time and at most one other dimension, the stations{seen}")
+
+
+def _time_of(dataset: Any, array: Any, options: Options) -> str | None:
+    """Return the name of an array's one-dimensional time coordinate."""
+    if options.time is not None:
+        if options.time not in dataset.variables:
+            raise ConfigError(f"there is no time {options.time!r}; there are {_listed(dataset.variables)}")
+        return options.time if set(dataset[options.time].dims) <= set(array.dims) else None
+    fitting = [
+        str(name)
+        for name, variable in dataset.variables.items()
+        if variable.ndim == 1 and variable.dims[0] in array.dims and _is_time(variable)
+    ]
+    # The dimension's own coordinate goes first: others may be the time of a calibration or of arrival.
+    return min(fitting, key=lambda name: (name not in dataset.dims, name.lower() != "time"), default=None)
+
+
+def _is_time(variable: Any) -> bool:
+    return variable.dtype.kind == "M" or (variable.dtype.kind == "O" and hasattr(_first(variable), "calendar"))
+
+
+def _first(variable: Any) -> Any:
+    return variable.values.flat[0] if variable.size else None
+
+
+def _sensors(dataset: Any, array: Any, station: str | None, options: Options, shown: str) -> tuple[str, ...]:
+    if station is None:
+        label = dataset.variables.get(options.sensor) if options.sensor else None
+        source = Path(str(dataset.encoding.get("source", ""))).stem
+        return (_texts_of(label.values.reshape(1))[0],) if label is not None and label.size == 1 else (source or shown,)
+    labels = {name: variable for name, variable in dataset.variables.items() if variable.dims == (station,)}
+    if options.sensor is not None and options.sensor not in labels:
+        raise ConfigError(f"{shown} has no names {options.sensor!r} along {station}; there are {_listed(labels)}")
+    roles = [name for name, variable in labels.items() if variable.attrs.get("cf_role") == "timeseries_id"]
+    words = [name for name, variable in labels.items() if variable.dtype.kind in "OSUT"]
+    chosen = options.sensor or next(iter([*roles, *(name for name in words if name == station), *words]), None)
+    if chosen is None:
+        chosen = station if station in labels else None
+    names = _texts_of(labels[chosen].values) if chosen is not None else [str(k) for k in range(array.sizes[station])]
+    twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
+    if twice:
+        raise InputError(f"{shown} has more than one station {min(twice)!r}; name another coordinate with --sensor")
+    return tuple(names)
+
+
+def _texts_of(values: NDArray[Any]) -> list[str]:
+    """Return names as text, whatever they were kept as; bytes come from arrays of characters, which are padded."""
+    return [entry.decode("utf-8", "replace").strip(" \0") if isinstance(entry, bytes) else str(entry)
+            for entry in values.tolist()]  # fmt: skip
+
+
+def _microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
+    """Return the times of a coordinate."""
+    if time.dtype.kind != "M":
+        raise InputError(
+            f"the times of {shown} ({time.name}) are no times of the standard calendar: "
+            "they need units like 'hours since 1970-01-01'"
+        )
+    values = np.asarray(time.values)
+    microseconds: NDArray[np.int64] = values.astype("datetime64[us]").astype(np.int64)
+    return microseconds
+
+
+def _part(
+    entry: _StationSeries, number: int, times: NDArray[np.int64], code: Mapping[str, int], part: slice
+) -> tuple[NDArray[Any], ...]:
+    """Return the readings of one variable in a stretch of time: sensor, variable, time, value."""
+    dim = next(dim for dim in entry.array.dims if dim != entry.station)
+    array = entry.array.isel({dim: part})
+    array = array.transpose(dim, entry.station) if entry.station else array
+    value = np.asarray(array.values, dtype=np.float64).reshape(-1, len(entry.sensors))
+    time = times[part]
+    here = np.isfinite(value) & (time != np.iinfo(np.int64).min)[:, None]
+    row, column = np.nonzero(here)
+    sensor = np.array([code[name] for name in entry.sensors], dtype=np.int32)
+    return sensor[column], np.full(row.size, number, np.int32), time[row], value[row, column]
+
+
+def _coordinate(
+    dataset: Any, given: str | None, standard: str, names: Sequence[str], station: str | None
+) -> NDArray[np.float64] | None:
+    shape = () if station is None else (station,)
+    fitting = {name: variable for name, variable in dataset.variables.items() if variable.dims == shape}
+    if given is not None:
+        if given not in fitting:
+            raise ConfigError(f"there is no {standard} {given!r} per station; there are {_listed(fitting)}")
+        chosen: Any = given
+    else:
+        standards = [name for name, variable in fitting.items() if variable.attrs.get("standard_name") == standard]
+        chosen = next(iter([*standards, *(name for name in fitting if str(name).lower() in names)]), None)
+    if chosen is None or fitting[chosen].dtype.kind not in "fiu":
+        return None
+    return np.asarray(fitting[chosen].values, dtype=np.float64).reshape(-1)
+
+
+def _listed(names: Iterable[Any]) -> str:
+    words = [str(name) for name in names]
+    return ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "") if words else "none"
+
+
+Locations = Mapping[str, tuple[float, float]]
+"""Latitude and longitude by the name of the sensor."""
+
+Attributes = Mapping[str, Mapping[str, Any]]
+"""What is known of each variable: `units`, `standard_name`, `long_name`."""
+
+LONG, WIDE = 1024, 256
+"""Times and stations in a chunk of a file."""
+
+EMPTY = {"value": np.nan, "cleaned": np.nan, "lower": np.nan, "upper": np.nan, "n": 0,
+         "flag": int(Flag.MISSING), "reason": 0, "origin": 0}  # fmt: skip
+TYPES = {"value": "f8", "cleaned": "f8", "lower": "f8", "upper": "f8", "n": "i4",
+         "flag": "i1", "reason": "i1", "origin": "i1"}  # fmt: skip
+
+
+def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attributes | None = None) -> Any:
+    """Return rows as an `xarray.Dataset` on (time, station).
+
+    A variable `v` comes with `v_cleaned`, `v_lower`, `v_upper`, `v_flag`, `v_reason`, `v_origin` and `v_n`; a cell
+    without a row is missing, flag 9.
+
+    Parameters
+    ----------
+    rows
+        At most one per sensor, variable and time.
+    locations, attributes
+        What is known of the sensors and of the variables.
+    """
+    xarray, _, _ = _netcdf_libraries()
+    times = np.unique(rows.time)
+    plan = _DatasetPlan.of(rows.sensors, rows.variables, times, locations, attributes)
+    grids = plan.grids(rows, 0, times.size)
+    dataset = xarray.Dataset(
+        {name: (("time", "station"), grids[name], dict(described)) for name, described in plan.described.items()},
+        coords={
+            # Nanoseconds: older xarray knows no others, and they reach to 2262.
+            "time": ("time", times.astype("datetime64[us]").astype("datetime64[ns]"), dict(TIME)),
+            "station": ("station", np.array(plan.sensors, dtype=object), dict(STATION)),
+            **{name: ("station", values, dict(described)) for name, (values, described) in plan.places.items()},
+        },
+        attrs=plan.overall,
+    )
+    dataset["time"].encoding = {"units": plan.time_units, "calendar": "standard", "dtype": "int64", "_FillValue": None}
+    for name in (*plan.described, "lat", "lon"):
+        if name in dataset.variables:
+            dataset[name].encoding = {"_FillValue": np.nan if dataset[name].dtype.kind == "f" else None}
+    return dataset
+
+
+def write_netcdf(
+    path: str | os.PathLike[str],
+    parts: Iterable[Rows],
+    *,
+    sensors: Sequence[str],
+    variables: Sequence[str],
+    times: NDArray[np.int64],
+    locations: Locations | None = None,
+    attributes: Attributes | None = None,
+) -> None:
+    """Write the same to a file, part by part, so that an archive need not fit into memory.
+
+    Parameters
+    ----------
+    path
+        Written beside and renamed.
+    parts
+        Rows in order of time; no time is in two parts.
+    sensors, variables, times
+        All that come up in them; times sorted.
+    """
+    _, h5netcdf, h5py = _netcdf_libraries()
+    target = Path(path)
+    plan = _DatasetPlan.of(sensors, variables, times, locations, attributes)
+    with beside(target) as new, h5netcdf.File(new, "w") as file:
+        plan.prepare(file, h5py.string_dtype())
+        for rows in parts:
+            if not len(rows):
+                continue
+            begin, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
+            for name, grid in plan.grids(rows, int(begin), int(end)).items():
+                file.variables[name][begin:end, :] = grid
+
+
+TIME = {"standard_name": "time", "long_name": "start of the slot, UTC", "axis": "T"}
+STATION = {"long_name": "name of the sensor", "cf_role": "timeseries_id"}
+
+
+@dataclass(frozen=True, eq=False)
+class _DatasetPlan:
+    """What a dataset will look like: its names and attributes."""
+
+    sensors: tuple[str, ...]
+    variables: tuple[str, ...]
+    names: tuple[str, ...]
+    times: NDArray[np.int64]
+    described: Mapping[str, Mapping[str, Any]]
+    places: Mapping[str, tuple[NDArray[np.float64], Mapping[str, Any]]]
+    overall: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        sensors: Sequence[str],
+        variables: Sequence[str],
+        times: NDArray[np.int64],
+        locations: Locations | None,
+        attributes: Attributes | None,
+    ) -> _DatasetPlan:
+        names = _cf_names(variables)
+        described: dict[str, dict[str, Any]] = {}
+        for variable, name in zip(variables, names, strict=True):
+            described |= _described(variable, name, (attributes or {}).get(variable, {}))
+        places = {}
+        known = [(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in sensors]
+        if np.isfinite(known).any():
+            for axis, (name, standard, units) in enumerate(
+                (("lat", "latitude", "degrees_north"), ("lon", "longitude", "degrees_east"))
+            ):
+                places[name] = (
+                    np.array([place[axis] for place in known]),
+                    {"standard_name": standard, "long_name": f"{standard} of the sensor", "units": units},
+                )
+        overall = {
+            "Conventions": "CF-1.11",
+            **({"featureType": "timeSeries"} if places else {}),
+            "title": "Readings of a sensor network with flags and estimates",
+            "history": f"mended with sensormend {__version__}",
+            "source": f"sensormend {__version__}",
+            "comment": "Flags are QARTOD's and judge the raw values; <variable>_cleaned has the reading where it is "
+            "trusted and the estimate elsewhere, between <variable>_lower and <variable>_upper.",
+        }
+        return cls(tuple(sensors), tuple(variables), names, times, described, places, overall)
+
+    @property
+    def time_units(self) -> str:
+        """Whole seconds where the times are."""
+        return f"{'microseconds' if (self.times % SECOND).any() else 'seconds'} since 1970-01-01 00:00:00"
+
+    def grids(self, rows: Rows, begin: int, end: int) -> dict[str, NDArray[Any]]:
+        """Return rows as arrays of these times and all stations, by the name of their variable."""
+        times = self.times[begin:end]
+        place = {name: number for number, name in enumerate(self.sensors)}
+        station = np.array([place[name] for name in rows.sensors] or [0])[rows.sensor]
+        slot = np.searchsorted(times, rows.time)
+        made = {}
+        for variable, name in zip(self.variables, self.names, strict=True):
+            code = rows.variables.index(variable) if variable in rows.variables else -1
+            mine = rows.variable == code
+            cells = slot[mine] * len(self.sensors) + station[mine]
+            if np.bincount(cells, minlength=1).max() > 1:
+                raise ConfigError(
+                    "NetCDF has one value per station and time, and these rows have more: "
+                    "write rows per reading to .csv or .parquet"
+                )
+            for column, empty in EMPTY.items():
+                grid = np.full(times.size * len(self.sensors), empty, dtype=TYPES[column])
+                grid[cells] = getattr(rows, column)[mine]
+                made[_called(name, column)] = grid.reshape(times.size, len(self.sensors))
+        return made
+
+    def prepare(self, file: Any, text: Any) -> None:
+        """Make the variables in a new file, and fill those without time."""
+        file.attrs.update(self.overall)
+        file.dimensions = {"time": self.times.size, "station": len(self.sensors)}
+        scale = SECOND if self.time_units.startswith("seconds") else 1
+        time = file.create_variable("time", ("time",), "i8", data=self.times // scale)
+        time.attrs.update({**TIME, "units": self.time_units, "calendar": "standard"})
+        names = np.array(self.sensors, dtype=object)
+        station = file.create_variable("station", ("station",), text, data=names)
+        station.attrs.update(STATION)
+        for name, (values, described) in self.places.items():
+            file.create_variable(name, ("station",), "f8", data=values, fillvalue=np.nan).attrs.update(described)
+        # Two megabytes at most: a station's course and a day of all stations are both read in few pieces.
+        long = min(stretch_of(len(self.sensors) * len(self.variables)), LONG)
+        chunks = (min(max(self.times.size, 1), long), min(max(len(self.sensors), 1), WIDE))
+        columns = {_called(name, column): column for name in self.names for column in EMPTY}
+        for name, described in self.described.items():
+            kind = TYPES[columns[name]]
+            variable = file.create_variable(
+                name, ("time", "station"), kind, chunks=chunks, compression="gzip", compression_opts=1,
+                shuffle=True, fillvalue=np.nan if kind == "f8" else None,
+            )  # fmt: skip
+            variable.attrs.update(described)
+            if self.places:
+                variable.attrs["coordinates"] = " ".join(self.places)
+
+
+def stretch_of(width: int) -> int:
+    """Return how many times to write at once, of so many channels: what fits into memory, in whole chunks of the file.
+
+    A chunk that is written in two goes is compressed twice.
+    """
+    most = max(1, CELLS // max(width, 1))
+    return most // LONG * LONG or most
+
+
+def _called(name: str, column: str) -> str:
+    return name if column == "value" else f"{name}_{column}"
+
+
+def _cf_names(variables: Sequence[str]) -> tuple[str, ...]:
+    """Return names that CF allows: letters, digits and underscores, no two alike."""
+    taken = {"time", "station", "lat", "lon"}
+    names = []
+    for variable in variables:
+        plain = re.sub(r"\W+", "_", unit_of(variable)[0], flags=re.ASCII).strip("_") or "value"
+        plain = plain if plain[0].isalpha() else f"v_{plain}"
+        name, more = plain, 1
+        while not taken.isdisjoint(_called(name, column) for column in EMPTY):
+            more += 1
+            name = f"{plain}_{more}"
+        taken |= {_called(name, column) for column in EMPTY}
+        names.append(name)
+    return tuple(names)
+
+
+def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the attributes of a variable and of what is said about it."""
+    long_name = str(known.get("long_name", variable or "value"))
+    same = {key: known[key] for key in ATTRIBUTES if key in known and key != "long_name"}
+    about = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
+
+    def coded(words: Mapping[int, str], what: str, standard_name: str) -> dict[str, Any]:
+        return {
+            "long_name": f"{what} {long_name}",
+            "standard_name": standard_name,
+            "flag_values": np.array(list(words), dtype=np.int8),
+            "flag_meanings": " ".join(words.values()),
+        }
+
+    return {
+        name: {
+            "long_name": long_name, **same,
+            "ancillary_variables": " ".join(_called(name, column) for column in about),
+            "sensormend_variable": variable,
+        },
+        _called(name, "cleaned"): {"long_name": f"mended {long_name}", **same},
+        _called(name, "lower"): {"long_name": f"lower end of the interval of mended {long_name}", **same},
+        _called(name, "upper"): {"long_name": f"upper end of the interval of mended {long_name}", **same},
+        _called(name, "n"): {
+            "long_name": f"number of readings of {long_name}", "standard_name": "number_of_observations", "units": "1",
+        },
+        _called(name, "flag"): coded(
+            {int(code): word for code, word in MEANINGS.items()}, "QARTOD flag of", "aggregate_quality_flag"
+        ),
+        _called(name, "reason"): coded(
+            {code: word or "none" for code, word in enumerate(REASONS)}, "reason for the flag of", "quality_flag"
+        ),
+        _called(name, "origin"): coded(
+            {code: word or "none" for code, word in enumerate(ORIGINS)}, "origin of mended", "status_flag"
+        ),
+    }  # fmt: skip
+
+
+def rows_of(
+    source: Any,
+    sensors: Sequence[str] | None = None,
+    start: int | None = None,
+    end: int | None = None,
+    variable: str | None = None,
+) -> Rows:
+    """Return the rows of a dataset that sensormend made, by time, station and variable.
+
+    Cells that say nothing, missing and without an estimate, are no rows.
+    """
+    with _opened_dataset(source) as (dataset, shown):
+        names = {
+            str(array.attrs["sensormend_variable"]): str(name)
+            for name, array in dataset.data_vars.items()
+            if "sensormend_variable" in array.attrs
+        }
+        if not names or "station" not in dataset.variables:
+            raise InputError(f"{shown} is no dataset that sensormend wrote")
+        times = _microseconds_of(dataset["time"], shown)
+        begin, stop = (0 if start is None else np.searchsorted(times, start),
+                       times.size if end is None else np.searchsorted(times, end))  # fmt: skip
+        stations = _texts_of(dataset["station"].values)
+        chosen = [k for k, name in enumerate(stations) if sensors is None or name in set(sensors)]
+        some = dataset.isel(time=slice(int(begin), int(stop)), station=chosen)
+        order = sorted(range(len(chosen)), key=lambda k: stations[chosen[k]])
+        some = some.isel(station=order)
+        labels = sorted(names if variable is None else [variable] if variable in names else [])
+        parts = [[np.asarray(some[_called(names[label], column)].values) for column in EMPTY] for label in labels]
+        stacked = [np.stack(column, axis=2) for column in zip(*parts, strict=True)] if parts else []
+        columns = dict(zip(EMPTY, stacked, strict=True)) if parts else {key: np.empty((0, 0, 0)) for key in EMPTY}
+        says = (
+            (columns["flag"] != Flag.MISSING)
+            | (columns["reason"] != 0)
+            | (columns["origin"] != 0)
+            | (columns["n"] != 0)
+        )
+        slot, station, which = np.nonzero(says)
+        return Rows(
+            tuple(stations[chosen[k]] for k in order),
+            tuple(labels) or ("",),
+            sensor=station.astype(np.int32),
+            variable=which.astype(np.int32),
+            time=times[int(begin) : int(stop)][slot],
+            **{name: column[says].astype(TYPES[name]) for name, column in columns.items()},
+        )

@@ -1,4 +1,4 @@
-"""A table of PostgreSQL, copied into a file: one pass over the wire, then it is read like any other."""
+"""`spooled` copies a table of PostgreSQL into a CSV file, in one pass over the wire; it is read like any other."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def spooled(address: str, spool: Path) -> Path:
                     file.write(block)
     except psycopg.Error as error:
         path.unlink(missing_ok=True)
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{shown(address)}: {said}") from None
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{shown(address)}: {message}") from None
     return path
 
 

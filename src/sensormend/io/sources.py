@@ -1,4 +1,4 @@
-"""Where readings come from: files, folders, patterns, standard input, a database."""
+"""`find` returns the files of a source: of folders, patterns, standard input, or a database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from typing import IO, Literal
 from sensormend.errors import ConfigError, InputError
 from sensormend.io import postgres
 
-__all__ = ["Found", "find", "format_of", "is_stream", "listed", "not_taken", "stem"]
+__all__ = ["InputFile", "SourcePaths", "find", "format_of", "is_stream", "listed", "not_taken", "stem"]
+
+SourcePaths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these."""
 
 Format = Literal["csv", "parquet", "json", "netcdf", "excel"]
 
@@ -30,7 +33,7 @@ _UNSURE = (".txt", ".dat", ".json", ".h5", ".cdf")
 
 
 @dataclass(frozen=True)
-class Found:
+class InputFile:
     """A file of readings.
 
     Attributes
@@ -54,7 +57,7 @@ class Found:
     sensor: str | None = None
 
 
-def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spool: Path) -> list[Found]:
+def find(source: SourcePaths, spool: Path) -> list[InputFile]:
     """Return the files of a source in the order in which they are read.
 
     Parameters
@@ -66,15 +69,15 @@ def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spoo
         A folder for what has to be written down first.
     """
     if not isinstance(source, str | os.PathLike):
-        found = [file for entry in source for file in find(entry, spool)]
-        if not found:
+        files = [file for entry in source for file in find(entry, spool)]
+        if not files:
             raise InputError("no file of readings was given")
-        return found
+        return files
     given = os.fspath(source)
     if given == "-":
         return [_spooled(sys.stdin.buffer, spool, "standard input")]
     if given.startswith(postgres.SCHEMES):
-        return [Found(postgres.spooled(given, spool), postgres.shown(given), "csv")]
+        return [InputFile(postgres.spooled(given, spool), postgres.shown(given), "csv")]
     if not given:
         raise ConfigError("READINGS is empty; say a file, a folder, a pattern or -")
     path = Path(given)
@@ -87,14 +90,14 @@ def find(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], spoo
         return [_file(path, given)]
     if glob.has_magic(given):
         matches = sorted(Path(match) for match in glob.glob(given, recursive=True))
-        files = [file for match in matches for file in (_below(match) if match.is_dir() else [match])]
-        if files:
-            return [_file(file, str(file)) for file in files]
+        paths = [path for match in matches for path in (_below(match) if match.is_dir() else [match])]
+        if paths:
+            return [_file(path, str(path)) for path in paths]
         raise InputError(f"no file matches {given}")
     raise InputError(f"there is no file or folder {given}")
 
 
-def not_taken(source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+def not_taken(source: SourcePaths) -> list[str]:
     """Return the files of the folders in a source that are not taken for readings by their names."""
     if not isinstance(source, str | os.PathLike):
         return [name for entry in source for name in not_taken(entry)]
@@ -121,7 +124,7 @@ def is_stream(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _folder(folder: Path, given: str) -> list[Found]:
+def _folder(folder: Path, given: str) -> list[InputFile]:
     files = _below(folder)
     for file in files:
         if not file.exists():
@@ -133,8 +136,8 @@ def _folder(folder: Path, given: str) -> list[Found]:
     return [_file(file, str(file), among=True) for file in files]
 
 
-def _file(path: Path, shown: str, among: bool = False) -> Found:
-    return Found(path, shown, format_of(path) or "csv", among, stem(path))
+def _file(path: Path, shown: str, among: bool = False) -> InputFile:
+    return InputFile(path, shown, format_of(path) or "csv", among, stem(path))
 
 
 def stem(path: Path) -> str:
@@ -191,7 +194,7 @@ def format_of(path: Path) -> Format | None:
     return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
 
 
-def _spooled(stream: IO[bytes], spool: Path, shown: str) -> Found:
+def _spooled(stream: IO[bytes], spool: Path, shown: str) -> InputFile:
     """Write down what comes; it has to be read twice."""
     spool.mkdir(parents=True, exist_ok=True)
     path = spool / f"stream-{len(list(spool.glob('stream-*')))}"
@@ -207,4 +210,4 @@ def _spooled(stream: IO[bytes], spool: Path, shown: str) -> Found:
     # The engine goes by the ending.
     named = path.with_name(f"{path.name}.{'xlsx' if kind == 'excel' else kind}{'.gz' if packed else ''}")
     os.replace(path, named)
-    return Found(named, shown, kind)
+    return InputFile(named, shown, kind)

@@ -1,25 +1,30 @@
-"""All the readings of an archive, whatever they come from, sorted on disk by the embedded engine."""
+"""`Staging` keeps all readings of an archive, whatever they come from, sorted on disk by the embedded engine."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 
 from sensormend.errors import InputError, StateError, StorageError
 from sensormend.files import Closing, beside
-from sensormend.io.database import Database, Progress, nobody
-from sensormend.io.filling import Filling
+from sensormend.io.loading import Loader
 from sensormend.io.options import Options
-from sensormend.io.sources import Found, find, listed, not_taken
-from sensormend.io.sql import literal
-from sensormend.io.tables import reason_of
+from sensormend.io.sources import InputFile, SourcePaths, find, listed, not_taken
+from sensormend.io.sql import literal, reason_of
 from sensormend.readings import Readings
 
 __all__ = ["Progress", "Staging"]
+
+Progress = Callable[[float], None]
+"""Takes how much is done, 0 to 1; may be called from another thread."""
+
 
 VERSION = 1
 
@@ -34,6 +39,17 @@ class Staging(Closing):
     memory
         What the engine may use; what is larger goes to the folder.
 
+    Attributes
+    ----------
+    engine
+        The connection, while there is one.
+    sensors, variables
+        Their names, sorted; `Readings.sensor` and `Readings.variable` count in them.
+    readings, rejected
+        How many there are, and how many rows, or cells of wide tables, could not be read.
+    periods
+        Those that have readings, in order; after `sort`.
+
     Notes
     -----
     `load` once, then `sort` as often as the grid changes, then `read` period by period. `Staging.open` finds a sorted
@@ -42,14 +58,12 @@ class Staging(Closing):
     """
 
     def __init__(self, folder: Path, *, memory: str = "1GB") -> None:
-        self.folder = Path(folder)
-        self._database = Database(self.folder, memory)
-        self._ask, self._columns = self._database.ask, self._database.columns
-        self._sensors: tuple[str, ...] = ()
-        self._variables: tuple[str, ...] = ()
-        self._readings = 0
-        self._rejected = 0
-        self._periods = np.empty(0, dtype=np.int64)
+        self.folder, self._memory = Path(folder), memory
+        self.engine: Any = None
+        self.sensors: tuple[str, ...] = ()
+        self.variables: tuple[str, ...] = ()
+        self.readings = self.rejected = 0
+        self.periods = np.empty(0, dtype=np.int64)
 
     @classmethod
     def open(cls, folder: Path, *, memory: str = "1GB") -> Staging:
@@ -64,33 +78,92 @@ class Staging(Closing):
         if not staging.path.is_file():
             raise StateError(f"{folder}: there are no staged readings here")
         try:
-            staging._database.connect()
-            told = dict(staging._ask("SELECT name, told FROM known"))
+            staging._connect()
+            facts = dict(staging.ask("SELECT name, told FROM known"))
         except Exception as error:
             staging.close()
             raise StateError(f"{folder}: the staged readings cannot be opened: {reason_of(error)}") from None
-        if told.get("version") != str(VERSION) or "sorted" not in told:
+        if facts.get("version") != str(VERSION) or "sorted" not in facts:
             staging.close()
             raise StateError(f"{folder}: the staged readings are not complete; start again without --resume")
         staging._recall()
         return staging
 
-    def ask(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of an answer about what is loaded."""
-        return self._ask(sql)
-
     @property
     def path(self) -> Path:
         """Return the database file."""
-        return self._database.path
+        return self.folder / "staging.duckdb"
 
     def close(self) -> None:
         """Let go of the file; `open` finds it again."""
-        self._database.close()
+        if self.engine is not None:
+            self.engine.close()
+            self.engine = None
+
+    def _connect(self) -> None:
+        """Open the file, or make it."""
+        config: dict[str, Any] = {
+            "memory_limit": self._memory,
+            "temp_directory": str(self.folder / "tmp"),
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+        }
+        try:
+            self.engine = duckdb.connect(str(self.path), config=config)
+        except (OSError, duckdb.Error) as error:
+            raise StorageError(f"{self.folder}: cannot stage readings here: {reason_of(error)}") from None
+        self.ask("SET TimeZone = 'UTC'")
+        self.ask("SET preserve_insertion_order = true")
+        self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+
+    def ask(self, sql: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of an answer."""
+        # An answer that is not fetched to its end keeps the connection busy.
+        try:
+            rows: list[tuple[Any, ...]] = self.engine.execute(sql, given).fetchall()
+        except duckdb.Error as error:
+            # A file of ours in it: the disk is full. Else it is rather the fault of what is read, and said there.
+            ours = any(str(path) in str(error) for path in (self.path, self.folder / "tmp"))
+            lacking = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
+            if not ours and (not lacking or "read_csv" in sql or "read_parquet" in sql):
+                raise
+            raise StorageError(f"{self.folder}: no room to stage readings: {reason_of(error)}") from None
+        return rows
+
+    def columns(self, sql: str) -> dict[str, Any]:
+        """Return the columns of an answer, as arrays."""
+        try:
+            columns: dict[str, Any] = self.engine.execute(sql).fetchnumpy()
+        except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
+            raise StorageError(f"{self.folder}: no room to read staged readings: {reason_of(error)}") from None
+        return columns
+
+    @contextmanager
+    def reporting(self, progress: Progress | None, begin: float, end: float) -> Iterator[None]:
+        """Report how far the engine is, five times a second, while it works."""
+        if progress is None:
+            yield
+            return
+        finished = threading.Event()
+
+        def look() -> None:
+            while not finished.wait(0.2):
+                share = self.engine.query_progress() / 100
+                if 0 <= share <= 1:
+                    progress(begin + share * (end - begin))
+
+        watcher = threading.Thread(target=look, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            watcher.join()
+        progress(end)
 
     def load(
         self,
-        source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        source: SourcePaths,
         options: Options | None = None,
         progress: Progress | None = None,
         unread: dict[str, str] | None = None,
@@ -123,11 +196,11 @@ class Staging(Closing):
                 old.unlink(missing_ok=True)
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot stage readings here: {error.strerror}") from None
-        found = find(source, self.folder / "spool")
+        files = find(source, self.folder / "spool")
         others = [os.path.basename(name) for name in not_taken(source)]
-        self._database.connect()
+        self._connect()
         try:
-            self._load(found, Filling(self._database, options, unread), progress or nobody)
+            self._load(files, Loader(self, options, unread), progress)
             if others:
                 self._remember("note", f"files that are not read: {listed(others)}")
         except BaseException:
@@ -135,51 +208,26 @@ class Staging(Closing):
             self.close()
             raise
 
-    def _load(self, found: Sequence[Found], filling: Filling, progress: Progress) -> None:
-        self._ask("CREATE TABLE known (name VARCHAR, told VARCHAR)")
-        filling.fill(found, progress)
-        for note in filling.notes:
+    def _load(self, files: Sequence[InputFile], loader: Loader, progress: Progress | None) -> None:
+        self.ask("CREATE TABLE known (name VARCHAR, told VARCHAR)")
+        loader.fill(files, progress)
+        for note in loader.notes:
             self._remember("note", note)
-        self._remember("unit", filling.unit)
+        self._remember("unit", loader.unit)
         self._name()
         if not self.readings:
-            raise InputError(self._why_nothing(found))
+            raise InputError(self._why_nothing(files))
         self._remember("version", str(VERSION))
-
-    @property
-    def sensors(self) -> tuple[str, ...]:
-        """Return the names of the sensors, sorted; `Readings.sensor` counts in them."""
-        return self._sensors
-
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Return the names of the variables, sorted."""
-        return self._variables
-
-    @property
-    def readings(self) -> int:
-        """Return how many readings there are."""
-        return self._readings
-
-    @property
-    def rejected(self) -> int:
-        """Return how many rows, or cells of wide tables, could not be read."""
-        return self._rejected
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what is worth telling of how the files were read, a line each."""
-        return tuple(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
+        return tuple(note for (note,) in self.ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
 
     @property
     def unit(self) -> str:
         """Return in what a variable without a name is measured, where its column says it."""
-        return "".join(told for (told,) in self._ask("SELECT told FROM known WHERE name = 'unit'"))
-
-    @property
-    def periods(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        """Return the periods that have readings, in order; after `sort`."""
-        return self._periods
+        return "".join(unit for (unit,) in self.ask("SELECT told FROM known WHERE name = 'unit'"))
 
     @property
     def locations(self) -> list[tuple[int, int, float, float]]:
@@ -187,7 +235,7 @@ class Staging(Closing):
 
         A place is kept to four decimals, some ten metres, since a receiver's last digits wander.
         """
-        rows = self._ask("""
+        rows = self.ask("""
             WITH placed AS (
                 SELECT sensors.code, raw.rowid AS arrival, time, round(latitude, 4) AS latitude,
                     round(longitude, 4) AS longitude
@@ -207,7 +255,7 @@ class Staging(Closing):
 
     def sample(self, most: int = 2_000_000, sensors: int = 50) -> Readings:
         """Return the whole courses of some sensors, evenly chosen by name: as many as fit into `most` readings."""
-        counted = self._ask("""
+        counted = self.ask("""
             SELECT n FROM sensors JOIN (SELECT sensor, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY sensor)
                 ON sensor = name ORDER BY code""")
         counts = [row[0] for row in counted]
@@ -217,7 +265,7 @@ class Staging(Closing):
             if len(chosen) < sensors and (not chosen or total + counts[code] <= most):
                 chosen.append(code)
                 total += counts[code]
-        names = ", ".join(literal(self._sensors[code]) for code in chosen)
+        names = ", ".join(literal(self.sensors[code]) for code in chosen)
         # One sensor alone may have more: then its beginning, without holes.
         short = f"QUALIFY row_number() OVER (ORDER BY time, raw.rowid) <= {most}" if total > most else ""
         return self._coded(f"raw.sensor IN ({names}) {short}")
@@ -236,15 +284,15 @@ class Staging(Closing):
         """
         if period <= 0:
             raise ValueError("a period takes time")
-        first = self._ask("SELECT min(time) FROM raw WHERE reason IS NULL")[0][0]
+        first = self.ask("SELECT min(time) FROM raw WHERE reason IS NULL")[0][0]
         shift = early - origin
         # The engine's integer division cuts towards zero; what is never negative is cut downwards.
         below = (first + shift) // period
         number = f"((time + {shift - below * period}) // {period} + {below})"
-        with self._database.told(progress or nobody, 0.0, 1.0):
-            self._ask("DROP TABLE IF EXISTS sorted")
-            self._ask("DELETE FROM known WHERE name = 'sorted'")
-            self._ask(f"""
+        with self.reporting(progress, 0.0, 1.0):
+            self.ask("DROP TABLE IF EXISTS sorted")
+            self.ask("DELETE FROM known WHERE name = 'sorted'")
+            self.ask(f"""
                 CREATE TABLE sorted AS SELECT period, sensor, variable, time, value FROM (
                     SELECT {number} AS period, raw.rowid AS arrival, sensors.code AS sensor,
                         {self._variable_code()} AS variable, time, value
@@ -263,34 +311,34 @@ class Staging(Closing):
     def write_rejected(self, path: Path) -> None:
         """Write what could not be read as CSV: file, row, reason, line."""
         with beside(path) as new:
-            self._ask(f"""
+            self.ask(f"""
                 COPY (SELECT shown AS file, row, reason, line FROM rejected JOIN files USING (file)
                     ORDER BY files.file, row, reason)
                 TO {literal(new)} (FORMAT csv, HEADER true)""")
 
     def _name(self) -> None:
         for table, column in (("sensors", "sensor"), ("variables", "variable")):
-            self._ask(f"""
+            self.ask(f"""
                 CREATE TABLE {table} AS SELECT name, (row_number() OVER (ORDER BY name) - 1)::INTEGER AS code
                 FROM (SELECT DISTINCT {column} AS name FROM raw WHERE reason IS NULL) ORDER BY name""")
         self._recall()
 
     def _recall(self) -> None:
-        ask = self._ask
-        self._sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code"))
-        self._variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code"))
-        self._readings = int(ask("SELECT count(*) FROM raw WHERE reason IS NULL")[0][0])
-        self._rejected = int(ask("SELECT count(*) FROM rejected")[0][0])
+        ask = self.ask
+        self.sensors = tuple(row[0] for row in ask("SELECT name FROM sensors ORDER BY code"))
+        self.variables = tuple(row[0] for row in ask("SELECT name FROM variables ORDER BY code"))
+        self.readings = int(ask("SELECT count(*) FROM raw WHERE reason IS NULL")[0][0])
+        self.rejected = int(ask("SELECT count(*) FROM rejected")[0][0])
         if ask("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'sorted'")[0][0]:
-            found = self._columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
-            self._periods = np.asarray(found, dtype=np.int64)
+            periods = self.columns("SELECT DISTINCT period FROM sorted ORDER BY period")["period"]
+            self.periods = np.asarray(periods, dtype=np.int64)
 
-    def _remember(self, name: str, told: str) -> None:
-        self._ask("INSERT INTO known VALUES (?, ?)", [name, told])
+    def _remember(self, name: str, text: str) -> None:
+        self.ask("INSERT INTO known VALUES (?, ?)", [name, text])
 
-    def _why_nothing(self, found: Sequence[Found]) -> str:
-        where = found[0].shown if len(found) == 1 else f"{found[0].shown} and {len(found) - 1} more"
-        rejected = self._ask(
+    def _why_nothing(self, files: Sequence[InputFile]) -> str:
+        where = files[0].shown if len(files) == 1 else f"{files[0].shown} and {len(files) - 1} more"
+        rejected = self.ask(
             "SELECT shown, row, reason FROM rejected JOIN files USING (file) ORDER BY file, row LIMIT 1"
         )
         if not rejected:
@@ -299,9 +347,9 @@ class Staging(Closing):
         return f"{where}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
 
     def _variable_code(self) -> str:
-        if len(self._variables) == 1:
+        if len(self.variables) == 1:
             return "0::INTEGER"
-        cases = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(self._variables))
+        cases = " ".join(f"WHEN {literal(name)} THEN {code}" for code, name in enumerate(self.variables))
         return f"(CASE raw.variable {cases} END)::INTEGER"
 
     def _coded(self, condition: str) -> Readings:
@@ -312,9 +360,9 @@ class Staging(Closing):
             ORDER BY arrival""")
 
     def _as_readings(self, sql: str) -> Readings:
-        columns = self._columns(sql)
+        columns = self.columns(sql)
         return Readings(
-            self._sensors, self._variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
+            self.sensors, self.variables, columns["sensor"], columns["variable"], columns["time"], columns["value"]
         )
 
 

@@ -1,4 +1,4 @@
-"""How the times of a table are written, and the SQL that turns them into microseconds.
+"""`time_format` finds out how the times of a table are written, and has the SQL that makes microseconds of them.
 
 A time with an offset or a zone goes to UTC; one without is taken as it is. The machine's own zone never enters:
 the engine's zone is set to UTC, and nothing here asks for another one.
@@ -103,7 +103,7 @@ class TimeFormat:
             f"ELSE CAST(round({number} * {self.scale}) AS BIGINT) END"
         )
 
-    def settled(self, day_first: bool) -> TimeFormat:
+    def with_order(self, day_first: bool) -> TimeFormat:
         """Return the format once it is known whether the day comes before the month."""
         a, b = ("%d", "%m") if day_first else ("%m", "%d")
         return TimeFormat("strptime", tuple(entry.format(a=a, b=b) for entry in self.formats))
@@ -113,11 +113,11 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
     """Return how most of some texts, none of them empty, are written; None where they are no times."""
     families = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
     texts = [text.strip() for text in sample]
-    found = [next((name for name, shape in families.items() if shape.fullmatch(text)), "") for text in texts]
-    family, count = Counter(found).most_common(1)[0] if found else ("", 0)
-    if not family or 2 * count <= len(found):
+    matched = [next((name for name, shape in families.items() if shape.fullmatch(text)), "") for text in texts]
+    family, count = Counter(matched).most_common(1)[0] if matched else ("", 0)
+    if not family or 2 * count <= len(matched):
         return None
-    like = [text for text, name in zip(texts, found, strict=True) if name == family]
+    like = [text for text, name in zip(texts, matched, strict=True) if name == family]
     if family == "iso":
         return TimeFormat("iso")
     if family == "compact":
@@ -130,7 +130,7 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
     marks = {text[len(text) - len(text.lstrip("0123456789"))] for text in like}
     written = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
     # With points it is the day everywhere; only slashes and dashes are used for both.
-    return written.settled(day_first=True) if marks == {"."} else written
+    return written.with_order(day_first=True) if marks == {"."} else written
 
 
 def has_clock(text: str) -> bool:
@@ -176,23 +176,23 @@ def _epoch(middle: float) -> TimeFormat | None:
 
 def _compact(like: Sequence[str]) -> tuple[str, ...]:
     clocks = {0: "", 2: "%H", 4: "%H%M", 6: "%H%M%S"}
-    found = [shape.groups(default="") for shape in map(_COMPACT.fullmatch, like) if shape]
-    return tuple(dict.fromkeys(f"%Y%m%d{between}{clocks[len(clock)]}{zulu}" for between, clock, zulu in found))
+    groups = [shape.groups(default="") for shape in map(_COMPACT.fullmatch, like) if shape]
+    return tuple(dict.fromkeys(f"%Y%m%d{between}{clocks[len(clock)]}{zulu}" for between, clock, zulu in groups))
 
 
 def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str, ...]:
     """Return the formats seen, the most frequent first, then those that a later row may have with the same date."""
     seen: Counter[str] = Counter()
     others: dict[str, None] = {}
-    for found in map(shape.fullmatch, like):
-        assert found
-        day = date.format(mark=found["mark"], year="%Y" if len(found["year"]) == 4 else "%y")
-        gap = found["gap"] or " "
-        half = found["half"] or ""
+    for match in map(shape.fullmatch, like):
+        assert match
+        day = date.format(mark=match["mark"], year="%Y" if len(match["year"]) == 4 else "%y")
+        gap = match["gap"] or " "
+        half = match["half"] or ""
         hours = "%I" if half else "%H"
         end = "" if not half else " %p" if half[0].isspace() else "%p"
-        clock = [f"{hours}:%M", ":%S" if found["seconds"] else "", ".%f" if found["fraction"] else ""]
-        seen[f"{day}{gap}{''.join(clock)}{end}" if found["clock"] else day] += 1
+        clock = [f"{hours}:%M", ":%S" if match["seconds"] else "", ".%f" if match["fraction"] else ""]
+        seen[f"{day}{gap}{''.join(clock)}{end}" if match["clock"] else day] += 1
         others |= dict.fromkeys([day, *(f"{day}{gap}{hours}:%M{more}{end}" for more in (":%S", "", ":%S.%f"))])
     return tuple(dict.fromkeys([entry for entry, _ in seen.most_common()] + list(others)))
 
@@ -200,12 +200,7 @@ def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str
 def plausible_periods(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
     """Say which periods can be meant: a few readings a year and more away from all others have a wrong clock.
 
-    Parameters
-    ----------
-    periods, counts
-        The periods that have readings, in order, and how many.
-    length
-        How long they are.
+    `periods` of some `length` have readings, in order, as many as `counts` says.
     """
     group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR_AWAY)])
     share = np.bincount(group, weights=counts) / counts.sum()

@@ -1,4 +1,4 @@
-"""What variables are called and measured in: from their columns' names, from NetCDF, or as the user says."""
+"""`described` returns what variables are called and measured in: by their columns, by NetCDF, or as the user says."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def described(
     attributes = {}
     for variable in variables:
         name, unit = unit_of(variable)
-        said = {"units": options.units_of(variable), "long_name": options.name_of(variable)}
+        given = {"units": options.units_of(variable), "long_name": options.name_of(variable)}
         read = {"units": unit, "long_name": name if unit else ""}
-        merged = {**_given(read), **(known or {}).get(variable, {}), **_given(said)}
+        merged = {**_given(read), **(known or {}).get(variable, {}), **_given(given)}
         if merged:
             attributes[variable] = merged
     return attributes
@@ -58,9 +58,9 @@ def record_of(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
     {'units': {'temp': 'K'}}
     """
     keys = {"units": "units", "names": "long_name"}
-    told = {name: {variable: str(known[key]) for variable, known in attributes.items() if key in known}
+    record = {name: {variable: str(known[key]) for variable, known in attributes.items() if key in known}
             for name, key in keys.items()}  # fmt: skip
-    return {name: entry for name, entry in told.items() if entry}
+    return {name: entry for name, entry in record.items() if entry}
 
 
 def axis_label(variable: str, record: Mapping[str, Any]) -> tuple[str, str]:

@@ -1,10 +1,9 @@
-"""Rows on their way to the disk: Parquet files in a folder per date."""
+"""`RowWriter` writes rows as Parquet files in a folder per date."""
 
 from __future__ import annotations
 
-import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import StorageError
 from sensormend.files import Closing, sync
-from sensormend.io.sql import literal
+from sensormend.io.sql import literal, read_parquet, reason_of
 from sensormend.readings import DAY, ORIGINS, REASONS, SECOND, Rows
 
 __all__ = ["COLUMNS", "RowWriter", "named", "part_name"]
@@ -108,6 +107,11 @@ class RowWriter(Closing):
             self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), safely=True)
         )
 
+    def write_file(self, path: Path, rows: Rows, metadata: Mapping[str, str]) -> None:
+        """Write rows to any one file, with metadata of its own; whoever reads it has the old rows or the new ones."""
+        with_variable = self._know(rows)
+        self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), metadata=metadata)
+
     def amend(self, path: Path, rows: Rows, places: NDArray[np.int64]) -> None:
         """Give some rows of a file that is there other verdicts, by their places in it, as `rewrite` would.
 
@@ -124,7 +128,7 @@ class RowWriter(Closing):
             self._renew()
         columns = _columns_of(rows, False)
         amended = {name: f"CASE WHEN place IS NULL THEN old.{name} ELSE {sql} END" for name, sql in _AMENDED.items()}
-        old = f"read_parquet({literal(glob.escape(str(path)))}, hive_partitioning = false, file_row_number = true)"
+        old = read_parquet([path], "file_row_number = true")
         names = [name for name in COLUMNS if name != "variable" or named(rows.variables)]
         selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in names)
         query = f"SELECT {selected} FROM {old} AS old LEFT JOIN rows_now ON file_row_number = place"
@@ -185,24 +189,29 @@ class RowWriter(Closing):
 
     def _selection(self, with_variable: bool) -> str:
         """Return the rows as the files have them; NaN is null without a word, as the engine takes arrays."""
-        said = {"time": "make_timestamp(time)", **{name: sql.format(place=name) for name, sql in _CODED.items()}}
+        columns = {name: name for name in COLUMNS if with_variable or name != "variable"}
+        columns |= {name: sql.format(place=name) for name, sql in _CODED.items()} | {"time": "make_timestamp(time)"}
         joins = ""
         for kind in ("sensor", "variable") if with_variable else ("sensor",):
             if len(self._names[kind] or ()) <= LISTED:
-                said[kind] = f"getvariable('{kind}s')[{kind} + 1]"
+                columns[kind] = f"getvariable('{kind}s')[{kind} + 1]"
             else:
-                said[kind] = f"{kind}_name"
+                columns[kind] = f"{kind}_name"
                 joins += f" JOIN {kind}s ON {kind} = {kind}_code"
-        columns = [name for name in COLUMNS if with_variable or name != "variable"]
-        return f"SELECT {', '.join(f'{said.get(name, name)} AS {name}' for name in columns)} FROM rows_now{joins}"
+        return f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in columns.items())} FROM rows_now{joins}"
 
-    def _copy(self, columns: dict[str, NDArray[Any]], path: Path, query: str, *, safely: bool = False) -> Path:
+    def _copy(
+        self, columns: dict[str, NDArray[Any]], path: Path, query: str, *,
+        safely: bool = False, metadata: Mapping[str, str] | None = None,
+    ) -> Path:  # fmt: skip
         # Not .parquet until it is whole: whoever reads the folder while it grows takes every .parquet there.
         beside = path.with_name(f"{path.name}.new")
+        pairs = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in (metadata or {}).items())
+        about = f", KV_METADATA {{{pairs}}}" if pairs else ""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._engine.register("rows_now", columns)
-            self._engine.execute(f"COPY ({query}) TO {literal(beside)} (FORMAT parquet, USE_TMP_FILE false)")
+            self._engine.execute(f"COPY ({query}) TO {literal(beside)} (FORMAT parquet, USE_TMP_FILE false{about})")
             if safely:
                 sync(beside)
             os.replace(beside, path)
@@ -210,7 +219,7 @@ class RowWriter(Closing):
         except (OSError, duckdb.Error) as error:
             with suppress(OSError):
                 beside.unlink()
-            raise StorageError(f"cannot write {path}: {str(error).splitlines()[0]}") from error
+            raise StorageError(f"cannot write {path}: {reason_of(error)}") from error
         finally:
             self._engine.unregister("rows_now")
         return path
@@ -231,8 +240,8 @@ def part_name(start: int) -> str:
     """
     exact = np.datetime64(start, "us")
     # To the second, or as fine as it is.
-    told = str(exact if start % SECOND else exact.astype("datetime64[s]"))
-    return f"part-{told.replace('-', '').replace(':', '')}.parquet"
+    text = str(exact if start % SECOND else exact.astype("datetime64[s]"))
+    return f"part-{text.replace('-', '').replace(':', '')}.parquet"
 
 
 _CODED = {"reason": "getvariable('reasons')[{place} + 1]", "origin": "getvariable('origins')[{place} + 1]"}
@@ -244,14 +253,9 @@ _AMENDED = {name: _CODED.get(name, "{place}").format(place=f"rows_now.{name}")
 
 
 def _enumerated(words: Sequence[str], unknown: str | None = None) -> str:
-    """Return SQL of a list of words, as an enumeration: its column is written without a look at every row's text.
+    """Return SQL of a list of words as an enumeration: its column is written without a look at every row's text.
 
-    Parameters
-    ----------
-    words
-        Different ones.
-    unknown
-        The one that stands for nothing, if there is one.
+    The words differ; the one that is `unknown` stands for nothing.
     """
     texts = [literal(word) for word in words]
     listed = ["NULL" if word == unknown else text for word, text in zip(words, texts, strict=True)]

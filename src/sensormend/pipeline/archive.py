@@ -1,4 +1,4 @@
-"""An archive in, a mended archive out: staged, mended period by period, written beside, renamed when all is well."""
+"""`clean_archive` mends an archive: staged, mended period by period, written beside, renamed when all is well."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.files import Closing, now, surroundings
 from sensormend.io.folder import data_files, date_of, rows_of_spans
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, SensorSummary, write_csv, write_json
-from sensormend.io.netcdf import attributes_of, locations_of
 from sensormend.io.options import EVERY, Options, in_words
-from sensormend.io.sources import format_of
+from sensormend.io.sources import SourcePaths, format_of
 from sensormend.io.staging import Staging
 from sensormend.io.target import Target
 from sensormend.io.units import described, record_of
 from sensormend.io.writing import RowWriter
-from sensormend.pipeline.checkpoint import Checkpoint, Source, identity_of, job_of, told_options
-from sensormend.pipeline.cleaning import mender_for
+from sensormend.pipeline.checkpoint import Checkpoint, changed_options, identity_of, job_of
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import ALL, Maintenance
-from sensormend.pipeline.mender import WARM_UP, Mender, walk
+from sensormend.pipeline.mender import WARM_UP, Mender, mender_for, walk
 from sensormend.pipeline.places import Places, Position
-from sensormend.pipeline.survey import Survey, look
-from sensormend.pipeline.tally import Tally
-from sensormend.pipeline.verdicts import overlapping, remarked
+from sensormend.pipeline.survey import Survey, survey_readings
+from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.readings import DAY, Readings, Rows
 
 __all__ = ["Report", "Stages", "clean_archive"]
@@ -77,7 +74,7 @@ class Report:
 
 
 def clean_archive(
-    source: Source,
+    source: SourcePaths,
     out: str | os.PathLike[str],
     options: Options | None = None,
     *,
@@ -119,7 +116,7 @@ def clean_archive(
     with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
         try:
             checkpoint.begin(job_of(identity, options, checkpoint.job, target.work), replaces=overwrite)
-            run = _Run(source, identity, target, options, checkpoint, stages, part)
+            run = _ArchiveRun(source, identity, target, options, checkpoint, stages, part)
             report = run.mend(started)
             run.finish(report)
         except (InputError, ConfigError):
@@ -131,12 +128,12 @@ def clean_archive(
     return report
 
 
-class _Run:
+class _ArchiveRun:
     """One run over one archive, in its work folder."""
 
     def __init__(
         self,
-        source: Source,
+        source: SourcePaths,
         identity: list[list[str | int]],
         target: Target,
         options: Options,
@@ -146,7 +143,7 @@ class _Run:
     ) -> None:
         self.target, self.options, self.stages, self.part = target, options, stages, part
         self.checkpoint = checkpoint
-        self.source = identity
+        self.identity = identity
         self.staging, self.survey = self._stage(source)
         self.places = self._places()
 
@@ -156,16 +153,16 @@ class _Run:
         mender = mender_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
         resumed = self.checkpoint.restore(mender, tally)
-        source = _Ahead(staging, self.places, survey.grid, twice=0 if resumed or one_pass else WARM_UP)
-        source.tell = self.stages("mending", staging.readings)
+        source = _ReadAhead(staging, self.places, survey.grid, twice=0 if resumed or one_pass else WARM_UP)
+        source.progress = self.stages("mending", staging.readings)
         saved = monotonic()
-        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as pen, source:
+        with RowWriter(self.target.work) as writer, ThreadPoolExecutor(1) as executor, source:
             written: Future[Any] | None = None
             for mended in walk(source, mender, one_pass=one_pass):
                 tally.add(mended)
                 if written is not None:
                     written.result()
-                written = pen.submit(writer.write, mended.asked, survey.grid.start_of(mended.period))
+                written = executor.submit(writer.write, mended.output, survey.grid.start_of(mended.period))
                 # A push over silent periods gives several; the mender's state is that of the last one.
                 if mended.period == mender.period and monotonic() - saved > CHECKPOINT:
                     written.result()
@@ -176,7 +173,7 @@ class _Run:
                 written.result()
             writer.sync()
             if not one_pass:
-                self._look_back(mender, tally, writer)
+                self._mark_dated_back(mender, tally, writer)
         self.checkpoint.save(mender, tally)
         return Report(
             out=self.target.path,
@@ -195,29 +192,30 @@ class _Run:
             removed=mender.maintenance.removed_at(survey.grid.start_of((mender.period or 0) + 1) - 1),
         )
 
-    def _look_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
+    def _mark_dated_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
         """Mark the readings that faults were dated back to, in the files that are there.
 
         They are counted before any file is changed: a run that is killed meanwhile marks the same again.
         """
-        faults, step = tally.dated_back(), self.survey.grid.step
+        faults = [fault for fault in tally.faults if fault.dated_back]
         if not faults:
             return
         start, end = min(fault.start for fault in faults), max(fault.first for fault in faults)
         files = [
             file
             for file in data_files(self.target.work, start, end)
-            if overlapping(faults, date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY)
+            if any(fault.marks(date_of(file.parent) * DAY, (date_of(file.parent) + 1) * DAY) for fault in faults)
         ]
         marks: list[tuple[Path, Rows, NDArray[np.int64]]] = []
         for begin in range(0, len(files), TOGETHER):
             some = files[begin : begin + TOGETHER]
-            mine = overlapping(faults, date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY)
+            begin_of, end_of = date_of(some[0].parent) * DAY, (date_of(some[-1].parent) + 1) * DAY
+            mine = [fault for fault in faults if fault.marks(begin_of, end_of)]
             spans = [(fault.sensor, fault.variable, fault.start, fault.first) for fault in mine]
             before, file, place = rows_of_spans(some, spans)
-            after, which = remarked(before, mine, mender.maintenance, step)
+            after, which = mark_dated_back(before, mine, mender.maintenance, self.survey.grid)
             if not tally.looked_back:
-                tally.note_remarked(before, which)
+                tally.count_dated_back(before, which)
             for number in np.unique(file[which]).tolist():
                 here = which & (file == number)
                 marks.append((some[number], after.taken(here), place[here]))
@@ -243,17 +241,17 @@ class _Run:
         self.checkpoint.leave()
         shutil.rmtree(work / "staging", ignore_errors=True)
 
-    def _stage(self, source: Source) -> tuple[Staging, Survey]:
+    def _stage(self, source: SourcePaths) -> tuple[Staging, Survey]:
         folder = self.target.work / "staging"
         try:
             staging = Staging.open(folder)
         except StateError:
             shutil.rmtree(folder, ignore_errors=True)
         else:
-            return staging, look(staging.sample(), self.options)
+            return staging, survey_readings(staging.sample(), self.options)
         staging = Staging(folder)
         staging.load(source, self.options, self.stages("reading", 0))
-        survey = look(staging.sample(), self.options)
+        survey = survey_readings(staging.sample(), self.options)
         grid = survey.grid
         staging.sort(grid.early, grid.period, grid.origin, self.stages("sorting", staging.readings))
         return staging, survey
@@ -263,34 +261,40 @@ class _Run:
             return Places.read(self.options.coordinates)
         sensors = self.staging.sensors
         seen = [Position(sensors[code], time, *where) for code, time, *where in self.staging.locations]
-        for path in self._labelled():
+        for path in self._netcdf_files():
+            from sensormend.io.netcdf import locations_of
+
             seen += [Position(sensor, 0, *where) for sensor, where in locations_of(path, self.options).items()]
         return Places.of(seen, sensors)
 
-    def _labelled(self) -> list[Path]:
+    def _netcdf_files(self) -> list[Path]:
         """Return the NetCDF files among the readings; they say more than readings."""
-        given = [entry[0] for entry in self.source if len(entry) > 1]
+        given = [entry[0] for entry in self.identity if len(entry) > 1]
         return [Path(str(name)) for name in given if format_of(Path(str(name))) == "netcdf"]
 
     def _attributes(self) -> dict[str, dict[str, Any]]:
         """Return what is known of the variables: units, standard names."""
         known: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
-        for path in self._labelled():
+        for path in self._netcdf_files():
+            from sensormend.io.netcdf import attributes_of
+
             known.update(attributes_of(path, self.options))
         return described(self.staging.variables, self.options, known)
 
     def _remarks(self) -> list[str]:
         """Return what is worth telling about the sensors: who moved, and who is spoken of but never heard."""
-        told = [f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved]
+        remarks = [
+            f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved
+        ]
         heard = {*self.staging.sensors, *self.places.coordinates}
         # What speaks of other networks' sensors is right there.
         if self.options.maintenance and self.part is None:
             names = {note.sensor for note in Maintenance.read(self.options.maintenance).notes} - {ALL, *heard}
-            told += [
+            remarks += [
                 f"{self.options.maintenance.name} speaks of {name}, of which there is no reading"
                 for name in sorted(names)
             ]
-        return told
+        return remarks
 
     def _record(self, report: Report) -> dict[str, Any]:
         grid = report.grid
@@ -298,8 +302,8 @@ class _Run:
             "command": "clean",
             "finished": now(),
             "seconds": round(report.seconds, 2),
-            "source": self.source,
-            "options": told_options(self.options),
+            "source": self.identity,
+            "options": changed_options(self.options),
             "grid": {
                 "step": in_words(grid.step),
                 "period": in_words(grid.period),
@@ -323,7 +327,7 @@ class _Run:
         }
 
 
-class _Ahead(Closing):
+class _ReadAhead(Closing):
     """The staged readings, some periods at a time; the next ones are read while the present ones are mended."""
 
     def __init__(self, staging: Staging, places: Places, grid: Grid, twice: int) -> None:
@@ -337,7 +341,7 @@ class _Ahead(Closing):
         self._present: tuple[int, dict[int, Readings]] = (-1, {})
         self._scouted = sum(period < self.periods[0] + twice for period in self.periods)
         self._reads = 0
-        self.tell: Callable[[float], None] = lambda done: None
+        self.progress: Callable[[float], None] = lambda done: None
 
     def close(self) -> None:
         """Read no further."""
@@ -349,14 +353,14 @@ class _Ahead(Closing):
         group = place // self._together
         if self._present[0] != group:
             self._present = (-1, {})
-            found = self._waiting.pop(group, None) or self._reader.submit(self._read_group, group)
-            self._present = (group, found.result())
+            future = self._waiting.pop(group, None) or self._reader.submit(self._read_group, group)
+            self._present = (group, future.result())
             following = (group + 1) * self._together < len(self.periods)
             self._waiting = {group + 1: self._reader.submit(self._read_group, group + 1)} if following else {}
         done = self._reads if self._reads < self._scouted else place + self._scouted
         self._reads += 1
-        self.tell(done / (len(self.periods) + self._scouted))
-        return self._places.settle(self._present[1][period])
+        self.progress(done / (len(self.periods) + self._scouted))
+        return self._places.rename_moved(self._present[1][period])
 
     def _read_group(self, group: int) -> dict[int, Readings]:
         periods = self.periods[group * self._together : (group + 1) * self._together]

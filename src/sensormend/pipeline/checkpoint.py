@@ -1,4 +1,4 @@
-"""What a run is about, so that one that was interrupted goes on with the same readings and options or not at all."""
+"""`Checkpoint` keeps the state of a run: one that was interrupted goes on with the same readings and options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -17,14 +17,12 @@ from sensormend.files import read_state, sync, write_state
 from sensormend.io import postgres
 from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import Options
-from sensormend.io.sources import find, is_stream
+from sensormend.io.sources import SourcePaths, find, is_stream
 from sensormend.model.auto import AutoOLRTR
 from sensormend.pipeline.mender import Mender
 from sensormend.pipeline.tally import Tally
 
-__all__ = ["Checkpoint", "Source", "fetch", "identity_of", "job_of", "put", "told_options"]
-
-Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+__all__ = ["Checkpoint", "changed_options", "fetch", "identity_of", "job_of", "put"]
 
 
 def job_of(identity: list[list[str | int]], options: Options, before: str | None, work: Path) -> str:
@@ -41,16 +39,18 @@ def job_of(identity: list[list[str | int]], options: Options, before: str | None
     work
         Where that run was, for a message.
     """
-    kept = [path.read_bytes() for path in (options.maintenance, options.coordinates) if path and path.is_file()]
+    contents = [path.read_bytes() for path in (options.maintenance, options.coordinates) if path and path.is_file()]
     job = hashlib.sha256(
-        json.dumps([identity, told_options(options), [hashlib.sha256(part).hexdigest() for part in kept]]).encode()
+        json.dumps(
+            [identity, changed_options(options), [hashlib.sha256(part).hexdigest() for part in contents]]
+        ).encode()
     ).hexdigest()
     if (before or job) != job:
         raise ConfigError(f"the interrupted run in {work} had other readings or options; --overwrite starts over")
     return job
 
 
-def identity_of(source: Source) -> list[list[str | int]]:
+def identity_of(source: SourcePaths) -> list[list[str | int]]:
     """Return what was given, and how large and how old each file is: another archive is another job."""
     if not isinstance(source, str | os.PathLike):
         return [entry for part in source for entry in identity_of(part)]
@@ -63,8 +63,8 @@ def identity_of(source: Source) -> list[list[str | int]]:
     return [[shown, stat.st_size, stat.st_mtime_ns] for shown, stat in files]
 
 
-def told_options(options: Options) -> dict[str, Any]:
-    """Return the options that somebody said, as JSON has them."""
+def changed_options(options: Options) -> dict[str, Any]:
+    """Return the options that are not the defaults, as JSON has them."""
     plain = asdict(Options())
     return {name: value if isinstance(value, int | float | str | list | tuple | dict) else str(value)
             for name, value in asdict(options).items() if value != plain[name]}  # fmt: skip
@@ -85,18 +85,18 @@ class Checkpoint:
         self._file = folder / "checkpoint.json"
 
     @property
-    def _told(self) -> dict[str, Any]:
+    def _record(self) -> dict[str, Any]:
         return read_json(self._file)
 
     @property
     def job(self) -> str | None:
         """What the run is about, as a fingerprint; None before the first one."""
-        return self._told.get("job")
+        return self._record.get("job")
 
     @property
     def replaces(self) -> bool:
         """Whether the run may replace an OUT that is there."""
-        return bool(self._told.get("replaces"))
+        return bool(self._record.get("replaces"))
 
     def begin(self, job: str, *, replaces: bool) -> None:
         """Say what the run is about."""
@@ -107,7 +107,7 @@ class Checkpoint:
     @property
     def place(self) -> Path | None:
         """The folder of the newest whole state; None where there is none."""
-        name = self._told.get("place")
+        name = self._record.get("place")
         return None if name is None else self.folder / name
 
     def save(self, mender: Mender, tally: Tally) -> None:
@@ -118,8 +118,8 @@ class Checkpoint:
     @contextmanager
     def changing(self, name: str) -> Iterator[Path]:
         """Give a new folder for a state; it is the newest one when all that belongs to it was written."""
-        told = self._told
-        if told.get("place") == name:
+        before = self._record
+        if before.get("place") == name:
             name = f"{name}-again"  # the one that is there is needed until the other is whole
         place = self.folder / name
         shutil.rmtree(place, ignore_errors=True)
@@ -127,10 +127,10 @@ class Checkpoint:
             place.mkdir(parents=True)
             yield place
             sync(place)
-            write_json(self._file, {**told, "place": name})
+            write_json(self._file, {**before, "place": name})
         except BaseException:
-            # On a disk that is full, half a state would only take room.
-            if self._told.get("place") != name:
+            # On a disk that is full, half a state would only take space.
+            if self._record.get("place") != name:
                 shutil.rmtree(place, ignore_errors=True)
             raise
         sync(self.folder)
@@ -147,7 +147,7 @@ class Checkpoint:
         return True
 
     def leave(self) -> None:
-        """Leave the model and the roster for a live feed that goes on from here, and nothing else."""
+        """Leave the model and the mender for a live feed that goes on from here, and nothing else."""
         place = self.place
         assert place is not None
         for name in ("model.npz", "mender.npz"):
@@ -157,7 +157,7 @@ class Checkpoint:
 
 
 def put(place: Path, mender: Mender, tally: Tally) -> None:
-    """Write model, roster and tally into a folder."""
+    """Write model, mender and tally into a folder."""
     mender.model.save(place / "model.npz")
     mender.save(place / "mender.npz")
     settings, arrays = tally.state()
@@ -165,7 +165,7 @@ def put(place: Path, mender: Mender, tally: Tally) -> None:
 
 
 def fetch(place: Path, mender: Mender, tally: Tally) -> None:
-    """Read model, roster and tally from a folder."""
+    """Read model, mender and tally from a folder."""
     try:
         tally.restore(*read_state(place / "tally.npz", method="Tally", version=STATE_VERSION))
     except (KeyError, TypeError, ValueError) as error:

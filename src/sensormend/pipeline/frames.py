@@ -1,29 +1,189 @@
-"""pandas and polars frames: readings out of them, rows into them."""
+"""`clean` mends a pandas or polars frame, or an `xarray.DataArray`: readings out of it, rows into one like it."""
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import InputError, ValueRangeError
-from sensormend.io.layout import Kind, Layout, is_quantity, kind_of, recognise
+from sensormend.errors import ConfigError, InputError, ValueRangeError
+from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.io.options import EVERY, Options
-from sensormend.io.times import typed_time
-from sensormend.pipeline.places import Position
+from sensormend.io.table_layout import MISSING, Kind, TableLayout, is_quantity, kind_of, recognise
+from sensormend.io.times import plausible_periods, typed_time
+from sensormend.io.units import described, record_of
+from sensormend.pipeline.mender import InMemory, mender_for, walk
+from sensormend.pipeline.places import Places, Position
+from sensormend.pipeline.survey import survey_readings
+from sensormend.pipeline.tally import Tally, mark_dated_back
 from sensormend.readings import DAY, HOUR, MINUTE, ORIGINS, REASONS, SECOND, Readings, Rows, written_time
 from sensormend.recovery import FloatArray
 
-__all__ = ["Frame", "columns_of", "is_frame", "is_series", "rows_of"]
+__all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
 
 LOOK = 200
 """Texts of a column that are looked at to tell what they are."""
+
+
+class Cleaned(NamedTuple):
+    """What `clean(..., details=True)` returns: three frames."""
+
+    rows: Any
+    faults: Any
+    sensors: Any
+
+
+def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
+    """Mend a table of readings: find what is wrong, fill what is missing, say how sure that is.
+
+    Parameters
+    ----------
+    readings
+        A pandas or polars frame, long (sensor, time, value) or wide (a column per sensor, or per variable beside a
+        column of sensors), a pandas Series with an index of times, which is one sensor, or an `xarray.DataArray` of
+        (time, station). Columns are recognised by their names.
+    details
+        Return `Cleaned(rows, faults, sensors)`: the rows, a list of what is wrong from when to when, and a summary of
+        each sensor.
+    **settings
+        What you know better; see `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
+        `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
+        `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
+        `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
+        for a wide table.
+
+    Returns
+    -------
+    A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
+    cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin, and
+    variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per sensor,
+    or per variable beside the sensor where there are several; of a Series, a Series. For a DataArray an
+    `xarray.Dataset` with CF attributes.
+
+    Examples
+    --------
+    >>> import numpy as np, polars
+    >>> random, hours = np.random.default_rng(0), np.arange(24 * 30)
+    >>> weather = 10 + 5 * np.sin(hours / 24 * 2 * np.pi) + random.normal(size=hours.size).cumsum() / 5
+    >>> wide = {name: weather + random.normal(size=hours.size) / 5 for name in "abcdef"}
+    >>> wide["c"][480:528] += 8
+    >>> times = np.datetime64("2024-06-01T00", "us") + hours * np.timedelta64(3600, "s")
+    >>> cleaned = clean(polars.DataFrame({"time": times, **wide}))
+    >>> cleaned.filter(polars.col("flag") == 4).group_by("sensor", "reason").len().rows()
+    [('c', 'offset', 48)]
+    """
+    options = Options.of(**settings)
+    if options.networks:
+        raise ConfigError("a frame is one network; split it, or see sensormend.cluster.clean_networks for files")
+    if is_frame(readings) or is_series(readings):
+        frame = Frame.of(readings, options)
+        return _clean_frame(frame, options, details)
+    if hasattr(readings, "dims") and hasattr(readings, "coords"):
+        return _clean_labelled(readings, options, details)
+    if hasattr(readings, "collect"):
+        raise InputError(f"clean takes a frame that is there; .collect() the {type(readings).__name__} first")
+    raise InputError(
+        f"clean takes a pandas or polars frame or an xarray.DataArray, not {type(readings).__name__}; "
+        "for files there is `sensormend clean READINGS OUT`"
+    )
+
+
+def _clean_frame(frame: Frame, options: Options, details: bool) -> Any:
+    readings, coordinates = frame.readings(), options.coordinates
+    places = Places.read(coordinates) if coordinates else Places.of(frame.positions(), readings.sensors)
+    rows, tally = _mend(readings, options, places, details=details)
+    unit = {EVERY: {"units": frame.layout.unit}} if frame.layout.unit else None
+    record = record_of(described(readings.variables, options, unit))
+    mended = frame.wide(rows) if options.wide else frame.like(columns_of(rows), record)
+    if not details:
+        return mended
+    return Cleaned(mended, *(frame.like(_table_columns(*table)) for table in _tables(tally, places)))
+
+
+def _clean_labelled(array: Any, options: Options, details: bool) -> Any:
+    from sensormend.io.netcdf import attributes_of, dataset_of, locations_of, readings_of
+
+    if options.wide:
+        raise ConfigError("an array of time and station is wide already; leave wide out")
+    parts = [part for part in readings_of(array, options) if len(part)]
+    if not parts:
+        raise InputError("there is no reading at all")
+    last = parts[-1]
+    whole = Readings(
+        last.sensors,
+        last.variables,
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("sensor", "variable", "time", "value")),
+    )
+    if options.coordinates:
+        places = Places.read(options.coordinates)
+    else:
+        places = Places.of(Position(name, 0, *where) for name, where in locations_of(array, options).items())
+    rows, tally = _mend(whole, options, places, details=details)
+    dataset = dataset_of(rows, places.coordinates, described(rows.variables, options, attributes_of(array, options)))
+    if not details:
+        return dataset
+    import pandas
+
+    tables = (pandas.DataFrame(_table_columns(*table)) for table in _tables(tally, places))
+    return Cleaned(dataset, *tables)
+
+
+def _tables(tally: Tally, places: Places) -> tuple[tuple[Sequence[Any], type], ...]:
+    return (tally.intervals(), FaultInterval), (tally.summaries(places), SensorSummary)
+
+
+TIMES = {"start": "from", "end": "to", "first": "first", "last": "last"}
+
+
+def _table_columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
+    """Return what a CSV file of an OUT would hold as the columns of a frame."""
+    columns: dict[str, Any] = {}
+    for entry in fields(kind):
+        column = [getattr(line, entry.name) for line in lines]
+        if entry.name in TIMES:
+            columns[TIMES[entry.name]] = np.array(column, dtype="datetime64[us]")
+        else:
+            # Without a line there is nothing that tells texts from numbers.
+            columns[entry.name] = column or np.array([], dtype="<U1" if entry.type == "str" else float)
+    return columns
+
+
+def _mend(readings: Readings, options: Options, places: Places, *, details: bool) -> tuple[Rows, Tally]:
+    readings = places.rename_moved(_without_wrong_clocks(readings))
+    survey = survey_readings(readings, options)
+    source = InMemory.of(readings, survey.grid)
+    mender = mender_for(survey, readings.variables, options)
+    tally = Tally(survey.grid, readings.variables)
+    parts = []
+    for mended in walk(source, mender, one_pass=options.one_pass):
+        if details or not options.one_pass:
+            tally.add(mended)
+        parts.append(mended.output)
+    rows = Rows.concatenate(parts)
+    if not options.one_pass:
+        before = rows
+        faults = [fault for fault in tally.faults if fault.dated_back]
+        rows, which = mark_dated_back(before, faults, mender.maintenance, survey.grid)
+        tally.count_dated_back(before, which)
+    rank = np.argsort(np.argsort(np.array(rows.sensors, dtype=object)))
+    return rows.taken(np.lexsort((rows.time, rows.variable, rank[rows.sensor]))), tally
+
+
+def _without_wrong_clocks(readings: Readings) -> Readings:
+    """Leave out readings whose clock was not set, and say so."""
+    days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
+    meant = plausible_periods(days, counts, DAY)[whose]
+    if meant.all():
+        return readings
+    warnings.warn(f"{np.sum(~meant)} readings a year and more from all others were left out", stacklevel=5)
+    return readings.taken(meant)
 
 
 def is_frame(thing: object) -> bool:
@@ -51,7 +211,7 @@ class Frame:
     """
 
     table: nw.DataFrame[Any]
-    layout: Layout
+    layout: TableLayout
     indexed: bool = False
     series: tuple[Any] | None = None
 
@@ -118,11 +278,11 @@ class Frame:
         names, sensor = _codes(self.table[layout.sensor])
         time = self.times()
         place = np.stack([_numbers(self.table[name]) for name in (layout.latitude, layout.longitude)], axis=1)
-        told = np.flatnonzero(np.isfinite(place).all(axis=1))
-        told = told[np.lexsort((time[told], sensor[told]))]
-        new = np.ones(told.size, dtype=bool)
-        new[1:] = (np.diff(sensor[told]) != 0) | (np.diff(place[told].round(4), axis=0) != 0).any(axis=1)
-        return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in told[new]]
+        placed = np.flatnonzero(np.isfinite(place).all(axis=1))
+        placed = placed[np.lexsort((time[placed], sensor[placed]))]
+        new = np.ones(placed.size, dtype=bool)
+        new[1:] = (np.diff(sensor[placed]) != 0) | (np.diff(place[placed].round(4), axis=0) != 0).any(axis=1)
+        return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in placed[new]]
 
     def wide(self, rows: Rows) -> Any:
         """Return the cleaned values of rows as a wide frame of the same kind, its columns named as they came.
@@ -159,12 +319,7 @@ class Frame:
     def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
         """Return columns as a frame of the same kind; what is not known is null where a frame has that.
 
-        Parameters
-        ----------
-        columns
-            By their names.
-        attrs
-            What a pandas frame keeps beside them.
+        A pandas frame keeps `attrs` beside them.
         """
         named = dict(columns)
         # Polars takes an array of texts for one of anything where the first is not known, as before the first reading.
@@ -233,10 +388,10 @@ def _plain_pandas(frame: Any) -> Any:
     """Return a frame whose columns all have one name each, with times in UTC."""
     if frame.columns.nlevels > 1:
         raise InputError("the frame has columns with names of several levels; give each column one name")
-    if _speaks(frame.index):
+    if _has_meaning(frame.index):
         known = [name for name in frame.index.names if name is not None and name in frame.columns]
         frame = frame.reset_index(level=known, drop=True) if known else frame
-        frame = frame.reset_index() if _speaks(frame.index) else frame
+        frame = frame.reset_index() if _has_meaning(frame.index) else frame
     if not all(isinstance(name, str) for name in frame.columns):
         frame = frame.rename(columns=str)
     if not frame.columns.is_unique:
@@ -261,7 +416,7 @@ def _framed(series: Any) -> Any:
     return frame.assign(sensor="sensor" if measured or not name else name)
 
 
-def _speaks(index: Any) -> bool:
+def _has_meaning(index: Any) -> bool:
     return index.nlevels > 1 or index.name is not None or "datetime" in str(index.dtype)
 
 
@@ -276,8 +431,8 @@ def _kind(column: nw.Series[Any]) -> Kind:
     if dtype.is_numeric():
         return "number"
     if dtype == nw.String or dtype == nw.Categorical or dtype == nw.Enum or dtype == nw.Object:
-        seen = column.drop_nulls().head(LOOK).to_list()
-        return kind_of([str(entry) for entry in seen]) if seen else "other"
+        entries = column.drop_nulls().head(LOOK).to_list()
+        return kind_of([str(entry) for entry in entries]) if entries else "other"
     return "other"
 
 
@@ -388,24 +543,22 @@ def _seconds(moments: list[datetime]) -> NDArray[np.int64]:
 
 
 def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
-    found = {}
+    known = {}
     for text in column.unique().to_list():
         try:
-            found[text] = written_time(str(text))
+            known[text] = written_time(str(text))
         except ValueError:
             raise InputError(
                 f"column {column.name!r} has {str(text)!r}, which is no time like 2020-03-01 06:00; "
                 "make it a column of times first"
             ) from None
-    return np.array([found[text] for text in column.to_list()], dtype=np.int64)
+    return np.array([known[text] for text in column.to_list()], dtype=np.int64)
 
 
 def _numbers(column: nw.Series[Any]) -> FloatArray:
     """Return numbers, NaN for what is none; text that is neither a number nor empty is refused."""
     if column.dtype.is_numeric():
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    from sensormend.io.layout import MISSING
-
     values = []
     for row, entry in enumerate(column.to_list()):
         text = "" if entry is None else str(entry).strip()

@@ -1,4 +1,4 @@
-"""From readings at any time to a minibatch: slots of equal length, each with the mean of what came in it."""
+"""`place` puts readings of any time into the slots of a `Grid`, each with the mean of what came in it."""
 
 from __future__ import annotations
 
@@ -167,14 +167,14 @@ def no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
     """Say which readings are no numbers; `fill` has the fill values of each variable."""
     value = readings.value
     # Written so that NaN is no number either.
-    found = np.asarray(~(np.abs(value) <= LARGEST))
-    if found.any():
-        value = np.where(found, 0.0, value)
+    missing = np.asarray(~(np.abs(value) <= LARGEST))
+    if missing.any():
+        value = np.where(missing, 0.0, value)
     for variable, codes in enumerate(fill):
         if codes:
             among = _is_one_of(value, np.unique(codes))
-            found |= among & (readings.variable == variable) if len(fill) > 1 else among
-    return found
+            missing |= among & (readings.variable == variable) if len(fill) > 1 else among
+    return missing
 
 
 def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:

@@ -1,4 +1,4 @@
-"""What people know about their sensors: when to look away, when one was set right, when the odd was real."""
+"""`Maintenance` has what people know about their sensors: what to ignore, what was recalibrated, what was real."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Maintenance:
 
     def recalibrations(self, sensor: str, variable: str, period_end: int) -> int:
         """Return how often a sensor was recalibrated before the end of a period."""
-        found = {
+        times = {
             note.right_from
             for note in self.notes
             if note.action == "recalibrated" and note.concerns(sensor) and note.variable in ("", variable)
         }
-        return sum(fresh < period_end for fresh in found)
+        return sum(fresh < period_end for fresh in times)
 
     def hidden(
         self, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int

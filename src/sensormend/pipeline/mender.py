@@ -1,4 +1,4 @@
-"""The stream: a period's readings in, its rows out. Archives, frames and live feeds all go through here."""
+"""`Mender` makes rows of readings, period by period; archives, frames and live feeds all go through it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,24 @@ from sensormend.io.options import EVERY, Options
 from sensormend.model.auto import AutoOLRTR
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.pipeline.maintenance import Maintenance
-from sensormend.pipeline.seen_range import SeenRange
-from sensormend.pipeline.verdicts import Cells, judge
+from sensormend.pipeline.survey import Survey
+from sensormend.pipeline.verdicts import SeenRange, Verdicts, judge
 from sensormend.readings import NOTHING, OBSERVED, REASONS, Flag, Readings, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
-__all__ = ["NEVER", "STATE_VERSION", "WARM_UP", "Episode", "GivenPeriods", "Mended", "Mender", "Source", "walk"]
+__all__ = [
+    "NEVER",
+    "STATE_VERSION",
+    "WARM_UP",
+    "DatedFault",
+    "GivenPeriods",
+    "InMemory",
+    "Mended",
+    "Mender",
+    "PeriodSource",
+    "mender_for",
+    "walk",
+]
 
 STATE_VERSION = 3
 """1 does not say which periods the model was given; to the model of 2 a sensor that was recalibrated is another one."""
@@ -36,7 +48,7 @@ MOST_JUMPS = 1000
 
 
 @dataclass(frozen=True)
-class Episode:
+class DatedFault:
     """A fault of the model on the time axis.
 
     Attributes
@@ -120,11 +132,11 @@ class Mended:
     rows: Rows
     network: FloatArray
     score: FloatArray
-    faults: tuple[Episode, ...] = ()
+    faults: tuple[DatedFault, ...] = ()
     readings: Rows | None = None
 
     @property
-    def asked(self) -> Rows:
+    def output(self) -> Rows:
         """The rows to be written: per reading where that was asked for, else per slot."""
         return self.rows if self.readings is None else self.readings
 
@@ -191,7 +203,7 @@ class Mender:
         self._fill = [tuple(fill.get(name, fill.get(EVERY, ()))) for name in self.variables]
         self._valid = [valid.get(name, valid.get(EVERY, everywhere)) for name in self.variables]
         self.maintenance = maintenance or Maintenance()
-        self._patience = max(1, gone_after // grid.period)
+        self._silent_periods = max(1, gone_after // grid.period)
         self._per_reading = per_reading
         limits = tolerance or {}
         self._tolerance = [limits.get(name, limits.get(EVERY)) for name in self.variables]
@@ -203,7 +215,7 @@ class Mender:
         self._seen_range = SeenRange.of(len(self.variables), known=model is None)
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
-        # Like the model one for all twins, and counted on by whichever lets it learn.
+        # Like the model one for all copies, and counted on by whichever lets it learn.
         self._given = GivenPeriods()
         self._recalibrations: dict[tuple[str, int], int] = {}
         # By sensor and variable: how many recalibrations the model knows of.
@@ -227,7 +239,7 @@ class Mender:
         """Mend the periods without any reading that lie between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
         # After so long without a word every sensor is gone, and there is nothing left to say.
-        return [self._mend(missed, NOTHING) for missed in silent[: self._patience]]
+        return [self._mend(missed, NOTHING) for missed in silent[: self._silent_periods]]
 
     def peek(self, readings: Readings, period: int) -> Mended:
         """Answer like `push` for what has come of a period that is not over, and learn nothing."""
@@ -237,11 +249,11 @@ class Mender:
         twin._rows, twin._row_of_name = dict(self._rows), self._row_of_name.copy()
         return twin._mend(period, readings, learning=False)
 
-    def pass_by(self, readings: Readings, period: int) -> Mended:
+    def push_unjudged(self, readings: Readings, period: int) -> Mended:
         """Give a period its rows without a judgement, and learn nothing: the model cannot take it."""
         return self._mend(self._period_of(readings, period), readings, learning=None)
 
-    def twin(self) -> Mender:
+    def fresh_copy(self) -> Mender:
         """Return a mender with the same settings and the same model that has seen no reading."""
         twin = copy.copy(self)
         twin.sensors, twin.period, twin._rows = (), None, {}
@@ -305,7 +317,7 @@ class Mender:
         heard = np.full((len(self.sensors), len(self.variables)), NEVER, dtype=np.int64)
         heard[: self._heard.shape[0]] = self._heard
         heard[rows, variable] = period
-        listed = heard > period - 1 - self._patience
+        listed = heard > period - 1 - self._silent_periods
         removed = self.maintenance.removed(self.sensors, self.variables, times, grid.step)
         if removed is not None:
             # Of one that is not there nothing is expected; what comes all the same is kept, and not judged.
@@ -374,8 +386,10 @@ class Mender:
             recovery = (model.update if learning else model.estimate)(minibatch, sensors=names)
         except ValueRangeError as error:
             # The model knows variables by their numbers, people by their names.
-            told = re.sub(r"^variable (\d+)", lambda found: f"variable {self.variables[int(found[1])]!r}", str(error))
-            raise ValueRangeError(told) from None
+            message = re.sub(
+                r"^variable (\d+)", lambda match: f"variable {self.variables[int(match[1])]!r}", str(error)
+            )
+            raise ValueRangeError(message) from None
         if learning:
             self._given.add(period)
             self._recalibrations.update(news)
@@ -399,7 +413,7 @@ class Mender:
 
     def _episodes(
         self, faults: Sequence[Fault], names: list[str], here: NDArray[np.intp], number: int, period: int
-    ) -> tuple[Episode, ...]:
+    ) -> tuple[DatedFault, ...]:
         """Return the faults of sensors in this period with their times.
 
         Parameters
@@ -413,7 +427,7 @@ class Mender:
             The number of the period to the model, and on the grid.
         """
         row_of = {name: int(row) for name, row in zip(names, here, strict=True)} if faults else {}
-        found = []
+        dated = []
         for fault in faults:
             row = row_of.get(str(fault.sensor))
             end = None if fault.end is None else self._time_of(fault.end, number, period)
@@ -425,8 +439,8 @@ class Mender:
             # What people know to be right, or said to leave alone, belongs to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
             if start < (self.grid.start_of(period + 1) if end is None else end):
-                found.append(Episode(fault, row, start, end))
-        return tuple(sorted(found, key=lambda episode: (episode.start, episode.fault.id)))
+                dated.append(DatedFault(fault, row, start, end))
+        return tuple(sorted(dated, key=lambda episode: (episode.start, episode.fault.id)))
 
     def _time_of(self, slot: int, number: int, period: int) -> int | None:
         """Return the time of a slot as the model counts it; None for one from before time went back."""
@@ -462,7 +476,7 @@ class Mender:
 
 
 def _slot_rows(
-    mender: Mender, period: int, here: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Cells
+    mender: Mender, period: int, here: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Verdicts
 ) -> Rows:
     """Lay out the channels that are listed, one after the other."""
     count, slots = int(listed.sum()), mender.grid.slots
@@ -535,12 +549,29 @@ def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolA
     )
 
 
+def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
+    """Return a mender for what was found and said."""
+    options.refuse_unknown(variables)
+    return Mender(
+        survey.grid,
+        variables,
+        fill=survey.fill,
+        valid=options.valid,
+        tolerance=options.tolerance,
+        maintenance=Maintenance.read(options.maintenance) if options.maintenance else None,
+        gone_after=options.gone_after,
+        interval=options.interval,
+        seed=options.seed,
+        per_reading=options.per_reading,
+    )
+
+
 WARM_UP = 28
 """Periods that are learned from twice. On simulated networks the error over them falls by a twelfth (PM2.5) to nine
 tenths (benchmarks/first_weeks.py); a model that only answers the second time and learns nothing is no better."""
 
 
-class Source(Protocol):
+class PeriodSource(Protocol):
     """Readings that can be had period by period."""
 
     @property
@@ -553,18 +584,41 @@ class Source(Protocol):
         ...
 
 
-def walk(source: Source, mender: Mender, *, one_pass: bool = False) -> Iterator[Mended]:
+@dataclass(frozen=True, eq=False)
+class InMemory:
+    """Readings sorted by period: a `Source`."""
+
+    readings: Readings
+    periods: Sequence[int]
+    places: dict[int, slice]
+
+    @classmethod
+    def of(cls, readings: Readings, grid: Grid) -> InMemory:
+        """Sort readings by period; within one they stay in the order in which they came."""
+        period = grid.period_of(readings.time)
+        order = np.argsort(period, kind="stable")
+        periods, first = np.unique(period[order], return_index=True)
+        ends = np.append(first[1:], len(readings))
+        places = {int(one): slice(int(start), int(end)) for one, start, end in zip(periods, first, ends, strict=True)}
+        return cls(readings.taken(order), list(places), places)
+
+    def read(self, period: int) -> Readings:
+        """Return the readings of one period."""
+        return self.readings.taken(self.places[period])
+
+
+def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Iterator[Mended]:
     """Mend all periods that the mender has not seen yet.
 
-    An archive has no need to wait until the model is grown up: a scout goes ahead through the first weeks, and they are
-    mended with what it learned. With `one_pass` every period is met for the first time, as in a live feed.
+    The first weeks of an archive are learned from twice: another mender goes through them before, and they are mended
+    with what it learned. With `one_pass` every period is met for the first time, as in a live feed.
     """
     first = None if one_pass or mender.period is not None else source.periods[0]
     if first is not None:
-        scout = mender.twin()
+        ahead = mender.fresh_copy()
         for period in source.periods:
             if period < first + WARM_UP:
-                scout.push(source.read(int(period)))
+                ahead.push(source.read(int(period)))
         mender.model.rewind()
     for period in source.periods:
         if mender.period is None or period > mender.period:

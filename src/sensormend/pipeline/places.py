@@ -1,4 +1,4 @@
-"""Where sensors stand, and what becomes of one that moves: a new sensor."""
+"""`Places` knows where sensors stand; one that moves becomes a new sensor."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Places:
         """The sensors that did not stay where they were."""
         return [sensor for sensor, stays in self.stays.items() if len(stays) > 1]
 
-    def settle(self, readings: Readings) -> Readings:
+    def rename_moved(self, readings: Readings) -> Readings:
         """Give the readings of sensors that moved to the sensors that they became."""
         moved = self.moved
         if not moved:

@@ -1,4 +1,4 @@
-"""What a look at the readings tells before any of them is mended: the grid, and the values that are none."""
+"""`survey_readings` finds the grid and the fill values from a sample of the readings, before any of them is mended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Survey", "check_grid", "fill_values", "look", "look_at_start", "time_grid"]
+__all__ = ["Survey", "check_grid", "fill_values", "survey_readings", "survey_start"]
 
 STEPS = (
     *(seconds * SECOND for seconds in (1, 2, 5, 10, 15, 20, 30)),
@@ -58,13 +58,13 @@ class Survey:
     notes: tuple[str, ...] = ()
 
 
-def look(sample: Readings, options: Options) -> Survey:
+def survey_readings(sample: Readings, options: Options) -> Survey:
     """Look at a sample: whole courses of some sensors, in any order."""
     if not len(sample):
         raise InputError("there is no reading at all")
     sample = _by_course(sample)
     _refuse_contradictions(sample)
-    grid, notes = time_grid(sample, options)
+    grid, notes = _time_grid(sample, options)
     if not options.one_pass:
         # An archive's periods begin with its first reading, so that verdicts do not depend on the zone of its clock.
         first = int(sample.time.min()) + grid.early - ANCHOR
@@ -73,15 +73,15 @@ def look(sample: Readings, options: Options) -> Survey:
     return Survey(grid, fill, (*notes, *guessed))
 
 
-def look_at_start(sample: Readings, options: Options) -> Survey:
+def survey_start(sample: Readings, options: Options) -> Survey:
     """Look at the first readings of a live feed: its cycle is a day, or longer, however short the look.
 
     Readings that contradict each other are no reason to stop here: nobody reads a feed again.
     """
     sample = _by_course(sample)
-    grid, notes = time_grid(sample, options)
+    grid, notes = _time_grid(sample, options)
     if options.period is None and grid.period < DAY:
-        grid, notes = time_grid(sample, replace(options, period=DAY))
+        grid, notes = _time_grid(sample, replace(options, period=DAY))
     fill, guessed = _fill(sample, options)
     return Survey(grid, fill, (*notes, *guessed))
 
@@ -95,9 +95,9 @@ def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ..
     fill: dict[str, tuple[float, ...]] = {}
     notes: list[str] = []
     for index, name in enumerate(sample.variables):
-        said = options.fill_of(name)
-        if said is not None:
-            fill[name] = said
+        given = options.fill_of(name)
+        if given is not None:
+            fill[name] = given
             continue
         mine = sample.taken(sample.variable == index)
         fill[name], guessed = fill_values(mine.value, mine.sensor)
@@ -121,7 +121,7 @@ def _refuse_contradictions(sample: Readings) -> None:
         )
 
 
-def time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
+def _time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
     """Find step, period and jitter from readings sorted by sensor, variable and time."""
     time = sample.time
     gaps, same = np.diff(time), (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0)

@@ -1,4 +1,4 @@
-"""What is told at the end: every fault with its span, and every sensor with its figures."""
+"""`Tally` counts over all periods: every fault with its span, and the summary of every sensor."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from numpy.typing import NDArray
 
 from sensormend.io.metadata import FaultInterval, SensorSummary
 from sensormend.pipeline.grid import Grid
-from sensormend.pipeline.mender import Episode, Mended
+from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.mender import DatedFault, Mended
 from sensormend.pipeline.places import Places
 from sensormend.pipeline.sentences import gather, readable, sentence
-from sensormend.pipeline.verdicts import CORRECTABLE, DatedBack
-from sensormend.readings import CORRECTED, ESTIMATED, REASONS, Flag, Rows
-from sensormend.recovery import BoolArray
-from sensormend.recovery import Fault as ModelFault
+from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, Rows
+from sensormend.recovery import BoolArray, Fault, FloatArray
 
-__all__ = ["Fault", "Tally"]
+__all__ = ["FaultEpisode", "Tally", "mark_dated_back"]
 
 SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spike", "duplicate"))
 ONCE = 1 << 30
 
+CORRECTABLE = ("offset", "drifting")
+"""Faults whose size at any time follows from what is known of them; of a gain or of noise it does not."""
+
 
 @dataclass
-class Fault:
+class FaultEpisode:
     """One fault of one channel: an episode of the model, or wrong slots that follow each other and belong to none.
 
     Attributes
@@ -68,7 +70,7 @@ class Fault:
     square: float = 0.0
     farthest: float = 0.0
     reach: int = 0
-    known: ModelFault | None = None
+    known: Fault | None = None
     first: int = 0
     size_then: float = math.nan
     rate_then: float = 0.0
@@ -103,7 +105,21 @@ class Fault:
         """Whether none of its readings is judged wrong."""
         return self.wrong == 0
 
-    def take(self, later: Fault) -> None:
+    @property
+    def dated_back(self) -> bool:
+        """Whether it can be taken out of readings from before any row showed it as wrong."""
+        return self.known is not None and self.reason in CORRECTABLE and self.start < self.first
+
+    def marks(self, start: int, end: int) -> bool:
+        """Say whether it can be taken out of readings from `start` to before `end`."""
+        return self.start < end and self.first > start
+
+    def size_at(self, time: NDArray[np.int64], period: int) -> FloatArray:
+        """Return its size at some times; a drift has not been on the other side before."""
+        size = self.size_then - self.rate_then / period * (self.at - time)
+        return np.where(np.sign(size) == np.sign(self.size_then), size, 0.0)
+
+    def take(self, later: FaultEpisode) -> None:
         """Add what is known of later slots."""
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
@@ -120,9 +136,9 @@ class Tally:
     def __init__(self, grid: Grid, variables: Sequence[str]) -> None:
         self.grid, self.variables = grid, tuple(variables)
         self.sensors: Sequence[str] = ()
-        self.faults: list[Fault] = []
-        self._open: dict[tuple[int, int], Fault] = {}
-        self._episodes: dict[tuple[int, int, int], Fault] = {}
+        self.faults: list[FaultEpisode] = []
+        self._open: dict[tuple[int, int], FaultEpisode] = {}
+        self._episodes: dict[tuple[int, int, int], FaultEpisode] = {}
         self._until = 0
         self._counts = np.zeros((len(COUNTS), 0, len(self.variables)))
         self._span = np.zeros((2, 0, len(self.variables)), dtype=np.int64)
@@ -190,7 +206,7 @@ class Tally:
 
     def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
         """Give the period's wrong slots to the model's episodes, and make runs of those that belong to none."""
-        table = _Table.of(mended, self.grid)
+        table = _PeriodTable.of(mended, self.grid)
         self._until = table.end
         wrong = table.fail.copy()
         if mended.faults:
@@ -205,7 +221,7 @@ class Tally:
         for row in np.flatnonzero(wrong.any(axis=1)).tolist():
             self._note_runs((int(sensor[row]), int(variable[row])), table, row, wrong[row])
 
-    def _note_episode(self, episode: Episode, table: _Table, row: int, wrong: BoolArray) -> None:
+    def _note_episode(self, episode: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray) -> None:
         """Give an episode its slots, and take them out of those that are `wrong`."""
         end = table.end if episode.end is None else episode.end
         span = (table.times >= episode.start) & (table.times < end)
@@ -235,7 +251,7 @@ class Tally:
             fault.end = fault.end if episode.end is None else episode.end
             fault.reach = end
 
-    def _note_runs(self, channel: tuple[int, int], table: _Table, row: int, wrong: BoolArray) -> None:
+    def _note_runs(self, channel: tuple[int, int], table: _PeriodTable, row: int, wrong: BoolArray) -> None:
         """Note runs of wrong slots; missing ones in between do not cut them, silence and good ones do."""
         slots = np.flatnonzero(wrong)
         others = np.cumsum(~(wrong | table.missing[row]))
@@ -254,13 +270,13 @@ class Tally:
                 self.faults.append(part)
                 self._open[channel] = part
 
-    def _part(self, channel: tuple[int, int], table: _Table, row: int, slots: NDArray[np.intp]) -> Fault:
+    def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
         """Return what some slots of one row are as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
         here = np.isfinite(value)
         distance = np.where(here & np.isfinite(cleaned), value - cleaned, 0.0)
         counts = np.bincount(table.reason[row, slots]).tolist()
-        return Fault(
+        return FaultEpisode(
             self.sensors[channel[0]],
             self.variables[channel[1]],
             int(table.times[slots[0]]),
@@ -277,35 +293,17 @@ class Tally:
             wrong=int(table.fail[row, slots].sum()),
         )
 
-    def settled(self, end: int) -> list[FaultInterval]:
+    def pop_finished(self, end: int) -> list[FaultInterval]:
         """Return the faults that were over before `end`, where the last period ended, and forget them."""
         going_on = [fault for fault in self.faults if fault.reach >= end]
         self.faults = [fault for fault in self.faults if fault.reach < end]
-        told = self.intervals()
+        intervals = self.intervals()
         self.faults = going_on
         self._open = {key: fault for key, fault in self._open.items() if fault.reach >= end}
         self._episodes = {key: fault for key, fault in self._episodes.items() if fault.reach >= end}
-        return told
+        return intervals
 
-    def dated_back(self) -> list[DatedBack]:
-        """Return the faults that can be taken out of readings from before they were seen."""
-        return [
-            DatedBack(
-                fault.sensor,
-                fault.variable,
-                fault.start,
-                fault.first,
-                fault.reason,
-                fault.size_then,
-                fault.at,
-                fault.rate_then / self.grid.period,
-                fault.half,
-            )
-            for fault in self.faults
-            if fault.known is not None and fault.reason in CORRECTABLE and fault.start < fault.first
-        ]
-
-    def note_remarked(self, rows: Rows, which: BoolArray) -> None:
+    def count_dated_back(self, rows: Rows, which: BoolArray) -> None:
         """Count rows as wrong and corrected that were kept before; `rows` are as they were."""
         if not which.any():
             return
@@ -324,7 +322,7 @@ class Tally:
     def intervals(self) -> list[FaultInterval]:
         """Return the faults in the order of their beginnings; one that is open goes to the end of what is known."""
         faults = [(fault, fault.reach >= self._until) for fault in self._joined()]
-        told = [
+        intervals = [
             FaultInterval(
                 fault.sensor,
                 fault.variable,
@@ -338,15 +336,15 @@ class Tally:
             )
             for fault, is_open in faults
         ]
-        return sorted(told, key=lambda fault: (fault.start, fault.sensor, fault.variable))
+        return sorted(intervals, key=lambda fault: (fault.start, fault.sensor, fault.variable))
 
-    def _joined(self) -> list[Fault]:
+    def _joined(self) -> list[FaultEpisode]:
         """Return the faults, a sensor that was silent in all its variables at once being one of them."""
         variables = dict.fromkeys(self.sensors, 0)
         for sensor, listed in zip(self.sensors, (self._counts[0] > 0).sum(axis=1), strict=True):
             variables[sensor] = int(listed)
         silent = Counter((fault.sensor, fault.start, fault.end) for fault in self.faults if SILENT in fault.slots)
-        joined: list[Fault] = []
+        joined: list[FaultEpisode] = []
         for fault in self.faults:
             span = (fault.sensor, fault.start, fault.end)
             if SILENT not in fault.slots or silent[span] < max(variables[fault.sensor], 2):
@@ -357,9 +355,9 @@ class Tally:
         return joined
 
     def summaries(self, places: Places) -> list[SensorSummary]:
-        """Return the figures of every channel that ever said something, by sensor."""
+        """Return the summary of every channel that ever said something, by sensor."""
         counts = dict(zip(COUNTS, self._counts, strict=True))
-        found = []
+        summaries = []
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
             latitude, longitude = places.coordinates.get(self.sensors[sensor], (math.nan, math.nan))
             for variable, name in enumerate(self.variables):
@@ -367,7 +365,7 @@ class Tally:
                 if here["slots"] == 0:
                     continue
                 heard = here["readings"] > 0
-                found.append(
+                summaries.append(
                     SensorSummary(
                         sensor=self.sensors[sensor],
                         variable=name,
@@ -382,14 +380,14 @@ class Tally:
                         last_value=float(self._last_value[sensor, variable]),
                     )
                 )
-        return found
+        return summaries
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all of it as what a state file holds."""
         place_of = {id(fault): index for index, fault in enumerate(self.faults)}
         settings = {
             "sensors": list(self.sensors),
-            "faults": [[_plain(getattr(fault, entry.name)) for entry in fields(Fault)] for fault in self.faults],
+            "faults": [[_plain(getattr(fault, entry.name)) for entry in fields(FaultEpisode)] for fault in self.faults],
             "open": [[*key, place_of[id(fault)]] for key, fault in self._open.items()],
             "episodes": [[*key, place_of[id(fault)]] for key, fault in self._episodes.items()],
             "until": self._until,
@@ -403,7 +401,7 @@ class Tally:
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a state."""
         self.sensors = settings["sensors"]
-        self.faults = [_fault(values) for values in settings["faults"]]
+        self.faults = [_episode_of(values) for values in settings["faults"]]
         self._open = {(sensor, variable): self.faults[index] for sensor, variable, index in settings["open"]}
         self._episodes = {(sensor, variable, number): self.faults[index]
                           for sensor, variable, number, index in settings["episodes"]}  # fmt: skip
@@ -416,8 +414,39 @@ class Tally:
         self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
 
 
+def mark_dated_back(
+    rows: Rows, faults: Sequence[FaultEpisode], maintenance: Maintenance, grid: Grid
+) -> tuple[Rows, BoolArray]:
+    """Return the rows with the readings marked that faults were dated back to, and which these are.
+
+    Readings that were not judged stay as they are, and so do those that people know to be real.
+    """
+    which = np.zeros(len(rows), dtype=bool)
+    columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
+    trusted = np.isin(rows.flag, (Flag.GOOD, Flag.SUSPECT)) & (rows.origin == OBSERVED) & np.isfinite(rows.value)
+    for fault in faults:
+        if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
+            continue
+        here = trusted & (rows.sensor == rows.sensors.index(fault.sensor))
+        here &= (rows.variable == rows.variables.index(fault.variable)) & (rows.time >= fault.start)
+        mine = np.flatnonzero(here & (rows.time < fault.first))
+        if not mine.size:
+            continue
+        real = maintenance.real([fault.sensor], [fault.variable], np.unique(rows.time[mine]), grid.step)
+        if real is not None:
+            mine = mine[~real[0, 0, np.unique(rows.time[mine], return_inverse=True)[1]]]
+        cleaned = rows.value[mine] - fault.size_at(rows.time[mine], grid.period)
+        columns["flag"][mine], columns["reason"][mine] = Flag.FAIL, REASONS.index(fault.reason)
+        columns["origin"][mine], columns["cleaned"][mine] = CORRECTED, cleaned
+        columns["lower"][mine], columns["upper"][mine] = cleaned - fault.half, cleaned + fault.half
+        which[mine], trusted[mine] = True, False
+    return Rows(
+        rows.sensors, rows.variables, rows.sensor, rows.variable, rows.time, rows.value, rows.n, **columns
+    ), which  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _PeriodTable:
     """A period's rows as tables (channel, slot); `missing` slots had no reading, `silent` ones in a whole period."""
 
     start: int
@@ -434,7 +463,7 @@ class _Table:
     score: NDArray[np.float64]
 
     @classmethod
-    def of(cls, mended: Mended, grid: Grid) -> _Table:
+    def of(cls, mended: Mended, grid: Grid) -> _PeriodTable:
         rows, shape = mended.rows, (-1, grid.slots)
         flag, reason = rows.flag.reshape(shape), rows.reason.reshape(shape)
         silent = reason == SILENT
@@ -455,13 +484,13 @@ class _Table:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, ModelFault):
+    if isinstance(value, Fault):
         return list(astuple(value))
     return {str(key): count for key, count in value.items()} if isinstance(value, dict) else value
 
 
-def _fault(values: list[Any]) -> Fault:
-    named = dict(zip((entry.name for entry in fields(Fault)), values, strict=True))
+def _episode_of(values: list[Any]) -> FaultEpisode:
+    named = dict(zip((entry.name for entry in fields(FaultEpisode)), values, strict=True))
     named["slots"] = {int(code): count for code, count in named["slots"].items()}
-    named["known"] = ModelFault(*named["known"]) if named["known"] else None
-    return Fault(**named)
+    named["known"] = Fault(*named["known"]) if named["known"] else None
+    return FaultEpisode(**named)

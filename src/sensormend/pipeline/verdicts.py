@@ -1,25 +1,27 @@
-"""`judge` gives every cell one flag, one reason and one origin, from what the model and the grid say of it."""
+"""`judge` gives every cell one flag, one reason and one origin, by the model and the grid; `SeenRange` checks them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.errors import ResultError
+from sensormend.io.metadata import iso
 from sensormend.pipeline.grid import Placed
-from sensormend.pipeline.maintenance import Maintenance
-from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED, REASONS, Flag, Rows
+from sensormend.pipeline.sentences import who
+from sensormend.readings import CORRECTED, ESTIMATED, NO_ORIGIN, OBSERVED, REASONS, Flag
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 
-__all__ = ["CORRECTABLE", "Cells", "DatedBack", "judge", "overlapping", "remarked"]
+__all__ = ["SeenRange", "Verdicts", "judge"]
 
 CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Verdicts:
     """The verdict on every cell, (sensor, variable, slot); the columns of `Rows`."""
 
     flag: NDArray[np.int8]
@@ -39,7 +41,7 @@ def judge(
     *,
     labels: Sequence[str | int] = (),
     first_slot: int = 0,
-) -> Cells:
+) -> Verdicts:
     """Give every cell its verdict.
 
     Parameters
@@ -65,7 +67,7 @@ def judge(
     fiber_reason = np.broadcast_to(_codes(recovery.reason)[..., None], shape)
     reason = np.where(~evaluated & (fiber_reason == CODE["alone"]), CODE["alone"], 0).astype(np.int8)
 
-    def say(cells: BoolArray, code: Flag, word: str) -> None:
+    def mark(cells: BoolArray, code: Flag, word: str) -> None:
         if cells.any():
             flag[cells], reason[cells] = code, CODE[word]
 
@@ -75,27 +77,27 @@ def judge(
     # A reading that no episode covers has the reason of its fiber; `alone` is no fault.
     kind = np.where(kind > 0, kind, np.where(fiber_reason == CODE["alone"], 0, fiber_reason))
     flag[doubtful], reason[doubtful] = Flag.SUSPECT, kind[doubtful]
-    say(contradictory, Flag.SUSPECT, "duplicate")
+    mark(contradictory, Flag.SUSPECT, "duplicate")
     flag[wrong], reason[wrong] = Flag.FAIL, kind[wrong]
-    say(recovery.spikes & wrong, Flag.FAIL, "spike")
+    mark(recovery.spikes & wrong, Flag.FAIL, "spike")
     trusted = seen & ~wrong
     cleaned, lower, upper = recovery.cleaned, recovery.lower, recovery.upper
     assert lower is not None
     assert upper is not None
-    say(implausible, Flag.FAIL, "implausible")
+    mark(implausible, Flag.FAIL, "implausible")
     if hidden is not None:
-        say(hidden, Flag.NOT_EVALUATED, "")
+        mark(hidden, Flag.NOT_EVALUATED, "")
     if real is not None:
         real = real & here
-        say(real, Flag.GOOD, "")
+        mark(real, Flag.GOOD, "")
         trusted |= real
         cleaned, lower, upper = (np.where(real, value, old) for old in (cleaned, lower, upper))
-    say(~here, Flag.MISSING, "")
-    say(filled, Flag.MISSING, "fill")
-    say(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
+    mark(~here, Flag.MISSING, "")
+    mark(filled, Flag.MISSING, "fill")
+    mark(np.broadcast_to(silent, shape), Flag.MISSING, "silent")
     origin = np.where(recovery.corrected & wrong, CORRECTED, ESTIMATED)
     origin = np.where(np.isnan(cleaned), NO_ORIGIN, np.where(trusted, OBSERVED, origin)).astype(np.int8)
-    return Cells(flag, reason, origin, cleaned, lower, upper)
+    return Verdicts(flag, reason, origin, cleaned, lower, upper)
 
 
 def _kinds(
@@ -121,82 +123,86 @@ def _codes(reason: NDArray[np.str_]) -> NDArray[np.int8]:
     return codes
 
 
-CORRECTABLE = ("offset", "drifting")
-"""Faults whose size at any time follows from what is known of them; of a gain or of noise it does not."""
+FAR = 1.0
+"""Widths of what a variable has shown by which an estimate or a correction may lie outside of it. The engine's own
+bounds leave it 0.05, and no estimate of the networks in `tests/pipeline/test_seen_range.py`, which have gaps, offsets,
+sensors that join and spikes, lies farther outside."""
 
 
-@dataclass(frozen=True)
-class DatedBack:
-    """A fault that began before any row said so.
+@dataclass(frozen=True, eq=False)
+class SeenRange:
+    """The lowest and the highest reading of every variable, spikes not counted.
 
     Attributes
     ----------
-    sensor, variable
-        Whose.
-    start, first
-        Its first wrong reading, and the first that its rows show as wrong; microseconds since 1970, UTC.
-    reason
-        Its kind.
-    size, at, rate
-        Its size at a time, and by how much that grows in a microsecond.
-    half
-        Half the width of the interval of `cleaned` where it was first seen.
+    low, high
+        By variable; infinite where nothing was seen, NaN where that is not known: the model had seen other readings
+        before, or a state of before did not say.
+    judged
+        By variable, whether a reading was ever judged to be right: from then on every channel has an estimate.
     """
 
-    sensor: str
-    variable: str
-    start: int
-    first: int
-    reason: str
-    size: float
-    at: int
-    rate: float
-    half: float
+    low: FloatArray
+    high: FloatArray
+    judged: BoolArray
 
-    def size_at(self, time: NDArray[np.int64]) -> FloatArray:
-        """Return its size at some times; a drift has not been on the other side before."""
-        size = self.size - self.rate * (self.at - time)
-        return np.where(np.sign(size) == np.sign(self.size), size, 0.0)
+    @classmethod
+    def of(cls, variables: int, *, known: bool = True) -> SeenRange:
+        """Return that of variables of which nothing was seen, or of which it is not known what was."""
+        low, high = (np.inf, -np.inf) if known else (np.nan, np.nan)
+        return cls(np.full(variables, low), np.full(variables, high), np.zeros(variables, dtype=bool))
 
+    def wider(self, value: FloatArray, seen: BoolArray, good: BoolArray) -> SeenRange:
+        """Return what was seen with these readings, (sensor, variable, slot), some of which were judged to be right."""
+        low = np.where(seen, value, np.inf).min(axis=(0, 2), initial=np.inf)
+        high = np.where(seen, value, -np.inf).max(axis=(0, 2), initial=-np.inf)
+        judged = self.judged | (good & seen).any(axis=(0, 2))
+        return SeenRange(np.minimum(self.low, low), np.maximum(self.high, high), judged)
 
-def overlapping(faults: Iterable[DatedBack], start: int, end: int) -> list[DatedBack]:
-    """Return the faults that mark readings from `start` to before `end`."""
-    return [fault for fault in faults if fault.start < end and fault.first > start]
+    def check(
+        self,
+        before: SeenRange,
+        cells: Verdicts,
+        listed: BoolArray,
+        sensors: Sequence[str],
+        variables: Sequence[str],
+        times: NDArray[np.int64],
+    ) -> None:
+        """Refuse results whose value is not finite, or far outside of everything that was seen.
 
+        Parameters
+        ----------
+        before
+            What was seen before this period.
+        cells, listed
+            The verdicts, and the channels that have rows.
+        sensors, variables, times
+            What the axes are.
 
-def remarked(rows: Rows, faults: Sequence[DatedBack], maintenance: Maintenance, step: int) -> tuple[Rows, BoolArray]:
-    """Return the rows with the readings marked that faults were dated back to, and which these are.
-
-    Readings that were not judged stay as they are, and so do those that people know to be real.
-
-    Parameters
-    ----------
-    rows
-        Any, in any order.
-    faults
-        Those that were dated back.
-    maintenance, step
-        What people know, and the length of a slot, microseconds.
-    """
-    which = np.zeros(len(rows), dtype=bool)
-    columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
-    kept = np.isin(rows.flag, (Flag.GOOD, Flag.SUSPECT)) & (rows.origin == OBSERVED) & np.isfinite(rows.value)
-    for fault in faults:
-        if fault.sensor not in rows.sensors or fault.variable not in rows.variables:
-            continue
-        here = kept & (rows.sensor == rows.sensors.index(fault.sensor))
-        here &= (rows.variable == rows.variables.index(fault.variable)) & (rows.time >= fault.start)
-        mine = np.flatnonzero(here & (rows.time < fault.first))
-        if not mine.size:
-            continue
-        real = maintenance.real([fault.sensor], [fault.variable], np.unique(rows.time[mine]), step)
-        if real is not None:
-            mine = mine[~real[0, 0, np.unique(rows.time[mine], return_inverse=True)[1]]]
-        cleaned = rows.value[mine] - fault.size_at(rows.time[mine])
-        columns["flag"][mine], columns["reason"][mine] = Flag.FAIL, REASONS.index(fault.reason)
-        columns["origin"][mine], columns["cleaned"][mine] = CORRECTED, cleaned
-        columns["lower"][mine], columns["upper"][mine] = cleaned - fault.half, cleaned + fault.half
-        which[mine], kept[mine] = True, False
-    return Rows(
-        rows.sensors, rows.variables, rows.sensor, rows.variable, rows.time, rows.value, rows.n, **columns
-    ), which  # fmt: skip
+        Raises
+        ------
+        ResultError
+            For the first such cell.
+        """
+        low, high = self.low[:, None], self.high[:, None]
+        with np.errstate(invalid="ignore"):
+            width = FAR * (high - low)
+            # Of what has shown a single value nobody knows how far it moves; NaN compares as neither.
+            far = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
+        none = np.isnan(cells.cleaned) & before.judged[:, None]
+        present = ~np.isnan(cells.cleaned)
+        endless = np.isinf(cells.cleaned) | (present & ~(np.isfinite(cells.lower) & np.isfinite(cells.upper)))
+        wrong = (far | none | endless) & (cells.origin != OBSERVED) & listed[..., None]
+        if not wrong.any():
+            return
+        place = np.unravel_index(int(wrong.argmax()), wrong.shape)
+        row, variable, slot = (int(index) for index in place)
+        name = who(sensors[row], variables[variable])
+        value, span = float(cells.cleaned[place]), f"{self.low[variable]:.6g} to {self.high[variable]:.6g}"
+        interval = f", {cells.lower[place]:.6g} to {cells.upper[place]:.6g}" if not far[place] else ""
+        raise ResultError(
+            f"{name} at {iso(int(times[slot]))}: a result that cannot be true ({value:.6g}{interval}; "
+            f"seen so far: {span}). Nothing of this period was written, and the last checkpoint is as it was. "
+            "This is a fault of sensormend: report it with this line, run.json, the folder state and the readings of "
+            "that period"
+        )

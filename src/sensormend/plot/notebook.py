@@ -21,8 +21,7 @@ from sensormend.explain.correlated import Witness, witnesses
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import iso
 from sensormend.io.units import axis_label
-from sensormend.pipeline.cleaning import Cleaned
-from sensormend.pipeline.frames import is_frame, rows_of
+from sensormend.pipeline.frames import Cleaned, is_frame, rows_of
 from sensormend.pipeline.health import COUNTS, PLAIN_REASONS, SPIKE, counted_as, shade_words, states
 from sensormend.pipeline.sentences import counted
 from sensormend.plot.canvas import GREYS, INK, bare, blank, darken, heading, is_dark

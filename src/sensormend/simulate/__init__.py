@@ -1,8 +1,7 @@
 """Simulated networks and faults whose truth is known, and the scores of what a method makes of them."""
 
-from sensormend.simulate.example import write_example
-from sensormend.simulate.faults import Case, Degraded, InjectedFault, degrade
-from sensormend.simulate.network import Day, Network, city, paper_tensor, stream
+from sensormend.simulate.degrade import Case, Degraded, InjectedFault, degrade
+from sensormend.simulate.network import Day, Network, city, paper_tensor, stream, write_example
 
 __all__ = [
     "Case",

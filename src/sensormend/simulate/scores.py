@@ -1,28 +1,36 @@
-"""The scores compare a recovery with the known truth.
+"""`score` compares a recovery with the known truth by fiber, `reading_scores` by reading.
 
-`score` goes by fiber, `reading_scores` by reading, and `lasting_scores` is for faults of months.
+`lasting_scores` is for faults of months, `faults_by_kind` counts what was put in and detected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sensormend.readings import CORRECTED, DAY, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray, Recovery
-from sensormend.simulate.faults import Degraded, InjectedFault
+from sensormend.simulate.degrade import Degraded, InjectedFault
+from sensormend.simulate.network import CITY_KINDS, Network
 from sensormend.tensor import unfold
 
 __all__ = [
     "DROPPED",
+    "KindCounts",
     "LastingScores",
     "ReadingScores",
     "Scores",
+    "faults_by_kind",
     "lasting_scores",
     "paper_scores",
     "reading_scores",
+    "recovery_of_rows",
     "score",
+    "straight_line",
     "which_detected",
 ]
 
@@ -32,7 +40,7 @@ DROPPED = 10
 
 @dataclass(frozen=True)
 class Scores:
-    """One run's figures. Errors are root mean squares in the unit of the data; shares are of 1."""
+    """One run's scores. Errors are root mean squares in the unit of the data; shares are of 1."""
 
     f1: float
     precision: float
@@ -55,8 +63,8 @@ def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscore
     days = slice(dropped, None)
     readings, truth = case.readings[..., days], case.truth[..., days]
     cleaned = recovery.cleaned[..., days]
-    there = np.isfinite(readings)
-    judged = there.any(axis=1)
+    observed = np.isfinite(readings)
+    judged = observed.any(axis=1)
     faulty, flagged = case.faulty[:, days], recovery.faulty[:, days]
 
     hits = int(np.sum(faulty & flagged & judged))
@@ -65,8 +73,8 @@ def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscore
     sound_cells = np.broadcast_to(~faulty[:, None, :], readings.shape)
     found_cells = np.broadcast_to((faulty & flagged & judged)[:, None, :], readings.shape)
     known = np.isfinite(truth)
-    missing, sound = ~there & sound_cells & known, there & sound_cells & known
-    found = found_cells & known
+    missing, sound = ~observed & sound_cells & known, observed & sound_cells & known
+    repaired = found_cells & known
     norm = np.sqrt(np.nansum(truth[sound_cells] ** 2))
     lost = np.sqrt(np.nansum((cleaned - truth)[sound_cells] ** 2))
 
@@ -76,17 +84,17 @@ def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscore
         recall=_ratio(hits, hits + missed),
         false_alarms=_ratio(false, int(np.sum(~faulty & judged))),
         missing=_rms((cleaned - truth)[missing]),
-        repaired=_rms((cleaned - truth)[found]),
+        repaired=_rms((cleaned - truth)[repaired]),
         trusted=_rms((cleaned - truth)[sound]),
         re=float(lost / norm) if norm else float("nan"),
         coverage_missing=_coverage(recovery, truth, missing),
-        coverage_repaired=_coverage(recovery, truth, found),
+        coverage_repaired=_coverage(recovery, truth, repaired),
     )
 
 
 @dataclass(frozen=True)
 class ReadingScores:
-    """One run's figures by reading. Errors are root mean squares in the unit of the data; shares are of 1.
+    """One run's scores by reading. Errors are root mean squares in the unit of the data; shares are of 1.
 
     Attributes
     ----------
@@ -173,7 +181,7 @@ def reading_scores(
 
 @dataclass(frozen=True)
 class LastingScores:
-    """One run's figures where sensors are wrong for months. A reading is flagged where it is wrong or doubtful.
+    """One run's scores where sensors are wrong for months. A reading is flagged where it is wrong or doubtful.
 
     Attributes
     ----------
@@ -268,6 +276,110 @@ def which_detected(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED
     )
     spans = [(fault, (fault.sensor, slice(fault.start, fault.stop))) for fault in case.faults]
     return [(fault, bool((observed & flagged)[span].any())) for fault, span in spans if observed[span].any()]
+
+
+@dataclass(frozen=True)
+class KindCounts:
+    """How many faults of one kind were put in and detected, and how many of their sensor-days."""
+
+    kind: str
+    put_in: int
+    detected: int
+    days: int
+    days_detected: int
+
+    @property
+    def missed(self) -> int:
+        """Faults of which no day was detected."""
+        return self.put_in - self.detected
+
+
+def recovery_of_rows(rows: Rows, network: Network) -> Recovery:
+    """Return the rows that were made of a network's readings as what a method would have returned.
+
+    Where a sensor has no row, since it was not heard yet, there is nothing: NaN.
+    """
+    shape = network.readings.shape
+    order = {name: place for place, name in enumerate(network.sensors)}
+    sensor = np.array([order[name] for name in rows.sensors], dtype=np.int64)[rows.sensor]
+    slot = (rows.time - int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))) // (DAY // shape[1])
+    here = slot < shape[1] * shape[2]
+    cells = sensor[here], slot[here] % shape[1], slot[here] // shape[1]
+
+    def laid_out(column: NDArray[Any], empty: float) -> NDArray[Any]:
+        table = np.full(shape, empty, dtype=column.dtype)
+        table[cells] = column[here]
+        return table
+
+    flag, reason = laid_out(rows.flag, Flag.MISSING), laid_out(rows.reason, 0)
+    cleaned = laid_out(rows.cleaned, np.nan)
+    wrong, spikes = flag == Flag.FAIL, (flag == Flag.FAIL) & (reason == REASONS.index("spike"))
+    # A third of a day's readings, as `Recovery.faulty` has it.
+    faulty = wrong.any(axis=1) & (3 * wrong.sum(axis=1) >= np.isfinite(network.readings).sum(axis=1))
+    counts = np.stack([(wrong & (reason == code)).sum(axis=1) for code in range(len(REASONS))])
+    why = np.array(REASONS)[counts.argmax(axis=0)]
+    return Recovery(
+        low_rank=cleaned,
+        outliers=np.where(wrong, network.readings - cleaned, 0.0),
+        wrong=wrong,
+        doubtful=flag == Flag.SUSPECT,
+        spikes=spikes,
+        corrected=laid_out(rows.origin, 0) == CORRECTED,
+        cleaned=cleaned,
+        lower=laid_out(rows.lower, np.nan),
+        upper=laid_out(rows.upper, np.nan),
+        faulty=faulty,
+        suspect=(flag == Flag.SUSPECT).any(axis=1) & ~faulty,
+        evaluated=~(flag == Flag.NOT_EVALUATED).any(axis=1),
+        score=faulty.astype(np.float64),
+        reason=np.where(wrong.any(axis=1), why, ""),
+        faults=(),
+        iterations=0,
+    )
+
+
+def faults_by_kind(network: Network, recovery: Recovery, *, dropped: int = DROPPED) -> list[KindCounts]:
+    """Count, kind by kind, the faults put in after the first `dropped` days and those detected.
+
+    A fault counts where at least one reading of it came in. It is detected when one of its readings is judged wrong.
+    """
+    sensors, slots, days = network.readings.shape
+    observed = np.isfinite(network.readings) & network.wrong
+    observed[..., :dropped] = False
+    caught = observed & recovery.wrong
+    in_time = [np.moveaxis(cells, 1, 2).reshape(sensors, days * slots) for cells in (observed, caught)]
+    rows = []
+    for kind in CITY_KINDS:
+        spans = [(fault.sensor, slice(fault.start, fault.stop)) for fault in network.faults if fault.kind == kind]
+        came = [span for span in spans if in_time[0][span].any()]
+        touched = observed.any(axis=1) & (network.kind == kind)
+        rows.append(
+            KindCounts(
+                kind,
+                put_in=len(came),
+                detected=sum(bool(in_time[1][span].any()) for span in came),
+                days=int(touched.sum()),
+                days_detected=int((touched & caught.any(axis=1)).sum()),
+            )
+        )
+    spikes = network.spikes.copy()
+    spikes[..., :dropped] = False
+    seen = spikes & recovery.wrong
+    put_in, detected = int(spikes.sum()), int(seen.sum())
+    return [*rows, KindCounts("spike", put_in, detected, put_in, detected)]
+
+
+def straight_line(readings: FloatArray, faulty: BoolArray) -> FloatArray:
+    """Fill gaps and what is said to be faulty by linear interpolation in time, sensor by sensor."""
+    sensors, slots, days = readings.shape
+    used = np.where(faulty[:, None, :], np.nan, readings)
+    lines = np.moveaxis(used, 1, 2).reshape(sensors, -1)
+    at = np.arange(lines.shape[1])
+    for line in lines:
+        good = np.isfinite(line)
+        if good.any():
+            line[~good] = np.interp(at[~good], at[good], line[good])
+    return np.moveaxis(lines.reshape(sensors, days, slots), 2, 1)
 
 
 def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: Sequence[int] = ()) -> dict[str, float]:

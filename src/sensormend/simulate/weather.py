@@ -1,4 +1,4 @@
-"""Weather over a network of stations, drawn day by day from a seed, in memory that does not grow.
+"""`weather` draws the weather over a network of stations day by day from a seed, in memory that does not grow.
 
 Every part costs the same per station, so 50 stations and 100,000 are one simulation: what all stations
 share, a smooth field of a few spatial waves, fronts that cross the map, and a lattice whose nodes only their
@@ -46,7 +46,7 @@ class Climate:
     noise, calibration, resolutions
         Of the sensors.
     fault
-        The size of one unit of fault (see `faults.py`): about a tenth of the quantity's standard deviation.
+        The size of one unit of fault (see `degrade.py`): about a tenth of the quantity's standard deviation.
     spacing
         Mean distance of stations in km.
     smooth

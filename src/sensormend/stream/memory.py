@@ -16,10 +16,9 @@ from sensormend.io.metadata import read_json, write_json
 from sensormend.io.options import in_words
 from sensormend.model.auto import AutoOLRTR
 from sensormend.pipeline.checkpoint import Checkpoint, fetch, put
-from sensormend.pipeline.cleaning import mender_for
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.mender import STATE_VERSION as MENDER_VERSION
-from sensormend.pipeline.mender import Mender
+from sensormend.pipeline.mender import Mender, mender_for
 from sensormend.pipeline.survey import Survey
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.settings import Settings

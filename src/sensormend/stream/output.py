@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 
 from sensormend.errors import InputError, StateError
 from sensormend.files import now, surroundings, sync
-from sensormend.io.arrow import write_arrow
 from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, iso, write_csv, write_json
 from sensormend.io.options import in_words
 from sensormend.io.writing import RowWriter
@@ -77,7 +75,7 @@ class Output:
 
     def final(self, event: Final, start: int, record: int) -> None:
         """Write the rows of a period that is over."""
-        self.writer.write(event.mended.asked, start)
+        self.writer.write(event.mended.output, start)
         self._kept.put(event.mended.period, event.readings, record)
 
     def hold(self, event: Late, record: int, place: int) -> None:
@@ -114,12 +112,12 @@ class Output:
 
     def provisional(self, rows: Rows | None, reached: int) -> None:
         """Show what is known of the periods that are not over."""
-        path = self.folder / "state" / "provisional.arrow"
+        path = self.folder / "state" / "provisional.parquet"
+        path.with_suffix(".arrow").unlink(missing_ok=True)  # as an earlier version wrote it
         if rows is None:
-            with suppress(FileNotFoundError):
-                path.unlink()
-            return
-        write_arrow(path, rows, {"reached": iso(reached), "made": now()})
+            path.unlink(missing_ok=True)
+        else:
+            self.writer.write_file(path, rows, {"reached": iso(reached), "made": now()})
 
     def describe(self, stream: Stream, about: Mapping[str, Any]) -> None:
         """Write what stands beside the rows: faults, sensors, alerts, the run."""
@@ -132,7 +130,7 @@ class Output:
             return
         tally, grid = stream.tally, stream.mender.grid
         # The tally forgets them; should the disk be full, they are needed for the next try.
-        self._settled += tally.settled(grid.start_of(stream.closed + 1))
+        self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
         self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
         self._settled = []
         places = Places(coordinates={**stream.coordinates, **stream.places.coordinates})

@@ -20,8 +20,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sensormend.io.layout import MISSING
 from sensormend.io.options import Options
+from sensormend.io.table_layout import MISSING
 from sensormend.stream.formats.columns import columns_of
 from sensormend.stream.formats.gathering import SHOWN, Decoded, Gathering
 from sensormend.stream.formats.moments import number, time_from

@@ -18,13 +18,12 @@ from sensormend.io.metadata import iso
 from sensormend.io.options import EVERY, Options
 from sensormend.io.times import FAR_AWAY
 from sensormend.model.auto import LEARNING
-from sensormend.pipeline.cleaning import mender_for
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import NEVER, Mended, Mender
+from sensormend.pipeline.mender import NEVER, Mended, Mender, mender_for
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.survey import Survey, check_grid, look_at_start
+from sensormend.pipeline.survey import Survey, check_grid, survey_start
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, REASONS, Readings, Rows
 from sensormend.recovery import BoolArray
@@ -160,7 +159,7 @@ class Stream:
     def take(self, arrived: Arrived) -> Iterator[Event]:
         """Take in what arrived, and give what follows from it."""
         refused = list(arrived.rejected)
-        readings = renamed(self.places.settle(arrived.readings), self._only, self.options.variables)
+        readings = renamed(self.places.rename_moved(arrived.readings), self._only, self.options.variables)
         self.readings += len(readings)
         # A machine whose own clock is behind does not know the future.
         latest = max(arrived.received, self.watermark.time) + AHEAD
@@ -264,7 +263,7 @@ class Stream:
             sample, there = self._sample(), self._carried()
             variables = [name for name, yes in zip(self.variables.all, there.tolist(), strict=True) if yes]
             sample = _of_variables(sample.taken(there[sample.variable]), variables)
-            return mender_for(look_at_start(sample, self.options), variables, self.options)
+            return mender_for(survey_start(sample, self.options), variables, self.options)
         except SensormendError:
             return None
 
@@ -436,7 +435,7 @@ class Stream:
         if self.mender is None:
             yield from self._pass_over_rare()
             try:
-                survey = look_at_start(self._sample(), self.options)
+                survey = survey_start(self._sample(), self.options)
                 if self._passed_over:
                     note = f"passed over, since too few messages carry them: {_some(self._passed_over)}"
                     survey = replace(survey, notes=(*survey.notes, note))
@@ -484,7 +483,7 @@ class Stream:
         back = first and self.mender.period is not None and self.mender.period >= period
         if back:
             # The archive goes on past this: what was learned stays, where it stopped does not matter.
-            self.mender = self.mender.twin()
+            self.mender = self.mender.fresh_copy()
             self.mender.model.rewind()
         mended = self.mender.catch_up(period)
         try:
@@ -492,7 +491,7 @@ class Stream:
         except (ArithmeticError, ValueError) as error:
             # Whatever came: it would come again from the journal, and nothing would ever go on.
             yield Failed(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
-            mended.append(self.mender.pass_by(readings, period))
+            mended.append(self.mender.push_unjudged(readings, period))
         self.watermark.fixed = True
         for part in mended:
             if first and part.period < period:

@@ -36,7 +36,7 @@ FILES = {
     "faults": "faults.csv",
     "sensors": "sensors.csv",
     "alerts": "state/alerts.json",
-    "provisional": "state/provisional.arrow",
+    "provisional": "state/provisional.parquet",
 }
 """What can be news, and the file that tells it."""
 

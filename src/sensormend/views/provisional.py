@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sensormend.io.arrow import read_arrow
+from sensormend.errors import InputError
+from sensormend.files import signature
+from sensormend.io.folder import file_metadata, file_rows
 from sensormend.io.metadata import SensorSummary, time_of
 from sensormend.readings import COLUMNS, Rows
 
@@ -40,10 +42,17 @@ class Provisional:
 
 def read_provisional(path: Path) -> Provisional | None:
     """Read what a watch writes between two periods; None where there is no such file."""
-    if not path.exists():
-        return None
-    rows, told = read_arrow(path)
-    return Provisional(rows, time_of(told["reached"]) if "reached" in told else None)
+    while (written := signature(path)) is not None:
+        try:
+            reached, rows = file_metadata(path).get("reached"), file_rows(path)
+        except InputError:
+            if signature(path) == written:
+                raise
+            continue
+        # The watch may have written it again in between: then the one is not about the other.
+        if signature(path) == written:
+            return Provisional(rows, None if reached is None else time_of(reached))
+    return None
 
 
 def joined(final: Rows, later: Rows) -> Rows:

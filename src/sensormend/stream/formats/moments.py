@@ -6,7 +6,7 @@ import math
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
-from sensormend.io.layout import MISSING
+from sensormend.io.table_layout import MISSING
 from sensormend.io.times import EARLIEST, EPOCHS, LATEST, time_format
 from sensormend.readings import SECOND
 from sensormend.stream.formats.refused import NOT_A_NUMBER, NOT_A_TIME, OUT_OF_TIME, Refused

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.io.layout import Kind, Layout, called, kind_of, recognise
 from sensormend.io.options import Options
+from sensormend.io.table_layout import Kind, TableLayout, called, kind_of, recognise
 from sensormend.stream.formats.refused import NO_READING, NO_SENSOR, NOT_A_NUMBER, NOT_A_TIME, TOO_DEEP, Refused
 from sensormend.stream.formats.topics import Told
 
@@ -114,7 +114,7 @@ def shape_of(entry: Mapping[str, Any], options: Options, topic: Told) -> Shape:
     return _shape(layout, entry, topic.variable is not None)
 
 
-def _shape(layout: Layout, entry: Mapping[str, Any], in_topic: bool) -> Shape:
+def _shape(layout: TableLayout, entry: Mapping[str, Any], in_topic: bool) -> Shape:
     names: tuple[str | None, ...] = layout.columns
     if layout.across == "value":
         # Messages come one by one: what is alone in this one may be among others in the next.

@@ -20,8 +20,8 @@ from given import contents, same_rows
 from key_tables import NAMES, listed, rows_of, same_as_alone, some_networks, write_networks, write_one
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
-from sensormend.cluster.mending_part import Order, StoppedError, attempts_of, clean_part, fruitless
-from sensormend.cluster.splitting import Part
+from sensormend.cluster.splitting import NetworkPart
+from sensormend.cluster.workers import Order, RunStoppedError, attempts_of, clean_part, fruitless
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
@@ -233,12 +233,12 @@ def test_workers_that_do_not_see_out_are_named(fresh_cluster: Cluster, table: Pa
 
 
 def test_a_worker_that_came_later_is_looked_at_too(tmp_path: Path) -> None:
-    order = Order(tmp_path, Part("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
-    with pytest.raises(StoppedError, match="cannot be seen from every worker"):
+    order = Order(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
+    with pytest.raises(RunStoppedError, match="cannot be seen from every worker"):
         clean_part(order)
     order.source.parent.mkdir(parents=True)
     order.source.touch()
-    with pytest.raises(StoppedError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 is here"):
+    with pytest.raises(RunStoppedError, match=r"a worker with sensormend .* has joined, and 0\.0\.1 is here"):
         clean_part(replace(order, version="0.0.1"))
 
 
@@ -268,7 +268,7 @@ def test_what_people_know_wrongly_is_no_network_s_fault(table: Path, tmp_path: P
 def an_order(tmp_path: Path, networks: dict[str, Readings]) -> Order:
     """Return an order to mend one network, with all that it needs."""
     readings = networks["east"]
-    order = Order(tmp_path, Part("east", "east", len(readings), ("",)), Options(), {}, tmp_path / "token")
+    order = Order(tmp_path, NetworkPart("east", "east", len(readings), ("",)), Options(), {}, tmp_path / "token")
     order.token.touch()
     (tmp_path / "staging" / "attempts").mkdir(parents=True)
     order.source.parent.mkdir()
@@ -284,7 +284,7 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
     networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, goes_on: bool
 ) -> None:
     order = an_order(tmp_path, networks)
-    monkeypatch.setattr("sensormend.cluster.mending_part.LOOK", 100.0 if goes_on else 0.0)
+    monkeypatch.setattr("sensormend.cluster.workers.LOOK", 100.0 if goes_on else 0.0)
     begun, claimed = threading.Event(), threading.Event()
 
     def held(done: float) -> None:
@@ -302,7 +302,7 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
         if goes_on:
             assert first.result() is None
         else:
-            with pytest.raises(StoppedError, match="nobody waits"):
+            with pytest.raises(RunStoppedError, match="nobody waits"):
                 first.result()
         assert second.result() is None
     assert len(attempts_of(order)) == (1 if goes_on else 2)
@@ -310,7 +310,7 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
     assert not order.partial.exists()
     order.token.unlink()
     shutil.rmtree(order.out)
-    with pytest.raises(StoppedError, match="nobody waits"):
+    with pytest.raises(RunStoppedError, match="nobody waits"):
         clean_part(order)
 
 
@@ -323,7 +323,7 @@ def test_a_run_killed_at_its_very_end_goes_on(
     )
     for killed in ("write_json", "surroundings"):
         with monkeypatch.context() as patched:
-            patched.setattr(f"sensormend.cluster.many_networks.{killed}", _ctrl_c)
+            patched.setattr(f"sensormend.cluster.networks.{killed}", _ctrl_c)
             with pytest.raises(KeyboardInterrupt):
                 clean_networks(table, tmp_path / "out", "network", resume=(tmp_path / "out.partial").exists())
     clean_networks(table, tmp_path / "out", "network", resume=True)
@@ -352,7 +352,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is(
 
 
 def test_only_what_comes_no_further_is_fruitless(tmp_path: Path) -> None:
-    order = Order(tmp_path, Part("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
+    order = Order(tmp_path, NetworkPart("a", "a", 1, ("",)), Options(), {}, tmp_path / "token")
     assert fruitless(order) == 0
     begun = tmp_path / "staging" / "attempts" / "a"
     begun.parent.mkdir(parents=True)
@@ -375,7 +375,7 @@ def test_many_files_are_named_once(tmp_path: Path) -> None:
 
 
 def test_names_of_folders_do_not_depend_on_the_order() -> None:
-    from sensormend.cluster.naming import folders_of
+    from sensormend.cluster.splitting import folders_of
 
     names = [*HOSTILE, "x-d6b96a97", "X", "x"]
     found = folders_of(names)

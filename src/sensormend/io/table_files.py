@@ -1,4 +1,4 @@
-"""Files of text: how a CSV file is written, and newline JSON."""
+"""`csv_table`, `json_table` and `parquet_table` look into a file and return it as the engine sees it: a `Table`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -17,12 +18,186 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import InputError
-from sensormend.io.layout import MISSING, kind_of
 from sensormend.io.sources import stem
-from sensormend.io.sql import literal
-from sensormend.io.tables import SAMPLE, Column, NotATableError, Table, path_literal, plain
+from sensormend.io.sql import literal, path_literal, quoted, read_parquet, reason_of
+from sensormend.io.table_layout import MISSING, Kind, is_part, kind_of
 
-__all__ = ["csv_table", "json_table", "line_numbers", "opened"]
+__all__ = [
+    "Column",
+    "NotATableError",
+    "Table",
+    "csv_table",
+    "json_table",
+    "line_numbers",
+    "parquet_table",
+    "split_dates",
+    "with_kinds",
+]
+
+
+class NotATableError(InputError):
+    """A file of text that holds no table: it is empty, or prose."""
+
+
+SAMPLE = 200
+"""Rows that are looked at to know what a column holds."""
+
+_NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+            "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
+_TEXTS = ("VARCHAR", "ENUM", "UUID")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    It has a name to people and one in the relation, the engine's type (`VARCHAR` for all of a file of text), what it
+    holds, and some of that as text, without the empty ones.
+    """
+
+    name: str
+    sql: str
+    type: str
+    kind: Kind
+    sample: tuple[str, ...] = ()
+
+    @property
+    def is_text(self) -> bool:
+        """Say whether it has to be read as text."""
+        return self.type.startswith(_TEXTS)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A file that can be read.
+
+    Attributes
+    ----------
+    shown
+        Its name, for people.
+    sensor
+        Its name without ending, for those whose files are sensors.
+    relation
+        SQL that stands for its rows, in their order.
+    columns
+        Its columns, in their order.
+    skip
+        Lines before the first row.
+    line
+        SQL of the whole row as it is written, where that can be had.
+    broken
+        SQL that says whether a row cannot be read at all.
+    decimal_comma
+        Numbers are written as 1,5.
+    lines
+        The file of text itself, where rows are lines.
+    empty_lines
+        Empty lines are rows too.
+    tolerant
+        The relation once more, for a file that does not keep to its own rules.
+    empty
+        There are names of columns and nothing else.
+    """
+
+    shown: str
+    sensor: str
+    relation: str
+    columns: tuple[Column, ...]
+    skip: int = 0
+    line: str | None = None
+    broken: str | None = None
+    decimal_comma: bool = False
+    lines: Path | None = None
+    empty_lines: bool = False
+    tolerant: str | None = None
+    empty: bool = False
+
+    def column(self, name: str) -> Column:
+        """Return a column by its name."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what tables must have in common to be read as one."""
+        types = tuple((column.sql, column.type) for column in self.columns)
+        return (types, self.line, self.broken, self.decimal_comma)
+
+    @property
+    def kinds(self) -> list[tuple[str, Kind]]:
+        """Return the columns as `recognise` wants them."""
+        return [(column.name, column.kind) for column in self.columns]
+
+
+def parquet_table(engine: Any, path: Path, shown: str) -> Table:
+    """Look into a Parquet file."""
+    relation = read_parquet([path])
+    try:
+        described = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+        rows = engine.execute(f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM {relation} LIMIT {SAMPLE}").fetchall()
+    except Exception as error:
+        raise InputError(f"{shown}: this Parquet file cannot be read: {reason_of(error)}") from None
+    columns = []
+    for place, (name, kind, *_) in enumerate(described):
+        sample = tuple(row[place] for row in rows if row[place] is not None)
+        columns.append(Column(name, quoted(name), kind, _kind(kind, sample), sample))
+    return Table(shown, stem(path), relation, tuple(columns), empty=not rows)
+
+
+def with_kinds(engine: Any, table: Table) -> Table:
+    """Look through a whole table for what its columns hold whose first rows are empty."""
+    open_ones = [column for column in table.columns if column.is_text and not column.sample]
+    if not open_ones:
+        return table
+    missing = ", ".join(literal(word) for word in MISSING)
+    extreme = ", ".join(
+        f"{most}({column.sql}) FILTER (WHERE lower(trim({column.sql})) NOT IN ({missing}))"
+        for column in open_ones
+        for most in ("min", "max", "any_value")
+    )
+    try:
+        extremes = engine.execute(f"SELECT {extreme} FROM {table.relation}").fetchall()[0]
+    except Exception as error:
+        raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
+    samples = {column: tuple(text for text in extremes[3 * place : 3 * place + 3] if text is not None)
+               for place, column in enumerate(open_ones)}  # fmt: skip
+    kinds = {column: kind_of(_decimal_points(sample, table.decimal_comma)) for column, sample in samples.items()}
+    columns = [replace(column, sample=samples[column], kind=kinds[column]) if column in samples else column
+               for column in table.columns]  # fmt: skip
+    return replace(table, columns=tuple(columns))
+
+
+def split_dates(engine: Any, table: Table) -> Table:
+    """Look whether columns of times hold dates only, where a column of hours stands beside them.
+
+    The hour is also kept beside times that have it already: only where it is midnight in all rows it is to be added.
+    """
+    times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
+    hours = any(column.kind in ("number", "clock") and is_part("hour", column.name) for column in table.columns)
+    if not times or not hours:
+        return table
+    question = ", ".join(f"bool_and({column.sql} = date_trunc('day', {column.sql}))" for column in times)
+    midnights = engine.execute(f"SELECT {question} FROM {table.relation}").fetchall()[0]
+    dates = {column.name for column, midnight in zip(times, midnights, strict=True) if midnight}
+    columns = [replace(column, kind="date") if column.name in dates else column for column in table.columns]
+    return replace(table, columns=tuple(columns))
+
+
+def _decimal_points(texts: Sequence[str], decimal_comma: bool) -> list[str]:
+    """Return texts with a point for a decimal comma."""
+    return [text.replace(",", ".") if decimal_comma else text for text in texts]
+
+
+def _kind(engine_type: str, sample: Sequence[str]) -> Kind:
+    if engine_type.endswith("]"):
+        return "other"
+    if engine_type.startswith("TIMESTAMP"):
+        return "time"
+    if engine_type == "DATE":
+        return "date"
+    if engine_type.startswith(_NUMBERS):
+        return "number"
+    return kind_of(sample) if engine_type.startswith(_TEXTS) else "other"
+
 
 HEAD = 1 << 18
 MOST_HEAD = 1 << 25
@@ -39,7 +214,7 @@ _MAGIC = {
 }
 
 
-def opened(path: Path) -> gzip.GzipFile | IO[bytes]:
+def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
     """Open a file of text, packed with gzip or not."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
@@ -63,14 +238,14 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     try:
         delimiter, fields = _delimiter(lines)
         skip, names = _header(lines, delimiter, fields)
-        told = _rows(lines[skip:], delimiter)
+        all_rows = _rows(lines[skip:], delimiter)
     except csv.Error as error:
         raise NotATableError(f"{shown}: this is no table of readings: {error}") from None
-    rows = [row for row in told if len(row) == len(names)]
-    if told and not rows:
+    rows = [row for row in all_rows if len(row) == len(names)]
+    if all_rows and not rows:
         raise NotATableError(
             f"{shown}: line {skip} names {len(names)} columns, but no line below has as many; "
-            f"the first has {len(told[0])}"
+            f"the first has {len(all_rows[0])}"
         )
     decimal_comma = delimiter != "," and any(_with_comma(cells) for cells in zip(*rows, strict=True))
     # A quote that is never closed would swallow the rest of the file: where nobody quotes, it is a letter like others.
@@ -78,13 +253,13 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     columns = []
     for place, name in enumerate(names):
         sample = tuple(row[place] for row in rows if row[place].strip().lower() not in MISSING)
-        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(plain(sample, decimal_comma)), sample))
+        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(_decimal_points(sample, decimal_comma)), sample))
     tolerant = _relation(path, len(names), skip, delimiter, quote, strict=False)
     strict = _relation(path, len(names), skip, delimiter, quote, strict=True)
     mixed = len(set(_BREAK.findall(text))) > 1
     return Table(
         shown, sensor, tolerant if mixed else strict, tuple(columns), skip,
-        decimal_comma=decimal_comma, lines=path, tolerant=tolerant, empty=not told,
+        decimal_comma=decimal_comma, lines=path, tolerant=tolerant, empty=not all_rows,
     )  # fmt: skip
 
 
@@ -100,7 +275,7 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
     else:
         ends = _BREAK.split(text)
         lines = (ends if whole else ends[:-1])[:SAMPLE]
-    found: dict[tuple[str, ...], list[str]] = {}
+    leaves: dict[tuple[str, ...], list[str]] = {}
     objects = 0
     for line in lines:
         try:
@@ -110,25 +285,25 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
         if isinstance(entry, dict):
             objects += 1
             for keys, value in _leaves(entry):
-                found.setdefault(keys, []).append(value)
+                leaves.setdefault(keys, []).append(value)
     if not objects:
         raise NotATableError(f'{shown}: no line of it is a JSON object, like {{"sensor": "a", "time": ...}}')
     columns = []
-    for keys, values in found.items():
+    for keys, values in leaves.items():
         sample = tuple(value for value in values if value.strip().lower() not in MISSING)
         inside = "".join(f'."{key}"' for key in keys)
-        sql = f"json_extract_string(told, {literal('$' + inside)})"
+        sql = f"json_extract_string(entry, {literal('$' + inside)})"
         columns.append(Column(".".join(keys), sql, "VARCHAR", kind_of(sample), sample))
     rows = _relation(path, 1, 0, chr(31), "", True)
-    told = "CASE WHEN starts_with(ltrim(c0), '{') AND json_valid(c0) THEN c0 END"
-    relation = f"(SELECT c0 AS line, {told} AS told FROM {rows})"
+    entry_sql = "CASE WHEN starts_with(ltrim(c0), '{') AND json_valid(c0) THEN c0 END"
+    relation = f"(SELECT c0 AS line, {entry_sql} AS entry FROM {rows})"
     return Table(
         shown,
         sensor,
         relation,
         tuple(columns),
         line="line",
-        broken="told IS NULL",
+        broken="entry IS NULL",
         lines=None if array else path,
         empty_lines=True,
     )
@@ -139,26 +314,15 @@ def line_numbers(
 ) -> NDArray[np.int64]:
     """Return the lines, counted from 1, of some rows of a file of text, counted from 0.
 
-    Parameters
-    ----------
-    path
-        The file.
-    skip
-        Lines before the first row.
-    rejected
-        Lines that are no rows.
-    rows
-        Which rows.
-    empty_lines
-        Whether empty lines are rows.
+    Rows begin after `skip` lines; `rejected` lines are no rows, and empty ones only with `empty_lines`.
     """
-    found = np.zeros(rows.size, dtype=np.int64)
+    lines = np.zeros(rows.size, dtype=np.int64)
     order = np.argsort(rows, kind="stable")
     wanted = rows[order]
     barred = np.asarray(sorted(rejected), dtype=np.int64)
     lines_before = rows_before = 0
     carried = b""
-    with opened(path) as file:
+    with _opened(path) as file:
         while True:
             block = file.read(1 << 24)
             data = np.frombuffer(carried + (block or b"\n"), dtype=np.uint8)
@@ -173,12 +337,12 @@ def line_numbers(
             is_row = full & (numbers > skip) & ~np.isin(numbers, barred)
             places = numbers[is_row]
             low, high = np.searchsorted(wanted, (rows_before, rows_before + places.size))
-            found[order[low:high]] = places[wanted[low:high] - rows_before]
+            lines[order[low:high]] = places[wanted[low:high] - rows_before]
             rows_before += places.size
             lines_before += ends.size
             carried = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
             if not block or high == wanted.size:
-                return found
+                return lines
 
 
 def _quotes(text: str) -> bool:
@@ -200,7 +364,7 @@ def _text(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
     """Return a file in UTF-8, its first lines, and whether they are all of it."""
     size, head, whole = HEAD, b"", False
     try:
-        with opened(path) as file:
+        with _opened(path) as file:
             while not whole and size <= MOST_HEAD and head.count(b"\n") + head.count(b"\r") < 3:
                 head += file.read(size - len(head))
                 whole = len(head) < size
@@ -239,7 +403,7 @@ def _encoding(head: bytes, whole: bool) -> str | None:
 def _in_utf8(path: Path, shown: str, spool: Path, encoding: str) -> Path:
     copy = _beside(spool, path)
     try:
-        with opened(path) as raw, copy.open("w", encoding="utf-8", newline="") as out:
+        with _opened(path) as raw, copy.open("w", encoding="utf-8", newline="") as out:
             for part in _decoded(raw, encoding):
                 out.write(part)
     except (OSError, EOFError, zlib.error, UnicodeError) as error:
@@ -259,12 +423,12 @@ def _decoded(raw: gzip.GzipFile | IO[bytes], encoding: str) -> Iterator[str]:
 def _unpacked(path: Path, shown: str, spool: Path) -> Path:
     """Write an array of JSON as lines; such files are small, or they would not be arrays."""
     try:
-        with opened(path) as file:
-            told = json.load(file)
+        with _opened(path) as file:
+            entries = json.load(file)
     except (ValueError, OSError, EOFError, zlib.error) as error:
         raise InputError(f"{shown}: this JSON cannot be read: {error}") from None
     copy = _beside(spool, path)
-    copy.write_text("".join(json.dumps(entry) + "\n" for entry in told), encoding="utf-8")
+    copy.write_text("".join(json.dumps(entry) + "\n" for entry in entries), encoding="utf-8")
     return copy
 
 
@@ -275,8 +439,8 @@ def _beside(spool: Path, path: Path) -> Path:
 
 def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
     """Return the fields of some lines; a quoted field that holds a line break makes two rows of wrong length."""
-    told = [line for line in lines[: 2 * SAMPLE] if line.strip()][:SAMPLE]
-    return list(csv.reader(told, delimiter=delimiter))
+    full = [line for line in lines[: 2 * SAMPLE] if line.strip()][:SAMPLE]
+    return list(csv.reader(full, delimiter=delimiter))
 
 
 def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
@@ -339,12 +503,12 @@ def _unique(row: Sequence[str]) -> list[str]:
 
 
 def _with_comma(cells: Sequence[str]) -> bool:
-    told = [cell.strip() for cell in cells if cell.strip().lower() not in MISSING]
-    return bool(told) and 2 * sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in told) > len(told)
+    texts = [cell.strip() for cell in cells if cell.strip().lower() not in MISSING]
+    return bool(texts) and 2 * sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in texts) > len(texts)
 
 
-def _leaves(told: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
-    for key, value in told.items():
+def _leaves(entry: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str]]:
+    for key, value in entry.items():
         keys = (*above, key)
         if isinstance(value, dict) and len(keys) < 4:
             yield from _leaves(value, keys)

@@ -5,28 +5,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sensormend.cli.demo_faults import ACCEPTED_FROM, DRIFTS_FROM, JUMPS_AT, SHIFTED_FROM, Staged
 from sensormend.simulate.network import assembled, city
+from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, JUMPS_AT, SHIFTED_FROM, StagedFaults
 from sensormend.stream.sources.city import City
 
 
 @pytest.fixture(scope="module")
-def days() -> tuple[Staged, City]:
-    staged = Staged(12, 80)
+def days() -> tuple[StagedFaults, City]:
+    staged = StagedFaults(12, 80)
     source = City(12, days=84, seed=2, hours=24, change=staged)
     while source.read(0.0) is not None:
         pass
     return staged, source
 
 
-def test_the_others_are_as_they_were(days: tuple[Staged, City]) -> None:
+def test_the_others_are_as_they_were(days: tuple[StagedFaults, City]) -> None:
     network, plain = assembled(days[1].drawn, seed=2), city(12, 84, seed=2)
     np.testing.assert_array_equal(network.readings[:9], plain.readings[:9])
     np.testing.assert_array_equal(network.readings[..., :DRIFTS_FROM], plain.readings[..., :DRIFTS_FROM])
     np.testing.assert_array_equal(np.isnan(network.readings), np.isnan(plain.readings))
 
 
-def test_readings_and_truth_of_the_three(days: tuple[Staged, City]) -> None:
+def test_readings_and_truth_of_the_three(days: tuple[StagedFaults, City]) -> None:
     staged, source = days
     network = assembled(source.drawn, seed=2)
     off = network.readings - network.truth

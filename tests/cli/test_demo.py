@@ -32,7 +32,7 @@ def test_where_nobody_chose_a_port_a_free_one_is_taken(tmp_path: Path, monkeypat
     monkeypatch.setitem(sys.modules, "sensormend.web.server", SimpleNamespace(Server=Taken))
     with demo_page.served(tmp_path, None) as window:
         assert window.address == "http://127.0.0.1:50000"
-        assert window.address in window.said
+        assert window.address in window.message
     assert Taken.closed == 1
     with pytest.raises(ConfigError, match="8464 is taken"), demo_page.served(tmp_path, 8464):
         pass
@@ -45,7 +45,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: 
     with demo_page.served(tmp_path, None) as window:
         window.open()
         assert window.address == ""
-        assert "pip install 'sensormend[web]'" in window.said
+        assert "pip install 'sensormend[web]'" in window.message
     assert opened == []
 
 
@@ -58,7 +58,7 @@ def test_the_page_is_opened_once_and_nobody_waits_for_it(monkeypatch: pytest.Mon
         raise webbrowser.Error("no browser here")
 
     monkeypatch.setattr(webbrowser, "open", slow)
-    window = demo_page.Window("http://127.0.0.1:8464", "here")
+    window = demo_page.DemoPage("http://127.0.0.1:8464", "here")
     window.open()
     window.open()
     assert done.wait(20)

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from feeds import HOURLY, START, all_rows, changed, city_readings, made_of, mend, small_city
 from sensormend import AutoOLRTR, Recovery
 from sensormend.errors import ConfigError, InputError, StateError
-from sensormend.pipeline.cleaning import InMemory
 from sensormend.pipeline.frames import columns_of
 from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.pipeline.mender import Mender, walk
+from sensormend.pipeline.mender import InMemory, Mender, walk
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Readings, Rows
 
 FIRST = int(HOURLY.period_of(np.array([START]))[0])
@@ -103,14 +102,14 @@ def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -
     peek = mender.peek(source.read(source.periods[12]), int(source.periods[12]))
     (final,) = mender.push(source.read(source.periods[12]))
     for mended in (peek, final):
-        rows = mended.asked
+        rows = mended.output
         corrected = rows.origin == ORIGINS.index("corrected")
         expected = (rows.sensor == rows.sensors.index("s03")) & (rows.time >= START + 12 * DAY + 5 * HOUR)
         np.testing.assert_array_equal(corrected, expected)
         assert set(rows.flag[corrected]) == {Flag.FAIL}
         np.testing.assert_array_equal(rows.cleaned[corrected], rows.value[corrected] - 2.0)
         np.testing.assert_allclose(rows.upper[corrected] - rows.lower[corrected], 1.0)
-    assert set(columns_of(final.asked)["origin"]) == {"observed", "corrected"}
+    assert set(columns_of(final.output)["origin"]) == {"observed", "corrected"}
 
 
 def test_a_killed_mender_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -229,7 +228,7 @@ def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
     notes = Maintenance((Note("s03", START + 9 * DAY, START + 10 * DAY, action),))
     mender = Mender(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
     mended = next(entry for entry in mend(readings, mender) if entry.period == FIRST + 9)
-    for rows in (mended.rows, mended.asked):
+    for rows in (mended.rows, mended.output):
         there = cell(rows, "s03", 9, 7)
         assert (there["flag"], there["reason"], there["value"]) == (*said[:2], 70.0)
         assert said[2] is None or there["cleaned"] == said[2]
@@ -311,7 +310,7 @@ def test_every_reading_can_have_a_row() -> None:
     readings = readings.taken((readings.sensor != 1) | (readings.time != time))
     mender = Mender(HOURLY, valid={"": (-90, 90)}, per_reading=True)
     (*_, mended) = [entry for entry in mend(readings, mender) if entry.period == FIRST + 8]
-    rows = mended.asked
+    rows = mended.output
     assert mended.readings is rows
     assert len(rows) == 8 * 24 + 2
     mine = (rows.sensor == 2) & (rows.time >= time) & (rows.time < time + HOUR)

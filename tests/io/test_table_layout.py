@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError
-from sensormend.io.layout import Kind, Layout, kind_of, recognise
 from sensormend.io.options import Options
+from sensormend.io.table_layout import Kind, TableLayout, kind_of, recognise
 
 
 def columns(told: str) -> list[tuple[str, Kind]]:
@@ -13,53 +13,53 @@ def columns(told: str) -> list[tuple[str, Kind]]:
     return [(part[:-2].replace("+", " "), kinds[part[-1]]) for part in told.split()]
 
 
-def read(told: str, **said: object) -> Layout:
+def read(told: str, **said: object) -> TableLayout:
     return recognise(columns(told), Options.of(**said), "readings.csv")
 
 
 @pytest.mark.parametrize(
     ("told", "layout"),
     [
-        ("sensor:w time:t value:n", Layout("time", "sensor", "value", ("value",))),
-        ("Station+ID:n Date_Time:t Reading:n", Layout("Date_Time", "Station ID", "value", ("Reading",))),
-        ("id:n node-id:w ts:n val:n", Layout("ts", "node-id", "value", ("val",))),
-        ("site:w time:t parameter:w value:n", Layout("time", "site", "value", ("value",), "parameter")),
-        ("Messstelle:w Datum:t Wert+[°C]:n", Layout("Datum", "Messstelle", "value", ("Wert [°C]",))),
-        ("where:w observed:t pm25:n", Layout("observed", "where", "value", ("pm25",), name="pm25")),
+        ("sensor:w time:t value:n", TableLayout("time", "sensor", "value", ("value",))),
+        ("Station+ID:n Date_Time:t Reading:n", TableLayout("Date_Time", "Station ID", "value", ("Reading",))),
+        ("id:n node-id:w ts:n val:n", TableLayout("ts", "node-id", "value", ("val",))),
+        ("site:w time:t parameter:w value:n", TableLayout("time", "site", "value", ("value",), "parameter")),
+        ("Messstelle:w Datum:t Wert+[°C]:n", TableLayout("Datum", "Messstelle", "value", ("Wert [°C]",))),
+        ("where:w observed:t pm25:n", TableLayout("observed", "where", "value", ("pm25",), name="pm25")),
         (
             "site:w time:t lat:n lon:n temp:n",
-            Layout("time", "site", "value", ("temp",), None, "lat", "lon", name="temp"),
+            TableLayout("time", "site", "value", ("temp",), None, "lat", "lon", name="temp"),
         ),
-        ("site:w time:t temp:n rh:n note:w", Layout("time", "site", "variable", ("temp", "rh"))),
-        ("site:w time:t temp:n temp_qc:n elevation:n", Layout("time", "site", "value", ("temp",), name="temp")),
-        ("time:t north:n south:n", Layout("time", None, "sensor", ("north", "south"))),
-        ("time:t 101:n 102:n empty:o", Layout("time", None, "sensor", ("101", "102"))),
-        ("date:d time:c site:w value:n", Layout("date", "site", "value", ("value",), clock="time")),
-        ("updated:t time:t sensor:w value:n", Layout("time", "sensor", "value", ("value",))),
-        ("time:w timestamp:t sensor:w value:n", Layout("timestamp", "sensor", "value", ("value",))),
+        ("site:w time:t temp:n rh:n note:w", TableLayout("time", "site", "variable", ("temp", "rh"))),
+        ("site:w time:t temp:n temp_qc:n elevation:n", TableLayout("time", "site", "value", ("temp",), name="temp")),
+        ("time:t north:n south:n", TableLayout("time", None, "sensor", ("north", "south"))),
+        ("time:t 101:n 102:n empty:o", TableLayout("time", None, "sensor", ("101", "102"))),
+        ("date:d time:c site:w value:n", TableLayout("date", "site", "value", ("value",), clock="time")),
+        ("updated:t time:t sensor:w value:n", TableLayout("time", "sensor", "value", ("value",))),
+        ("time:w timestamp:t sensor:w value:n", TableLayout("timestamp", "sensor", "value", ("value",))),
     ],
 )
-def test_tables_as_people_write_them(told: str, layout: Layout) -> None:
+def test_tables_as_people_write_them(told: str, layout: TableLayout) -> None:
     assert read(told) == layout
 
 
 def test_what_the_user_says_goes_first() -> None:
     told = "sensor:w time:t value:n mac:w seen:t raw:n"
-    assert read(told, sensor="mac", time="seen", value="raw") == Layout("seen", "mac", "value", ("raw",))
+    assert read(told, sensor="mac", time="seen", value="raw") == TableLayout("seen", "mac", "value", ("raw",))
     assert read(told, sensor="MAC ", value="value").sensor == "mac", "case and spaces do not matter"
 
 
 def test_one_file_per_site() -> None:
     told = "datetime:t temp:n temp_cor:n temp_qual:o ph:n"
     layout = read(told, sensor_from_file=True, variables=["temp", "ph"])
-    assert layout == Layout("datetime", None, "variable", ("temp", "ph"))
-    assert read("time:t level:n", sensor_from_file=True) == Layout("time", None, "value", ("level",), name="level")
-    assert read("time:t value:n id:n", sensor_from_file=True) == Layout("time", None, "value", ("value",))
+    assert layout == TableLayout("datetime", None, "variable", ("temp", "ph"))
+    assert read("time:t level:n", sensor_from_file=True) == TableLayout("time", None, "value", ("level",), name="level")
+    assert read("time:t value:n id:n", sensor_from_file=True) == TableLayout("time", None, "value", ("value",))
 
 
 def test_named_columns_are_taken_whatever_they_hold() -> None:
-    assert read("time:t a:o b:w", sensors=["a", "b", "a"]) == Layout("time", None, "sensor", ("a", "b"))
-    assert read("site:w time:t a:o b:w", variables="a") == Layout("time", "site", "variable", ("a",))
+    assert read("time:t a:o b:w", sensors=["a", "b", "a"]) == TableLayout("time", None, "sensor", ("a", "b"))
+    assert read("site:w time:t a:o b:w", variables="a") == TableLayout("time", "site", "variable", ("a",))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_table_of_many_columns_is_shown_in_part() -> None:
 
 @given(st.permutations(columns("node:w time:t value:n lat:n lon:n quantity:w note:w flag:n")))
 def test_the_order_of_the_columns_does_not_matter(shuffled: list[tuple[str, Kind]]) -> None:
-    expected = Layout("time", "node", "value", ("value",), "quantity", "lat", "lon")
+    expected = TableLayout("time", "node", "value", ("value",), "quantity", "lat", "lon")
     assert recognise(shuffled, Options(), "readings.csv") == expected
 
 

@@ -1,4 +1,4 @@
-"""Many networks at once: each its own model and its own OUT, one after the other here or spread over a cluster."""
+"""`clean_networks` mends many networks, each with its own model and OUT: in turn here, or spread over a cluster."""
 
 from __future__ import annotations
 
@@ -12,49 +12,45 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from sensormend.cluster.connecting import Client, connected
-from sensormend.cluster.mending_part import Order, Outcome, outcome_of
-from sensormend.cluster.naming import folders_of
-from sensormend.cluster.splitting import Part, Parts, split
-from sensormend.cluster.spreading import Teller, in_turn, probe, spread
+from sensormend.cluster.splitting import NetworkPart, NetworkParts, split
+from sensormend.cluster.workers import (
+    Client,
+    NetworksProgress,
+    Order,
+    Outcome,
+    connected,
+    in_turn,
+    outcome_of,
+    probe,
+    spread,
+)
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import beside, now, surroundings
 from sensormend.io.metadata import write_csv, write_json
 from sensormend.io.options import Options
+from sensormend.io.sources import SourcePaths
 from sensormend.io.target import Target
-from sensormend.pipeline.checkpoint import Checkpoint, Source, identity_of, job_of, told_options
+from sensormend.pipeline.checkpoint import Checkpoint, changed_options, identity_of, job_of
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Places
 
-__all__ = ["NETWORKS_HEADER", "NetworksReport", "Told", "clean_networks"]
+__all__ = ["NetworksReport", "clean_networks"]
 
 FILES = 20
 """Files of readings that run.json of each network names."""
 
-KEPT = ("maintenance", "coordinates")
-"""The options that are files of their own, which workers have to see."""
+FILE_OPTIONS = ("maintenance", "coordinates")
+"""The options that name files, which workers have to see."""
 
 NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
 
-Told = Callable[..., None]
-"""Told how much of a stage is done, 0 to 1, and in words how many networks and workers that is."""
+StageProgress = Callable[..., None]
+"""Takes how much of a stage is done, 0 to 1, and in words how many networks and workers that is."""
 
 
 @dataclass(frozen=True)
 class NetworksReport:
-    """What was done.
-
-    Attributes
-    ----------
-    out
-        Where it is.
-    networks
-        What became of every network, in the order of their names.
-    readings, rejected
-        Of all of them together.
-    seconds
-        How long it took.
-    """
+    """What was done: what became of every network, in the order of their names, and the readings of all together."""
 
     out: Path
     networks: tuple[Outcome, ...]
@@ -68,12 +64,12 @@ class NetworksReport:
         return tuple(network for network in self.networks if network.outcome != "done")
 
 
-def _quiet(name: str, readings: int) -> Told:
+def _quiet(name: str, readings: int) -> StageProgress:
     return lambda done, beside="": None
 
 
 def clean_networks(
-    readings: Source,
+    readings: SourcePaths,
     out: str | PathLike[str],
     network: str | None = None,
     cluster: str | Client | None = None,
@@ -81,7 +77,7 @@ def clean_networks(
     *,
     overwrite: bool = False,
     resume: bool = False,
-    stages: Callable[[str, int], Told] = _quiet,
+    stages: Callable[[str, int], StageProgress] = _quiet,
 ) -> NetworksReport:
     """Mend many networks, each with a model of its own, into `out/<network>`.
 
@@ -124,7 +120,7 @@ def clean_networks(
         files = [Path(str(entry[0])) for entry in identity if len(entry) > 1]
         checkpoint = Checkpoint(target.work / "state")
         with target.claimed(files, overwrite=overwrite, resume=resume, replaces=overwrite or checkpoint.replaces):
-            run = _Run(target, options, identity, client, stages)
+            run = _NetworksRun(target, options, identity, client, stages)
             try:
                 job = job_of(identity, options, checkpoint.job, target.work)
                 checkpoint.begin(job, replaces=overwrite)
@@ -140,7 +136,7 @@ def clean_networks(
     return report
 
 
-class _Run:
+class _NetworksRun:
     """One run over many networks, in its work folder."""
 
     def __init__(
@@ -149,22 +145,22 @@ class _Run:
         options: Options,
         identity: list[list[str | int]],
         client: Client | None,
-        stages: Callable[[str, int], Told],
+        stages: Callable[[str, int], StageProgress],
     ) -> None:
         self.target, self.options, self.identity, self.client, self.stages = target, options, identity, client, stages
         self.staging = target.work / "staging"
-        self.parts = Parts((), 0, ())
+        self.parts = NetworkParts((), 0, ())
         self.visible = client is None
         """Whether all workers see OUT."""
 
-    def stage(self, source: Source) -> None:
+    def stage(self, source: SourcePaths) -> None:
         """Sort the readings apart, once."""
         self.staging.mkdir(exist_ok=True)
         if self.client is not None:
             probe(self.client, self.staging, "OUT")
             self.visible = True
         self.parts = split(
-            self.staging, source, self.options, folders_of, self.stages("reading", 0),
+            self.staging, source, self.options, self.stages("reading", 0),
             lambda readings: self.stages("sorting", readings),
         )  # fmt: skip
 
@@ -173,10 +169,10 @@ class _Run:
         (self.staging / "attempts").mkdir(exist_ok=True)
         with self._token() as token:
             orders = [self._order(part, token) for part in self.parts.parts]
-            ended = spread(self.client, orders, self._teller()) if self.client else in_turn(orders, self._teller())
+            ended = spread(self.client, orders, self._progress()) if self.client else in_turn(orders, self._progress())
             failed = dict(ended)
-        found = tuple(outcome_of(order, failed.get(order.part.network)) for order in orders)
-        return NetworksReport(out, found, self.parts.readings, self.parts.rejected, monotonic() - started)
+        outcomes = tuple(outcome_of(order, failed.get(order.part.network)) for order in orders)
+        return NetworksReport(out, outcomes, self.parts.readings, self.parts.rejected, monotonic() - started)
 
     def finish(self, report: NetworksReport) -> None:
         """Write what stands beside the networks, and clear away what nobody needs any more."""
@@ -205,13 +201,19 @@ class _Run:
         finally:
             token.unlink(missing_ok=True)
 
-    def _order(self, part: Part, token: Path) -> Order:
+    def _order(self, part: NetworkPart, token: Path) -> Order:
         options = self.parts.options(self.options, part)
-        kept: dict[str, Any] = {name: self._kept(name, path) for name in KEPT if (path := getattr(options, name))}
-        told = {"source": _shortened(self.identity), "options": told_options(self.options), "network": part.network}
-        return Order(self.target.work, part, replace(options, **kept), told, token)
+        copies: dict[str, Any] = {
+            name: self._copied(name, path) for name in FILE_OPTIONS if (path := getattr(options, name))
+        }
+        record = {
+            "source": _shortened(self.identity),
+            "options": changed_options(self.options),
+            "network": part.network,
+        }
+        return Order(self.target.work, part, replace(options, **copies), record, token)
 
-    def _kept(self, name: str, path: Path) -> Path:
+    def _copied(self, name: str, path: Path) -> Path:
         """Return a copy of what people know where every worker sees it."""
         copy = self.staging / f"{name}.csv"
         if not copy.exists():
@@ -219,16 +221,16 @@ class _Run:
                 shutil.copyfile(path, new)
         return copy
 
-    def _teller(self) -> Teller:
+    def _progress(self) -> NetworksProgress:
         total, readings = len(self.parts.parts), self.parts.readings
-        tell = self.stages("mending", readings)
+        stage = self.stages("mending", readings)
 
-        def told(done: int, read: float, workers: int | None) -> None:
+        def report(done: int, read: float, workers: int | None) -> None:
             words = f"{done:,} of {total:,} networks"
             words += "" if workers is None else f", {workers:,} worker{'s' * (workers != 1)}"
-            tell(read / max(readings, 1), words)
+            stage(read / max(readings, 1), words)
 
-        return told
+        return report
 
     def _record(self, report: NetworksReport) -> dict[str, Any]:
         return {
@@ -236,7 +238,7 @@ class _Run:
             "finished": now(),
             "seconds": round(report.seconds, 2),
             "source": self.identity,
-            "options": told_options(self.options),
+            "options": changed_options(self.options),
             "networks": len(report.networks),
             "failed": len(report.failed),
             "sensors": sum(network.sensors for network in report.networks),

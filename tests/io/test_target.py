@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken, write_out
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.io.export import export
 from sensormend.io.folder import Archive, data_files, ending_of
 from sensormend.io.metadata import SENSORS_HEADER, write_csv
+from sensormend.io.target import export
 from sensormend.readings import DAY, HOUR, MINUTE, Rows
 
 

@@ -1,4 +1,4 @@
-"""Three faults that every demo shows: a drift over weeks, a level that is accepted, and a jump while one looks on."""
+"""`StagedFaults` puts the three faults of every demo into a network: a drift, an accepted level, and a jump."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sensormend.simulate.faults import InjectedFault
+from sensormend.simulate.degrade import InjectedFault
 from sensormend.simulate.network import Day, names_of
 
-__all__ = ["Staged"]
+__all__ = ["StagedFaults"]
 
 DRIFTS_FROM, SHIFTED_FROM, ACCEPTED_FROM = 40, 50, 72
 """Days: a sensor drifts from then on; another is shifted, and its new level accepted."""
@@ -25,7 +25,7 @@ LEAST = 10
 
 
 @dataclass(eq=False)
-class Staged:
+class StagedFaults:
     """Puts the three faults into the days of a simulated network, in place of others of the same sensors.
 
     Attributes

@@ -9,7 +9,7 @@ import pytest
 
 from clusters import Cluster
 from sensormend import __version__
-from sensormend.cluster.connecting import check_workers, connect, connected, is_lost, quiet, workers_of
+from sensormend.cluster.workers import check_workers, connect, connected, is_lost, quiet, workers_of
 from sensormend.errors import ConfigError, SensormendError
 
 

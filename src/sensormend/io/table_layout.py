@@ -1,4 +1,4 @@
-"""Which column of a table is what: found by names and kinds, or as the user says."""
+"""`recognise` finds out which column of a table is what, by names and kinds or as the user says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "CLOCK_UNITS",
     "MISSING",
     "Kind",
-    "Layout",
+    "TableLayout",
     "any_known",
     "called",
     "holds_readings",
@@ -92,7 +92,7 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """How a table is to be read.
 
     Attributes
@@ -151,7 +151,9 @@ class _NoSensorError(ConfigError):
     """No column says which sensor a reading is from."""
 
 
-def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False) -> Layout:
+def recognise(
+    columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False
+) -> TableLayout:
     """Find out how a table is to be read.
 
     Parameters
@@ -182,15 +184,15 @@ def recognise(columns: Sequence[tuple[str, Kind]], options: Options, where: str,
         except _NoSensorError:
             return recognise(columns, replace(options, sensor_from_file=True), where)
     if options.networks is None:
-        return _Table(columns, options, where).layout()
+        return _Recogniser(columns, options, where).layout()
     # A network's name is neither a sensor's nor a reading, whatever its column is called.
-    network = _Table(columns, options, where).exactly("networks", options.networks)
-    said = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
-    twice = next((role for role, name in said.items() if _plain(name) == _plain(network)), None)
+    network = _Recogniser(columns, options, where).exactly("networks", options.networks)
+    named = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
+    twice = next((role for role, name in named.items() if _plain(name) == _plain(network)), None)
     if twice:
         raise ConfigError(f"{where}: --networks and --{twice} both name the column {network!r}; it can be one of them")
     others = [column for column in columns if column[0] != network]
-    return replace(_Table(others, options, where).layout(), network=network)
+    return replace(_Recogniser(others, options, where).layout(), network=network)
 
 
 def called(role: str, name: str) -> bool:
@@ -212,9 +214,9 @@ def any_known(names: Sequence[str], options: Options) -> bool:
     >>> any_known(["box", "time", "pm10"], Options()), any_known(["a", "2020-01-01", "3"], Options())
     (True, False)
     """
-    said = {*options.variables, *options.sensors, *(getattr(options, role) for role in _KNOWN)} - {None}
+    named = {*options.variables, *options.sensors, *(getattr(options, role) for role in _KNOWN)} - {None}
     plain = {_plain(name) for name in names}
-    return any(called(role, name) for role in _KNOWN for name in names) or not plain.isdisjoint(map(_plain, said))
+    return any(called(role, name) for role in _KNOWN for name in names) or not plain.isdisjoint(map(_plain, named))
 
 
 def is_part(unit: str, name: str) -> bool:
@@ -249,7 +251,7 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
     >>> holds_readings([("date", "date"), ("remark", "text")], Options())
     False
     """
-    table = _Table(columns, options, "")
+    table = _Recogniser(columns, options, "")
     if options.time is not None and not table.has(options.time):
         return False
     named = [name for name in (options.value, *options.variables, *options.sensors) if name]
@@ -263,7 +265,7 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
 
 def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None:
     """Return the columns of latitude and longitude; None where there are not both."""
-    table = _Table(columns, Options(), "")
+    table = _Recogniser(columns, Options(), "")
     latitude, longitude = (table.found(role, ("number",)) for role in ("latitude", "longitude"))
     return None if latitude is None or longitude is None else (latitude, longitude)
 
@@ -278,16 +280,16 @@ def kind_of(texts: Sequence[str]) -> Kind:
     >>> kind_of(["2020-01-01", "2020-01-02"])
     'date'
     """
-    told = [text for text in texts if text.strip().lower() not in MISSING]
-    if not told:
+    full = [text for text in texts if text.strip().lower() not in MISSING]
+    if not full:
         return "other"
-    if 2 * sum(map(_is_number, told)) > len(told):
+    if 2 * sum(map(_is_number, full)) > len(full):
         return "number"
-    if 2 * sum(bool(_CLOCK.fullmatch(text.strip())) for text in told) > len(told):
+    if 2 * sum(bool(_CLOCK.fullmatch(text.strip())) for text in full) > len(full):
         return "clock"
-    if time_format(told) is None:
+    if time_format(full) is None:
         return "text"
-    return "date" if not any(":" in text or has_clock(text) for text in told) else "time"
+    return "date" if not any(":" in text or has_clock(text) for text in full) else "time"
 
 
 def _is_number(text: str) -> bool:
@@ -298,7 +300,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-class _Table:
+class _Recogniser:
     """One table while it is looked at."""
 
     def __init__(self, columns: Sequence[tuple[str, Kind]], options: Options, where: str) -> None:
@@ -307,11 +309,11 @@ class _Table:
         self.where = where
         self.plain = {name: _plain(name) for name in self.kinds}
 
-    def layout(self) -> Layout:
-        said = self.options
-        if said.variables and said.sensors:
+    def layout(self) -> TableLayout:
+        options = self.options
+        if options.variables and options.sensors:
             raise ConfigError("the columns are either variables or sensors: give --variables or --sensors, not both")
-        if said.value and (said.variables or said.sensors):
+        if options.value and (options.variables or options.sensors):
             raise ConfigError("--value names the one column of readings; with --variables or --sensors leave it out")
         time, clock, parts = self.times()
         if time is None:
@@ -322,30 +324,30 @@ class _Table:
             latitude = longitude = None
         place: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
         taken = {time, clock, latitude, longitude, *(name for _, name in parts), None}
-        if said.sensors:
-            return Layout(time, None, "sensor", self.listed("sensors", said.sensors), **place)
+        if options.sensors:
+            return TableLayout(time, None, "sensor", self.listed("sensors", options.sensors), **place)
         sensor = self.sensor(taken)
         taken.add(sensor)
-        if said.variables:
+        if options.variables:
             self.have_a_sensor(sensor)
-            return Layout(time, sensor, "variable", self.listed("variables", said.variables), **place)
+            return TableLayout(time, sensor, "variable", self.listed("variables", options.variables), **place)
         variable = self.named("variable") or self.found("variable", ("text",), taken)
         value = self.named("value") or self.found("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
         numbers = [name for name in numbers if not self.is_aside(name)] or numbers
-        if value is None and len(numbers) == 1 and (sensor is not None or said.sensor_from_file):
+        if value is None and len(numbers) == 1 and (sensor is not None or options.sensor_from_file):
             value = numbers[0]
         if value is not None:
             self.have_a_sensor(sensor)
-            nameless = variable is not None or said.value is not None or called("value", value) or _is_nameless(value)
-            return Layout(time, sensor, "value", (value,), variable, name="" if nameless else value, **place)
+            unnamed = variable is not None or options.value is not None or called("value", value) or _has_no_name(value)
+            return TableLayout(time, sensor, "value", (value,), variable, name="" if unnamed else value, **place)
         if not numbers:
             raise self.unknown("value", "the readings")
-        if sensor is not None or said.sensor_from_file:
-            return Layout(time, sensor, "variable", tuple(numbers), **place)
-        if said.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
+        if sensor is not None or options.sensor_from_file:
+            return TableLayout(time, sensor, "variable", tuple(numbers), **place)
+        if options.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
             self.have_a_sensor(None)
-        return Layout(time, None, "sensor", tuple(numbers), **place)
+        return TableLayout(time, None, "sensor", tuple(numbers), **place)
 
     def times(self) -> tuple[str | None, str | None, tuple[tuple[str, str], ...]]:
         """Return the column of times, that of the hour beside a date, and the numbers that make or add to it."""
@@ -422,22 +424,22 @@ class _Table:
 
     def named(self, role: str) -> str | None:
         """Return the column that the user says it is."""
-        said: str | None = getattr(self.options, role)
-        return None if said is None else self.exactly(role, said)
+        given: str | None = getattr(self.options, role)
+        return None if given is None else self.exactly(role, given)
 
-    def exactly(self, role: str, said: str) -> str:
-        if said in self.kinds:
-            return said
-        alike = [name for name, plain in self.plain.items() if plain == _plain(said) and plain]
+    def exactly(self, role: str, given: str) -> str:
+        if given in self.kinds:
+            return given
+        alike = [name for name, plain in self.plain.items() if plain == _plain(given) and plain]
         if len(alike) == 1:
             return alike[0]
         raise ConfigError(
-            f"{self.where}: there is no column {said!r}, as --{role} says ({role} in the TOML file); "
+            f"{self.where}: there is no column {given!r}, as --{role} says ({role} in the TOML file); "
             f"there are {self.seen()}"
         )
 
-    def listed(self, role: str, said: Sequence[str]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.exactly(role, name) for name in said))
+    def listed(self, role: str, given: Sequence[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.exactly(role, name) for name in given))
 
     def found(self, role: str, kinds: Sequence[Kind], taken: set[str | None] | None = None) -> str | None:
         """Return the column whose name is the best known one for a role, of one of these kinds."""
@@ -465,7 +467,7 @@ class _Table:
         return ", ".join(shown[: 12 if more else 13]) + more
 
 
-def _is_nameless(name: str) -> bool:
+def _has_no_name(name: str) -> bool:
     """Say whether a column got its name from its place, since it had none."""
     return re.fullmatch(r"column\d+|Unnamed: \d+|\d+", name) is not None
 

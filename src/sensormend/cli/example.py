@@ -1,0 +1,34 @@
+"""`sensormend example`: writes a file of readings to try `sensormend clean` on."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from rich.markup import escape
+
+from sensormend.cli.bench import screen
+
+__all__ = ["example"]
+
+
+def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) -> None:
+    """Write a file of readings to try `sensormend clean` on: a simulated city with all that goes wrong in a real one.
+
+    Parameters
+    ----------
+    file
+        The CSV file to write; it must not be there yet.
+    sensors
+        How many sensors it has.
+    days
+        How many days, hour by hour.
+    seed
+        Another seed is another city.
+    """
+    from sensormend.simulate.network import write_example
+
+    rows = write_example(file, sensors=sensors, days=days, seed=seed)
+    page, name = screen(), escape(shlex.quote(str(file)))
+    page.print(f"{rows:,} rows of {sensors} sensors over {days} days, with faults, gaps and repetitions, in {name}.")
+    page.print(f"Next, type: [bold]sensormend clean {name} mended[/]", soft_wrap=True)
