@@ -154,6 +154,8 @@ class OLRTR(PublishedOnline):
     def recover(self, tensor: ArrayLike, passes: int = 1, *, periods: int = 1) -> Recovery:
         """Recover a whole tensor by walking its last axis, and learn from it.
 
+        A torch tensor is fetched, and recovered on the host.
+
         Parameters
         ----------
         tensor
@@ -164,8 +166,6 @@ class OLRTR(PublishedOnline):
             How many periods make a minibatch. One gives minibatches without the last axis, (sensor, slot);
             more give (sensor, slot, periods), whose last axis is a mode too. Where the last minibatch is
             shorter, the periods it lacks are missing readings: the mode's dictionary has a row for each.
-
-        A torch tensor is fetched, and recovered on the host.
         """
         periods = check_count("periods", periods)
         return self._repeat(tensor, passes, lambda readings: self._walk_by(readings, periods))
