@@ -8,23 +8,20 @@ STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
-# The authors of the theme announce its successor at every start.
-export NO_MKDOCS_2_WARNING := 1
 
 # What the tests of tensors take: the CPU build is enough. Where pip would fetch one for CUDA, TORCH= leaves it out, and
 # these tests are skipped with a line that says so.
 TORCH ?= torch==2.13.0
 TENSORS := $(VENV)/.tensors
-DOCS := $(VENV)/.docs
 
-.PHONY: demo test lint docs bench soak clean
+.PHONY: demo test lint bench soak clean
 
 demo: $(STAMP)
 	$(BIN)/sensormend demo $(ARGS)
 
 # Two processes, a file of tests to each in turn: what a file's tests share is made once. In the order of their names: by
 # the number of their tests, files with few and long ones would come last, one after the other.
-test: lint $(TENSORS) $(DOCS)
+test: lint $(TENSORS)
 	@# Before two processes would each compile the engine.
 	$(BIN)/python -c 'import numpy; from sensormend import AutoOLRTR; AutoOLRTR().update(numpy.eye(4))'
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -34,9 +31,17 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-# The site of docs/, in site/; a broken link, anchor or docstring fails it.
+# The site of docs/, in site/; a broken link, anchor or docstring fails it. The tests build it too, the demo needs none of it.
+DOCS := $(VENV)/.docs
+.PHONY: docs
 docs: $(DOCS)
-	$(BIN)/mkdocs build --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
+test test-all: $(DOCS)
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
@@ -60,8 +65,4 @@ $(STAMP): pyproject.toml
 
 $(TENSORS): $(STAMP)
 	$(if $(TORCH),$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)')
-	@touch $@
-
-$(DOCS): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@

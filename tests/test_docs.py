@@ -171,7 +171,6 @@ def test_links_and_anchors_exist(path: Path) -> None:
             assert anchor in anchors(target), link
 
 
-@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="make docs installs mkdocs")
     program = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]

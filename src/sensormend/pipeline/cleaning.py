@@ -36,13 +36,7 @@ class Cleaned(NamedTuple):
 
 
 def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
-    """Clean a table of readings: find what is wrong, fill what is missing, say how sure that is.
-
-    Returns a frame of the same kind, with one row per sensor and slot: sensor, time (the start of the slot, UTC), value
-    (raw), n, cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason,
-    origin, and variable where there are several, or it has a name. With `wide=True` it returns the cleaned values
-    alone: a column per sensor, or per variable beside the sensor where there are several; for a Series, a Series. For a
-    DataArray it returns an `xarray.Dataset` with CF attributes.
+    """Mend a table of readings: find what is wrong, fill what is missing, say how sure that is.
 
     Parameters
     ----------
@@ -59,6 +53,14 @@ def clean(readings: Any, *, details: bool = False, **said: Any) -> Any:
         `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
         `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
         for a wide table.
+
+    Returns
+    -------
+    A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
+    cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin, and
+    variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per sensor,
+    or per variable beside the sensor where there are several; of a Series, a Series. For a DataArray an
+    `xarray.Dataset` with CF attributes.
 
     Examples
     --------

@@ -62,7 +62,7 @@ def write_report(
 
     Examples
     --------
-    >>> from sensormend.report import write_report
+    >>> from sensormend.report.page import write_report
     >>> write_report("mended", "city.html")  # doctest: +SKIP
     PosixPath('city.html')
     """

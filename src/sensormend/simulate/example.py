@@ -37,12 +37,8 @@ def write_example(path: str | os.PathLike[str], *, sensors: int = 20, days: int 
     ----------
     path
         A file that is not there yet.
-    sensors
-        How many sensors the city has.
-    days
-        For how many days it is simulated.
-    seed
-        Another seed is another city.
+    sensors, days, seed
+        As for `sensormend.simulate.network.city`.
     """
     path = Path(path)
     if path.exists():
