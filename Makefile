@@ -26,6 +26,18 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+# The site of docs/, in site/; a broken link, anchor or docstring fails it. The tests build it too, the demo needs none of it.
+DOCS := $(VENV)/.docs
+.PHONY: docs
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
+
+test test-all: $(DOCS)
+
+$(DOCS): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 
@@ -34,7 +46,7 @@ soak: $(STAMP)
 	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml

@@ -120,6 +120,8 @@ class OLRTR(PublishedOnline):
     def recover(self, tensor: ArrayLike, passes: int = 1, *, periods: int = 1) -> Recovery:
         """Recover a whole tensor by walking its last axis, and learn from it.
 
+        A torch tensor is fetched, and recovered on the host.
+
         Parameters
         ----------
         tensor

@@ -305,16 +305,18 @@ def course(
     *,
     dark: bool | None = None,
 ) -> Any:
-    """Draw one sensor over time: what it read, what it was made of with its interval, and what was wrong with it when.
+    """Draw one sensor over time: its readings, the cleaned values with their interval, and its faults.
 
     Parameters
     ----------
     rows
         What `clean` returned, or the OUT that it wrote.
-    sensor, variable
-        Whose course; the variable only where there are several.
+    sensor
+        The name of the sensor.
     start, end
         From when to when, UTC; all of it by default.
+    variable
+        Which variable, where there are several.
     dark
         For a dark page; by default as matplotlib's style is.
     """
@@ -373,19 +375,21 @@ def beside(
     days: float | None = None,
     dark: bool | None = None,
 ) -> Any:
-    """Draw a sensor beside its three closest relatives around a moment: why it was called wrong, or was not.
+    """Draw a sensor beside its three most correlated sensors around a moment: why it was judged wrong, or was not.
 
-    Above: the sensor, and what each relative lets expect of it, which is the relative's own reading plus the usual
-    difference of the two. Below: how far the sensor is from that; the bands are three times what is usual.
+    Above: the sensor, and what each of the others lets expect of it, which is its own reading plus the usual difference
+    of the two. Below: how far the sensor is from that; the bands are three times what is usual.
 
     Parameters
     ----------
     rows
         What `clean` returned, or the OUT that it wrote.
-    sensor, variable
-        Who; the variable only where there are several.
+    sensor
+        The name of the sensor.
     time
         When, UTC.
+    variable
+        Which variable, where there are several.
     days
         How many days before and after it are shown; by default four, or more to have all of the fault in view.
     dark
