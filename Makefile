@@ -14,17 +14,28 @@ export MKL_NUM_THREADS := 1
 TORCH ?= torch==2.13.0
 TENSORS := $(VENV)/.tensors
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test test-all ready compile lint bench soak clean
 
 demo: $(STAMP)
 	$(BIN)/sensormend demo $(ARGS)
 
-# Two processes, a file of tests to each in turn: what a file's tests share is made once. In the order of their names: by
-# the number of their tests, files with few and long ones would come last, one after the other.
-test: lint $(TENSORS)
-	@# Before two processes would each compile the engine.
+# Without what starts a server, a browser or many processes. Two processes, of which one that is done takes over half of
+# what the other has left, so that both end together; tests of one file mostly stay together, with what they share.
+SMALL := not server and not browser and not processes
+test: ready
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m '$(SMALL)' $(ARGS)
+
+# Everything: for Mosquitto, PostgreSQL, Chromium and a C compiler see .ci/run.
+test-all: ready
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+
+# Side by side: in a new clone either takes a core for a minute.
+ready: $(TENSORS)
+	@$(MAKE) --no-print-directory --jobs 2 lint compile
+
+# Before two processes would each compile the engine.
+compile: $(STAMP)
 	$(BIN)/python -c 'import numpy; from sensormend import AutoOLRTR; AutoOLRTR().update(numpy.eye(4))'
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check

@@ -61,10 +61,9 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if left_out := config.stash.get(_left_out, 0):
-        terminalreporter.write_line(
-            f"{left_out} tests were left out (-m {config.option.markexpr!r}); `make test-all` runs them too."
-        )
+    left_out, marks_wanted = config.stash.get(_left_out, 0), config.option.markexpr
+    if left_out and marks_wanted:
+        terminalreporter.write_line(f"{left_out} tests were left out (-m {marks_wanted!r}); `make test-all` runs them.")
 
 
 @pytest.fixture(scope="session")
