@@ -118,6 +118,7 @@ def _figures(out: Path) -> dict[str, object]:
     return rows
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_a_run_that_was_killed_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.bench.simulations.line_charts", lambda *_, **__: [])

@@ -18,9 +18,9 @@ from sensormend.readings import Readings
 
 SLOW = """
 import os
-from sensormend import archive
-from sensormend.checkpoint import Checkpoint
-from sensormend.mending import Mender
+from sensormend.pipeline import archive
+from sensormend.pipeline.checkpoint import Checkpoint
+from sensormend.pipeline.mender import Mender
 import time
 archive.CHECKPOINT = 0.0
 if Mender.push.__name__ != "slow":  # a preload may be run twice
@@ -186,7 +186,7 @@ def test_a_run_killed_here_goes_on_here_or_elsewhere(
 
 DEADLY = """
 import os
-from sensormend.mending import Mender
+from sensormend.pipeline.mender import Mender
 if Mender.push.__name__ != "deadly":  # a preload may be run twice
     push = Mender.push
 def deadly(self, readings):

@@ -104,8 +104,8 @@ def test_many_overlapping_files_are_one_archive(mended: Path, tmp_path: Path) ->
 
 SCRIPT = """
 import sys, time
-from sensormend import archive
-from sensormend.mending import Mender
+from sensormend.pipeline import archive
+from sensormend.pipeline.mender import Mender
 archive.CHECKPOINT = 0.0
 push = Mender.push
 def slow(self, readings):
@@ -116,6 +116,7 @@ archive.clean_archive(sys.argv[1], sys.argv[2], resume="resume" in sys.argv)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("periods", [1, 17])
 def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_path: Path, periods: int) -> None:
     out, work = tmp_path / "out", tmp_path / "out.partial"
