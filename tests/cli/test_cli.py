@@ -101,10 +101,10 @@ def test_where_there_is_a_screen_the_page_is_opened(
     words: list[str], times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(demo_command, "FIRST_DAYS", 11)
+    monkeypatch.setattr(demo_command, "FIRST_DAYS", 2)
     monkeypatch.setattr("sensormend.cli.demo.has_screen", lambda: True)
     monkeypatch.setattr("webbrowser.open", opened.append)
-    assert main(["demo", "--sensors", "8", "--seconds", "1", "--out", str(tmp_path / "demo"), *words]) == 0
+    assert main(["demo", "--sensors", "8", "--seconds", "2", "--out", str(tmp_path / "demo"), *words]) == 0
     assert len(opened) == times
     assert all(f"browser: {address}\n" in capsys.readouterr().out for address in opened)
 
