@@ -3,23 +3,35 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS := $(VENV)/.docs
 
 # The products in here are small: a second BLAS thread gains nothing and loses much when the machine is busy.
 export OPENBLAS_NUM_THREADS := 1
 export OMP_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: demo test lint bench soak clean
+.PHONY: demo test test-all ready compile lint docs bench soak clean
 
 demo: $(STAMP)
 	$(BIN)/sensormend demo $(ARGS)
 
-# Two processes, a file of tests to each in turn: what a file's tests share is made once. In the order of their names: by
-# the number of their tests, files with few and long ones would come last, one after the other.
-test: lint
-	@# Before two processes would each compile the engine.
+# Without what starts a server, a browser or many processes. Two processes, of which one that is done takes over half of
+# what the other has left, so that both end together; tests of one file mostly stay together, with what they share.
+SMALL := not server and not browser and not processes
+test: ready
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m '$(SMALL)' $(ARGS)
+
+# Everything: for Mosquitto, PostgreSQL, Chromium and a C compiler see .ci/run.
+test-all: ready
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal $(ARGS)
+
+# Side by side: in a new clone either takes a core for a minute.
+ready: $(STAMP) $(DOCS)
+	@$(MAKE) --no-print-directory --jobs 2 lint compile
+
+# Before two processes would each compile the engine.
+compile: $(STAMP)
 	$(BIN)/python -c 'import numpy; from sensormend import AutoOLRTR; AutoOLRTR().update(numpy.eye(4))'
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -27,12 +39,8 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 # The site of docs/, in site/; a broken link, anchor or docstring fails it. The tests build it too, the demo needs none of it.
-DOCS := $(VENV)/.docs
-.PHONY: docs
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict $(ARGS)
-
-test test-all: $(DOCS)
 
 $(DOCS): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

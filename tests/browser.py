@@ -20,7 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 from sensormend.web.server import Server
-from servers import lacking
+from servers import lacking, require_mark
 
 __all__ = ["DESK", "PHONE", "Browser", "running_chromium"]
 
@@ -272,6 +272,7 @@ class Browser:
 @contextmanager
 def running_chromium() -> Iterator[Browser]:
     """Start Chromium with an empty profile; skip where it is not installed."""
+    require_mark("browser")
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     driver = shutil.which("chromedriver")
     if browser is None or driver is None:

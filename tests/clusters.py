@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from servers import lacking
+from servers import lacking, require_mark
 
 __all__ = ["Cluster", "cluster", "fresh_cluster", "running_cluster"]
 
@@ -147,6 +147,7 @@ def running_cluster(workers: int = 2, *preload: str, **settings: str) -> Iterato
     settings
         Variables of their environment.
     """
+    require_mark("processes")
     try:
         import distributed  # noqa: F401
     except ImportError:

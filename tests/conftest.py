@@ -1,9 +1,10 @@
-"""What the tests share: where the real data lies, and how hypothesis runs."""
+"""The tests share where the real data lies, how hypothesis runs, and what a test is marked with."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,58 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
+from servers import lacking, marks
+
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25, database=None)
 settings.load_profile("repeatable")
 
 ROOT = Path(__file__).resolve().parents[1]
+
+BRINGS = {
+    "broker": "server", "server": "server",
+    "chromium": "browser",
+    "cluster": "processes", "fresh_cluster": "processes", "slow_cluster": "processes",
+}  # fmt: skip
+"""Fixtures that mark the tests that use them; a test that starts such things without one is marked where it stands."""
+
+_left_out = pytest.StashKey[int]()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests by what they use, before `-m` chooses among them."""
+    for item in items:
+        for mark in {BRINGS[name] for name in getattr(item, "fixturenames", ()) if name in BRINGS}:
+            item.add_marker(mark)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marks.clear()
+    marks.update(mark.name for mark in item.iter_markers())
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    if items:
+        config = items[0].config
+        config.stash[_left_out] = config.stash.get(_left_out, 0) + len(items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that prints, where this one only runs tests."""
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["left_out"] = session.config.stash.get(_left_out, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear of it: every process has left out the same tests."""
+    node.config.stash[_left_out] = getattr(node, "workeroutput", {}).get("left_out", 0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    left_out, marks_wanted = config.stash.get(_left_out, 0), config.option.markexpr
+    if left_out and marks_wanted:
+        terminalreporter.write_line(f"{left_out} tests were left out (-m {marks_wanted!r}); `make test-all` runs them.")
 
 
 @pytest.fixture(scope="session")
@@ -22,10 +71,7 @@ def data() -> Path:
     """Return the folder of real data: `$SENSORMEND_DATA`, or `../shared/data` beside the repository."""
     folder = Path(os.environ.get("SENSORMEND_DATA", ROOT.parent / "shared" / "data"))
     if not folder.is_dir():
-        said = "the real data is not here; set SENSORMEND_DATA to its folder"
-        if os.environ.get("CI") == "true":
-            pytest.fail(said)
-        pytest.skip(said)
+        lacking("the real data is not here; set SENSORMEND_DATA to its folder")
     return folder
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from servers import lacking
+from servers import lacking, require_mark
 
 __all__ = ["MODES", "Points"]
 
@@ -65,6 +65,7 @@ class Points:
     """
 
     def __init__(self, folder: Path) -> None:
+        require_mark("processes")
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None or not sys.platform.startswith("linux"):
             lacking("points of failure are found on Linux, with a C compiler; there is none")

@@ -18,7 +18,13 @@ from typing import NoReturn
 
 import pytest
 
-__all__ = ["Mosquitto", "Postgres", "lacking", "restartable_postgres", "running_mosquitto", "running_postgres"]
+__all__ = [
+    "Mosquitto", "Postgres", "lacking", "marks", "require_mark", "restartable_postgres", "running_mosquitto",
+    "running_postgres",
+]  # fmt: skip
+
+marks: set[str] = set()
+"""The marks of the test that runs, kept by `conftest`."""
 
 
 class Postgres:
@@ -57,6 +63,7 @@ class Postgres:
 @contextmanager
 def restartable_postgres() -> Iterator[Postgres]:
     """Start PostgreSQL and give the server itself; skip where it is not installed."""
+    require_mark("server")
     programs = _programs()
     if programs is None:
         lacking("PostgreSQL is not installed: its initdb and pg_ctl are needed")
@@ -142,6 +149,7 @@ def running_mosquitto(
     allowed
         Where anybody may write and read, as an ACL file has it; everywhere by default.
     """
+    require_mark("server")
     program = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
     if program is None:
         lacking("Mosquitto is not installed")
@@ -190,7 +198,14 @@ def _certify(folder: Path) -> None:
             "-extfile", "names", "-out", "server.crt")  # fmt: skip
 
 
+def require_mark(mark: str) -> None:
+    """Fail where the test that runs is not marked so: `make test` would not leave it out."""
+    if mark not in marks:
+        pytest.fail(f"this test needs @pytest.mark.{mark}, or a fixture that `conftest` knows to bring it")
+
+
 def lacking(said: str) -> NoReturn:
+    """Skip the test that runs, for a reason; fail where everything has to be there."""
     if os.environ.get("CI") == "true":
         pytest.fail(said)
     pytest.skip(said)

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import post
+from servers import require_mark
 
 __all__ = ["GRID", "Nursery", "Watch", "until"]
 
@@ -60,6 +61,7 @@ class Watch:
         gone: float | None = None,
         given: int = subprocess.DEVNULL,
     ) -> None:
+        require_mark("processes")
         program = [str(Path(sys.executable).with_name("sensormend"))]
         if checkpoint is not None or gone is not None:
             program = [sys.executable, "-c", STARTED, str(checkpoint or 20.0), str(gone or 60.0)]
@@ -175,6 +177,7 @@ class Nursery:
     """Makes processes of `sensormend watch` that have done their imports: a second in which a kill hits nothing."""
 
     def __init__(self) -> None:
+        require_mark("processes")
         self._process = subprocess.Popen(
             [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )  # fmt: skip

@@ -380,6 +380,7 @@ def aot_and_reference(data: Path) -> tuple[FloatArray, FloatArray]:
     return load_network("aot"), load_reference()
 
 
+@pytest.mark.processes
 def test_the_engine_is_measured_beside_another_checkout(tmp_path: Path) -> None:
     out, script = tmp_path / "engine.json", str(ROOT / "benchmarks" / "engine_speed.py")
     call = ["--only", "medium,threads", "--medium", "90", "--periods", "5", "--against", str(ROOT / "src")]
@@ -393,6 +394,7 @@ def test_the_engine_is_measured_beside_another_checkout(tmp_path: Path) -> None:
     assert refused.returncode == 2
 
 
+@pytest.mark.processes
 def test_the_speed_bench_measures_and_writes_its_figures(tmp_path: Path) -> None:
     parts = ["--only", "large,size,days", "--large", "2000", "--sizes", "1000", "--days", "20"]
     ended = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "speed.py"), *parts, "--out", str(tmp_path)],

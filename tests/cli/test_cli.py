@@ -29,7 +29,9 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path: Path) -> None:
+def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     ended = run(*TINY, "--out", "shown", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "shown" / "demo.png").stat().st_size > 50_000
@@ -52,9 +54,10 @@ def test_the_demo_runs_without_a_terminal_and_says_where_the_picture_is(tmp_path
     assert "Traceback" not in ended.stderr
     assert len(list((tmp_path / "shown" / "data").glob("date=*"))) == 30
     (tmp_path / "shown" / "faults.csv").write_text("replaced")
-    again = run(*TINY, "--out", "shown", cwd=tmp_path)
-    assert again.returncode == 0, "an earlier demo is replaced"
-    assert without_address(again.stdout) == without_address(ended.stdout), "the same city, the same figures"
+    monkeypatch.chdir(tmp_path)
+    assert main([*TINY, "--out", "shown"]) == 0, "an earlier demo is replaced"
+    again = capsys.readouterr().out
+    assert without_address(again) == without_address(ended.stdout), "the same city, the same figures"
 
 
 def without_address(said: str) -> str:
@@ -91,10 +94,10 @@ def test_where_there_is_a_screen_the_page_is_opened(
     words: list[str], times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(demo_command, "FIRST_DAYS", 11)
+    monkeypatch.setattr(demo_command, "FIRST_DAYS", 2)
     monkeypatch.setattr("sensormend.cli.demo.has_screen", lambda: True)
     monkeypatch.setattr("webbrowser.open", opened.append)
-    assert main(["demo", "--sensors", "8", "--seconds", "3", "--out", str(tmp_path / "demo"), *words]) == 0
+    assert main(["demo", "--sensors", "8", "--seconds", "2", "--out", str(tmp_path / "demo"), *words]) == 0
     assert len(opened) == times
     assert all(f"browser: {address}\n" in capsys.readouterr().out for address in opened)
 
@@ -109,26 +112,30 @@ def test_the_demo_goes_on_without_the_page(
     assert "http://" not in said
 
 
-def test_a_port_that_somebody_chose_is_the_one(tmp_path: Path) -> None:
+def test_a_port_that_somebody_chose_is_the_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        ended = run("demo", "--sensors", "8", "--days", "12", "--port", port, cwd=tmp_path)
-    assert ended.returncode in (1, 2)
-    assert port in ended.stderr
-    assert "Traceback" not in ended.stderr
+        words = ["--sensors", "8", "--days", "12", "--port", port, "--out", str(tmp_path / "demo")]
+        assert main(["demo", *words]) in (1, 2)
+    error = capsys.readouterr().err
+    assert port in error
+    assert "Traceback" not in error
 
 
-def test_the_demo_never_touches_a_folder_that_is_not_its_own(tmp_path: Path) -> None:
+def test_the_demo_never_touches_a_folder_that_is_not_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
     (tmp_path / "demo" / "thesis.txt").write_text("years of work")
-    ended = run(*TINY, cwd=tmp_path)
-    assert ended.returncode == 2
-    assert "did not write" in ended.stderr
+    assert main(TINY) == 2
+    assert "did not write" in capsys.readouterr().err
     assert (tmp_path / "demo" / "thesis.txt").read_text() == "years of work"
     (tmp_path / "file").write_text("")
-    assert "is a file" in run(*TINY, "--out", "file", cwd=tmp_path).stderr
+    assert main([*TINY, "--out", "file"]) == 2
+    assert "is a file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -150,40 +157,33 @@ def test_the_demo_never_touches_a_folder_that_is_not_its_own(tmp_path: Path) -> 
         (["bench", "faults", "--methods", "Magic"], 2, "Magic"),
         (["bench", "faults", "--unscored", "north"], 2, "--unscored"),
         (["bench", "faults", "--data", "nowhere.npy"], 1, "nowhere.npy"),
+        (["bench", "faults", "--trials", "0"], 2, "--trials"),
+        (["bench", "faults", "--data", "city", "--days", "10"], 2, "--days"),
+        (["bench", "faults", "--data", "city", "--unscored", "50"], 2, "--unscored"),
+        (["bench", "size", "--jobs", "0"], 2, "--jobs"),
+        (["bench", "size", "--minibatches", "10"], 2, "--minibatches"),
+        (["bench", "size", "--methods", "Magic"], 2, "Magic"),
+        (["bench", "size", "--trials", "many"], 2, "many"),
+        (["bench", "size", "--seed", "-1"], 2, "--seed"),
+        (["bench", "size", "--large"], 2, "large"),
+        (["bench", "nothing"], 2, "nothing"),
     ],
 )
-def test_a_failure_is_one_line_on_stderr_and_a_code(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
-    ended = run(*arguments, cwd=tmp_path)
-    assert ended.returncode == code
-    lines = [line for line in ended.stderr.splitlines() if line.startswith("sensormend: ")]
-    assert len(lines) == 1
-    assert said in lines[0]
-    assert "Traceback" not in ended.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["faults", "--trials", "0"], "--trials"),
-        (["faults", "--data", "city", "--days", "10"], "--days"),
-        (["faults", "--data", "city", "--unscored", "50"], "--unscored"),
-        (["size", "--jobs", "0"], "--jobs"),
-        (["size", "--minibatches", "10"], "--minibatches"),
-        (["size", "--methods", "Magic"], "Magic"),
-        (["size", "--trials", "many"], "many"),
-        (["size", "--seed", "-1"], "--seed"),
-        (["size", "--large"], "large"),
-        (["nothing"], "nothing"),
-    ],
-)
-def test_a_wrong_call_of_a_bench_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_failure_is_one_line_on_stderr_and_a_code(
+    arguments: list[str],
+    code: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["bench", *arguments]) == 2
-    line = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sensormend: ")]
-    assert len(line) == 1
-    assert said in line[0]
+    assert main(arguments) == code
+    error = capsys.readouterr().err
+    lines = [line for line in error.splitlines() if line.startswith("sensormend: ")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert "Traceback" not in error
 
 
 def test_data_that_is_not_here_is_named_with_what_to_do(

@@ -197,6 +197,7 @@ Mender.push = deadly
 """
 
 
+@pytest.mark.processes
 def test_a_network_that_kills_its_workers_is_left_alone(
     networks: dict[str, Readings], alone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

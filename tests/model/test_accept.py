@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,25 +74,31 @@ def test_a_level_that_is_accepted_before_it_changes_is_taken_from_the_next_readi
         np.testing.assert_array_equal(ours.wrong[others], theirs.wrong[others])
 
 
-def test_how_it_moves_with_the_others_stays_known() -> None:
+def known_by(model: AutoOLRTR, path: Path) -> dict[str, Any]:
+    """Return the arrays of the file that a model is saved to, which must be a whole one."""
+    model.save(path)
+    AutoOLRTR.load(path)
+    with np.load(path) as file:
+        return dict(file)
+
+
+def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
     model = AutoOLRTR()
     through(with_offset(5.0), model, 0, ACCEPTED)
-    state = model._state
-    assert state is not None
-    moments, known, mean = state.moments.copy(), state.known.copy(), state.mean.copy()
+    before = known_by(model, tmp_path / "before.npz")
     model.accept(3)
-    np.testing.assert_array_equal(state.moments, moments)
+    after = known_by(model, tmp_path / "after.npz")
+    np.testing.assert_array_equal(after["moments"], before["moments"])
     of_level = {at.REFERENCE, at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
     changed = {*of_level, at.LEVEL_AGE, at.DISTANCE_BEFORE}
     kept = [field for field in range(at.KNOWN) if field not in changed]
-    np.testing.assert_array_equal(state.known[:, kept], known[:, kept])
+    np.testing.assert_array_equal(after["known"][:, kept], before["known"][:, kept])
     others = np.arange(8) != 3
-    np.testing.assert_array_equal(state.known[others], known[others])
-    np.testing.assert_array_equal(state.mean[others], mean[others])
-    width = float(state.of_variable[0, at.WIDTH])
-    np.testing.assert_allclose((state.mean[3] - mean[3]) * width, 5.0, atol=0.5)
-    assert state.count[3] == 0
-    state.check(8)
+    np.testing.assert_array_equal(after["known"][others], before["known"][others])
+    np.testing.assert_array_equal(after["mean"][others], before["mean"][others])
+    width = float(after["of_variable"][0, at.WIDTH])
+    np.testing.assert_allclose((after["mean"][3] - before["mean"][3]) * width, 5.0, atol=0.5)
+    assert after["count"][3] == 0
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -174,19 +181,23 @@ def test_who_is_not_known_cannot_be_accepted() -> None:
     model.accept(np.int64(7))
 
 
-def test_hypotheses_of_others_are_found_after_some_were_dropped() -> None:
+def test_hypotheses_of_others_are_found_after_some_were_dropped(tmp_path: Path) -> None:
     days = sound(8, DAYS).copy()
     broken = (1, 3, 6)
     for number, sensor in enumerate(broken):
         days[sensor, :, BROKEN - 5 * number :] += 12.0
     model = AutoOLRTR()
     through(days, model, 0, BROKEN + 2)
-    state = model._state
-    assert state is not None
-    followed = {c: state.hypotheses[state.first[c] : state.first[c] + state.count[c]].copy() for c in range(8)}
+    followed = hypotheses_of(known_by(model, tmp_path / "before.npz"))
     assert all(len(followed[sensor]) for sensor in broken)
     model.accept(3)
-    assert state.count[3] == 0
+    left = hypotheses_of(known_by(model, tmp_path / "after.npz"))
+    assert len(left[3]) == 0
     for c in set(range(8)) - {3}:
-        np.testing.assert_array_equal(state.hypotheses[state.first[c] : state.first[c] + state.count[c]], followed[c])
-    state.check(8)
+        np.testing.assert_array_equal(left[c], followed[c])
+
+
+def hypotheses_of(known: dict[str, Any]) -> list[Any]:
+    """Return what is followed for each of the channels."""
+    parts = zip(known["first"], known["count"], strict=True)
+    return [known["hypotheses"][first : first + count] for first, count in parts]

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from checks import same, same_state, state
-from networks import Floats, seen, sound, walk
+from networks import Floats, partition_small_networks, seen, sound, walk
 from sensormend import AutoOLRTR, Recovery
 from sensormend.simulate.network import city
 
@@ -66,15 +66,21 @@ def test_a_network_that_grows_from_one_partition_to_several_keeps_what_it_knows(
     assert after < 1.5 * before
 
 
-def test_sensors_join_leave_and_come_back() -> None:
+@pytest.mark.parametrize(("joined", "away", "partitioned"), [(7, range(12, 16), False), (8, range(15, 24), True)])
+def test_sensors_join_leave_and_come_back(
+    joined: int, away: range, partitioned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if partitioned:
+        partition_small_networks(monkeypatch, owned=20, halo=12)
     random = np.random.default_rng(0)
     truth = sound(200, 24, seed=3)
     labels = named(200)
     model = AutoOLRTR()
     for day in range(24):
-        # A third joins on day 7, when the network is partitioned anew; every tenth is away for some days.
-        there = np.arange(200)[: 140 if day < 7 else 200]
-        if 12 <= day < 16:
+        # A third joins when the network is partitioned anew, or a day later; every tenth is away for some days, or
+        # to the end; the order changes every day.
+        there = np.arange(200)[: 140 if day < joined else 200]
+        if day in away:
             there = there[there % 10 != 3]
         there = random.permutation(there)
         readings = truth[there, :, day].copy()

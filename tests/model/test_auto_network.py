@@ -179,29 +179,6 @@ def test_a_newcomer_on_a_mountain_is_accepted_since_it_moves_with_the_others() -
     assert result.faulty[:12].sum() <= 1
 
 
-def test_joining_and_leaving_with_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    partition_small_networks(monkeypatch, owned=20, halo=12)
-    random = np.random.default_rng(0)
-    truth = sound(200, 24, seed=3)
-    labels = named(200)
-    model = AutoOLRTR()
-    for day in range(24):
-        # A third of the sensors joins on day 8, every tenth leaves on day 15, the order changes every day.
-        there = np.arange(200)[: 140 if day < 8 else 200]
-        if day >= 15:
-            there = there[there % 10 != 3]
-        there = random.permutation(there)
-        readings = truth[there, :, day].copy()
-        if day >= 20:
-            readings[[5, 50, 100]] += 10
-        result = model.update(readings, [labels[index] for index in there])
-        assert np.isfinite(result.cleaned).all()
-        assert result.faulty.mean() < 0.05
-        if day >= 20:
-            assert result.faulty[[5, 50, 100]].all()
-    assert len(model.sensors) == 200
-
-
 def test_a_large_network_is_judged_like_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
     truth = sound(60, 40, seed=2)
     hidden = ~seen(0.9, truth.shape)

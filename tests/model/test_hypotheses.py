@@ -27,7 +27,7 @@ def drawn_channel(random: np.random.Generator) -> Channel:
     )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(SEEDS, st.integers(1, 5))
 def test_every_hypothesis_has_the_likelihood_of_its_story(seed: int, readings: int) -> None:
     # With fewer than six readings, none is turned back into a sound span.

@@ -368,7 +368,7 @@ def plain_transfer(
     return result
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(SEEDS, st.integers(60, 150))
 def test_pairs_that_met_keep_their_moments(seed: int, channels: int) -> None:
     """Whatever each pair's moments are, as long as the new matrices come out positive definite by themselves."""

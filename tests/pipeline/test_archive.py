@@ -116,6 +116,7 @@ archive.clean_archive(sys.argv[1], sys.argv[2], resume="resume" in sys.argv)
 """
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("periods", [1, 17])
 def test_a_killed_run_goes_on_and_gives_the_same(table: Path, mended: Path, tmp_path: Path, periods: int) -> None:
     out, work = tmp_path / "out", tmp_path / "out.partial"

@@ -118,20 +118,37 @@ def test_what_has_shown_one_value_or_hardly_anything_is_left_alone() -> None:
     assert mender.period is not None
 
 
-def too_high(model: AutoOLRTR) -> None:
+def too_high(variable: Floats) -> None:
     """Let the engine believe that the variable lies, and may lie, far above."""
-    state = model._state
-    assert state is not None
-    state.of_variable[0, layout.CENTRE] += 1e7
-    state.of_variable[0, layout.HIGH] = 1e9
+    variable[layout.CENTRE] += 1e7
+    variable[layout.HIGH] = 1e9
 
 
-def no_number(model: AutoOLRTR) -> None:
-    """Let what the engine knows of one channel be no number."""
-    state = model._state
-    assert state is not None
-    state.of_variable[0, layout.LOW], state.of_variable[0, layout.HIGH] = -np.inf, np.inf
-    state.of_variable[0, layout.CENTRE] = np.inf
+def no_number(variable: Floats) -> None:
+    """Let what the engine knows of the variable be no number."""
+    variable[layout.LOW], variable[layout.HIGH] = -np.inf, np.inf
+    variable[layout.CENTRE] = np.inf
+
+
+Way = Callable[[Floats], None]
+
+
+def spoil(model: Path, way: Way) -> None:
+    """Make what a model's file says of its variable wrong."""
+    with np.load(model) as file:
+        arrays = dict(file)
+    way(arrays["of_variable"][0])
+    np.savez(model, **arrays)
+
+
+def spoiled(mender: Mender, way: Way, folder: Path) -> Mender:
+    """Return the mender as it is when the file of its model was made wrong; what it was saved as is in the folder."""
+    mender.model.save(folder / "model.npz")
+    mender.save(folder / "mender.npz")
+    spoil(folder / "model.npz", way)
+    twin = Mender(HOURLY, model=AutoOLRTR.load(folder / "model.npz"))
+    twin.restore(folder / "mender.npz")
+    return twin
 
 
 WAYS = pytest.mark.parametrize("way", [too_high, no_number])
@@ -146,11 +163,11 @@ def with_a_gap(days: int = 12) -> Readings:
 
 @WAYS
 @pytest.mark.parametrize("learning", [True, False])
-def test_a_model_whose_state_is_wrong_is_refused(way: Callable[[AutoOLRTR], None], learning: bool) -> None:
+def test_a_model_whose_state_is_wrong_is_refused(way: Way, learning: bool, tmp_path: Path) -> None:
     parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
     for part in parts[:-2]:
         mender.push(part)
-    way(mender.model)
+    mender = spoiled(mender, way, tmp_path)
     period = mender.period
     assert period is not None
     with pytest.raises(ResultError, match=r"^s\d\d at 2020-01-11T\d\d:00:00: a result that cannot be true .*report it"):
@@ -162,9 +179,7 @@ def test_the_range_is_kept_by_a_state_and_a_state_of_before_has_none(tmp_path: P
     parts, mender = hourly(with_a_gap(), 24), Mender(HOURLY)
     for part in parts[:-2]:
         mender.push(part)
-    too_high(mender.model)
-    mender.model.save(tmp_path / "model.npz")
-    mender.save(tmp_path / "mender.npz")
+    spoiled(mender, too_high, tmp_path)
     for old in (False, True):
         if old:
             with np.load(tmp_path / "mender.npz") as file:
@@ -179,13 +194,11 @@ def test_the_range_is_kept_by_a_state_and_a_state_of_before_has_none(tmp_path: P
                 twin.push(parts[-2])
 
 
-def _spoil(state: Path, way: Callable[[AutoOLRTR], None]) -> dict[str, bytes]:
+def _spoil(state: Path, way: Way) -> dict[str, bytes]:
     """Make the model of a checkpoint wrong, and return what the checkpoint has then."""
     place = Checkpoint(state).place
     assert place is not None
-    model = AutoOLRTR.load(place / "model.npz")
-    way(model)
-    model.save(place / "model.npz")
+    spoil(place / "model.npz", way)
     return _content(state)
 
 
@@ -201,7 +214,7 @@ def test_clean_stops_and_keeps_its_last_checkpoint(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    way: Callable[[AutoOLRTR], None],
+    way: Way,
 ) -> None:
     table, out = write_csv(tmp_path / "readings.csv", with_a_gap()), tmp_path / "out"
     monkeypatch.setattr(archive, "CHECKPOINT", 0.0)
@@ -230,7 +243,7 @@ def test_clean_stops_and_keeps_its_last_checkpoint(
 
 @WAYS
 def test_watch_stops_and_keeps_its_last_checkpoint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: Callable[[AutoOLRTR], None]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: Way
 ) -> None:
     parts, out = hourly(with_a_gap(), 24), tmp_path / "out"
     watched(out, parts[:-2])

@@ -312,6 +312,7 @@ for number in range(int(sys.argv[3]), int(sys.argv[3]) + 100_000):
 """
 
 
+@pytest.mark.processes
 def test_killed_while_it_delivers_it_loses_nothing(tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     made = 0

@@ -16,6 +16,8 @@ import pytest
 from fault_points import Points
 from given import contents, same_rows
 
+pytestmark = pytest.mark.processes
+
 EVERY = os.environ.get("SENSORMEND_EVERY_POINT") == "1"
 """Each point, and not only one of each kind: some thousand runs instead of some hundred."""
 

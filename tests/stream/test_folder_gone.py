@@ -123,6 +123,7 @@ def test_a_log_does_not_write_into_a_file_that_is_gone(tmp_path: Path) -> None:
         assert [content for _, content in again.read()] == [b"one", b"two", b"three"]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_process_says_so_and_ends(readings: Readings, tmp_path: Path, asked: bool) -> None:
     """With exit code 1 where nobody has asked it to end meanwhile."""

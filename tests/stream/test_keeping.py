@@ -114,6 +114,7 @@ for date in range(YEAR_2019 // DAY, YEAR_2019 // DAY + 3):
 """
 
 
+@pytest.mark.processes
 def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
     rows = hourly(tmp_path, days=3)
     paths = {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])}

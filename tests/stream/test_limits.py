@@ -41,9 +41,10 @@ def table(text: str) -> dict[str, tuple[str, str, float]]:
     return found
 
 
+@pytest.mark.processes
 def test_the_table_says_what_is_measured() -> None:
     program = [sys.executable, str(ROOT / "benchmarks" / "limits.py"), *FAST]
-    printed = subprocess.run(program, check=True, capture_output=True, text=True, timeout=300).stdout
+    printed = subprocess.run(program, check=True, capture_output=True, text=True, timeout=900).stdout
     measured, told = table(printed), table(PAGE)
     assert len(measured) == len(FAST) + 1
     for what, (goes, then, megabytes) in measured.items():

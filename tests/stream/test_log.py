@@ -246,6 +246,7 @@ while True:
 """
 
 
+@pytest.mark.processes
 def test_killed_at_any_moment(tmp_path: Path) -> None:
     numbers = random.Random(1)
     for _ in range(5):

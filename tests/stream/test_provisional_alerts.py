@@ -64,8 +64,13 @@ def eventful() -> Readings:
     return made_of(readings)
 
 
-def test_a_jump_in_the_night_is_told_in_the_night(eventful: Readings) -> None:
-    alerts = told(hourly(eventful))
+@pytest.fixture(scope="module")
+def alerts(eventful: Readings) -> list[Alert]:
+    """Return what is told of that town when its readings come one by one."""
+    return told([part.taken(slice(k, k + 1)) for part in hourly(eventful) for k in range(len(part))])
+
+
+def test_a_jump_in_the_night_is_told_in_the_night(alerts: list[Alert]) -> None:
     jump = [alert for alert in alerts if "s02" in alert.sensors]
     assert [alert.state for alert in jump] == ["faulty"], "and not again while it lasts"
     assert jump[0].since == START + 20 * DAY + 2 * HOUR
@@ -81,9 +86,8 @@ def test_a_jump_in_the_night_is_told_in_the_night(eventful: Readings) -> None:
 
 
 @pytest.mark.parametrize("hours", [1, 5, 24, 24 * DAYS])
-def test_any_speed_gives_the_same_alerts(eventful: Readings, hours: int) -> None:
-    singly = [part.taken(slice(k, k + 1)) for part in hourly(eventful) for k in range(len(part))]
-    assert told(hourly(eventful, hours)) == told(singly)
+def test_any_speed_gives_the_same_alerts(eventful: Readings, alerts: list[Alert], hours: int) -> None:
+    assert told(hourly(eventful, hours)) == alerts
 
 
 def test_a_gap_of_a_year_costs_little_and_tells_the_same(eventful: Readings) -> None:
@@ -97,15 +101,23 @@ def test_a_gap_of_a_year_costs_little_and_tells_the_same(eventful: Readings) -> 
     assert {"s00", "s01", "s04"} <= {name for alert in together if alert.state == "silent" for name in alert.sensors}
 
 
-def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(eventful: Readings, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def whole(eventful: Readings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Alert]]:
+    """Return the OUT of that town watched in one go, and what was told meanwhile."""
+    out, found = tmp_path_factory.mktemp("whole") / "out", list[Alert]()
+    watched(out, hourly(eventful), lambda event: found.extend(event.alerts if isinstance(event, Told) else ()))
+    return out, found
+
+
+def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(
+    eventful: Readings, whole: tuple[Path, list[Alert]], tmp_path: Path
+) -> None:
     parts = hourly(eventful)
     found: list[Alert] = []
 
     def seen(event: Event | None) -> None:
         found.extend(event.alerts if isinstance(event, Told) else ())
 
-    watched(tmp_path / "whole", parts, seen)
-    whole, found[:] = list(found), []
     stops = iter([100, 20 * 24 + 4, 20 * 24 + 5, 22 * 24 + 15, 22 * 24 + 17, 25 * 24 + 10, 25 * 24 + 12, 26 * 24 + 1])
     stop = next(stops)
 
@@ -120,8 +132,8 @@ def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(eventful: Readi
         service = Service(settings(tmp_path / "out"), source, seen=seen)
         service.run()
         stop = next(stops, -1)
-    assert found == whole
-    states = [(tmp_path / name / "state" / "alerts.json").read_text() for name in ("whole", "out")]
+    assert found == whole[1]
+    states = [(out / "state" / "alerts.json").read_text() for out in (whole[0], tmp_path / "out")]
     first, second = (json.loads(text)["sensors"] for text in states)
     assert first == second
 
@@ -188,7 +200,6 @@ def test_ten_minutes_are_judged_every_half_hour_and_told_after_one() -> None:
     assert HOUR <= alert.at - start <= 2 * HOUR
 
 
-def test_what_a_watch_writes_of_its_alerts_is_as_before(eventful: Readings, tmp_path: Path) -> None:
-    watched(tmp_path / "out", hourly(eventful))
-    entries = read_json(tmp_path / "out" / "state" / "alerts.json")["sensors"]
+def test_what_a_watch_writes_of_its_alerts_is_as_before(whole: tuple[Path, list[Alert]]) -> None:
+    entries = read_json(whole[0] / "state" / "alerts.json")["sensors"]
     assert set(entries[0]) == {"sensor", "variable", "state", "reason", "since", "heard"}

@@ -176,6 +176,7 @@ def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:
     assert late.heard == []
 
 
+@pytest.mark.server
 def test_a_broker_that_restarts_gets_everything_in_order(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sensormend.stream")
     rows = network(1, 1)
@@ -200,6 +201,7 @@ def test_a_broker_that_restarts_gets_everything_in_order(tmp_path: Path, caplog:
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
 
 
+@pytest.mark.server
 def test_users_passwords_and_certificates(tmp_path: Path) -> None:
     with running_mosquitto({"me": "hush@/ü"}, tls=True) as broker:
         rows = network(1, 1)
@@ -228,6 +230,7 @@ def test_users_passwords_and_certificates(tmp_path: Path) -> None:
             sink.write(some(rows))
 
 
+@pytest.mark.server
 def test_where_we_may_not_publish_is_a_refusal_and_not_silence() -> None:
     """Before MQTT 5 a broker confirmed such a message, and threw it away."""
     with running_mosquitto(allowed="mended/#") as broker:

@@ -178,6 +178,7 @@ def test_topics_that_are_not_wanted_any_more_stay_out(broker: Mosquitto) -> None
         assert values(drained(source, lambda found: len(values(found)) >= 2)) == [2.0, 4.0]
 
 
+@pytest.mark.server
 def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sensormend.stream")
     with running_mosquitto(persistent=True) as broker, MqttSource(broker.address, settings("back")) as source:
@@ -201,6 +202,7 @@ def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
     assert [text.split()[0] for text in said] == ["no", "connected"]
 
 
+@pytest.mark.server
 def test_a_broker_that_is_not_there_yet_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
     with running_mosquitto() as broker:
         broker.stop()
@@ -215,6 +217,7 @@ def test_a_broker_that_is_not_there_yet_is_waited_for(caplog: pytest.LogCaptureF
 
 # After a handshake that fails paho leaves its socket to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.server
 def test_tls_with_user_and_password(tmp_path: Path) -> None:
     with running_mosquitto({"city": "s:e@c/ret"}, tls=True) as broker:
         who = {"user": "city", "password": "s:e@c/ret"}

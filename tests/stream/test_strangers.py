@@ -46,7 +46,7 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
     watched(plain, parts)
     day = 24 * 5
     at = int(parts[day].time[0])
-    flood = [invented(30_000, at + number, f"m{number}-") for number in range(4)]
+    flood = [invented(5 * MOST_STRANGERS, at + number, f"m{number}-") for number in range(4)]
     with_flood = [*parts[: day + 2], *flood, *parts[day + 2 : day + 30], *flood, *parts[day + 30 :]]
     events: list[Event] = []
 

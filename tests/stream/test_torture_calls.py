@@ -17,6 +17,8 @@ from watching import GRID, Nursery, Watch, until
 
 SENSORS, DAYS = 8, 6
 
+pytestmark = [pytest.mark.server, pytest.mark.processes]
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Network:

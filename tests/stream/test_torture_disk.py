@@ -16,7 +16,7 @@ import pytest
 
 from feeds import START
 from sensormend.readings import DAY
-from servers import running_mosquitto
+from servers import lacking, running_mosquitto
 from torture import (
     Network,
     ended,
@@ -31,6 +31,8 @@ from watching import GRID, Watch, until
 
 SENSORS, DAYS = 8, 10
 FULL, ROOM = "the disk cannot be written", "the disk can be written again"
+
+pytestmark = [pytest.mark.server, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +91,7 @@ def _shared_memory() -> Iterator[Path]:
     root = Path("/dev/shm")
     found = os.statvfs(root) if os.access(root, os.W_OK) else None
     if found is None or found.f_blocks * found.f_frsize > 1 << 30:
-        said = "there is no small disk: neither may a tmpfs be mounted, nor is /dev/shm one of less than 1 GB"
-        if os.environ.get("CI") == "true":
-            pytest.fail(said)
-        pytest.skip(said)
+        lacking("there is no small disk: neither may a tmpfs be mounted, nor is /dev/shm one of less than 1 GB")
     folder = Path(tempfile.mkdtemp(prefix="sensormend-disk-", dir=root))
     try:
         yield folder

@@ -23,6 +23,8 @@ from watching import GRID, Watch, until
 
 SENSORS, DAYS = 8, 10
 
+pytestmark = [pytest.mark.server, pytest.mark.processes]
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Network:

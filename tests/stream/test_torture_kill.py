@@ -20,6 +20,8 @@ from watching import GRID, Nursery, Watch
 
 SENSORS, DAYS, KILLS = 20, 24, 30
 
+pytestmark = [pytest.mark.server, pytest.mark.processes]
+
 
 @pytest.fixture(scope="module")
 def network(tmp_path_factory: pytest.TempPathFactory) -> Network:

@@ -9,7 +9,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-EXAMPLES = 30
+EXAMPLES = 20
 """Requests of each kind for each part of the API, the same ones every time."""
 
 EVENTS = "/api/events"
