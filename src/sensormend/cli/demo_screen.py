@@ -16,9 +16,9 @@ from rich.table import Table
 from sensormend.pipeline.sentences import counted, readable
 from sensormend.readings import Flag
 from sensormend.stream.deliveries import Alert
-from sensormend.stream.events import Event, Told
 from sensormend.stream.service import Service
 from sensormend.stream.sources.city import City
+from sensormend.stream.stream import AlertsRaised, Event
 
 __all__ = ["Screen"]
 
@@ -89,7 +89,7 @@ class Screen:
 
     def see(self, event: Event | None) -> None:
         """Take in what the service did, and end it when its time is over."""
-        if isinstance(event, Told):
+        if isinstance(event, AlertsRaised):
             for alert in event.alerts:
                 self._note(alert)
         now = perf_counter()
