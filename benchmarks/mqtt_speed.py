@@ -50,8 +50,7 @@ def main() -> None:
         journal, stream = WriteAheadLog(Path(folder)), Stream(Options.of(step="1h", period="365d"))
 
         def keep(arrived: Arrived) -> None:
-            journal.append(input_to_bytes(arrived))
-            journal.sync()
+            journal.write(input_to_bytes(arrived))
             for event in stream.take(arrived):
                 raise AssertionError(event)
 

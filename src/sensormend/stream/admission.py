@@ -139,7 +139,7 @@ class Admission:
             When they came.
         """
         future, old = readings.time > latest, readings.time < oldest
-        unknown = np.zeros(len(readings), dtype=bool)
+        unknown = np.zeros_like(old)
         strange = [bool(variables) and name not in variables for name in readings.variables]
         if any(strange):
             unknown = np.array(strange)[readings.variable] & ~future & ~old

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.readings import IntArray, Readings
+from sensormend.recovery import BoolArray
 
 __all__ = ["NameIndex", "ReadingBuffer"]
 
@@ -66,30 +67,32 @@ class ReadingBuffer:
     def __len__(self) -> int:
         return self._size
 
-    def count(self, sensors: int) -> NDArray[np.int64]:
-        """Return how many readings each of so many sensors has."""
-        more = sensors - self._of_sensor.size
-        if more > 0:
-            self._of_sensor = np.concatenate([self._of_sensor, np.zeros(more, dtype=np.int64)])
-        return self._of_sensor
-
     def column(self, name: str) -> NDArray[Any]:
         """Return one column."""
         return self._columns[name][: self._size]
 
+    def full(self, sensor: IntArray, most: int) -> BoolArray:
+        """Return for each of these sensors whether it has so many readings."""
+        self._grow(sensor)
+        return np.asarray(self._of_sensor[sensor] >= most)
+
     def add(self, readings: Readings) -> None:
         """Append readings."""
-        size = self._size + len(readings)
+        start, self._size = self._size, self._size + readings.time.size
         for name, kind in self.COLUMNS:
             old = self._columns[name]
-            if old.size < size:
-                larger = np.empty(max(2 * old.size, size, 1024), dtype=kind)
-                larger[: self._size] = old[: self._size]
+            if old.size < self._size:
+                larger = np.empty(max(2 * old.size, self._size, 1024), dtype=kind)
+                larger[:start] = old[:start]
                 self._columns[name] = old = larger
-            old[self._size : size] = getattr(readings, name)
-        self._size = size
-        if len(readings):
-            np.add.at(self.count(int(readings.sensor.max()) + 1), readings.sensor, 1)
+            old[start : self._size] = getattr(readings, name)
+        self._grow(readings.sensor)
+        np.add.at(self._of_sensor, readings.sensor, 1)
+
+    def _grow(self, sensor: IntArray) -> None:
+        more = int(sensor.max(initial=-1)) + 1 - self._of_sensor.size
+        if more > 0:
+            self._of_sensor = np.concatenate([self._of_sensor, np.zeros(more, dtype=np.int64)])
 
     def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
         """Return some of the readings."""

@@ -23,11 +23,16 @@ class EventClock:
 
     While it is not, or the service was not even running, readings wait somewhere: time stands still until they have
     come, and nothing is closed over them. Only durations are asked of this machine's clock, never what time it is.
+
+    Attributes
+    ----------
+    connected
+        Whether the source was connected at the last check.
     """
 
     def __init__(self) -> None:
         self._from, self._at = NEVER, time.monotonic()
-        self._connected = False
+        self._live = self.connected = False
 
     def moved(self, reached: int) -> None:
         """Note how far readings have come."""
@@ -35,13 +40,14 @@ class EventClock:
 
     def check(self, source: Source, reached: int) -> None:
         """Note whether the source is connected; what waited meanwhile gets its time to come."""
-        if source.connected and not self._connected:
+        connected, self._live = source.connected, source.live
+        if connected and not self.connected:
             self.moved(reached)
-        self._connected = source.connected
+        self.connected = connected
 
-    def now(self, source: Source, reached: int) -> int:
+    def now(self, reached: int) -> int:
         """Return what time it is."""
-        if self._from == NEVER or not (source.live and source.connected):
+        if self._from == NEVER or not (self._live and self.connected):
             return reached
         return max(reached, self._from + self.waited)
 
@@ -68,22 +74,19 @@ class Watermark:
     ----------
     time, readings
         How far it has come, and how far by readings alone; microseconds since 1970, UTC.
+    newest
+        The newest time of all, believed or not.
     fixed
         It does not go back: something was closed by it. Before that a first sensor whose clock is ahead is outvoted.
     """
 
     def __init__(self, leap: int, gone_after: int) -> None:
         self.leap, self.gone_after = leap, gone_after
-        self.time, self.readings, self.fixed = NEVER, NEVER, False
+        self.time, self.readings, self.newest, self.fixed = NEVER, NEVER, NEVER, False
         self._newest = np.empty(0, dtype=np.int64)
         self._turn = np.empty(0, dtype=np.int64)
         self._turns = 0
         self._ahead_since: int | None = None
-
-    @property
-    def newest(self) -> int:
-        """The newest time of all, believed or not."""
-        return int(self._newest.max()) if self._newest.size else NEVER
 
     def see(
         self, sensor: NDArray[np.int64], time: NDArray[np.int64], counting: NDArray[np.bool_] | None = None
@@ -105,6 +108,7 @@ class Watermark:
             self._turn = np.concatenate([self._turn, np.full(more, -1)])
         self._turns += 1
         np.maximum.at(self._newest, sensor, time)
+        self.newest = max(self.newest, int(time.max()))
         self._turn[sensor] = self._turns
         reached = self._reached(counting)
         self.readings = max(self.readings, reached) if self.fixed else reached
@@ -115,7 +119,7 @@ class Watermark:
         self.time = max(self.time, time)
 
     def _reached(self, counting: NDArray[np.bool_] | None) -> int:
-        top = int(self._newest.max())
+        top = self.newest
         newest = self._newest if counting is None else self._newest[: counting.size][counting[: self._newest.size]]
         newest = newest[newest > max(self.time - self.gone_after, NEVER)]
         if not newest.size:
@@ -147,6 +151,7 @@ class Watermark:
         self.fixed, self._turns = settings["fixed"], settings["turns"]
         self._ahead_since = settings["ahead_since"]
         self._newest, self._turn = arrays["newest"], arrays["turn"]
+        self.newest = int(self._newest.max(initial=NEVER))
 
 
 class NetworkPace:

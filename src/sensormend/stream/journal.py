@@ -230,6 +230,12 @@ class WriteAheadLog(Closing):
             self._check_place()
             self._safe = self.next
 
+    def write(self, payload: bytes) -> int:
+        """Add a record and return its number when it would outlast a power cut: `append`, then `sync`."""
+        number = self.append(payload)
+        self.sync()
+        return number
+
     def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield numbers and records from `start` on, or from the oldest that is kept, to the newest as of now."""
         end, number = self.next, start

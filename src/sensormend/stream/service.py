@@ -132,7 +132,7 @@ class Service:
         self._source_name, self._mark = plain(settings.source), None
         self._clock, self._maintenance = EventClock(), _MaintenanceFile(settings.options.maintenance)
         self._saved = time.monotonic()
-        self._describe_at = 0.0
+        self._describe_at = self._measure_at = 0.0
         self._late_since: float | None = None
         self._changed = self._closed = False
         self._shown, self._free_at = NEVER, 0.0
@@ -192,6 +192,7 @@ class Service:
         say(_log, logging.INFO, "watching", source=self._source_name, out=self.out, sinks=len(self._couriers))
         self._describe()
         self._loop(source)
+        self._update_metrics()
         self._retry(self._correct_late)
         self._describe()
         self._checkpoint()
@@ -222,37 +223,35 @@ class Service:
                 self._take(MaintenanceChanged(maintenance))
             arrived = self._retry(partial(source.read, WAIT))
             self._clock.check(source, self.stream.watermark.readings)
-            self.metrics.connected = source.connected
+            self.metrics.connected = self._clock.connected
             if arrived is None:
                 self._take(End())
                 return
             if not arrived.empty:
                 self._take(arrived)
-            elif self._silent(source):
-                self._take(Tick(self._time(source)))
+            elif self._silent():
+                self._take(Tick(self._now()))
             if self._late_since is not None and time.monotonic() - self._late_since > GATHER:
                 self._retry(self._correct_late)
-            self._show_provisional(self._time(source), live=source.live)
+            self._show_provisional(self._now(), live=source.live)
             if self._changed and time.monotonic() > self._describe_at:
                 self._describe()
             journal = self._journal.size
             if (self._closed and time.monotonic() - self._saved > CHECKPOINT) or journal > JOURNAL:
                 self._checkpoint()
-            self._update_metrics()
+            self.metrics.beat()
+            if time.monotonic() >= self._measure_at:
+                self._update_metrics()
+            self._on_event(None)
 
     def _take(self, given: Input) -> None:
         """Write an input to the journal, acknowledge it, and do what follows from it."""
         if isinstance(given, Arrived) and given.mark is not None:
             given = replace(given, mark=[self._source_name, given.mark])
-        number = self._retry(partial(self._write, input_to_bytes(given)))
+        number = self._retry(partial(self._journal.write, input_to_bytes(given)))
         if isinstance(given, Arrived):
             given.acknowledge()
         self._apply(number, given)
-
-    def _write(self, content: bytes) -> int:
-        number = self._journal.append(content)
-        self._journal.sync()
-        return number
 
     def _own_mark(self, mark: Any) -> Any:
         """Return where to go on, if it was this source that said so."""
@@ -360,14 +359,14 @@ class Service:
             health = self.stream.health() if kind == "final" else ()
             self._outbox.append(Delivery(kind, start, end, rows, health, alerts), place)
 
-    def _time(self, source: Source) -> int:
-        return self._clock.now(source, self.stream.watermark.time)
+    def _now(self) -> int:
+        return self._clock.now(self.stream.watermark.time)
 
-    def _silent(self, source: Source) -> bool:
+    def _silent(self) -> bool:
         """Return whether time has to go on by the clock: nothing has come for longer than is usual."""
         if self.stream.grid is None or self._clock.waited <= self.stream.patience:
             return False
-        return self.stream.ended(self._time(source)) > self.stream.ended(self.stream.watermark.time)
+        return self.stream.ended(self._now()) > self.stream.ended(self.stream.watermark.time)
 
     def _show_provisional(self, now: int, *, live: bool) -> None:
         """Show provisional values when a slot has ended."""
@@ -433,8 +432,7 @@ class Service:
         metrics.sensors = {"known": len(stream.sensors), "strangers": stream.admission.unknown, **stream.alerts.counts}
         metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._outbox.size
         metrics.sinks = {standing.name: standing for standing in (courier.state() for courier in self._couriers)}
-        metrics.beat()
-        self._on_event(None)
+        self._measure_at = time.monotonic() + WAIT
 
 
 class _MaintenanceFile:

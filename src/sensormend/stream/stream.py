@@ -354,11 +354,11 @@ class Stream:
                 for number in np.unique(period[late]).tolist():
                     yield from self._take_late(number, readings.taken(period == number))
                 readings = readings.taken(~late)
-        full = self.buffer.count(len(self.sensors)) >= MOST_READINGS
-        if full.any() and (over := full[readings.sensor]).any():
-            yield ReadingsRejected(rejections(readings.taken(over), TOO_MANY))
-            readings = readings.taken(~over)
-        if len(readings):
+        full = self.buffer.full(readings.sensor, MOST_READINGS)
+        if full.any():
+            yield ReadingsRejected(rejections(readings.taken(full), TOO_MANY))
+            readings = readings.taken(~full)
+        if readings.time.size:
             self.buffer.add(readings)
             first = int(readings.time.min())
             self._first_time = first if self._first_time is None else min(first, self._first_time)
