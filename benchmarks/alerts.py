@@ -29,8 +29,7 @@ from sensormend.simulate.network import city
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.deliveries import Alert
-from sensormend.stream.events import Told
-from sensormend.stream.stream import Stream
+from sensormend.stream.stream import AlertsRaised, Stream
 
 START = 18_262 * DAY
 LEARNED = 30
@@ -59,7 +58,7 @@ def alerts_of(readings: FloatArray, alerts: Alerts | None = None, slots: int = 1
     stream = Stream(Options.of(step=f"{step // SECOND}s", period="1d"), alerts=alerts)
     sent: list[Alert] = []
     for arrived in slots_of(readings, slots):
-        sent += [alert for event in stream.take(arrived) if isinstance(event, Told) for alert in event.alerts]
+        sent += [alert for event in stream.take(arrived) if isinstance(event, AlertsRaised) for alert in event.alerts]
     return sent
 
 

@@ -30,15 +30,13 @@ import numpy as np
 from sensormend import AutoOLRTR
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings, Rows
-from sensormend.stream.admitting import MOST_VARIABLES
+from sensormend.stream.admission import FIRST, MOST_UNKNOWN, MOST_VARIABLES, SEVERAL
 from sensormend.stream.arrivals import Arrived
-from sensormend.stream.events import Event, Final, Late, Refused
 from sensormend.stream.formats.shapes import NESTED
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.output import Output
 from sensormend.stream.payloads import LARGEST, MOST_KEYS, MOST_READINGS, Decoder
-from sensormend.stream.strangers import FIRST, MOST_STRANGERS, SEVERAL
-from sensormend.stream.stream import MOST_LATE, Stream
+from sensormend.stream.stream import MOST_LATE, Event, LateReadings, PeriodFinal, ReadingsRejected, Stream
 from sensormend.stream.stream import MOST_READINGS as MOST_OF_SENSOR
 
 START = 18_262 * DAY
@@ -99,13 +97,13 @@ def seconds_of_a_period(stream: Stream, days: Iterator[Readings]) -> float:
         began = time.perf_counter()
         events = walked(stream, day)
         took = time.perf_counter() - began
-        assert any(isinstance(event, Final) for event in events)
+        assert any(isinstance(event, PeriodFinal) for event in events)
     return took
 
 
 def refusals(events: list[Event]) -> str:
     """Say how much was refused for what."""
-    counts = Counter(one.reason for event in events if isinstance(event, Refused) for one in event.rejected)
+    counts = Counter(one.reason for event in events if isinstance(event, ReadingsRejected) for one in event.rejected)
     return ", ".join(f"`{reason}`" for reason in counts)
 
 
@@ -124,10 +122,10 @@ def names() -> None:
     with measured() as cost:
         decoder.add(payload, at)
         events = list(stream.take(Arrived(decoder.take().readings, at)))
-    assert len(stream.sensors) == SENSORS + MOST_STRANGERS
+    assert len(stream.sensors) == SENSORS + MOST_UNKNOWN
     took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
     line("names that were never heard before, 100,000 in a message",
-         f"{MOST_STRANGERS:,} at a time, or as many as are known",
+         f"{MOST_UNKNOWN:,} at a time, or as many as are known",
          refusals(events), cost,
          f"; a period of {SENSORS} sensors and these {took:.1f} s in place of {usual:.2f} s")  # fmt: skip
 
@@ -181,7 +179,7 @@ def readings() -> None:
         for number in range(MOST_OF_SENSOR // chunk + 1):
             when = at + np.arange(chunk) + number * chunk
             events += stream.take(Arrived(Readings(("real0",), ("",), zero, zero, when, np.full(chunk, 20.0)), at))
-        assert len(stream.window) <= MOST_OF_SENSOR + SENSORS * 24 * 2
+        assert len(stream.buffer) <= MOST_OF_SENSOR + SENSORS * 24 * 2
     took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
     line(
         "readings of one sensor in one period",
@@ -206,11 +204,11 @@ def late() -> None:
                     Arrived(Readings(("real0",), ("",), zero, zero, when, np.full(chunk, 20.0)), START + 9 * DAY)
                 ):
                     events.append(event)
-                    if isinstance(event, Late):
+                    if isinstance(event, LateReadings):
                         output.hold(event, number, number)
-                list(output.late(stream))
+                list(output.correct_late(stream))
         output.close()
-    count = sum(len(event.readings) for event in events if isinstance(event, Late))
+    count = sum(len(event.readings) for event in events if isinstance(event, LateReadings))
     assert count == MOST_LATE
     line(
         "late readings of one period", f"{count:,}, for `late_for`", refusals(events) + ", `a time too long ago`", cost
@@ -220,7 +218,9 @@ def late() -> None:
 def _rows() -> Rows:
     """Return the rows of a day that is over."""
     again = Stream(Options.of(step="1h", period="1d"))
-    finals = [event for day in range(4) for event in walked(again, day_of(SENSORS, 1, day)) if isinstance(event, Final)]
+    finals = [
+        event for day in range(4) for event in walked(again, day_of(SENSORS, 1, day)) if isinstance(event, PeriodFinal)
+    ]
     return finals[2].mended.rows
 
 
@@ -283,12 +283,11 @@ def retained() -> None:
 
 def connections() -> None:
     """Connect to the page of figures, and ask for nothing."""
-    from sensormend.stream.page import CONNECTIONS, SLOWEST
+    from sensormend.stream.metrics import CONNECTIONS, SLOWEST, MetricsServer
 
     metrics = Metrics()
     with measured() as cost, ExitStack() as stack:
-        page = metrics.serve(port=0)
-        stack.callback(page.close)
+        page = stack.enter_context(MetricsServer(metrics, port=0))
         held = [stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(2 * CONNECTIONS)]
         began, alive = time.monotonic(), 2 * CONNECTIONS
         while alive > CONNECTIONS and time.monotonic() - began < 30:
@@ -314,15 +313,15 @@ def _alive(connection: socket.socket) -> bool:
 
 def streams() -> None:
     """Open pages that listen for news, and connections to the dashboard."""
-    from sensormend.stream.memory import Memory
+    from sensormend.stream.service_state import ServiceState
     from sensormend.web.guard import MOST_STREAMS
     from sensormend.web.server import Server
     from sensormend.web.wire import CONNECTIONS
 
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         out = Path(folder) / "out"
-        Memory(out).claim()
-        Memory(out).begin()
+        ServiceState(out).claim()
+        ServiceState(out).begin()
         server = Server(out, "127.0.0.1", 0)
         stack.callback(server.close)
         server.start()

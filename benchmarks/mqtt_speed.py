@@ -26,7 +26,8 @@ from paho.mqtt.properties import Properties
 
 from sensormend.io.options import Options
 from sensormend.stream.arrivals import Arrived, Source
-from sensormend.stream.journal import Journal, follow
+from sensormend.stream.codec import input_to_bytes
+from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.settings import MqttSettings
 from sensormend.stream.sources.mqtt import MqttSource
 from sensormend.stream.stream import Stream
@@ -46,11 +47,11 @@ def main() -> None:
     told.add_argument("--rounds", type=int, default=5)
     said = told.parse_args()
     with running_mosquitto() as broker, tempfile.TemporaryDirectory() as folder:
-        journal, stream = Journal(Path(folder)), Stream(Options.of(step="1h", period="365d"))
+        journal, stream = WriteAheadLog(Path(folder)), Stream(Options.of(step="1h", period="365d"))
 
         def keep(arrived: Arrived) -> None:
-            journal.write(arrived)
-            for event in follow(stream, arrived):
+            journal.write(input_to_bytes(arrived))
+            for event in stream.take(arrived):
                 raise AssertionError(event)
 
         ways: dict[str, Callable[[int], float]] = {

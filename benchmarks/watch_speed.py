@@ -25,16 +25,16 @@ from sensormend.io.folder import file_rows
 from sensormend.readings import NOTHING, SECOND, Readings
 from sensormend.simulate.network import stream
 from sensormend.stream.arrivals import Arrived, Source, clock
-from sensormend.stream.events import Event, Final
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
 from sensormend.stream.sources.city import City
+from sensormend.stream.stream import Event, PeriodFinal
 
 
 def service(out: Path, source: Source, seen: object = None, step: str = "1h", period: str = "1d") -> Service:
     settings = Settings.of(source="-", out=out, step=step, period=period, metrics="off")
     told = seen if callable(seen) else lambda event: None
-    return Service(settings, lambda mark, memory: source, seen=told)
+    return Service(settings, lambda mark, memory: source, on_event=told)
 
 
 def resident() -> float:
@@ -78,7 +78,7 @@ def memory(sensors: int, count: int) -> None:
 
     def seen(event: Event | None) -> None:
         city.drawn[:-1] = [None] * (len(city.drawn) - 1)  # type: ignore[list-item]
-        if isinstance(event, Final) and watching.stream.tally.flags:
+        if isinstance(event, PeriodFinal) and watching.stream.tally.flags:
             number = len(city.drawn)
             if number % max(count // 20, 1) == 0:
                 found.append((number, resident()))

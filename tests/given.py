@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from feeds import START
 from sensormend.io.folder import Archive
 from sensormend.readings import HOUR, Readings, Rows
 from sensormend.stream.arrivals import Arrived, Source, clock
-from sensormend.stream.events import Event
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
+from sensormend.stream.stream import Event
 
-__all__ = ["Given", "contents", "hourly", "in_order", "joined", "same_rows", "settings", "watched"]
+__all__ = ["Given", "contents", "hourly", "in_order", "joined", "same_rows", "settings", "some_readings", "watched"]
 
 
 class Given(Source):
@@ -71,7 +72,7 @@ def watched(
     out: Path, parts: Sequence[Readings], seen: Callable[[Event | None], None] = lambda event: None, **said: Any
 ) -> Service:
     """Watch some parts to their end."""
-    service = Service(settings(out, **said), lambda mark, memory: Given(parts, mark), seen=seen)
+    service = Service(settings(out, **said), lambda mark, memory: Given(parts, mark), on_event=seen)
     service.run()
     return service
 
@@ -87,3 +88,9 @@ def same_rows(one: Rows, other: Rows) -> None:
     assert one.variables == other.variables
     for name in ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
+def some_readings(count: int, *, sensors: int = 3, start: int = START, names: str = "abc") -> Readings:
+    """Return readings of sensors that take turns, an hour apart."""
+    sensor = np.arange(count) % sensors
+    return Readings(tuple(names), ("",), sensor, 0 * sensor, start + np.arange(count) * HOUR, np.arange(count) / 2)

@@ -18,7 +18,7 @@ from sensormend.io.folder import Archive
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.simulate.network import city
 from sensormend.stream.deliveries import Alert
-from sensormend.stream.events import Told
+from sensormend.stream.stream import AlertsRaised
 from sensormend.views.faults import faults
 from sensormend.views.look import Look
 from sensormend.views.network import network
@@ -88,7 +88,7 @@ def test_watch_calls_rows_without_a_number_silence_and_tells(tmp_path: Path) -> 
     service = watched(
         tmp_path / "out",
         hourly(with_empty_values()),
-        lambda event: found.extend(event.alerts if isinstance(event, Told) else ()),
+        lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
         fill=[-999.0],
     )
     assert service.status().silent == 3

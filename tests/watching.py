@@ -24,8 +24,8 @@ __all__ = ["GRID", "Nursery", "Watch", "until"]
 GRID = ("--step", "1h", "--period", "1d")
 
 STARTED = (
-    "import sys; from sensormend.stream import insisting, service; from sensormend.cli import main; "
-    "service.CHECKPOINT, insisting.GONE = map(float, sys.argv[1:3]); sys.exit(main(sys.argv[3:]))"
+    "import sys; from sensormend.stream import retrying, service; from sensormend.cli import main; "
+    "service.CHECKPOINT, retrying.GONE = map(float, sys.argv[1:3]); sys.exit(main(sys.argv[3:]))"
 )
 
 
@@ -116,8 +116,8 @@ class Watch:
     @property
     def page(self) -> str:
         """Where its figures are, when it has said so."""
-        until(lambda: bool(self.saying("figures are shown")) or self.process.poll() is not None)
-        found = re.search(r"http://[\d.:]+", self.saying("figures are shown")[0])
+        until(lambda: bool(self.saying("metrics at")) or self.process.poll() is not None)
+        found = re.search(r"http://[\d.:]+", self.saying("metrics at")[0])
         assert found
         return found[0]
 
@@ -152,7 +152,7 @@ class Watch:
 
 NURSERY = """
 import json, os, signal, sys
-import sensormend.cli, sensormend.stream.opening, sensormend.stream.page
+import sensormend.cli
 import sensormend.stream.service as service, sensormend.stream.sources.mqtt_client
 import sensormend.stream.sinks.command, sensormend.stream.sinks.postgres, psycopg, prometheus_client.exposition
 import numpy, sensormend

@@ -12,13 +12,11 @@ from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.mender import NEVER
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
-from sensormend.stream.alerts import Alerts
+from sensormend.stream.alert_messages import TAKEN_BACK, Evidence, one_per_incident
+from sensormend.stream.alerts import Alerts, ChannelMonitor, OpenFault, PeriodVerdict
+from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import STATES, Alert
-from sensormend.stream.listening import Listening
 from sensormend.stream.silence import Silence
-from sensormend.stream.telling import TAKEN_BACK, Evidence, together
-from sensormend.stream.verdict import OpenFault, Verdict
-from sensormend.stream.window import Names
 
 START = 19_844 * DAY
 """1 May 2024."""
@@ -173,7 +171,7 @@ def test_one_that_comes_and_goes_is_told_so_once_and_has_to_be_well_for_a_week()
             last = 24 * day + hour if heard else 24 * day - 1
             told += ask(alerts, not heard and hour > 4, last, 24 * day + hour + 1)
     assert [alert.state for alert in told] == ["silent", "well", "silent", "well"]
-    assert "; it comes and goes, and is told to be well when nothing was the matter for 7 days" in told[2].sentence
+    assert "; it comes and goes, and counts as well again when nothing was the matter for 7 days" in told[2].sentence
     assert told[3].at - told[3].since >= 7 * DAY
 
 
@@ -244,10 +242,10 @@ class Town:
     def __init__(self, *names: str, gone_after: int = 5 * DAY) -> None:
         self.names, self.gone_after, self.hour, self.told = names, gone_after, 0, list[Alert]()
         self.maintenance = Maintenance()
-        self.listening = self.begin(Alerts())
+        self.monitor = self.begin(Alerts())
 
-    def begin(self, alerts: Alerts) -> Listening:
-        return Listening(Grid(HOUR, DAY), self.gone_after, Names(self.names), Names([""]), alerts)
+    def begin(self, alerts: Alerts) -> ChannelMonitor:
+        return ChannelMonitor(Grid(HOUR, DAY), self.gone_after, NameIndex(self.names), NameIndex([""]), alerts)
 
     def live(self, days: int, *heard: str, late: int = 0) -> list[Alert]:
         """Let days pass in which only these are heard; return what was told in them."""
@@ -257,16 +255,16 @@ class Town:
         for _ in range(24 * days):
             time = np.full(sensor.size, START + (self.hour - late) * HOUR)
             readings = Readings(self.names, ("",), sensor, none, time, none.astype(np.float64))
-            self.listening.heard(readings)
+            self.monitor.heard(readings)
             if not late:
-                self.listening.close(readings)
+                self.monitor.learn(readings)
             self.hour += 1
-            self.told += self.listening.listen(START + self.hour * HOUR, self.maintenance)
+            self.told += self.monitor.check_silence(START + self.hour * HOUR, self.maintenance)
         return self.told[before:]
 
     def restart(self, forget: bool = False) -> None:
         """Go on from a state, perhaps one from when nobody was gone yet."""
-        state = json.loads(json.dumps(self.listening.alerts.state()))
+        state = json.loads(json.dumps(self.monitor.alerts.state()))
         if forget:
             new = ("alerted", "gone", "fell", "provisional")
             for _, _, channel in state["channels"]:
@@ -279,15 +277,15 @@ class Town:
         alerts = Alerts()
         alerts.restore(state)
         after = self.begin(alerts)
-        after.restore(*self.listening.state())
-        self.listening = after
+        after.restore(*self.monitor.state())
+        self.monitor = after
 
     def health(self) -> list[tuple[str, str]]:
-        return [(entry.sensor, entry.state) for entry in self.listening.health()]
+        return [(entry.sensor, entry.state) for entry in self.monitor.health()]
 
     @property
     def counts(self) -> dict[str, int]:
-        return self.listening.alerts.counts
+        return self.monitor.alerts.counts
 
 
 def test_who_is_gone_stays_on_the_list_and_nobody_is_told_again() -> None:
@@ -302,7 +300,7 @@ def test_who_is_gone_stays_on_the_list_and_nobody_is_told_again() -> None:
     town.restart()
     assert town.live(100, "A") == []
     assert town.health() == [("A", "well"), ("B", "gone")]
-    assert town.listening.health()[1].heard == START + 6 * DAY - HOUR
+    assert town.monitor.health()[1].heard == START + 6 * DAY - HOUR
     back = START + town.hour * HOUR
     (alert,) = town.live(3, "A", "B")
     assert (alert.sensor, alert.before, alert.state, alert.since) == ("B", "silent", "well", back)
@@ -435,7 +433,7 @@ def test_a_large_network_costs_little() -> None:
     assert told == []
     told = alerts.silence(names, silence.silent(START + 9 * DAY), silence.last, START + 9 * DAY)
     assert len(told) == 20_000
-    (alert,) = together(told, 2 * HOUR)
+    (alert,) = one_per_incident(told, 2 * HOUR)
     assert len(alert.sensors) == 20_000
     assert alert.sentence.startswith(
         "S0, S1, S10, S100, S1000, S10000, S10001, S10002 and 19,992 others turned silent tog"
@@ -453,7 +451,9 @@ def hours(alerts: Alerts, *verdicts: tuple[int, dict[str, OpenFault]]) -> list[t
     told = []
     for hour, faults in verdicts:
         named = {(sensor, ""): fault for sensor, fault in faults.items()}
-        found = together(alerts.verdict(Verdict(named, frozenset(named)), START + hour * HOUR, HOUR), 2 * HOUR)
+        found = one_per_incident(
+            alerts.verdict(PeriodVerdict(named, frozenset(named)), START + hour * HOUR, HOUR), 2 * HOUR
+        )
         told += [(hour, alert) for alert in found]
     return told
 
@@ -477,7 +477,7 @@ def test_a_fault_that_turns_out_to_be_none_is_taken_back_once_in_words() -> None
     ((_, alert),) = days(alerts, "good")
     assert (alert.before, alert.state, alert.reason) == ("faulty", "well", TAKEN_BACK)
     assert alert.sentence == (
-        "S1 is well, and was: the fault that was told since 2024-05-01 02:00 (offset) is taken back; with the readings "
+        "S1 is well, and was: the fault reported since 2024-05-01 02:00 (offset) is taken back; with the readings "
         "of the whole period it is none"
     )
     assert alerts.counts["faulty"] == 0
@@ -487,9 +487,9 @@ def test_a_fault_that_turns_out_to_be_none_is_taken_back_once_in_words() -> None
 def test_nothing_is_taken_back_while_it_is_doubtful() -> None:
     alerts, odd = Alerts(), frozenset({("S1", "")})
     assert len(hours(alerts, (22, {"S1": sure(18, 4)}))) == 1
-    assert alerts.period(a_day("suspect"), 24, START, START + DAY, Verdict({}, odd), HOUR) == []
+    assert alerts.period(a_day("suspect"), 24, START, START + DAY, PeriodVerdict({}, odd), HOUR) == []
     assert hours(alerts, (28, {"S1": sure(18, 10)})) == [], "it is the one that was told"
-    assert alerts.period(a_day("offset"), 24, START + DAY, START + 2 * DAY, Verdict({}, odd), HOUR) == []
+    assert alerts.period(a_day("offset"), 24, START + DAY, START + 2 * DAY, PeriodVerdict({}, odd), HOUR) == []
     assert [alert.state for _, alert in days(alerts, "good", "good", first=2)] == ["well"]
 
 
@@ -524,9 +524,9 @@ def test_sensors_that_fall_silent_together_are_one_alert_that_names_them() -> No
             sensor, none = np.array(readings), np.zeros(len(readings), np.int64)
             time, value = np.full(sensor.size, START + town.hour * HOUR), np.ones(sensor.size)
             part = Readings(town.names, ("",), sensor, none, time, value)
-            town.listening.heard(part)
-            town.listening.close(part)
-            told = town.listening.listen(START + (town.hour + 1) * HOUR, town.maintenance)
+            town.monitor.heard(part)
+            town.monitor.learn(part)
+            told = town.monitor.check_silence(START + (town.hour + 1) * HOUR, town.maintenance)
             assert told == [] or day < 5, "until then it is not known"
     town.hour += 1
     told = town.live(1, "A", "E")

@@ -13,8 +13,8 @@ from feeds import START, city_readings
 from given import Given, contents, hourly, same_rows, settings, watched
 from sensormend.errors import SensormendError
 from sensormend.readings import DAY, Readings
-from sensormend.stream import insisting
-from sensormend.stream.log import Log
+from sensormend.stream import retrying as retrying
+from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.service import Service
 from torture import file_that_appears
@@ -30,8 +30,8 @@ def readings() -> Readings:
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(insisting, "RETRY", 0.05)
-    monkeypatch.setattr(insisting, "GONE", 0.5)
+    monkeypatch.setattr(retrying, "RETRY", 0.05)
+    monkeypatch.setattr(retrying, "GONE", 0.5)
 
 
 class Telling(Metrics):
@@ -42,9 +42,9 @@ class Telling(Metrics):
         self.answers: list[tuple[bool, list[str]]] = []
         self._act = act
 
-    def disk(self, error: str | None) -> None:
-        super().disk(error)
-        if error is not None:
+    def beat(self) -> None:
+        super().beat()
+        if self.disk_error is not None:
             well, answer = self.health()
             self.answers.append((well, answer["reasons"]))
             self._act()
@@ -94,13 +94,13 @@ def test_one_that_comes_back_goes_on(readings: Readings, tmp_path: Path, caplog:
         run.run()
     assert len(metrics.answers) == 4
     assert source.acknowledged == list(range(len(parts)))
-    assert "is there again" in caplog.text
+    assert "is back" in caplog.text
     assert metrics.health()[0]
     same_rows(contents(out), contents(tmp_path / "plain"))
 
 
 def test_a_log_does_not_write_into_a_file_that_is_gone(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log")
+    log = WriteAheadLog(tmp_path / "log")
     log.append(b"one")
     log.sync()
     shutil.move(tmp_path / "log", tmp_path / "away")
@@ -119,7 +119,7 @@ def test_a_log_does_not_write_into_a_file_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         log.sync()
     log.close()
-    with Log(tmp_path / "away") as again:
+    with WriteAheadLog(tmp_path / "away") as again:
         assert [content for _, content in again.read()] == [b"one", b"two", b"three"]
 
 

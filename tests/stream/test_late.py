@@ -3,14 +3,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from feeds import START
+from given import some_readings
 from row_tables import same
 from sensormend.io.folder import Archive, data_files, file_rows
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.mender import Mender
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
-from sensormend.stream.keeping import compact
-from sensormend.stream.late import correct
+from sensormend.stream.late import LateReadingStore, correct
+from sensormend.stream.output import compact_date
 
 GRID = Grid(HOUR, DAY)
 DAYS, NAMES = 8, tuple("abcdef")
@@ -195,7 +197,7 @@ def test_rows_of_a_file_that_was_made_of_several_are_found(tmp_path: Path) -> No
             (mended,) = mender.push(readings)
             writer.write(mended.rows, grid.start_of(mended.period))
             written.append((mended.period, readings))
-        merged = compact(tmp_path, LAST)
+        merged = compact_date(tmp_path, LAST)
         assert data_files(tmp_path) == [merged]
         period, readings = written[5]
         zero, time = np.zeros(7, np.int32), np.append(readings.time, readings.time[0] + 1)
@@ -232,3 +234,35 @@ def test_a_period_of_which_nothing_was_written_gets_its_file(tmp_path: Path) -> 
         told = only(correct(writer, tmp_path, GRID, period, late, np.ones(1, bool), [()], [(-np.inf, np.inf)]))
     assert told["flag"] == Flag.NOT_EVALUATED
     assert [path.name for path in data_files(tmp_path)] == ["part-20200108T000000.parquet"]
+
+
+def test_late_readings_are_kept_with_the_others_once_for_each_record(tmp_path: Path) -> None:
+    store = LateReadingStore(tmp_path / "kept")
+    store.put(7, some_readings(6), record=10)
+    late = some_readings(2, names="axy", start=START + 100 * HOUR)
+    readings, new = store.add(7, [(12, late)])
+    assert len(readings) == 8
+    assert new.tolist() == [False] * 6 + [True] * 2
+    assert [readings.sensors[code] for code in readings.sensor[6:]] == ["a", "x"]
+    # The same record once more, as after a crash, and then a later one.
+    again, _ = store.add(7, [(12, late)])
+    np.testing.assert_array_equal(again.time, readings.time)
+    more, new = store.add(7, [(15, some_readings(1, start=START + 50 * HOUR))])
+    assert (len(more), int(new.sum())) == (9, 1)
+    store.sync()
+    # A restart that is before both finds what there was before them.
+    older, new = store.add(7, [(12, late)])
+    assert (len(older), int(new.sum())) == (8, 2)
+
+
+def test_readings_of_a_period_that_never_was_are_all_late(tmp_path: Path) -> None:
+    readings, new = LateReadingStore(tmp_path).add(3, [(1, some_readings(4))])
+    assert (len(readings), int(new.sum())) == (4, 4)
+
+
+def test_old_periods_are_forgotten(tmp_path: Path) -> None:
+    store = LateReadingStore(tmp_path)
+    for period in (-1, 4, 5):
+        store.put(period, some_readings(2), record=0)
+    store.drop(5)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["5.kept"]

@@ -15,12 +15,10 @@ from given import hourly
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import stream as streams
-from sensormend.stream.admitting import TOO_MANY, TOO_MANY_LATE
+from sensormend.stream.admission import FIRST, TOO_MANY, TOO_MANY_LATE
 from sensormend.stream.arrivals import Arrived
-from sensormend.stream.events import Event, Late, Refused
-from sensormend.stream.page import CONNECTIONS
-from sensormend.stream.strangers import FIRST
-from sensormend.stream.stream import Stream
+from sensormend.stream.metrics import CONNECTIONS
+from sensormend.stream.stream import Event, LateReadings, ReadingsRejected, Stream
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -65,7 +63,7 @@ def many(count: int, start: int, sensor: str = "s00") -> Arrived:
 
 
 def reasons(events: list[Event]) -> list[str]:
-    return [one.reason for event in events if isinstance(event, Refused) for one in event.rejected]
+    return [one.reason for event in events if isinstance(event, ReadingsRejected) for one in event.rejected]
 
 
 def test_readings_of_one_sensor_have_an_end_and_those_of_others_do_not_mind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,10 +76,10 @@ def test_readings_of_one_sensor_have_an_end_and_those_of_others_do_not_mind(monk
     twin = Stream(Options.of(step="1h", period="1d"))
     twin.restore(*stream.state())
     for one in (stream, twin):
-        before = len(one.window)
+        before = len(one.buffer)
         assert reasons(list(one.take(many(3, now + HOUR)))) == [TOO_MANY] * 3
         assert not reasons(list(one.take(many(3, now + HOUR, "s01"))))
-        assert len(one.window) == before + 3
+        assert len(one.buffer) == before + 3
     # When the period is over, there is room again.
     for part in parts[50:]:
         list(stream.take(Arrived(part, int(part.time.max()))))
@@ -100,6 +98,6 @@ def test_late_readings_of_a_period_have_an_end(monkeypatch: pytest.MonkeyPatch) 
     stream.restore(*state)
     events = list(stream.take(many(60, START + DAY + 100)))
     assert reasons(events) == [TOO_MANY_LATE] * 20
-    assert [len(event.readings) for event in events if isinstance(event, Late)] == [40]
+    assert [len(event.readings) for event in events if isinstance(event, LateReadings)] == [40]
     assert reasons(list(stream.take(many(3, START + DAY + 900)))) == [TOO_MANY_LATE] * 3
     assert not reasons(list(stream.take(many(60, START + 2 * DAY))))

@@ -47,7 +47,7 @@ def test_json_is_an_object_per_line() -> None:
     told = json.loads(line)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.pop("time"))
     assert told == {
-        "level": "debug", "said": "wetter in\nZürich", "sensor": 'a "b"', "at": 1.5, "none": None,
+        "level": "debug", "message": "wetter in\nZürich", "sensor": 'a "b"', "at": 1.5, "none": None,
         "odd": "<class 'float'>",
     }  # fmt: skip
 
@@ -115,5 +115,5 @@ def test_what_lasts_is_said_when_it_begins_and_when_it_is_over() -> None:
     told = [json.loads(line) for line in out.getvalue().splitlines()]
     for one in told:
         del one["time"]
-    begun = {"level": "error", "said": "the disk is full", "folder": "OUT"}
-    assert told == [begun, {"level": "info", "said": "the disk has room again", "seconds": 180.0, "times": 3}, begun]
+    begun = {"level": "error", "message": "the disk is full", "folder": "OUT"}
+    assert told == [begun, {"level": "info", "message": "the disk has room again", "seconds": 180.0, "times": 3}, begun]

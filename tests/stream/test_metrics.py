@@ -1,5 +1,4 @@
 import http.client
-import inspect
 import json
 import socket
 import sys
@@ -13,8 +12,8 @@ import pytest
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.readings import SECOND
-from sensormend.stream.metrics import QUIET, REASONS, Metrics, NoMetrics
-from sensormend.stream.page import Page
+from sensormend.stream.deliveries import Standing
+from sensormend.stream.metrics import QUIET, REASONS, Metrics, MetricsServer
 
 
 class Clock:
@@ -36,12 +35,12 @@ def metrics(tmp_path: Path, steady: Clock) -> Metrics:
 
 
 @pytest.fixture
-def page(metrics: Metrics) -> Iterator[Page]:
-    with metrics.serve(port=0) as page:
+def page(metrics: Metrics) -> Iterator[MetricsServer]:
+    with MetricsServer(metrics, port=0) as page:
         yield page
 
 
-def ask(page: Page, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
+def ask(page: MetricsServer, path: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
     line = http.client.HTTPConnection("127.0.0.1", page.port, timeout=5)
     try:
         line.request(method, path)
@@ -56,22 +55,22 @@ def figures(metrics: Metrics) -> dict[str, float]:
     return {name: float(value) for name, value in lines}
 
 
-def test_what_is_told_is_shown(metrics: Metrics) -> None:
-    metrics.came(10, 1_699_999_990 * SECOND)
-    metrics.came(5)
-    metrics.rejected("not JSON", 3)
-    metrics.rejected("not JSON")
-    metrics.late(2)
-    metrics.repeated(4)
-    metrics.period(0.3)
-    metrics.estimated(0.002)
-    metrics.watermark(1_699_999_000 * SECOND)
-    metrics.sensors(50, 3, 2)
-    metrics.journal(4096)
-    metrics.outbox(77)
-    metrics.sink("postgres", up=True, backlog=0, lost=0)
-    metrics.sink("postgres", up=False, backlog=7, lost=1)
-    metrics.connected(False)
+def sink(name: str, *, up: bool, backlog: int, lost: int = 0) -> Standing:
+    return Standing(name, up, 0.0, backlog, 0, lost, "")
+
+
+def test_what_is_counted_is_shown(metrics: Metrics) -> None:
+    metrics.readings, metrics.newest = 15, 1_699_999_990 * SECOND
+    metrics.reject("not JSON", 3)
+    metrics.reject("not JSON", 1)
+    metrics.late, metrics.repeated, metrics.periods = 2, 4, 1
+    metrics.update.observe(0.3)
+    metrics.estimate.observe(0.002)
+    metrics.watermark = 1_699_999_000 * SECOND
+    metrics.sensors = {"known": 50, "faulty": 3, "silent": 2, "gone": 0, "strangers": 0}
+    metrics.journal_bytes, metrics.backlog_bytes = 4096, 77
+    metrics.sinks["postgres"] = sink("postgres", up=False, backlog=7, lost=1)
+    metrics.connected = False
     told = figures(metrics)
     wanted = {
         "readings_total": 15, "lag_seconds": 10, 'rejected_total{reason="not JSON"}': 4, "late_total": 2,
@@ -92,41 +91,29 @@ def test_without_a_reading_the_lag_is_not_a_number(metrics: Metrics) -> None:
 
 def test_two_services_in_one_process_have_their_own_figures() -> None:
     one, other = Metrics(), Metrics()
-    one.came(1)
+    one.readings += 1
     assert figures(other)["sensormend_readings_total"] == 0
 
 
 def test_reasons_of_any_number_are_bounded(metrics: Metrics) -> None:
     for number in range(1000):
-        metrics.rejected(f"made of what came: {number}")
-    metrics.rejected("made of what came: 0")
+        metrics.reject(f"made of what came: {number}", 1)
+    metrics.reject("made of what came: 0", 1)
     told = {name: value for name, value in figures(metrics).items() if name.startswith("sensormend_rejected_total")}
     assert len(told) == REASONS + 1
     assert sum(told.values()) == 1001
     assert told['sensormend_rejected_total{reason="made of what came: 0"}'] == 2
 
 
-def test_the_silent_twin_has_the_same_methods_and_does_nothing() -> None:
-    told = {name: method for name, method in vars(NoMetrics).items() if not name.startswith("_")}
-    assert len(told) > 10
-    for name, method in told.items():
-        assert name in vars(Metrics)
-        assert inspect.signature(method) == inspect.signature(getattr(Metrics, name))
-        assert inspect.getdoc(method) == inspect.getdoc(getattr(Metrics, name))
-    quiet = NoMetrics()
-    quiet.came(1, 2)
-    quiet.sink("x", up=True, backlog=0, lost=0)
-
-
-def test_prometheus_is_served(page: Page, metrics: Metrics) -> None:
-    metrics.came(3)
+def test_prometheus_is_served(page: MetricsServer, metrics: Metrics) -> None:
+    metrics.readings += 3
     status, headers, body = ask(page, "/metrics")
     assert (status, headers["Content-Type"].partition(";")[0]) == (200, "text/plain")
     assert b"sensormend_readings_total 3.0\n" in body
     assert ask(page, "/metrics?name[]=x")[0] == 200
 
 
-def test_health_is_200_or_503_with_its_reasons(page: Page, metrics: Metrics, steady: Clock) -> None:
+def test_health_is_200_or_503_with_its_reasons(page: MetricsServer, metrics: Metrics, steady: Clock) -> None:
     def told() -> tuple[int, str, list[str]]:
         status, headers, body = ask(page, "/healthz")
         assert headers["Content-Type"] == "application/json"
@@ -134,22 +121,22 @@ def test_health_is_200_or_503_with_its_reasons(page: Page, metrics: Metrics, ste
         return status, said["status"], said["reasons"]
 
     assert told() == (200, "ok", [])
-    metrics.sink("broker", up=False, backlog=1, lost=0)
+    metrics.sinks["broker"] = sink("broker", up=False, backlog=1)
     assert told() == (200, "degraded", ["sink broker is down, 1 delivery waits"])
-    metrics.connected(False)
+    metrics.connected = False
     assert told() == (503, "failing", ["the source is not connected", "sink broker is down, 1 delivery waits"])
-    metrics.connected(True)
-    metrics.sink("broker", up=True, backlog=0, lost=0)
-    metrics.disk("the disk is full")
+    metrics.connected = True
+    metrics.sinks["broker"] = sink("broker", up=True, backlog=0)
+    metrics.disk_error = "the disk is full"
     assert told() == (503, "failing", ["the disk is full"])
-    metrics.disk(None)
+    metrics.disk_error = None
     steady.now += QUIET + 5
     assert told() == (503, "failing", ["the service has not been heard for 65 s"])
     metrics.beat()
     assert told() == (200, "ok", [])
 
 
-def test_only_that_and_only_get_and_head(page: Page, capfd: pytest.CaptureFixture[str]) -> None:
+def test_only_that_and_only_get_and_head(page: MetricsServer, capfd: pytest.CaptureFixture[str]) -> None:
     status, headers, body = ask(page, "/metrics", "HEAD")
     assert (status, body) == (200, b"")
     assert int(headers["Content-Length"]) > 100
@@ -162,7 +149,7 @@ def test_only_that_and_only_get_and_head(page: Page, capfd: pytest.CaptureFixtur
     assert capfd.readouterr() == ("", "")
 
 
-def test_somebody_who_says_nothing_keeps_nobody_waiting(page: Page) -> None:
+def test_somebody_who_says_nothing_keeps_nobody_waiting(page: MetricsServer) -> None:
     with socket.create_connection(("127.0.0.1", page.port)):
         start = time.monotonic()
         assert ask(page, "/healthz")[0] == 200
@@ -171,9 +158,9 @@ def test_somebody_who_says_nothing_keeps_nobody_waiting(page: Page) -> None:
 
 def test_connections_have_an_end(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three who send a letter now and then, and a fourth for whom there is no room while they do."""
-    monkeypatch.setattr("sensormend.stream.page.CONNECTIONS", 3)
-    monkeypatch.setattr("sensormend.stream.page.SLOWEST", 2.0)
-    with metrics.serve(port=0) as page, ExitStack() as stack:
+    monkeypatch.setattr("sensormend.stream.metrics.CONNECTIONS", 3)
+    monkeypatch.setattr("sensormend.stream.metrics.SLOWEST", 2.0)
+    with MetricsServer(metrics, port=0) as page, ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection(("127.0.0.1", page.port))) for _ in range(3)]
         for one in slow:
             one.sendall(b"G")
@@ -185,15 +172,15 @@ def test_connections_have_an_end(metrics: Metrics, monkeypatch: pytest.MonkeyPat
         assert ask(page, "/healthz")[0] == 200
 
 
-def test_a_taken_port_is_one_line(page: Page, metrics: Metrics) -> None:
+def test_a_taken_port_is_one_line(page: MetricsServer, metrics: Metrics) -> None:
     with pytest.raises(ConfigError, match=rf"^metrics cannot be shown at 127.0.0.1:{page.port}: .* in use; choose"):
-        metrics.serve(port=page.port)
+        MetricsServer(metrics, port=page.port)
     with pytest.raises(ConfigError, match=r"cannot be shown at 127.0.0.1:70000"):
-        metrics.serve(port=70000)
+        MetricsServer(metrics, port=70000)
 
 
 def test_closed_it_is_gone_at_once(metrics: Metrics) -> None:
-    page, before = metrics.serve(port=0), threading.active_count()
+    page, before = MetricsServer(metrics, port=0), threading.active_count()
     page.close()
     assert threading.active_count() == before - 1
     with pytest.raises(OSError, match="refused"):
@@ -203,4 +190,4 @@ def test_closed_it_is_gone_at_once(metrics: Metrics) -> None:
 def test_without_prometheus_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(SensormendError, match=r"pip install 'sensormend\[live\]'"):
-        Metrics()
+        MetricsServer(Metrics(), port=0)

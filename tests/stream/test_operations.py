@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sensormend.stream.deliveries import Standing
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.payloads import Decoder
 from sensormend.stream.settings import Settings
@@ -60,24 +61,24 @@ def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Pat
 
 def test_every_metric_is_described_and_there_is_no_other() -> None:
     metrics = Metrics(DOCS)
-    metrics.rejected("why")
-    metrics.sink("x", up=True, backlog=0, lost=0)
+    metrics.reject("why", 1)
+    metrics.sinks["x"] = Standing("x", True, 0.0, 0, 0, 0, "")
     there = set(re.findall(r"^# TYPE (sensormend_\w+)", metrics.text(), flags=re.MULTILINE))
     there = {name for name in there if not name.endswith("_created")}
     assert set(re.findall(r"\bsensormend_\w+", PAGE)) == there
 
 
 def test_what_is_said_of_refusals_is_said() -> None:
-    from sensormend.stream import admitting
+    from sensormend.stream import admission
     from sensormend.stream.formats import refused
 
     for reason in (
-        admitting.FUTURE,
-        admitting.OLD,
-        admitting.UNKNOWN,
-        admitting.RARE,
-        admitting.TOO_MANY,
-        admitting.TOO_MANY_LATE,
+        admission.FUTURE,
+        admission.OLD,
+        admission.UNKNOWN,
+        admission.RARE,
+        admission.TOO_MANY,
+        admission.TOO_MANY_LATE,
         refused.TOO_MANY_NAMES,
     ):
         assert f"`{reason}`" in PAGE

@@ -22,15 +22,12 @@ from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import DAY, HOUR, NOTHING, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
-from sensormend.stream.clockwork import Clockwork
 from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Delivery, Sink
-from sensormend.stream.events import Event, Failed, Late
 from sensormend.stream.late import correct
-from sensormend.stream.ledger import Ledger
-from sensormend.stream.metrics import NoMetrics
+from sensormend.stream.metrics import Metrics
 from sensormend.stream.service import Service
-from sensormend.stream.stream import Stream
+from sensormend.stream.stream import Event, LateReadings, Problem, Stream
 
 DAYS = 10
 
@@ -80,7 +77,7 @@ def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
     events: list[Event] = []
     with caplog.at_level(logging.WARNING):
         watched(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
-    assert [(event.error, event.about) for event in events if isinstance(event, Failed)] == [
+    assert [(event.error, event.about) for event in events if isinstance(event, Problem)] == [
         ("a period is not judged: Eigenvalues did not converge", {"start": "2020-01-08T00:00:00"})
     ]
     assert "Eigenvalues did not converge" in caplog.text
@@ -139,35 +136,8 @@ def test_two_clocks_that_are_hours_ahead_make_nobody_late(tmp_path: Path) -> Non
     moments = np.where(ahead, many.time - 10 * HOUR, many.time)[order]
     parts = [came.taken(moments == moment) for moment in np.unique(moments)]
     late: list[Event] = []
-    watched(tmp_path / "out", parts, lambda event: late.append(event) if isinstance(event, Late) else None)
+    watched(tmp_path / "out", parts, lambda event: late.append(event) if isinstance(event, LateReadings) else None)
     assert not late
-
-
-class Touch(Source):
-    """A source that is connected or not."""
-
-    def __init__(self) -> None:
-        self.connected = False
-
-
-def test_time_stands_still_while_nobody_can_reach_us(monkeypatch: pytest.MonkeyPatch) -> None:
-    moment = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: moment[0])
-    clockwork, source = Clockwork(), Touch()
-    clockwork.moved(START)
-    moment[0] += 3600
-    clockwork.look(source, START)
-    assert clockwork.now(source, START) == START
-    moment[0] += 3 * 86400
-    source.connected = True
-    clockwork.look(source, START)
-    # What waited for three days has not even begun to come.
-    assert (clockwork.now(source, START), clockwork.waited) == (START, 0)
-    moment[0] += 60
-    clockwork.look(source, START)
-    assert clockwork.now(source, START) == START + 60_000_000
-    source.live = False
-    assert clockwork.now(source, START) == START
 
 
 class Slow(Source):
@@ -196,7 +166,7 @@ def test_what_waited_while_we_were_away_is_not_late(readings: Readings, tmp_path
     second = Service(
         settings(out),
         lambda mark, memory: Slow(parts[20:], second.stop),
-        seen=lambda event: late.append(event) if isinstance(event, Late) else None,
+        on_event=lambda event: late.append(event) if isinstance(event, LateReadings) else None,
     )
     second.run()
     assert not late
@@ -390,11 +360,11 @@ def test_a_feed_that_becomes_slower_is_late_for_a_day_and_not_for_ever(
     readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moment, late = [0.0], dict[int, int]()
-    monkeypatch.setattr("sensormend.stream.clockwork.time.monotonic", lambda: moment[0])
+    monkeypatch.setattr("sensormend.stream.event_time.time.monotonic", lambda: moment[0])
     service = Service(
         settings(tmp_path / "out"),
         lambda mark, memory: Delayed(in_order(readings), moment),
-        seen=lambda event: late.update({event.period: 1}) if isinstance(event, Late) else None,
+        on_event=lambda event: late.update({event.period: 1}) if isinstance(event, LateReadings) else None,
     )
     service.run()
     assert len(late) <= 1
@@ -408,7 +378,7 @@ def test_a_restart_looks_for_the_grid_when_the_run_before_it_would_have() -> Non
     alone = Readings(("a", "b"), ("",), np.arange(2), nothing, np.full(2, START), np.ones(2))
     list(stream.take(Arrived(alone, START)))
     later = replace(alone, time=alone.time + 26 * HOUR, sensors=("c", "d"))
-    assert [type(event) for event in stream.take(Arrived(later, START + 26 * HOUR))] == [Failed]
+    assert [type(event) for event in stream.take(Arrived(later, START + 26 * HOUR))] == [Problem]
     twin = Stream(Options())
     twin.restore(*stream.state())
     for minute in range(0, 300, 5):
@@ -438,19 +408,6 @@ def test_other_limits_and_variables_after_a_restart_are_refused_for_what_they_ar
         ConfigError, match="knows one without a name, and not humidity; more variables need another OUT"
     ):
         watched(tmp_path / "out", [], variables=["humidity"])
-
-
-def test_a_table_that_was_turned_is_whole_after_a_crash(tmp_path: Path) -> None:
-    """Turned before the state that counts on it: what the state says is never more than the new file's own."""
-    path = tmp_path / "rejected.csv"
-    ledger = Ledger(path, ("reason", "text"), limit=100)
-    ledger.append([("x", "y" * 200)])
-    ledger.turn()
-    state = ledger.length
-    ledger.append([("a", "b" * 300)])
-    again = Ledger(path, ("reason", "text"), state, limit=100)
-    again.append([("a", "b" * 300)])
-    assert path.read_text() == f"reason,text\na,{'b' * 300}\n"
 
 
 def test_what_waits_for_a_sink_is_told_at_the_end(
@@ -483,16 +440,10 @@ def test_a_copy_without_its_state_cannot_go_on(readings: Readings, tmp_path: Pat
 
 
 def test_what_is_repeated_after_its_period_is_counted(readings: Readings, tmp_path: Path) -> None:
-    class Counting(NoMetrics):
-        again = 0
-
-        def repeated(self, count: int) -> None:
-            self.again += count
-
-    parts, metrics = hourly(readings, 24), Counting()
+    parts, metrics = hourly(readings, 24), Metrics()
     source = [*parts, parts[2]]
     Service(settings(tmp_path / "out"), lambda mark, memory: Given(source, mark), metrics=metrics).run()
-    assert metrics.again == len(parts[2])
+    assert metrics.repeated == len(parts[2])
 
 
 def test_limits_of_what_will_never_come_are_refused(tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ from sensormend.recovery import FloatArray
 from sensormend.simulate.network import city
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.deliveries import Alert
-from sensormend.stream.events import Event, Told
 from sensormend.stream.service import Service
-from sensormend.stream.stream import Stream
+from sensormend.stream.stream import AlertsRaised, Event, Stream
 from sensormend.views.look import Look
 from sensormend.views.network import network
 from sensormend.views.sensors import sensor
@@ -46,7 +45,7 @@ def told(parts: list[Readings], stream: Stream | None = None) -> list[Alert]:
     found: list[Alert] = []
     for part in parts:
         events = stream.take(Arrived(part, int(part.time.max()) + SECOND))
-        found += [alert for event in events if isinstance(event, Told) for alert in event.alerts]
+        found += [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
     return found
 
 
@@ -105,7 +104,7 @@ def test_a_gap_of_a_year_costs_little_and_tells_the_same(eventful: Readings) -> 
 def whole(eventful: Readings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Alert]]:
     """Return the OUT of that town watched in one go, and what was told meanwhile."""
     out, found = tmp_path_factory.mktemp("whole") / "out", list[Alert]()
-    watched(out, hourly(eventful), lambda event: found.extend(event.alerts if isinstance(event, Told) else ()))
+    watched(out, hourly(eventful), lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()))
     return out, found
 
 
@@ -116,7 +115,7 @@ def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(
     found: list[Alert] = []
 
     def seen(event: Event | None) -> None:
-        found.extend(event.alerts if isinstance(event, Told) else ())
+        found.extend(event.alerts if isinstance(event, AlertsRaised) else ())
 
     stops = iter([100, 20 * 24 + 4, 20 * 24 + 5, 22 * 24 + 15, 22 * 24 + 17, 25 * 24 + 10, 25 * 24 + 12, 26 * 24 + 1])
     stop = next(stops)
@@ -129,7 +128,7 @@ def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(
         return Given(parts, mark, stop=stopping)
 
     for _ in range(9):
-        service = Service(settings(tmp_path / "out"), source, seen=seen)
+        service = Service(settings(tmp_path / "out"), source, on_event=seen)
         service.run()
         stop = next(stops, -1)
     assert found == whole[1]
@@ -147,7 +146,7 @@ def test_page_figures_and_alerts_say_the_same_at_the_same_time(tmp_path: Path) -
     service = Service(
         settings(out),
         lambda mark, memory: Given(parts, mark, stop=lambda number: service.stop() if number == 20 * 24 + 12 else None),
-        seen=lambda event: found.extend(event.alerts if isinstance(event, Told) else ()),
+        on_event=lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
     )
     service.run()
     assert [(alert.sensor, alert.state) for alert in found] == [("s02", "faulty"), ("s06", "silent")]

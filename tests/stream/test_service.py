@@ -21,8 +21,8 @@ from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import DAY, HOUR, NOTHING, REASONS, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
-from sensormend.stream.events import Event, Late, Refused, Told
 from sensormend.stream.service import Service
+from sensormend.stream.stream import AlertsRaised, Event, LateReadings, ReadingsRejected
 
 DAYS = 14
 
@@ -146,10 +146,10 @@ def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive:
     odd = parts[30].taken(slice(0, 3))
     wrong = Readings(odd.sensors, odd.variables, odd.sensor, odd.variable,
                      np.array([0, clock() + 2 * DAY, START - 400 * DAY]), odd.value)  # fmt: skip
-    refused: list[Refused] = []
+    refused: list[ReadingsRejected] = []
     service = watched(
         tmp_path / "out", [*parts[:30], wrong, *parts[30:]],
-        lambda event: refused.append(event) if isinstance(event, Refused) else None,
+        lambda event: refused.append(event) if isinstance(event, ReadingsRejected) else None,
     )  # fmt: skip
     same_rows(contents(tmp_path / "out"), contents(archive))
     reasons = [one.reason for event in refused for one in event.rejected]
@@ -167,7 +167,7 @@ def test_one_clock_that_is_ahead_closes_nothing(readings: Readings, archive: Pat
     late: list[Event] = []
     watched(
         tmp_path / "out", [*parts[:100], ahead, *parts[100:]],
-        lambda event: late.append(event) if isinstance(event, Late) else None,
+        lambda event: late.append(event) if isinstance(event, LateReadings) else None,
     )  # fmt: skip
     assert not late
     live, whole = contents(tmp_path / "out"), contents(archive)
@@ -207,9 +207,9 @@ def test_a_silent_network_is_closed_by_the_clock(tmp_path: Path) -> None:
     over = threading.Event()
     said = settings(tmp_path / "out", step="0.1s", period="1s", grace="0.1s")
     service = Service(said, lambda mark, memory: Ticking(parts, 20.0, over),
-                      seen=lambda event: _look(event, told, service, over))  # fmt: skip
+                      on_event=lambda event: _look(event, told, service, over))  # fmt: skip
     service.run()
-    alerts = [alert for event in told if isinstance(event, Told) for alert in event.alerts]
+    alerts = [alert for event in told if isinstance(event, AlertsRaised) for alert in event.alerts]
     assert [alert.sensors for alert in alerts if alert.state == "silent"] == [names], "it is one incident"
     rows = contents(tmp_path / "out")
     assert rows.time.max() > parts[-1].time.max()
@@ -219,7 +219,7 @@ def test_a_silent_network_is_closed_by_the_clock(tmp_path: Path) -> None:
 def _look(event: Event | None, told: list[Event], service: Service, over: threading.Event) -> None:
     if event is not None:
         told.append(event)
-    silent = any(alert.state == "silent" for one in told if isinstance(one, Told) for alert in one.alerts)
+    silent = any(alert.state == "silent" for one in told if isinstance(one, AlertsRaised) for alert in one.alerts)
     rows = service.stream.closed is not None and silent
     if over.is_set() or (rows and service.stream.watermark.time > service.stream.watermark.newest + 2_500_000):
         service.stop()
@@ -297,7 +297,7 @@ def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path:
     def write(number: int) -> None:
         if number == 8:
             notes.write_text("sensor,from,to,action\ns01,2020-01-11,2020-01-12,ignore\n")
-            service._notes._next = 0.0  # as if five seconds had passed
+            service._maintenance._look_at = 0.0  # as if five seconds had passed
 
     service = Service(
         settings(tmp_path / "out", maintenance=notes), lambda mark, memory: Given(parts, mark, stop=write)

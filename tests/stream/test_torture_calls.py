@@ -102,7 +102,7 @@ def test_files_that_appear(network: Network, tmp_path: Path) -> None:
         first.kill()
     with Watch(*words) as second:
         file_that_appears(folder, "5", days_of(network.readings, 5, 7))
-        until(lambda: bool(second.saying("went through the journal")))
+        until(lambda: bool(second.saying("replayed the journal")))
         _closed(second, START + DAYS * DAY)
         assert second.stop() == 0
     same_as_the_archive(out, network)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from given import hourly, watched
-from sensormend.stream.events import Event, Told
 from sensormend.stream.sinks.messages import alert_message
+from sensormend.stream.stream import AlertsRaised, Event
 from servers import restartable_postgres, running_mosquitto
 from torture import Network, ended, feed, messages_of, publishing, same_as_the_archive, same_table
 from watching import GRID, Nursery, Watch
@@ -63,7 +63,7 @@ def _same_alerts(told: Path, network: Network, folder: Path) -> None:
     expected: list[tuple[Any, ...]] = []
 
     def look(event: Event | None) -> None:
-        if isinstance(event, Told):
+        if isinstance(event, AlertsRaised):
             expected.extend(map(_key, map(alert_message, event.alerts)))
 
     watched(folder / "undisturbed", hourly(network.readings), look)

@@ -16,7 +16,7 @@ from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.readings import DAY
-from sensormend.stream.opening import open_service
+from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
 from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
@@ -237,13 +237,13 @@ def test_a_page_that_may_write_nothing_offers_nothing(browser: Browser, out: Pat
 
 
 def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.stream.notes.LOOK", 0.2)
+    monkeypatch.setattr("sensormend.stream.service.LOOK", 0.2)
     settings = Settings.of(
         source="-", out=tmp_path / "city", serve="127.0.0.1:0", serve_edit=True, metrics="off", maintenance=file,
         step="1h", period="1d",
     )  # fmt: skip
     city = City(8, seed=1, at_once=10, pace=100.0)
-    monkeypatch.setattr("sensormend.stream.opening.open_source", lambda *_, **__: city)
+    monkeypatch.setattr("sensormend.stream.service.open_source", lambda *_, **__: city)
     told: list[str] = []
     monkeypatch.setattr("sensormend.stream.logs.say", lambda *_, **said: told.append(said.get("address", "")))
     with open_service(settings, open_dashboard) as service:

@@ -22,7 +22,7 @@ from raw_http import asked, said
 from sensormend import cli
 from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError, InputError, SensormendError
-from sensormend.stream.opening import open_service
+from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
 from sensormend.web import guard, wire
 from sensormend.web.server import Server
@@ -335,7 +335,7 @@ def test_watch_takes_it_with_and_without_a_place(
         taken.append(given)
         raise InputError("enough")
 
-    monkeypatch.setattr("sensormend.stream.opening.open_service", opened)
+    monkeypatch.setattr("sensormend.stream.service.open_service", opened)
     feed, out = str(tmp_path), str(tmp_path / "out")
     for call in (["watch", *typed, feed, out], ["watch", feed, out, *typed]):
         assert cli.main(call) == 1

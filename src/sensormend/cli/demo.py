@@ -25,8 +25,8 @@ __all__ = ["DemoPage", "demo", "has_screen", "served"]
 
 if TYPE_CHECKING:
     from sensormend.simulate.staged_faults import StagedFaults
-    from sensormend.stream.events import Event
     from sensormend.stream.service import Service
+    from sensormend.stream.stream import Event
     from sensormend.web.server import Server
 
 
@@ -169,7 +169,7 @@ def demo(
         if city.paced and browser and has_screen():
             window.open()
 
-    service = Service(settings, lambda mark, memory: city, seen=look_on)
+    service = Service(settings, lambda mark, memory: city, on_event=look_on)
     # Alerts are on the screen; nobody wants them twice.
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
     with _stoppable(service), served(out, port, notes) as window:
@@ -209,7 +209,7 @@ def _empty(out: Path) -> None:
     """Take away what an earlier demo left; refuse to touch anything else."""
     from sensormend.files import locked
     from sensormend.io.metadata import write_json
-    from sensormend.stream.memory import Memory
+    from sensormend.stream.service_state import ServiceState
 
     state = out / "state"
     if out.exists() and not out.is_dir():
@@ -229,7 +229,7 @@ def _empty(out: Path) -> None:
         state.mkdir()
         write_json(state / MARK, {"demo": True})
         # The page is there before the first reading: it must know that this will be an OUT.
-        Memory(out).begin()
+        ServiceState(out).begin()
     except OSError as error:
         raise StorageError(f"cannot write to {out}: {error.strerror or error}") from error
 

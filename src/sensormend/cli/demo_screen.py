@@ -38,9 +38,9 @@ from sensormend.simulate.scores import (
 )
 from sensormend.simulate.staged_faults import ACCEPTED_FROM, DRIFTS_FROM, LEAST, StagedFaults
 from sensormend.stream.deliveries import Alert
-from sensormend.stream.events import Event, Told
 from sensormend.stream.service import Service
 from sensormend.stream.sources.city import FIRST, City
+from sensormend.stream.stream import AlertsRaised, Event
 
 __all__ = ["Screen", "show_results"]
 
@@ -111,7 +111,7 @@ class Screen:
 
     def see(self, event: Event | None) -> None:
         """Take in what the service did, and end it when its time is over."""
-        if isinstance(event, Told):
+        if isinstance(event, AlertsRaised):
             for alert in event.alerts:
                 self._note(alert)
         now = perf_counter()

@@ -129,7 +129,7 @@ def watch(
         What you know about the readings.
     """
     from sensormend.stream.logs import setup
-    from sensormend.stream.opening import open_service
+    from sensormend.stream.service import open_service
     from sensormend.stream.settings import Settings
 
     if source is not None and out is None and config is None:
@@ -156,13 +156,13 @@ def open_dashboard(settings: Settings) -> Iterator[None]:
         yield
         return
     from sensormend.stream.logs import say
-    from sensormend.stream.memory import Memory
+    from sensormend.stream.service_state import ServiceState
     from sensormend.web.passes import read_token
     from sensormend.web.server import Server
 
     edit = settings.options.maintenance if settings.serve_edit else None
     with Server(settings.out, *settings.serve, read_token(settings.serve_token_file), edit) as server:
-        memory = Memory(settings.out)
+        memory = ServiceState(settings.out)
         memory.claim()
         memory.begin()
         server.start()

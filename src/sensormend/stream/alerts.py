@@ -1,38 +1,58 @@
-"""`Alerts` keeps the state of every channel and says what is worth an alert when it changes: one for each incident."""
+"""`Alerts` keeps the state of every channel and raises one alert per incident; `ChannelMonitor` feeds it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.errors import ConfigError
+from sensormend.io.options import EVERY
+from sensormend.pipeline.grid import Grid, no_number
 from sensormend.pipeline.health import Health
-from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.maintenance import Maintenance
+from sensormend.pipeline.mender import NEVER, Mended
 from sensormend.pipeline.sentences import how_long, who
-from sensormend.readings import DAY, HOUR, REASONS, Flag, Rows
+from sensormend.readings import DAY, HOUR, REASONS, Flag, Readings, Rows
 from sensormend.recovery import BoolArray
-from sensormend.stream.channel import Channel
-from sensormend.stream.deliveries import Alert
-from sensormend.stream.telling import (
+from sensormend.stream.alert_messages import (
     TAKEN_BACK,
     Evidence,
-    evidence,
+    add_up,
     faulty_sentence,
-    joined,
+    one_per_incident,
+    one_per_sensor,
     silent_sentence,
     taken_back_sentence,
     well_sentence,
 )
-from sensormend.stream.verdict import Name, OpenFault, Verdict
+from sensormend.stream.buffer import NameIndex
+from sensormend.stream.deliveries import Alert
+from sensormend.stream.silence import Silence
 
-__all__ = ["Alerts"]
+__all__ = [
+    "SURE",
+    "Alerts",
+    "ChannelMonitor",
+    "ChannelName",
+    "ChannelState",
+    "OpenFault",
+    "PeriodVerdict",
+    "period_verdict",
+]
+
+ChannelName = tuple[str, str]
+"""Sensor and variable of a channel."""
+
+SURE = 0.95
+"""The confidence from which on a fault is sure, as `Fault.confidence` has it."""
 
 SPIKE = REASONS.index("spike")
+
 HALF = 0.5
 """A period is faulty when so much of a channel's readings in it are: one that breaks at noon is faulty that day."""
 
@@ -54,11 +74,160 @@ WORST = ("faulty", "silent", "gone", "well")
 """Of several variables a sensor is what is first here."""
 
 FEWEST = 2
-"""Readings of a sure fault that is told along with another one that began at the same time."""
+"""Readings of a sure fault that is in one alert with another one that began at the same time."""
+
+STORED_AS = {"streak": "told", "evidence": "found"}
+"""The names of two fields of `ChannelState` in state files."""
+
+
+@dataclass
+class ChannelState:
+    """What is known of one channel that is not simply well.
+
+    An incident begins with an alert and ends with the alert that the channel is well again. The state may change within
+    one; there is one alert for each.
+
+    Attributes
+    ----------
+    faulty, reason, since
+        Whether it is, why, and from when on it is or is not.
+    provisional
+        Whether it is faulty by a verdict on a period that is not over.
+    streak, first
+        Periods in a row that speak against what it is, and the start of the first of them.
+    evidence
+        What the faulty ones of them add up to; None where there is none.
+    silent
+        Since when it is silent; None while it is heard.
+    gone
+        Whether it has been silent for longer than any silence lasts.
+    heard, seen, at
+        In how many checks it was heard since, the newest reading at the last of them, and the first one heard.
+    fell
+        Since when it was silent before it was heard again at last.
+    alerted
+        The states of the alerts of the open incident; empty where none is open.
+    back, relapses
+        When the last incident ended, and how many have begun, one soon after the other, since there was a quiet time.
+    """
+
+    since: int
+    faulty: bool = False
+    reason: str = ""
+    provisional: bool = False
+    streak: int = 0
+    first: int = 0
+    evidence: Evidence | None = None
+    silent: int | None = None
+    gone: bool = False
+    heard: int = 0
+    seen: int = NEVER
+    at: int = 0
+    fell: int = 0
+    alerted: list[str] = field(default_factory=list)
+    back: int = NEVER
+    relapses: int = 0
+
+    @property
+    def state(self) -> str:
+        """What it is, of `STATES`; silence goes before all."""
+        if self.silent is not None:
+            return "gone" if self.gone else "silent"
+        return "faulty" if self.faulty else "well"
+
+    @property
+    def alerted_state(self) -> str:
+        """The state of the last alert of it."""
+        return self.alerted[-1] if self.alerted else "well"
+
+
+@dataclass(frozen=True)
+class OpenFault:
+    """A fault of a channel that is open.
+
+    Attributes
+    ----------
+    start
+        Its first wrong slot, microseconds since 1970, UTC.
+    readings
+        How many readings of it there are; of slots before the period each counts as one.
+    confidence
+        The probability that it is a fault.
+    evidence
+        What its readings of this period add up to.
+    """
+
+    start: int
+    readings: int
+    confidence: float
+    evidence: Evidence
+
+    @property
+    def sure(self) -> bool:
+        """Whether it is sure enough for an alert."""
+        return self.confidence >= SURE
+
+
+@dataclass(frozen=True)
+class PeriodVerdict:
+    """Which channels are faulty by the readings of one period, as far as they have come.
+
+    Attributes
+    ----------
+    faults
+        The surest open fault of each channel that has one; a spike is none.
+    odd
+        Channels whose newest reading is wrong or doubtful.
+    """
+
+    faults: dict[ChannelName, OpenFault] = field(default_factory=dict)
+    odd: frozenset[ChannelName] = frozenset()
+
+
+def period_verdict(mended: Mended, grid: Grid) -> PeriodVerdict:
+    """Return the verdict of a period, over or not."""
+    rows, slots = mended.rows, grid.slots
+    if not len(rows):
+        return PeriodVerdict()
+    flag, here, wrong = _by_channel(rows, slots)
+    sensor, variable = rows.sensor[::slots].astype(np.int64), rows.variable[::slots].astype(np.int64)
+    newest = slots - 1 - here[:, ::-1].argmax(axis=1)
+    every = np.arange(sensor.size)
+    doubtful = (flag == Flag.SUSPECT)[every, newest]
+    odd = np.flatnonzero(here.any(axis=1) & (wrong[every, newest] | doubtful)).tolist()
+    channel = sensor * len(rows.variables) + variable
+    first, times = grid.start_of(mended.period), grid.times_of(mended.period)
+    faults: dict[ChannelName, OpenFault] = {}
+    for episode in mended.faults:
+        fault = episode.fault
+        mine = episode.sensor * len(rows.variables) + fault.variable
+        row = min(int(np.searchsorted(channel, mine)), channel.size - 1)
+        if episode.end is not None or fault.kind == "spike" or channel[row] != mine:
+            continue
+        its = wrong[row] & (times >= episode.start)
+        name = _channel_name(rows, slots, row)
+        if not its.any() or (name in faults and faults[name].confidence >= fault.confidence):
+            continue
+        sums = add_up(rows, slice(row * slots, (row + 1) * slots), its)
+        sums.reasons, sums.size, sums.rate = {fault.kind: sums.count}, fault.size, fault.rate
+        readings = sums.count + max(0, (first - episode.start) // grid.step)
+        faults[name] = OpenFault(episode.start, readings, fault.confidence, sums)
+    return PeriodVerdict(faults, frozenset(_channel_name(rows, slots, row) for row in odd))
+
+
+def _by_channel(rows: Rows, slots: int) -> tuple[NDArray[np.int8], BoolArray, BoolArray]:
+    """Return the flags of a period by channel and slot, where a reading is, and where it is wrong and no spike."""
+    flag, here = rows.flag.reshape(-1, slots), rows.n.reshape(-1, slots) > 0
+    return flag, here, here & (flag == Flag.FAIL) & (rows.reason.reshape(-1, slots) != SPIKE)
+
+
+def _channel_name(rows: Rows, slots: int, row: int) -> ChannelName:
+    first = row * slots
+    return rows.sensors[int(rows.sensor[first])], rows.variables[int(rows.variable[first])]
 
 
 class Alerts:
-    """The state of every channel, and what is worth telling when it changes.
+    """The state of every channel, and what is worth an alert when it changes.
 
     Parameters
     ----------
@@ -90,12 +259,12 @@ class Alerts:
             raise ConfigError("alerts come after one reading or more: stood_readings is at least 1")
         self._after, self._well_after = after, well_after
         self.stood, self._stood_readings = stood, stood_readings
-        self._channels: dict[Name, Channel] = {}
-        self._odd: frozenset[Name] = frozenset()
+        self._channels: dict[ChannelName, ChannelState] = {}
+        self._odd: frozenset[ChannelName] = frozenset()
         self._began: int | None = None
         self._period = DAY
-        self._names: Sequence[Name] = ()
-        self._places: dict[Name, int] = {}
+        self._names: Sequence[ChannelName] = ()
+        self._places: dict[ChannelName, int] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -112,7 +281,7 @@ class Alerts:
         """Whether time alone may change something: a sensor is heard again, and may be well again at some time."""
         return any(channel.alerted and channel.silent is None for channel in self._channels.values())
 
-    def verdict(self, verdict: Verdict, now: int, step: int) -> list[Alert]:
+    def verdict(self, verdict: PeriodVerdict, now: int, step: int) -> list[Alert]:
         """Take in what the readings of a period say that is not over; `step` is the length of a slot."""
         self._begin(now)
         self._odd = verdict.odd
@@ -120,43 +289,34 @@ class Alerts:
         for name, fault in self._standing(verdict, now, step):
             channel = self._channel(name, now)
             channel.provisional |= not channel.faulty
-            alerts.append(self._fail(name, channel, fault.figures, fault.start, now))
+            alerts.append(self._fail(name, channel, fault.evidence, fault.start, now))
         return _sorted(alerts)
 
     def period(
-        self, rows: Rows, slots: int, start: int, end: int, verdict: Verdict | None = None, step: int = HOUR
+        self, rows: Rows, slots: int, start: int, end: int, verdict: PeriodVerdict | None = None, step: int = HOUR
     ) -> list[Alert]:
         """Take in a period that is final, channel by channel and slot by slot, and its verdict."""
         self._begin(start)
         self._period = end - start
         if not len(rows):
             return []
-        verdict = verdict or Verdict()
+        verdict = verdict or PeriodVerdict()
         self._odd = verdict.odd
-        flag, reason = rows.flag.reshape(-1, slots), rows.reason.reshape(-1, slots)
-        here = rows.n.reshape(-1, slots) > 0
-        wrong = here & (flag == Flag.FAIL) & (reason != SPIKE)
+        flag, here, wrong = _by_channel(rows, slots)
         faulty = wrong.any(axis=1) & (wrong.sum(axis=1) >= HALF * here.sum(axis=1))
         judged = ((flag == Flag.GOOD) | (flag == Flag.SUSPECT)).any(axis=1)
-        sensor, variable = rows.sensor[::slots], rows.variable[::slots]
-
-        def named(row: int) -> Name:
-            return rows.sensors[int(sensor[row])], rows.variables[int(variable[row])]
-
-        def figures(row: int) -> Evidence:
-            return evidence(rows, slice(row * slots, (row + 1) * slots), wrong[row])
-
         sure = dict(self._standing(verdict, end, step))
         alerts: list[Alert | None] = []
         for name, fault in sure.items():
-            alerts.append(self._fail(name, self._channel(name, start), fault.figures, fault.start, end))
+            alerts.append(self._fail(name, self._channel(name, start), fault.evidence, fault.start, end))
         for row in np.flatnonzero(faulty).tolist():
-            name = named(row)
+            name = _channel_name(rows, slots, row)
             if name not in sure:
-                alerts.append(self._fault(name, figures(row), start, end))
+                sums = add_up(rows, slice(row * slots, (row + 1) * slots), wrong[row])
+                alerts.append(self._fault(name, sums, start, end))
         if self._channels:
             for row in np.flatnonzero(judged & ~faulty).tolist():
-                channel = self._channels.get(name := named(row))
+                channel = self._channels.get(name := _channel_name(rows, slots, row))
                 if channel is None or name in sure:
                     continue
                 if channel.provisional and not wrong[row].any():
@@ -164,18 +324,18 @@ class Alerts:
                     if name not in verdict.odd:
                         alerts.append(self._take_back(name, channel, end))
                 elif channel.faulty and wrong[row].any():
-                    channel.told = 0
+                    channel.streak = 0
                 else:
                     alerts.append(self._rest(name, start, end))
         for row in np.flatnonzero(wrong.any(axis=1)).tolist():
-            channel = self._channels.get(named(row))
+            channel = self._channels.get(_channel_name(rows, slots, row))
             if channel is not None:
                 channel.provisional = False
         return _sorted(alerts)
 
     def silence(
         self,
-        names: Sequence[Name],
+        names: Sequence[ChannelName],
         silent: BoolArray,
         last: NDArray[np.int64],
         now: int,
@@ -184,7 +344,7 @@ class Alerts:
         removed: BoolArray | None = None,
         step: int = HOUR,
     ) -> list[Alert]:
-        """Take in who is silent, by `Silence`; a sensor all of whose variables fall silent at once is told once.
+        """Take in who is silent, by `Silence`; a sensor all of whose variables fall silent at once has one alert.
 
         Parameters
         ----------
@@ -198,10 +358,10 @@ class Alerts:
             What silence is usual for each channel; `NEVER` for one of which nobody wants to hear. One that has not been
             heard for longer than that, since the time at which another fell silent, falls silent with it.
         gone
-            Who has been silent for so long that it is gone; of one that was heard until now it is told first that it
-            is silent.
+            Who has been silent for so long that it is gone; one that was heard until now has an alert of its silence
+            first.
         removed
-            Who was taken away by people: nothing is said of it.
+            Who was taken away by people: it has no alert.
         step
             The length of a slot.
         """
@@ -222,7 +382,7 @@ class Alerts:
             length = None if usual is None else int(usual[place])
             alerts.append(self._fall(names[place], int(last[place]), now, length))
         for place in np.flatnonzero(was).tolist():
-            alerts.append(self._listen(names[place], bool(silent[place]), int(last[place]), now))
+            alerts.append(self._hear(names[place], bool(silent[place]), int(last[place]), now))
             channel = self._channels[names[place]]
             if gone is not None and channel.silent is not None:
                 # Readings from long ago do not bring one back.
@@ -231,9 +391,11 @@ class Alerts:
             if channel.alerted and channel.silent is None and not channel.faulty:
                 alerts.append(self._recover(name, channel, now))
         left = self._marked(name for name, channel in self._channels.items() if channel.gone)
-        return joined(_sorted(alerts), names, np.where(left, NEVER, last))
+        return one_per_sensor(_sorted(alerts), names, np.where(left, NEVER, last))
 
-    def health(self, names: Sequence[Name], last: NDArray[np.int64], removed: BoolArray | None = None) -> list[Health]:
+    def health(
+        self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray | None = None
+    ) -> list[Health]:
         """Return how every channel is that was ever heard and is not removed; arguments as in `silence`."""
         began, states = self._began or 0, []
         for place, (name, heard) in enumerate(zip(names, last.tolist(), strict=True)):
@@ -251,45 +413,48 @@ class Alerts:
 
     def state(self) -> dict[str, Any]:
         """Return all of it as JSON has it."""
-        channels = [[*name, asdict(channel)] for name, channel in self._channels.items()]
+        channels = [
+            [*name, {STORED_AS.get(key, key): value for key, value in asdict(channel).items()}]
+            for name, channel in self._channels.items()
+        ]
         odd = [list(name) for name in sorted(self._odd)]
         return {"began": self._began, "period": self._period, "channels": channels, "odd": odd}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state; from one of before, in which no incident was known, too."""
+        """Go on from a state; from an old one, without incidents, too."""
         self._began, self._period = state["began"], state["period"]
         self._odd = frozenset((sensor, variable) for sensor, variable in state.get("odd", ()))
-        known = {entry.name for entry in fields(Channel)}
+        known = {STORED_AS.get(entry.name, entry.name): entry.name for entry in fields(ChannelState)}
         self._channels = {}
         for sensor, variable, values in state["channels"]:
-            found = values["found"] and Evidence(**values["found"])
-            kept = {key: value for key, value in values.items() if key in known}
-            channel = self._channels[sensor, variable] = Channel(**{**kept, "found": found})
+            channel = ChannelState(**{known[key]: value for key, value in values.items() if key in known})
+            channel.evidence = values["found"] and Evidence(**values["found"])
+            self._channels[sensor, variable] = channel
             if "alerted" not in values and channel.state != "well":
                 channel.alerted = [channel.state]
         for sensor, variable in state.get("gone", ()):
             # Since when it is silent the next check knows.
-            self._channels[sensor, variable] = Channel(0, silent=NEVER, gone=True, alerted=["silent"])
+            self._channels[sensor, variable] = ChannelState(0, silent=NEVER, gone=True, alerted=["silent"])
 
     def _begin(self, time: int) -> None:
         self._began = time if self._began is None else self._began
 
-    def _channel(self, name: Name, time: int) -> Channel:
-        return self._channels.setdefault(name, Channel(self._began or time))
+    def _channel(self, name: ChannelName, time: int) -> ChannelState:
+        return self._channels.setdefault(name, ChannelState(self._began or time))
 
-    def _know(self, names: Sequence[Name]) -> None:
+    def _know(self, names: Sequence[ChannelName]) -> None:
         """Find the places of the names where there are others, and forget who is not among them any more."""
         if names is self._names and len(self._places) == len(names):
             return
         self._names, self._places = names, {name: place for place, name in enumerate(names)}
         self._channels = {name: channel for name, channel in self._channels.items() if name in self._places}
 
-    def _marked(self, names: Iterable[Name]) -> BoolArray:
+    def _marked(self, names: Iterable[ChannelName]) -> BoolArray:
         marked = np.zeros(len(self._names), dtype=bool)
         marked[[self._places[name] for name in names]] = True
         return marked
 
-    def _standing(self, verdict: Verdict, now: int, step: int) -> list[tuple[Name, OpenFault]]:
+    def _standing(self, verdict: PeriodVerdict, now: int, step: int) -> list[tuple[ChannelName, OpenFault]]:
         """Return the sure faults that have stood for long enough, and those that began with one of them."""
         sure = [(name, fault) for name, fault in verdict.faults.items() if fault.sure]
         standing = [
@@ -297,7 +462,7 @@ class Alerts:
             for name, fault in sure
             if fault.readings >= self._stood_readings and now - fault.start >= self.stood
         ]
-        # One that was told before takes nobody along.
+        # One that had its alert before takes no others along.
         new = [fault.start for name, fault in standing if "faulty" not in self._alerted(name)]
         chosen = {name for name, _ in standing}
         return standing + [
@@ -308,65 +473,65 @@ class Alerts:
             and any(abs(fault.start - start) <= TOGETHER * step for start in new)
         ]
 
-    def _alerted(self, name: Name) -> list[str]:
+    def _alerted(self, name: ChannelName) -> list[str]:
         channel = self._channels.get(name)
         return [] if channel is None else channel.alerted
 
-    def _fail(self, name: Name, channel: Channel, figures: Evidence, since: int, at: int) -> Alert | None:
-        """Take a channel for faulty, and return what is to be told of it."""
-        channel.told, channel.found, channel.reason = 0, figures, figures.reason
+    def _fail(self, name: ChannelName, channel: ChannelState, evidence: Evidence, since: int, at: int) -> Alert | None:
+        """Take a channel for faulty, and return the alert, if it is worth one."""
+        channel.streak, channel.evidence, channel.reason = 0, evidence, evidence.reason
         if not channel.faulty:
             channel.faulty, channel.since = True, since
         if "faulty" in channel.alerted or (channel.silent is not None and not channel.heard):
             return None
         again = channel.silent is not None
         channel.silent, channel.gone, channel.heard = None, False, 0
-        before = channel.state_told
+        before = channel.alerted_state
         self._open(channel, "faulty", at)
-        text = faulty_sentence(who(*name), figures, channel.since, at, again=again) + self._comes_and_goes(channel)
+        text = faulty_sentence(who(*name), evidence, channel.since, at, again=again) + self._comes_and_goes(channel)
         return Alert(*name, before, "faulty", channel.reason, channel.since, at, text)
 
-    def _open(self, channel: Channel, state: str, now: int) -> None:
-        """Tell a state in an incident, which may begin with it."""
+    def _open(self, channel: ChannelState, state: str, now: int) -> None:
+        """Note an alert of a state in an incident, which may begin with it."""
         if not channel.alerted:
             soon = channel.back != NEVER and now - channel.back <= RELAPSE * self._period
             channel.relapses = channel.relapses + 1 if soon else 0
         channel.alerted.append(state)
 
-    def _close(self, channel: Channel, now: int) -> None:
+    def _close(self, channel: ChannelState, now: int) -> None:
         channel.alerted, channel.back = [], now
 
-    def _quiet(self, channel: Channel) -> int:
+    def _quiet(self, channel: ChannelState) -> int:
         """Return for how many periods nothing may be the matter until a relapsed channel is well; 0 for others."""
         return RELAPSE * min(channel.relapses, MOST_RELAPSES)
 
-    def _comes_and_goes(self, channel: Channel) -> str:
-        """Say that an incident is not the first one, and when the next word of it will come."""
+    def _comes_and_goes(self, channel: ChannelState) -> str:
+        """Return what is added to the sentence of an incident that is not the first one."""
         if not channel.relapses:
             return ""
         quiet = how_long(self._quiet(channel) * self._period)
-        return f"; it comes and goes, and is told to be well when nothing was the matter for {quiet}"
+        return f"; it comes and goes, and counts as well again when nothing was the matter for {quiet}"
 
-    def _fault(self, name: Name, figures: Evidence, start: int, end: int) -> Alert | None:
+    def _fault(self, name: ChannelName, evidence: Evidence, start: int, end: int) -> Alert | None:
         """Take in a faulty period of a channel that has no sure fault."""
         channel = self._channel(name, start)
-        if channel.found is None:
-            channel.first, channel.found = start, figures
+        if channel.evidence is None:
+            channel.first, channel.evidence = start, evidence
         else:
-            channel.found.takes(figures)
+            channel.evidence.add(evidence)
         if channel.faulty:
-            channel.told, channel.reason = 0, channel.found.reason
+            channel.streak, channel.reason = 0, channel.evidence.reason
             return None
-        channel.told += 1
-        if channel.told < self._after:
+        channel.streak += 1
+        if channel.streak < self._after:
             return None
-        return self._fail(name, channel, channel.found, channel.first, end)
+        return self._fail(name, channel, channel.evidence, channel.first, end)
 
-    def _take_back(self, name: Name, channel: Channel, end: int) -> Alert | None:
+    def _take_back(self, name: ChannelName, channel: ChannelState, end: int) -> Alert | None:
         """End an alert of a period that turned out to have no fault."""
         since, reason = channel.since, channel.reason
-        before = channel.state_told
-        channel.faulty, channel.reason, channel.found, channel.told, channel.since = False, "", None, 0, since
+        before = channel.alerted_state
+        channel.faulty, channel.reason, channel.evidence, channel.streak, channel.since = False, "", None, 0, since
         channel.provisional = False
         if "faulty" not in channel.alerted:
             return None
@@ -376,28 +541,34 @@ class Alerts:
         text = taken_back_sentence(who(*name), reason, since)
         return Alert(*name, before, "well", TAKEN_BACK, since, end, text)
 
-    def _rest(self, name: Name, start: int, end: int) -> Alert | None:
+    def _rest(self, name: ChannelName, start: int, end: int) -> Alert | None:
         """Take in a sound period of a channel that was not simply well."""
         channel = self._channels[name]
         if not channel.faulty:
-            channel.told, channel.first, channel.found = 0, 0, None
-            if channel == Channel(self._began or start):
+            channel.streak, channel.first, channel.evidence = 0, 0, None
+            if channel == ChannelState(self._began or start):
                 del self._channels[name]
             return None
-        channel.first = start if channel.told == 0 else channel.first
-        channel.told += 1
-        if channel.told < max(self._well_after, self._quiet(channel)):
+        channel.first = start if channel.streak == 0 else channel.first
+        channel.streak += 1
+        if channel.streak < max(self._well_after, self._quiet(channel)):
             return None
         begun, reason = channel.since, channel.reason
-        channel.faulty, channel.reason, channel.found, channel.told, channel.since = False, "", None, 0, channel.first
+        channel.faulty, channel.reason, channel.evidence, channel.streak, channel.since = (
+            False,
+            "",
+            None,
+            0,
+            channel.first,
+        )
         if channel.silent is not None:
             return None
-        before = channel.state_told
+        before = channel.alerted_state
         self._close(channel, end)
         text = well_sentence(who(*name), "faulty", reason, begun, channel.since)
         return Alert(*name, before, "well", "", channel.since, end, text)
 
-    def _fall(self, name: Name, last: int, now: int, usual: int | None) -> Alert | None:
+    def _fall(self, name: ChannelName, last: int, now: int, usual: int | None) -> Alert | None:
         channel = self._channel(name, now)
         channel.silent, channel.heard, channel.seen = last, 0, last
         if channel.alerted:
@@ -406,8 +577,8 @@ class Alerts:
         text = silent_sentence(who(*name), last, usual) + self._comes_and_goes(channel)
         return Alert(*name, "well", "silent", "", last, now, text)
 
-    def _listen(self, name: Name, silent: bool, last: int, now: int) -> Alert | None:
-        """Look whether a silent channel is heard again."""
+    def _hear(self, name: ChannelName, silent: bool, last: int, now: int) -> Alert | None:
+        """Check whether a silent channel is heard again."""
         channel = self._channels[name]
         assert channel.silent is not None
         channel.silent = max(channel.silent, last) if channel.silent == NEVER else channel.silent
@@ -420,23 +591,23 @@ class Alerts:
         if channel.heard < HEARD or name in self._odd:
             return None
         begun, channel.silent, channel.gone, channel.heard = channel.silent, None, False, 0
-        if not channel.faulty or channel.found is None:
+        if not channel.faulty or channel.evidence is None:
             channel.since, channel.fell = channel.at, begun
             return None
         if "faulty" in channel.alerted:
             return None
-        before = channel.state_told
+        before = channel.alerted_state
         self._open(channel, "faulty", now)
-        text = faulty_sentence(who(*name), channel.found, channel.since, now, again=True)
+        text = faulty_sentence(who(*name), channel.evidence, channel.since, now, again=True)
         return Alert(*name, before, "faulty", channel.reason, channel.since, now, text)
 
-    def _recover(self, name: Name, channel: Channel, now: int) -> Alert | None:
-        """Look whether a channel that is heard, and was silent in an incident that is open, is well again."""
+    def _recover(self, name: ChannelName, channel: ChannelState, now: int) -> Alert | None:
+        """Check whether a channel that is heard, and was silent in an incident that is open, is well again."""
         begun = channel.fell
         needed = min(max(channel.since - begun, self._period), self._well_after * self._period)
         if now - channel.since < max(needed, self._quiet(channel) * self._period) or name in self._odd:
             return None
-        before = channel.state_told
+        before = channel.alerted_state
         self._close(channel, now)
         text = well_sentence(who(*name), "silent", "", begun, channel.since)
         return Alert(*name, before, "well", "", channel.since, now, text)
@@ -453,3 +624,127 @@ def _overdue(falls: BoolArray, last: NDArray[np.int64], now: int, usual: NDArray
 def _sorted(alerts: Sequence[Alert | None]) -> list[Alert]:
     given = (alert for alert in alerts if alert is not None)
     return sorted(given, key=lambda alert: (alert.sensor, alert.variable))
+
+
+class ChannelMonitor:
+    """Watches who is heard, silent or faulty, and returns the alerts; a channel is one variable of one sensor.
+
+    Parameters
+    ----------
+    grid, gone_after
+        The grid, and how long a sensor may be silent before it is gone.
+    sensors, variables
+        Their names; more sensors may come.
+    alerts
+        The state of every channel.
+    fill
+        Values of each variable that are no numbers.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        gone_after: int,
+        sensors: NameIndex,
+        variables: NameIndex,
+        alerts: Alerts,
+        fill: Mapping[str, Sequence[float]] | None = None,
+    ) -> None:
+        fill = fill or {}
+        self._fill = [fill.get(name, fill.get(EVERY, ())) for name in variables.all]
+        self._grid, self._sensors, self._variables, self.alerts = grid, sensors, variables, alerts
+        self.silence = Silence(grid.step, grid.period, gone_after)
+        self._removed: BoolArray = np.zeros(0, dtype=bool)
+        self._named: Sequence[tuple[str, str]] = ()
+
+    def heard(self, readings: Readings) -> None:
+        """Take note of readings, those of a slot after those of the slots before it; one without a number is none."""
+        number = ~no_number(readings, self._fill)
+        channel = self._channels(readings)
+        self.silence.heard(channel[number], readings.time[number])
+        self.silence.announced(channel[~number], readings.time[~number])
+
+    def learn(self, readings: Readings) -> None:
+        """Learn what silence is usual from the readings of a period that is over."""
+        readings = readings.taken(~no_number(readings, self._fill))
+        self.silence.close(self._channels(readings), readings.time)
+
+    def close(self, mended: Mended) -> list[Alert]:
+        """Take in a period that is over, and return its alerts."""
+        grid, verdict = self._grid, period_verdict(mended, self._grid)
+        start = grid.start_of(mended.period)
+        return self._incidents(
+            self.alerts.period(mended.rows, grid.slots, start, start + grid.period, verdict, grid.step)
+        )
+
+    def provisional(self, mended: Mended, now: int) -> list[Alert]:
+        """Take in a period that is not over, as far as it has come by `now`, and return its alerts."""
+        return self._incidents(self.alerts.verdict(period_verdict(mended, self._grid), now, self._grid.step))
+
+    def check_silence(self, now: int, maintenance: Maintenance, counting: BoolArray | None = None) -> list[Alert]:
+        """Check who is silent at the end of a slot, and return the alerts.
+
+        Parameters
+        ----------
+        now
+            The end of the slot.
+        maintenance
+            What people know.
+        counting
+            The sensors whose silence is news; None for all.
+        """
+        noted = self._noted(now, maintenance)
+        if counting is not None:
+            news = np.repeat(counting, len(self._variables))[: noted.size]
+            noted[: news.size] |= ~news
+        silent, last, gone = self.silence.silent(now) & ~noted, self.silence.last, self.silence.gone(now)
+        usual = np.where(noted, NEVER, self.silence.usual)
+        self._removed = self._noted(now, maintenance, "removed")
+        return self._incidents(
+            self.alerts.silence(self._names(), silent, last, now, usual, gone, self._removed, self._grid.step)
+        )
+
+    def is_silent(self, time: int, maintenance: Maintenance) -> BoolArray:
+        """Return which channels are silent at a time, and remember nothing."""
+        return self.silence.is_silent(time) & ~self._noted(time, maintenance)
+
+    def health(self) -> list[Health]:
+        """Return how every channel is that was not removed."""
+        names = self._names()
+        removed = np.zeros(len(names), dtype=bool)
+        removed[: self._removed.size] = self._removed[: len(names)]
+        return self.alerts.health(names, self.silence.last, removed)
+
+    def _incidents(self, alerts: list[Alert]) -> list[Alert]:
+        return one_per_incident(alerts, TOGETHER * self._grid.step)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all of it but the alerts, as a state file holds it."""
+        settings, arrays = self.silence.state()
+        return {**settings, "removed": np.flatnonzero(self._removed).tolist()}, arrays
+
+    def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        self.silence.restore(settings, arrays)
+        self._removed = np.zeros(len(self.silence), dtype=bool)
+        self._removed[settings.get("removed", [])] = True
+
+    def _channels(self, readings: Readings) -> NDArray[np.int64]:
+        return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)
+
+    def _names(self) -> Sequence[tuple[str, str]]:
+        """Return whose the channels are."""
+        if len(self._named) != len(self.silence):
+            names = [(sensor, variable) for sensor in self._sensors.all for variable in self._variables.all]
+            self._named = names[: len(self.silence)]
+        return self._named
+
+    def _noted(self, now: int, maintenance: Maintenance, *actions: str) -> BoolArray:
+        """Return which channels have a note, or one with one of these actions."""
+        notes = Maintenance(tuple(note for note in maintenance.notes if not actions or note.action in actions))
+        cells = None
+        if notes.notes:
+            slot = np.array([now - self._grid.step])
+            cells = notes.hidden(self._sensors.all, self._variables.all, slot, self._grid.step)
+        count = len(self.silence)
+        return np.zeros(count, dtype=bool) if cells is None else cells.reshape(-1)[:count]

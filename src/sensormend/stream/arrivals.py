@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sensormend.files import Closing
+from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.places import Position
 from sensormend.readings import SECOND, Readings
 
-__all__ = ["Arrived", "Rejected", "Source", "clock"]
+__all__ = ["Arrived", "End", "Input", "MaintenanceChanged", "Rejected", "Source", "Tick", "clock"]
 
 
 def clock() -> int:
@@ -69,6 +70,28 @@ class Arrived:
     def empty(self) -> bool:
         """Whether nothing came at all."""
         return not (len(self.readings) or self.rejected or self.positions or self.mark is not None)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Event time went on to `time` without a reading."""
+
+    time: int
+
+
+@dataclass(frozen=True)
+class End:
+    """The source has ended."""
+
+
+@dataclass(frozen=True)
+class MaintenanceChanged:
+    """People changed their notes on maintenance."""
+
+    maintenance: Maintenance
+
+
+Input = Arrived | Tick | End | MaintenanceChanged
 
 
 class Source(Closing):

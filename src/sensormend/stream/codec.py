@@ -1,4 +1,4 @@
-"""What comes and what goes out as bytes and back: a JSON header, then the arrays as they are. Never a pickle."""
+"""Inputs, readings and deliveries become bytes and back: a JSON header, then the arrays as they are. Never a pickle."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from sensormend.errors import StateError
 from sensormend.pipeline.health import Health
+from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.places import Position
 from sensormend.readings import NOTHING, IntArray, Readings, Rows
-from sensormend.stream.arrivals import Arrived, Rejected
+from sensormend.stream.arrivals import Arrived, End, Input, MaintenanceChanged, Rejected, Tick
 from sensormend.stream.deliveries import Alert, Delivery
 
 __all__ = [
-    "arrived_from_bytes",
-    "arrived_to_bytes",
     "delivery_from_bytes",
     "delivery_to_bytes",
+    "input_from_bytes",
+    "input_to_bytes",
     "pack",
     "readings_from_bytes",
     "readings_to_bytes",
@@ -35,6 +36,9 @@ HEAD = struct.Struct("<II")
 
 ALIGNED = 8
 """Arrays begin at multiples of so many bytes: numpy is slower on those that do not."""
+
+ARRIVED, OTHER = b"A", b"O"
+"""How a record of the journal begins: what arrived, or another input."""
 
 NUMBERS = ("value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
 
@@ -49,11 +53,11 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
     ({'a': 1}, [0, 1, 2])
     """
     solid = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    said = {
+    about = {
         "header": dict(header),
         "arrays": [(name, array.dtype.str, array.shape) for name, array in solid.items()],
     }
-    text = json.dumps(said, separators=(",", ":")).encode("ascii")
+    text = json.dumps(about, separators=(",", ":")).encode("ascii")
     parts: list[Any] = [HEAD.pack(VERSION, len(text)), text, _padding(HEAD.size + len(text))]
     for array in solid.values():
         parts += (array.data if array.size else b"", _padding(array.nbytes))
@@ -72,14 +76,14 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         version, length = HEAD.unpack_from(content)
         if version != VERSION:
             raise StateError(f"a record has form {version}, this version of sensormend reads form {VERSION}")
-        said = json.loads(content[HEAD.size : HEAD.size + length])
+        about = json.loads(content[HEAD.size : HEAD.size + length])
         offset = _aligned(HEAD.size + length)
         arrays = {}
-        for name, dtype, shape in said["arrays"]:
+        for name, dtype, shape in about["arrays"]:
             count = int(np.prod(shape, dtype=np.int64))
             arrays[name] = np.frombuffer(content, dtype, count, offset).reshape(shape)
             offset = _aligned(offset + arrays[name].nbytes)
-        return said["header"], arrays
+        return about["header"], arrays
     except StateError:
         raise
     except (struct.error, ValueError, TypeError, KeyError) as error:
@@ -99,30 +103,42 @@ def readings_from_bytes(content: bytes) -> Readings:
     return _readings(*unpack(content))
 
 
-def arrived_to_bytes(arrived: Arrived) -> bytes:
-    """Return everything that arrived but the way to acknowledge it."""
-    header: dict[str, Any] = {"received": arrived.received}
-    if arrived.rejected:
-        header["rejected"] = [astuple(one) for one in arrived.rejected]
-    if arrived.positions:
-        header["positions"] = [astuple(one) for one in arrived.positions]
-    if arrived.mark is not None:
-        header["mark"] = arrived.mark
+def input_to_bytes(given: Input) -> bytes:
+    """Return a record of the journal; of what arrived, everything but the way to acknowledge it."""
+    if isinstance(given, Tick):
+        return OTHER + pack({"tick": given.time}, {})
+    if isinstance(given, End):
+        return OTHER + pack({"end": True}, {})
+    if isinstance(given, MaintenanceChanged):
+        return OTHER + pack({"maintenance": [astuple(note) for note in given.maintenance.notes]}, {})
+    header: dict[str, Any] = {"received": given.received}
+    if given.rejected:
+        header["rejected"] = [astuple(one) for one in given.rejected]
+    if given.positions:
+        header["positions"] = [astuple(one) for one in given.positions]
+    if given.mark is not None:
+        header["mark"] = given.mark
     arrays: dict[str, NDArray[Any]] = {}
-    _add_readings(arrived.readings, header, arrays)
-    return pack(header, arrays)
+    _add_readings(given.readings, header, arrays)
+    return ARRIVED + pack(header, arrays)
 
 
-def arrived_from_bytes(content: bytes) -> Arrived:
-    """Return what arrived again; there is nothing more to acknowledge."""
-    header, arrays = unpack(content)
-    return Arrived(
-        _readings(header, arrays),
-        header["received"],
-        [Rejected(*one) for one in header.get("rejected", ())],
-        [Position(*one) for one in header.get("positions", ())],
-        header.get("mark"),
-    )
+def input_from_bytes(content: bytes) -> Input:
+    """Return what a record of the journal holds; there is nothing more to acknowledge."""
+    header, arrays = unpack(content[1:])
+    if content[:1] == ARRIVED:
+        return Arrived(
+            _readings(header, arrays),
+            header["received"],
+            [Rejected(*one) for one in header.get("rejected", ())],
+            [Position(*one) for one in header.get("positions", ())],
+            header.get("mark"),
+        )
+    if "tick" in header:
+        return Tick(header["tick"])
+    if "maintenance" in header:
+        return MaintenanceChanged(Maintenance(tuple(Note(*note) for note in header["maintenance"])))
+    return End()
 
 
 def delivery_to_bytes(delivery: Delivery) -> bytes:

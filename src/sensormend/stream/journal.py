@@ -1,115 +1,346 @@
-"""Everything that happens to the stream, in order, on disk before it is done."""
+"""`WriteAheadLog` keeps numbered records on disk: they are appended, read in order, and dropped from the front."""
 
 from __future__ import annotations
 
+import errno
+import os
+import struct
+import threading
+import zlib
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
-from sensormend.pipeline.maintenance import Maintenance, Note
-from sensormend.stream.arrivals import Arrived
-from sensormend.stream.codec import arrived_from_bytes, arrived_to_bytes, pack, unpack
-from sensormend.stream.events import Event
-from sensormend.stream.log import Log
-from sensormend.stream.stream import Stream
+from sensormend.errors import StateError
+from sensormend.files import Closing, sync
 
-__all__ = ["End", "Happening", "Journal", "Noted", "Tick", "follow"]
+__all__ = ["HEAD", "WriteAheadLog", "broken", "length_of", "record", "walk", "whole"]
 
+MAGIC = b"\xffSM\xfe"
+"""How a record begins. No UTF-8 text has these bytes, so names and payloads in a record are not taken for another."""
 
-@dataclass(frozen=True)
-class Tick:
-    """Time went on without a reading, to here."""
-
-    time: int
+HEAD = struct.Struct("<4sIQQI")
+"""Magic, length of the payload, number, how many records were safe by then, crc32 of all that and of the payload."""
 
 
-@dataclass(frozen=True)
-class End:
-    """Nothing will come any more."""
+def record(payload: bytes, number: int, safe: int) -> bytes:
+    """Return a record.
+
+    Parameters
+    ----------
+    safe
+        How many records are known to be on the disk. One that is broken although a later record says so was not torn by
+        a kill or a power cut.
+    """
+    head = HEAD.pack(MAGIC, len(payload), number, safe, 0)[:-4]
+    return b"".join((head, zlib.crc32(payload, zlib.crc32(head)).to_bytes(4, "little"), payload))
 
 
-@dataclass(frozen=True)
-class Noted:
-    """People know something else now."""
+def walk(path: Path, first: int) -> tuple[list[int], int]:
+    """Return where the whole records of a file begin, and where the last of them ends.
 
-    maintenance: Maintenance
+    Raises
+    ------
+    StateError
+        One that was safe once is broken.
+    """
+    offsets: list[int] = []
+    offset, size = 0, path.stat().st_size
+    with path.open("rb") as opened:
+        while head := opened.read(HEAD.size):
+            length = length_of(head, first + len(offsets))
+            # A length that the file cannot hold would be asked for in memory.
+            if length is None or length > size - offset - HEAD.size or not whole(head, opened.read(length)):
+                break
+            offsets.append(offset)
+            offset += HEAD.size + length
+        if offset < size and _was_safe(opened, first + len(offsets), offset, size):
+            raise broken(path, offset)
+    return offsets, offset
 
 
-Happening = Arrived | Tick | End | Noted
+def _was_safe(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
+    """Return whether a whole record after this place shows that the broken record here was on the disk once.
 
-ARRIVED, OTHER = b"A", b"O"
+    Whole records after it alone do not: a power cut may have taken any part of what was not synced yet.
+    """
+    opened.seek(offset + 1)
+    rest = opened.read()
+    at = rest.find(MAGIC)
+    while at >= 0:
+        head = rest[at : at + HEAD.size]
+        if len(head) == HEAD.size:
+            _, length, later, safe, _ = HEAD.unpack(head)
+            start = at + HEAD.size
+            likely = number < later < number + size and number < safe <= later and start + length <= len(rest)
+            if likely and whole(head, rest[start : start + length]):
+                return True
+        at = rest.find(MAGIC, at + 1)
+    return False
 
 
-class Journal:
-    """A log of happenings.
+def length_of(head: bytes, number: int) -> int | None:
+    """Return the length of the payload; None where that is not the head of this record."""
+    if len(head) < HEAD.size:
+        return None
+    magic, length, own, _, _ = HEAD.unpack(head)
+    return int(length) if magic == MAGIC and own == number else None
+
+
+def whole(head: bytes, payload: bytes) -> bool:
+    """Return whether this is the payload of the head."""
+    _, length, _, _, crc = HEAD.unpack(head)
+    return bool(len(payload) == length and zlib.crc32(payload, zlib.crc32(head[:-4])) == crc)
+
+
+def broken(path: Path, offset: int) -> StateError:
+    """Return the error for a record that was safe once."""
+    return StateError(f"{path} is broken at byte {offset}: what was written there is not what is there now")
+
+
+STRIDE = 256
+"""Every so many records the log remembers where one begins: a reader walks over no more than these to its start."""
+
+
+class WriteAheadLog(Closing):
+    """Numbered records in a folder, in files of a bounded size that are named by their first record.
+
+    A record is whole or does not exist. What a process that was killed, or a power cut, left behind at the end is cut
+    off when the log is opened; everything before the last `sync` is there. A record that is broken although it once was
+    safe is a `StateError`: of the last file when the log is opened, of an earlier one when it is read.
+
+    One thread appends; others may read and drop meanwhile.
 
     Parameters
     ----------
     folder
-        Where it lies.
+        Made where it is missing.
+    segment
+        Bytes after which another file is begun.
+
+    Attributes
+    ----------
+    torn
+        Bytes that were cut off when it was opened.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, Log(Path(folder)) as log:
+    ...     log.append(b"one"), log.append(b"two")
+    ...     log.sync()
+    ...     list(log.read(1))
+    ...     log.drop(2)
+    ...     log.first, log.next
+    (0, 1)
+    [(1, b'two')]
+    (2, 2)
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._log = Log(folder)
+    def __init__(self, folder: str | os.PathLike[str], *, segment: int = 64 << 20) -> None:
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._segment = segment
+        self._writing = threading.RLock()
+        self._marking = threading.Lock()
+        self._failed: OSError | None = None
+        # Replaced as a whole, so that a reader needs no lock.
+        self._files = tuple(_File(path) for path in sorted(self.folder.glob(f"{'[0-9]' * 20}.log")))
+        self.torn = 0
+        if self._files:
+            last = self._files[-1]
+            offsets, end = walk(last.path, last.first)
+            self.next, last.marks = last.first + len(offsets), offsets[::STRIDE]
+            self._handle = last.path.open("r+b", buffering=0)
+            self.torn, last.size = last.size - end, end
+            self._handle.truncate(end)
+            os.fsync(self._handle.fileno())
+            sync(self.folder)
+        else:
+            self.next = 0
+            self._begin()
+        self._safe = self.next
 
     @property
-    def next(self) -> int:
-        """The number that the next record will have."""
-        return self._log.next
+    def first(self) -> int:
+        """The number of the oldest record that is kept; `next` where there is none."""
+        return self._files[0].first
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The number with which each file begins."""
+        return tuple(file.first for file in self._files)
 
     @property
     def size(self) -> int:
         """Bytes on disk."""
-        return self._log.size
+        return sum(file.size for file in self._files)
 
-    def write(self, happening: Happening) -> int:
-        """Return its number when it is on the disk."""
-        number = self._log.append(_bytes(happening))
-        self._log.sync()
+    def append(self, payload: bytes) -> int:
+        """Add a record and return its number. It outlasts this process, but a power cut only after `sync`.
+
+        Raises
+        ------
+        OSError
+            The disk is full, for one, or the file is gone. The log is as it was before, and goes on when there is
+            space, or the file is back.
+        """
+        with self._writing:
+            self._check()
+            self._check_place()
+            if self._files[-1].size >= self._segment:
+                self._begin()
+            file, number = self._files[-1], self.next
+            written = record(payload, number, self._safe)
+            try:
+                self._handle.seek(file.size)
+                rest = memoryview(written)
+                while rest:
+                    rest = rest[self._handle.write(rest) :]
+            except BaseException:
+                # Where this fails as well, the next record is written over it, or it is cut off at the next opening.
+                with suppress(OSError):
+                    self._handle.truncate(file.size)
+                raise
+            self._mark(file, number, file.size)
+            file.size += len(written)
+            self.next = number + 1
+            return number
+
+    def sync(self) -> None:
+        """Return when everything appended would outlast a power cut.
+
+        Raises
+        ------
+        OSError
+            The disk failed. Nobody knows then what of the records since the last `sync` is on it, and asking again
+            would only seem to succeed: everything from here on is a `StateError` until the log is opened anew.
+        """
+        with self._writing:
+            self._check()
+            if self._safe == self.next:
+                return
+            try:
+                os.fsync(self._handle.fileno())
+            except OSError as error:
+                self._failed = error
+                raise
+            # What is written to a file that was deleted or moved is safe from nothing.
+            self._check_place()
+            self._safe = self.next
+
+    def write(self, payload: bytes) -> int:
+        """Add a record and return its number when it would outlast a power cut: `append`, then `sync`."""
+        number = self.append(payload)
+        self.sync()
         return number
 
-    def read(self, start: int) -> Iterator[tuple[int, Happening]]:
-        """Yield what happened from a record on."""
-        for number, content in self._log.read(start):
-            yield number, _happening(content)
+    def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
+        """Yield numbers and records from `start` on, or from the oldest that is kept, to the newest as of now."""
+        end, number = self.next, start
+        while (number := max(number, (files := self._files)[0].first)) < end:
+            file = next(file for file in reversed(files) if file.first <= number)
+            later = next((other.first for other in files if other.first > file.first), end)
+            try:
+                opened = file.path.open("rb")
+            except FileNotFoundError:
+                if self.first <= number:
+                    raise StateError(f"{file.path} is gone, and records that are needed with it") from None
+                continue  # dropped meanwhile
+            with opened:
+                yield from self._records(file, opened, number, min(end, later))
+            number = later
 
     def drop(self, before: int) -> None:
-        """Forget what a checkpoint has."""
-        self._log.drop(before)
+        """Remove the files all of whose records are older than this number."""
+        with self._writing:
+            if self._failed is None and before >= self.next and self._files[-1].first < self.next:
+                self._begin()
+            while len(self._files) > 1 and self._files[1].first <= before:
+                gone, self._files = self._files[0], self._files[1:]
+                gone.path.unlink(missing_ok=True)
+                sync(self.folder)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._log.close()
+        """Let go of the files; what was appended is made safe first, where the disk still takes it."""
+        with self._writing:
+            if self._handle.closed:
+                return
+            try:
+                if self._failed is None:
+                    with suppress(FileNotFoundError):  # gone, and what was in it
+                        self.sync()
+            finally:
+                self._handle.close()
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            reason = self._failed.strerror or self._failed
+            raise StateError(f"the disk under {self.folder} failed ({reason}): start again, with what is on it")
+
+    def _check_place(self) -> None:
+        """Refuse to write where nobody would read: a file can be deleted, or moved, while it is open."""
+        path = self._files[-1].path
+        try:
+            same = os.path.samestat(path.stat(), os.fstat(self._handle.fileno()))
+        except NotADirectoryError:
+            same = False
+        if not same:
+            raise FileNotFoundError(errno.ENOENT, "it is not the file that was opened", str(path))
+
+    def _begin(self) -> None:
+        """Begin another file, after everything in the one before is safe: only the last one can be torn."""
+        path = self.folder / f"{self.next:020d}.log"
+        old = getattr(self, "_handle", None)
+        if old is not None:
+            self.sync()
+        handle = path.open("wb", buffering=0)
+        try:
+            sync(self.folder)
+        except OSError:
+            handle.close()
+            path.unlink(missing_ok=True)
+            raise
+        self._handle = handle
+        self._files = (*self._files, _File(path))
+        if old is not None:
+            old.close()
+
+    def _mark(self, file: _File, number: int, offset: int) -> None:
+        count = number - file.first
+        if count % STRIDE == 0:
+            with self._marking:
+                if len(file.marks) == count // STRIDE:
+                    file.marks.append(offset)
+
+    def _records(self, file: _File, opened: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the records of one file from `start` up to `end`; they must all be there."""
+        mark = min((start - file.first) // STRIDE, len(file.marks) - 1)
+        number, offset = (file.first + mark * STRIDE, file.marks[mark]) if mark >= 0 else (file.first, 0)
+        opened.seek(offset)
+        while number < end:
+            self._mark(file, number, offset)
+            head = opened.read(HEAD.size)
+            length = length_of(head, number)
+            if length is None:
+                raise broken(file.path, offset)
+            if number < start:
+                opened.seek(length, os.SEEK_CUR)
+            else:
+                payload = opened.read(length)
+                if not whole(head, payload):
+                    raise broken(file.path, offset)
+                yield number, payload
+            offset += HEAD.size + length
+            number += 1
 
 
-def follow(stream: Stream, happening: Happening) -> Iterator[Event]:
-    """Let it happen to the stream."""
-    if isinstance(happening, Arrived):
-        return stream.take(happening)
-    if isinstance(happening, Tick):
-        return stream.tick(happening.time)
-    if isinstance(happening, End):
-        return stream.end()
-    stream.maintain(happening.maintenance)
-    return iter(())
+class _File:
+    """One file of a log: its first record, its size, and where some of its records begin."""
 
-
-def _bytes(happening: Happening) -> bytes:
-    if isinstance(happening, Arrived):
-        return ARRIVED + arrived_to_bytes(happening)
-    if isinstance(happening, Tick):
-        return OTHER + pack({"tick": happening.time}, {})
-    if isinstance(happening, End):
-        return OTHER + pack({"end": True}, {})
-    return OTHER + pack({"maintenance": [astuple(note) for note in happening.maintenance.notes]}, {})
-
-
-def _happening(content: bytes) -> Happening:
-    if content[:1] == ARRIVED:
-        return arrived_from_bytes(content[1:])
-    header, _ = unpack(content[1:])
-    if "tick" in header:
-        return Tick(header["tick"])
-    if "maintenance" in header:
-        return Noted(Maintenance(tuple(Note(*note) for note in header["maintenance"])))
-    return End()
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.first = int(path.stem)
+        self.size = path.stat().st_size
+        self.marks: list[int] = []

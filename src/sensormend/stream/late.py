@@ -1,4 +1,4 @@
-"""Readings that come after their period is final: their own rows are corrected, and nothing else."""
+"""`LateReadingStore` keeps the readings of final periods, and `correct` corrects the rows of those that came late."""
 
 from __future__ import annotations
 
@@ -10,17 +10,118 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.errors import StateError
+from sensormend.files import beside, sync
 from sensormend.io.folder import data_files, file_rows, span_of
 from sensormend.io.writing import RowWriter, part_name
 from sensormend.pipeline.grid import Grid, Placed, place
 from sensormend.readings import DAY, REASONS, Flag, Readings, Rows
 from sensormend.recovery import BoolArray
+from sensormend.stream.buffer import NameIndex
+from sensormend.stream.codec import pack, readings_from_bytes, readings_to_bytes, unpack
 
-__all__ = ["correct"]
+__all__ = ["LateReadingStore", "correct"]
 
+COLUMNS = ("sensor", "variable", "time", "value")
 LATE, IMPLAUSIBLE = REASONS.index("late"), REASONS.index("implausible")
 CHANGED = ("value", "n", "flag", "reason")
 """The columns that a late reading can change."""
+
+
+class LateReadingStore:
+    """A file per period: its readings, and the record of the journal by which each of them came.
+
+    By that number a record that is replayed, after a crash, meets what was stored before it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._unsynced: set[Path] = set()
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def put(self, period: int, readings: Readings, record: int) -> None:
+        """Store the readings of a period that this record closed."""
+        self._write(period, readings, np.full(len(readings), record, dtype=np.int64), record)
+
+    def add(self, period: int, late: Sequence[tuple[int, Readings]]) -> tuple[Readings, BoolArray]:
+        """Store late readings too, each with its record; return all of the period's, and which of them are new.
+
+        A repetition is not stored again.
+        """
+        readings, records, closed = self._read(period)
+        if readings is None:
+            readings = late[0][1].taken(slice(0, 0))
+        before = records < late[0][0]
+        # Names only ever grow: those of the last have the others'.
+        last = late[-1][1]
+        columns = {name: np.concatenate([getattr(more, name) for _, more in late]) for name in COLUMNS}
+        both = _with_late(readings.taken(before), Readings(last.sensors, last.variables, **columns))
+        count = [len(more) for _, more in late]
+        records = np.concatenate([records[before], np.repeat([record for record, _ in late], count)])
+        new = np.arange(len(records)) >= before.sum()
+        stays = ~new | _first_of_its_kind(both)
+        both, records, new = both.taken(stays), records[stays], new[stays]
+        if new.any() or not before.all():
+            self._write(period, both, records, closed, safely=True)
+        return both, new
+
+    def drop(self, before: int) -> None:
+        """Forget the periods before this one."""
+        for file in self.folder.glob("*.kept"):
+            if int(file.stem) < before:
+                file.unlink(missing_ok=True)
+                self._unsynced.discard(file)
+
+    def sync(self) -> None:
+        """Return when everything is on the disk."""
+        for file in self._unsynced:
+            sync(file)
+        if self._unsynced:
+            sync(self.folder)
+        self._unsynced = set()
+
+    def _file(self, period: int) -> Path:
+        return self.folder / f"{period}.kept"
+
+    def _write(
+        self, period: int, readings: Readings, records: NDArray[np.int64], closed: int, *, safely: bool = False
+    ) -> None:
+        packed = np.frombuffer(readings_to_bytes(readings), dtype=np.uint8)
+        content = pack({"closed": closed}, {"records": records, "readings": packed})
+        with beside(self._file(period)) as new:
+            new.write_bytes(content)
+            if safely:
+                # It takes the place of what no journal can bring back.
+                sync(new)
+        self._unsynced.add(self._file(period))
+
+    def _read(self, period: int) -> tuple[Readings | None, NDArray[np.int64], int]:
+        try:
+            header, arrays = unpack(self._file(period).read_bytes())
+            return readings_from_bytes(arrays["readings"].tobytes()), arrays["records"], header["closed"]
+        except FileNotFoundError:
+            return None, np.empty(0, dtype=np.int64), -1
+        except (KeyError, StateError) as error:
+            raise StateError(f"{self._file(period)} is broken: {error}") from None
+
+
+def _first_of_its_kind(readings: Readings) -> BoolArray:
+    """Return which readings are not repetitions of earlier ones, to the last bit."""
+    columns = [readings.sensor, readings.variable, readings.time, readings.value.view(np.int64)]
+    order = np.lexsort((np.arange(len(readings)), *columns))
+    first = np.ones(len(readings), dtype=bool)
+    if len(readings) > 1:
+        first[order[1:]] = np.any([np.diff(column[order]) != 0 for column in columns], axis=0)
+    return first
+
+
+def _with_late(first: Readings, late: Readings) -> Readings:
+    sensors, codes = _recoded(first.sensors, late.sensors, late.sensor)
+    variables, of = _recoded(first.variables, late.variables, late.variable)
+    sensor = np.concatenate([first.sensor, codes]).astype(np.int64)
+    variable = np.concatenate([first.variable, of]).astype(np.int64)
+    times, values = np.concatenate([first.time, late.time]), np.concatenate([first.value, late.value])
+    return Readings(sensors, variables, sensor, variable, times, values)
 
 
 def correct(
@@ -39,7 +140,7 @@ def correct(
     late one has not been judged. One whose late reading differs from another of the same time gets 3, one with nothing
     but readings beyond the limits 4 and `implausible`. Otherwise the flag stays. The reason is `late`, except where the
     flag is 4: then it is still the fault's. `cleaned`, `lower`, `upper` and `origin` stay as they are. A sensor that
-    had no row gets one, with nothing cleaned. What makes no difference gives no row: a reading said again, one without
+    had no row gets one, with nothing cleaned. What makes no difference gives no row: a repetition, a reading without
     a number, one beyond the limits beside others that are not.
 
     All of this follows from the readings and from what the rows said when the period became final, so that nothing
@@ -149,7 +250,7 @@ def _change(
 
 
 def _by_file(folder: Path, start: int, change: _Change) -> Iterator[tuple[Path | None, _Change]]:
-    """Say which file has, or is to have, which of the rows; None for one that is still to be made."""
+    """Yield the file that has, or is to have, some of the rows; None for one that is still to be made."""
     dates, (own, _) = change.rows.time // DAY, span_of(Path(part_name(start)))
     for date in np.unique(dates).tolist():
         files, mine = data_files(folder, date * DAY, (date + 1) * DAY), dates == date
@@ -163,8 +264,8 @@ def _has(file: Path, period: str) -> bool:
 
 def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     """Return a file's rows with the changes in them, and where these rows stand."""
-    sensors, sensor = _renamed(before.sensors, change.rows.sensors, change.rows.sensor)
-    variables, variable = _renamed(before.variables, change.rows.variables, change.rows.variable)
+    sensors, sensor = _recoded(before.sensors, change.rows.sensors, change.rows.sensor)
+    variables, variable = _recoded(before.variables, change.rows.variables, change.rows.variable)
     near = np.flatnonzero(np.isin(before.time, change.rows.time) & np.isin(before.sensor, sensor))
     key = (before.sensor[near].tolist(), before.variable[near].tolist(), before.time[near].tolist())
     at = dict(zip(zip(*key, strict=True), near.tolist(), strict=True))
@@ -187,13 +288,13 @@ def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     return replace(after, **columns), row
 
 
-def _renamed(
+def _recoded(
     known: Sequence[str], names: Sequence[str], codes: NDArray[Any]
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Return codes that count in the known names, with those that are new at their end."""
-    place_of = {name: code for code, name in enumerate(known)}
-    code_of = {code: place_of.setdefault(names[code], len(place_of)) for code in np.unique(codes).tolist()}
-    return tuple(place_of), np.array([code_of[code] for code in codes.tolist()], dtype=np.int32)
+    """Return the known names with those that are new at their end, and codes that count in them."""
+    index = NameIndex(known)
+    own = index.codes(names, codes).astype(np.int32)
+    return index.all, own
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
@@ -201,8 +302,8 @@ def _joined(parts: Sequence[Rows]) -> Rows:
     sensors, variables = parts[0].sensors, parts[0].variables
     counted = []
     for part in parts:
-        sensors, sensor = _renamed(sensors, part.sensors, part.sensor)
-        variables, variable = _renamed(variables, part.variables, part.variable)
+        sensors, sensor = _recoded(sensors, part.sensors, part.sensor)
+        variables, variable = _recoded(variables, part.variables, part.variable)
         counted.append(replace(part, sensors=sensors, variables=variables, sensor=sensor, variable=variable))
     return Rows.concatenate(counted)
 

@@ -1,4 +1,4 @@
-"""What the service says to whoever runs it: one line for each thing, for people or for machines, and once."""
+"""Log lines, for people or as JSON: `setup` opens the log, `say` writes a line, `Once` logs what begins and ends."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from typing import IO, Any
 
 from sensormend.errors import ConfigError
 
-__all__ = ["Once", "pen", "say", "setup"]
+__all__ = ["Once", "make_handler", "say", "setup"]
 
 _ROOT = "sensormend"
-# What needs no quotes after a key: no blank, no sign of its own, nothing that is not to be seen.
+# What needs no quotes after a key: no blank, no sign of its own, nothing invisible.
 _PLAIN = re.compile(r"[\w.:/@%+*\-,;()\[\]#?&~<>]+")
 
 
 def setup(form: str = "text", level: str = "info", stream: IO[str] | None = None) -> None:
-    """Send everything that sensormend says to one place, standard error by default.
+    """Send all log lines of sensormend to one place, standard error by default.
 
     Parameters
     ----------
     form
         `text`, a line for people, or `json`, an object per line for machines.
     level
-        `debug`, `info`, `warning` or `error`: what is less is not said.
+        `debug`, `info`, `warning` or `error`: what is less is not logged.
     stream
         Where to.
     """
     if level not in ("debug", "info", "warning", "error"):
         raise ConfigError(f"what is logged is debug, info, warning or error, and what is worse; got {level!r}")
-    log, handler = logging.getLogger(_ROOT), pen(form, sys.stderr if stream is None else stream)
+    log, handler = logging.getLogger(_ROOT), make_handler(form, sys.stderr if stream is None else stream)
     for old in [handler for handler in log.handlers if isinstance(handler, _Handler)]:
         log.removeHandler(old)
     log.addHandler(handler)
     log.setLevel(level.upper())
 
 
-def pen(form: str, stream: IO[str]) -> logging.Handler:
-    """Return what writes a line for each thing that is said.
+def make_handler(form: str, stream: IO[str]) -> logging.Handler:
+    """Return a handler that writes one line for each record.
 
     Examples
     --------
     >>> log = logging.Logger("example")
-    >>> log.addHandler(pen("json", sys.stdout))
+    >>> log.addHandler(make_handler("json", sys.stdout))
     >>> say(log, logging.INFO, "period final", period="2019-01-01", rows=240)
-    {"time": "...Z", "level": "info", "said": "period final", "period": "2019-01-01", "rows": 240}
+    {"time": "...Z", "level": "info", "message": "period final", "period": "2019-01-01", "rows": 240}
     """
     if form not in ("text", "json"):
         raise ConfigError(f"logs are text or json; got {form!r}")
@@ -59,33 +59,33 @@ def pen(form: str, stream: IO[str]) -> logging.Handler:
 
 
 def say(log: logging.Logger, level: int, text: str, /, **fields: object) -> None:
-    """Say something as loud as `level`, one of those of `logging`, with what belongs to it by name."""
+    """Log a text at a level of `logging`, with the fields that belong to it."""
     log.log(level, "%s", text, extra={"fields": fields})
 
 
 class Once:
-    """Says when something begins and when it is over, and nothing in between.
+    """Logs when something begins and when it is over, and nothing in between.
 
     Parameters
     ----------
     log
-        Where it is said.
+        Where to.
     began, ended
-        What is said.
+        The texts.
     level
-        How loud it is when it begins; that it is over is information.
+        That of the beginning; the end is information.
     steady
         Seconds since some time, whatever people do to the clock.
 
     Examples
     --------
     >>> log = logging.Logger("example")
-    >>> log.addHandler(pen("json", sys.stdout))
+    >>> log.addHandler(make_handler("json", sys.stdout))
     >>> lost = Once(log, "broker lost", "broker is back", steady=iter((0.0, 7.0)).__next__)
     >>> for act in (lost.begin, lost.begin, lost.end, lost.end):
     ...     _ = act()
-    {"time": "...Z", "level": "warning", "said": "broker lost"}
-    {"time": "...Z", "level": "info", "said": "broker is back", "seconds": 7.0, "times": 2}
+    {"time": "...Z", "level": "warning", "message": "broker lost"}
+    {"time": "...Z", "level": "info", "message": "broker is back", "seconds": 7.0, "times": 2}
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Once:
         return self._since is not None
 
     def begin(self, **fields: object) -> bool:
-        """Tell that it is so; says it, with `fields`, where that is news, and returns whether it is."""
+        """Note that it is so; return whether that is new, and log it then."""
         self._times += 1
         if self.on:
             return False
@@ -115,7 +115,7 @@ class Once:
         return True
 
     def end(self, **fields: object) -> bool:
-        """Tell that it is not so; says it, with `fields`, where that is news, and returns whether it is."""
+        """Note that it is not so; return whether that is new, and log it then."""
         if self._since is None:
             return False
         lasted, self._since = self._steady() - self._since, None
@@ -125,7 +125,7 @@ class Once:
 
 class _Handler(logging.StreamHandler[IO[str]]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Go on: a service does not end because nobody listens to it any more, or the disk of the logs is full."""
+        """Go on: a service does not end because nobody reads its log any more, or the disk of the logs is full."""
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
@@ -136,19 +136,19 @@ def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        told = "".join(f" {key}={_value(value)}" for key, value in _fields(record).items())
-        line = f"{moment} {record.levelname.lower():<7}  {_shown(record.getMessage())}{' ' * bool(told)}{told}"
+        fields = "".join(f" {key}={_value(value)}" for key, value in _fields(record).items())
+        line = f"{moment} {record.levelname.lower():<7}  {_printable(record.getMessage())}{' ' * bool(fields)}{fields}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        told = {"time": moment, "level": record.levelname.lower(), "said": record.getMessage()}
-        told |= {key: value for key, value in _fields(record).items() if key not in told}
+        line = {"time": moment, "level": record.levelname.lower(), "message": record.getMessage()}
+        line |= {key: value for key, value in _fields(record).items() if key not in line}
         if record.exc_info:
-            told["trace"] = self.formatException(record.exc_info)
-        return json.dumps(told, default=str)
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
 
 
 def _value(value: object) -> str:
@@ -158,6 +158,6 @@ def _value(value: object) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _shown(text: str) -> str:
-    """Return a text in one line, whatever somebody put into it: names of sensors come from strangers."""
+def _printable(text: str) -> str:
+    """Return a text in one line, whatever somebody put into it: anybody may choose the name of a sensor."""
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

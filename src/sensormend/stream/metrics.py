@@ -1,84 +1,59 @@
-"""How the service is, for machines: figures for Prometheus, and whether it is well."""
+"""`Metrics` holds what the service counts; `MetricsServer` shows it to Prometheus, and whether the service is well."""
 
 from __future__ import annotations
 
+import json
 import platform
 import shutil
+import socket
+import threading
 import time
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sensormend.errors import SensormendError
+from sensormend.errors import ConfigError, SensormendError
+from sensormend.files import Closing
 from sensormend.readings import SECOND
+from sensormend.stream.deliveries import Standing
 
-if TYPE_CHECKING:
-    from sensormend.stream.page import Page
-
-__all__ = ["Metrics", "NoMetrics"]
+__all__ = ["Metrics", "MetricsServer"]
 
 QUIET = 60.0
-"""Seconds without a word from the service's loop after which it is not well. It comes round several times a second; the
-longest single thing it does, a period of some thousand sensors, takes a few seconds."""
+"""Seconds without a heartbeat of the service's loop after which it is not well. It comes round several times a second;
+the longest single thing it does, a period of some thousand sensors, takes a few seconds."""
 
 REASONS = 40
-"""How many reasons for a refusal are told apart; there are fewer. Were one ever made of what came, no stranger could
-fill the memory, here or in Prometheus, with them."""
+"""How many reasons for a refusal are told apart; there are fewer. Were one ever made of what came, nobody could fill
+the memory, here or in Prometheus, with them."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-
-class NoMetrics:
-    """What the service tells while it runs, told to nobody: for where figures are not wanted."""
-
-    def came(self, readings: int, newest: int | None = None) -> None:
-        """Count readings that came; `newest` is when the newest of all was taken, microseconds since 1970, UTC."""
-
-    def rejected(self, reason: str, count: int = 1) -> None:
-        """Count what came and is no reading."""
-
-    def late(self, count: int) -> None:
-        """Count readings of periods that are final."""
-
-    def repeated(self, count: int) -> None:
-        """Count readings that had come before."""
-
-    def period(self, seconds: float) -> None:
-        """Count a period that became final, and the seconds that it took."""
-
-    def estimated(self, seconds: float) -> None:
-        """Count provisional values, and the seconds that they took."""
-
-    def watermark(self, moment: int) -> None:
-        """Tell the time by the readings; microseconds since 1970, UTC."""
-
-    def sensors(self, known: int, faulty: int, silent: int, gone: int = 0) -> None:
-        """Tell how many sensors there are, and how they are."""
-
-    def strangers(self, count: int) -> None:
-        """Tell how many sensors have reported on too few periods to be known."""
-
-    def journal(self, size: int) -> None:
-        """Tell how large the journal is."""
-
-    def outbox(self, size: int) -> None:
-        """Tell how large it is what waits for sinks."""
-
-    def sink(self, name: str, *, up: bool, backlog: int, lost: int) -> None:
-        """Tell whether a sink is up, how many deliveries wait for it, and how many it will never get."""
-
-    def connected(self, yes: bool) -> None:
-        """Tell whether the source is in touch with whoever sends."""
-
-    def disk(self, error: str | None) -> None:
-        """Tell why nothing can be written; None when it can."""
-
-    def beat(self) -> None:
-        """Tell that the service's loop has come round."""
+CONNECTIONS, SLOWEST = 64, 15.0
+"""Connections at once, each a thread, and seconds for which one may last: a scrape takes milliseconds."""
 
 
-class Metrics(NoMetrics):
-    """What the service tells while it runs, as Prometheus reads it. Any thread may tell and ask.
+class _Histogram:
+    """How many durations there were of each length."""
+
+    def __init__(self) -> None:
+        self.counts, self.total = [0] * (len(BUCKETS) + 1), 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, int]]:
+        return list(zip([*map(str, BUCKETS), "+Inf"], accumulate(self.counts), strict=True))
+
+
+class Metrics:
+    """Plain numbers that the service sets as it runs, and any thread may read.
 
     Parameters
     ----------
@@ -89,11 +64,26 @@ class Metrics(NoMetrics):
     steady
         Seconds since some time, whatever people do to the clock.
 
+    Attributes
+    ----------
+    readings, rejected, late, repeated, periods
+        What came since the start: readings, refusals by reason, late readings, those of them that had come before,
+        periods that became final.
+    update, estimate
+        How long final periods and provisional values took.
+    newest, watermark
+        When the newest reading was taken, and the time by the readings; microseconds since 1970, UTC.
+    sensors
+        How many are `known`, `faulty`, `silent`, `gone`, and `strangers`, which too few periods have had.
+    sinks
+        How each sink is, by name.
+    connected, disk_error
+        Whether the source is in touch with whoever sends, and why nothing can be written; None when it can.
+
     Examples
     --------
     >>> metrics = Metrics()
-    >>> metrics.came(250)
-    >>> metrics.sink("broker", up=False, backlog=3, lost=0)
+    >>> metrics.sinks["broker"] = Standing("broker", False, 0.0, 3, 0, 0, "")
     >>> [line for line in metrics.text().splitlines() if line.startswith("sensormend_backlog{")]
     ['sensormend_backlog{sink="broker"} 3.0']
     >>> metrics.health()
@@ -107,153 +97,122 @@ class Metrics(NoMetrics):
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        try:
-            import prometheus_client as client
-        except ImportError:
-            raise SensormendError("metrics need prometheus-client: pip install 'sensormend[live]'") from None
-        from sensormend import __version__
+        self._folder, self._clock, self._steady = folder, clock, steady
+        self.readings = self.late = self.repeated = self.periods = 0
+        self.rejected = Counter[str]()
+        self.update, self.estimate = _Histogram(), _Histogram()
+        self.newest: int | None = None
+        self.watermark: int | None = None
+        self.sensors = dict.fromkeys(("known", "faulty", "silent", "gone", "strangers"), 0)
+        self.journal_bytes = self.backlog_bytes = 0
+        self.sinks: dict[str, Standing] = {}
+        self.connected = True
+        self.disk_error: str | None = None
+        self._beat = steady()
 
-        self.registry = client.CollectorRegistry()
-        self._steady = steady
-        self._heard, self._connected = steady(), True
-        self._full: str | None = None
-        self._sinks: dict[str, tuple[bool, int]] = {}
-        self._reasons: set[str] = set()
-        self._newest: int | None = None
-
-        def make(kind: Any, name: str, told: str, labels: tuple[str, ...] = (), **more: Any) -> Any:
-            return kind(f"sensormend_{name}", told, labels, registry=self.registry, **more)
-
-        counter, gauge, histogram = client.Counter, client.Gauge, client.Histogram
-        self._readings = make(counter, "readings", "Readings that came")
-        self._rejected = make(counter, "rejected", "What came and was refused", ("reason",))
-        self._late = make(counter, "late", "Readings that came after their period was final")
-        self._repeated = make(counter, "repeated", "Readings of final periods that had come before")
-        self._update = make(histogram, "update_seconds", "To make a period final", buckets=BUCKETS)
-        self._periods = make(counter, "periods", "Periods that became final")
-        self._estimate = make(histogram, "estimate_seconds", "To make provisional values", buckets=BUCKETS)
-        lag = make(gauge, "lag_seconds", "Since the newest reading was taken")
-        lag.set_function(lambda: clock() - self._newest / SECOND if self._newest is not None else float("nan"))
-        self._watermark = make(gauge, "watermark_seconds", "The time by the readings, since 1970")
-        self._sensors = {
-            "known": make(gauge, "sensors", "Sensors that are there"),
-            "faulty": make(gauge, "faulty_sensors", "Sensors that are faulty"),
-            "silent": make(gauge, "silent_sensors", "Sensors that are silent"),
-            "gone": make(gauge, "gone_sensors", "Sensors that are gone, and were not removed"),
-        }
-        self._strangers = make(gauge, "strangers", "Sensors that have reported on fewer than three periods")
-        self._journal = make(gauge, "journal_bytes", "The journal's size")
-        self._outbox = make(gauge, "backlog_bytes", "The size of what waits for sinks")
-        self._up = make(gauge, "sink_up", "Whether a sink takes what it is given", ("sink",))
-        self._backlog = make(gauge, "backlog", "Deliveries that wait for a sink", ("sink",))
-        self._lost = make(gauge, "lost", "Deliveries that a sink will never get", ("sink",))
-        self._touch = make(gauge, "connected", "Whether the source is in touch with whoever sends")
-        self._touch.set(1)
-        if folder is not None:
-            free = make(gauge, "disk_free_bytes", "What is free on the disk of OUT")
-            free.set_function(lambda: _free(folder))
-        told = make(client.Info, "build", "What runs")
-        told.info({"version": __version__, "python": platform.python_version()})
-        client.ProcessCollector(registry=self.registry)
-
-    def came(self, readings: int, newest: int | None = None) -> None:
-        """Count readings that came; `newest` is when the newest of all was taken, microseconds since 1970, UTC."""
-        self._readings.inc(readings)
-        self._newest = self._newest if newest is None else newest
-
-    def rejected(self, reason: str, count: int = 1) -> None:
-        """Count what came and is no reading."""
-        if reason not in self._reasons:
-            reason = reason if len(self._reasons) < REASONS else "other"
-            self._reasons.add(reason)
-        self._rejected.labels(reason).inc(count)
-
-    def late(self, count: int) -> None:
-        """Count readings of periods that are final."""
-        self._late.inc(count)
-
-    def repeated(self, count: int) -> None:
-        """Count readings that had come before."""
-        self._repeated.inc(count)
-
-    def period(self, seconds: float) -> None:
-        """Count a period that became final, and the seconds that it took."""
-        self._periods.inc()
-        self._update.observe(seconds)
-
-    def estimated(self, seconds: float) -> None:
-        """Count provisional values, and the seconds that they took."""
-        self._estimate.observe(seconds)
-
-    def watermark(self, moment: int) -> None:
-        """Tell the time by the readings; microseconds since 1970, UTC."""
-        self._watermark.set(moment / SECOND)
-
-    def sensors(self, known: int, faulty: int, silent: int, gone: int = 0) -> None:
-        """Tell how many sensors there are, and how they are."""
-        for name, count in (("known", known), ("faulty", faulty), ("silent", silent), ("gone", gone)):
-            self._sensors[name].set(count)
-
-    def strangers(self, count: int) -> None:
-        """Tell how many sensors have reported on too few periods to be known."""
-        self._strangers.set(count)
-
-    def journal(self, size: int) -> None:
-        """Tell how large the journal is."""
-        self._journal.set(size)
-
-    def outbox(self, size: int) -> None:
-        """Tell how large it is what waits for sinks."""
-        self._outbox.set(size)
-
-    def sink(self, name: str, *, up: bool, backlog: int, lost: int) -> None:
-        """Tell whether a sink is up, how many deliveries wait for it, and how many it will never get."""
-        self._sinks[name] = (up, backlog)
-        self._up.labels(name).set(up)
-        self._backlog.labels(name).set(backlog)
-        self._lost.labels(name).set(lost)
-
-    def connected(self, yes: bool) -> None:
-        """Tell whether the source is in touch with whoever sends."""
-        self._connected = yes
-        self._touch.set(yes)
-
-    def disk(self, error: str | None) -> None:
-        """Tell why nothing can be written; None when it can."""
-        self._full = error
+    def reject(self, reason: str, count: int) -> None:
+        """Count what was refused."""
+        known = reason in self.rejected or len(self.rejected) < REASONS
+        self.rejected[reason if known else "other"] += count
 
     def beat(self) -> None:
-        """Tell that the service's loop has come round."""
-        self._heard = self._steady()
-
-    def text(self) -> str:
-        """Return all figures as Prometheus reads them."""
-        from prometheus_client import generate_latest
-
-        return generate_latest(self.registry).decode()
+        """Note that the service's loop has come round."""
+        self._beat = self._steady()
 
     def health(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the service does its work, and what it is to be said of that."""
-        quiet, failing = self._steady() - self._heard, []
+        """Return whether the service does its work, and why it does not."""
+        quiet, failing = self._steady() - self._beat, []
         if quiet > QUIET:
             failing.append(f"the service has not been heard for {quiet:.0f} s")
-        if not self._connected:
+        if not self.connected:
             failing.append("the source is not connected")
-        if self._full is not None:
-            failing.append(self._full)
+        if self.disk_error is not None:
+            failing.append(self.disk_error)
         down = [
-            f"sink {name} is down, {backlog} {'delivery waits' if backlog == 1 else 'deliveries wait'}"
-            for name, (up, backlog) in list(self._sinks.items())
-            if not up
+            f"sink {sink.name} is down, {sink.backlog} {'delivery waits' if sink.backlog == 1 else 'deliveries wait'}"
+            for sink in list(self.sinks.values())
+            if not sink.up
         ]
         status = "failing" if failing else "degraded" if down else "ok"
         return not failing, {"status": status, "reasons": failing + down}
 
-    def serve(self, host: str = "127.0.0.1", port: int = 9464) -> Page:
-        """Show the figures at `/metrics` and the health at `/healthz` until the page is closed."""
-        from sensormend.stream.page import Page
+    def registry(self) -> Any:
+        """Return the registry of prometheus-client that has all of this and the process.
 
-        return Page(self, host, port)
+        Raises
+        ------
+        SensormendError
+            The library is missing.
+        """
+        try:
+            import prometheus_client as client
+        except ImportError:
+            raise SensormendError("metrics need prometheus-client: pip install 'sensormend[live]'") from None
+        registry = client.CollectorRegistry()
+        registry.register(self)
+        client.ProcessCollector(registry=registry)
+        return registry
+
+    def text(self) -> str:
+        """Return all metrics as Prometheus reads them."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry()).decode()
+
+    def collect(self) -> Iterator[Any]:
+        """Yield all metrics; prometheus-client asks for them at each scrape."""
+        from prometheus_client import core
+
+        from sensormend import __version__
+
+        def family(kind: Any, name: str, text: str, **more: Any) -> Any:
+            return kind(f"sensormend_{name}", text, **more)
+
+        for name, text, count in (
+            ("readings", "Readings that came", self.readings),
+            ("late", "Readings that came after their period was final", self.late),
+            ("repeated", "Readings of final periods that had come before", self.repeated),
+            ("periods", "Periods that became final", self.periods),
+        ):
+            yield family(core.CounterMetricFamily, name, text, value=count)
+        rejected = family(core.CounterMetricFamily, "rejected", "What came and was refused", labels=["reason"])
+        for reason, count in list(self.rejected.items()):
+            rejected.add_metric([reason], count)
+        yield rejected
+        for name, text, histogram in (
+            ("update_seconds", "To make a period final", self.update),
+            ("estimate_seconds", "To make provisional values", self.estimate),
+        ):
+            buckets = histogram.buckets()
+            yield family(core.HistogramMetricFamily, name, text, buckets=buckets, sum_value=histogram.total)
+        gauges: list[tuple[str, str, float]] = [
+            ("lag_seconds", "Since the newest reading was taken",
+             float("nan") if self.newest is None else self._clock() - self.newest / SECOND),
+            ("watermark_seconds", "The time by the readings, since 1970", (self.watermark or 0) / SECOND),
+            ("sensors", "Sensors that are there", self.sensors["known"]),
+            ("faulty_sensors", "Sensors that are faulty", self.sensors["faulty"]),
+            ("silent_sensors", "Sensors that are silent", self.sensors["silent"]),
+            ("gone_sensors", "Sensors that are gone, and were not removed", self.sensors["gone"]),
+            ("strangers", "Sensors that have reported on fewer than three periods", self.sensors["strangers"]),
+            ("journal_bytes", "The journal's size", self.journal_bytes),
+            ("backlog_bytes", "The size of what waits for sinks", self.backlog_bytes),
+            ("connected", "Whether the source is in touch with whoever sends", self.connected),
+        ]  # fmt: skip
+        if self._folder is not None:
+            gauges.append(("disk_free_bytes", "What is free on the disk of OUT", _free(self._folder)))
+        for name, text, value in gauges:
+            yield family(core.GaugeMetricFamily, name, text, value=value)
+        for name, text, of in (
+            ("sink_up", "Whether a sink takes what it is given", "up"),
+            ("backlog", "Deliveries that wait for a sink", "backlog"),
+            ("lost", "Deliveries that a sink will never get", "lost"),
+        ):
+            gauge = family(core.GaugeMetricFamily, name, text, labels=["sink"])
+            for sink in list(self.sinks.values()):
+                gauge.add_metric([sink.name], getattr(sink, of))
+            yield gauge
+        build = {"version": __version__, "python": platform.python_version()}
+        yield family(core.InfoMetricFamily, "build", "What runs", value=build)
 
 
 def _free(folder: Path) -> float:
@@ -261,3 +220,113 @@ def _free(folder: Path) -> float:
         return float(shutil.disk_usage(folder).free)
     except OSError:
         return float("nan")
+
+
+class MetricsServer(Closing):
+    """Serves `/metrics` for Prometheus and `/healthz` for whoever looks after the service.
+
+    `/healthz` answers 200 while the service does its work, 503 while it does not: its loop gives no heartbeat, the
+    source is not connected, the disk is full. A sink that is down is named, and no reason for a 503: its backlog is on
+    disk.
+
+    Parameters
+    ----------
+    metrics
+        What is shown.
+    host, port
+        Where; port 0 takes a free one.
+    """
+
+    def __init__(self, metrics: Metrics, host: str = "127.0.0.1", port: int = 9464) -> None:
+        shown = {"metrics": metrics, "registry": metrics.registry()}
+        try:
+            self._server = _Server((host, port), type("Handler", (_Handler,), shown))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"metrics cannot be shown at {host}:{port}: {reason}; choose another place") from None
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    # Else a service that starts while another holds the port would share it, on systems that let it.
+    allow_reuse_port = False
+
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:
+        self._free = threading.BoundedSemaphore(CONNECTIONS)
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, or hang up where there are too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and hang up on who takes too long to ask."""
+        slow = threading.Timer(SLOWEST, _hang_up, (request,))
+        slow.daemon = True
+        slow.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            slow.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing about somebody who hung up."""
+
+
+def _hang_up(request: socket.socket) -> None:
+    with suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    metrics: Metrics
+    registry: Any
+    timeout = 5
+    server_version, sys_version = "sensormend", ""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            from prometheus_client.exposition import choose_encoder
+
+            encoder, kind = choose_encoder(self.headers.get("Accept", ""))
+            self._answer(200, kind, encoder(self.registry))
+        elif path == "/healthz":
+            well, report = self.metrics.health()
+            self._answer(200 if well else 503, "application/json", json.dumps(report).encode() + b"\n")
+        else:
+            self._answer(404, "text/plain; charset=utf-8", b"there is /metrics and /healthz\n")
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _refuse(self) -> None:
+        self.close_connection = True
+        self._answer(405, "text/plain; charset=utf-8", b"GET or HEAD\n", {"Allow": "GET, HEAD"})
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse  # noqa: N815
+
+    def _answer(self, status: int, kind: str, body: bytes, more: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": kind, "Content-Length": str(len(body)), "Cache-Control": "no-store", **(more or {})}
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Say nothing: a scrape every few seconds is no news."""

@@ -16,7 +16,7 @@ from sensormend.errors import StateError
 from sensormend.files import sync
 from sensormend.stream.codec import delivery_from_bytes, delivery_to_bytes
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.log import Log
+from sensormend.stream.journal import WriteAheadLog
 
 __all__ = ["LIMIT", "Outbox"]
 
@@ -67,7 +67,7 @@ class Outbox:
     def __init__(self, folder: str | os.PathLike[str], names: Sequence[str], limit: int = LIMIT) -> None:
         self.folder = Path(folder)
         self.limit = limit
-        self._log = Log(self.folder, segment=max(1, min(SEGMENT, limit // 8)))
+        self._log = WriteAheadLog(self.folder, segment=max(1, min(SEGMENT, limit // 8)))
         self._lock = threading.Lock()
         self._listeners: list[Callable[[], None]] = []
         self._complained: set[str] = set()

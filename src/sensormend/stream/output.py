@@ -1,38 +1,209 @@
-"""OUT while it is watched: rows, faults, sensors, what was refused, what is provisional."""
+"""`Output` writes OUT while it is watched: rows, the tables beside them, provisional values; and tidies old dates."""
 
 from __future__ import annotations
 
+import glob
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 
-from sensormend.errors import InputError, StateError
-from sensormend.files import now, surroundings, sync
-from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, iso, write_csv, write_json
+from sensormend.errors import InputError, StateError, StorageError
+from sensormend.files import beside, now, surroundings, sync
+from sensormend.io.folder import covered, date_of, span_of
+from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, FaultInterval, csv_lines, iso, write_csv, write_json
 from sensormend.io.options import in_words
+from sensormend.io.sql import literal
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.places import Places
 from sensormend.readings import DAY, Readings, Rows
-from sensormend.stream import keeping
 from sensormend.stream.arrivals import Rejected
-from sensormend.stream.events import Final, Late
-from sensormend.stream.kept import Kept
-from sensormend.stream.late import correct
-from sensormend.stream.ledger import Ledger
+from sensormend.stream.late import LateReadingStore, correct
 from sensormend.stream.logs import say
-from sensormend.stream.stream import Stream
+from sensormend.stream.stream import LateReadings, PeriodFinal, Stream
 
-__all__ = ["Output"]
+__all__ = ["AppendOnlyTable", "Correction", "Output", "compact_date", "dates", "drop_dates", "remove_leftovers"]
+
+BLOCK = 1 << 20
+
+
+class AppendOnlyTable:
+    """A table of which the first `length` bytes are settled.
+
+    Parameters
+    ----------
+    path, header
+        Where it lies and what its columns are.
+    length
+        How much of it is settled, as a checkpoint has it; what was written since is written again.
+    limit
+        From so many bytes on the settled part is put aside as `NAME.old.csv` and a new one begun; never by default.
+    """
+
+    def __init__(self, path: Path, header: Sequence[str], length: int = 0, *, limit: int | None = None) -> None:
+        self.path, self.header, self.length, self._limit = path, header, length, limit
+        if length and (not path.exists() or path.stat().st_size < length):
+            self.length = 0
+
+    def write(self, settled: Iterable[Sequence[object]], open_lines: Iterable[Sequence[object]] = ()) -> None:
+        """Settle some lines, and have others after them that may change; readers see the old file or the new one."""
+        lines = csv_lines(self.header, settled).encode()
+        if not self.length:
+            lines = csv_lines(self.header, [self.header]).encode() + lines
+        with beside(self.path) as new, new.open("wb") as file:
+            if self.length:
+                with self.path.open("rb") as old:
+                    for start in range(0, self.length, BLOCK):
+                        file.write(old.read(min(BLOCK, self.length - start)))
+                    if file.tell() < self.length:
+                        raise OSError(f"{self.path} became shorter while it was copied")
+            file.write(lines)
+            file.write(csv_lines(self.header, open_lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        self.length += len(lines)
+
+    def append(self, lines: Iterable[Sequence[object]]) -> None:
+        """Settle some lines at the end of the file, without a copy of it."""
+        content = csv_lines(self.header, lines).encode()
+        if not self.length:
+            content = csv_lines(self.header, [self.header]).encode() + content
+        with self.path.open("r+b" if self.path.exists() else "wb") as file:
+            file.truncate(self.length)
+            file.seek(self.length)
+            file.write(content)
+        self.length += len(content)
+
+    def rotate(self) -> None:
+        """Put a file that is full aside; to be called when no state refers to it any more."""
+        if self._limit is not None and self.length > self._limit:
+            shutil.move(self.path, self.path.with_suffix(".old.csv"))
+            self.length = 0
+
+
+GONE = "gone="
+"""What the name of a date's folder begins with from the moment when it is dropped until it is empty."""
+
+
+def dates(folder: str | os.PathLike[str]) -> dict[int, Path]:
+    """Return the folders of an OUT's dates by their days since 1970, in order."""
+    folders = {}
+    for part in sorted(Path(folder, "data").glob("date=*")):
+        try:
+            folders[date_of(part)] = part
+        except ValueError:
+            continue
+    return folders
+
+
+def compact_date(folder: str | os.PathLike[str], date: int) -> Path | None:
+    """Make the files of a date one, sorted by sensor, variable and time, and return it; None where there is none.
+
+    The new file is named by the first and the last period of those that it has the rows of. From the moment when it
+    has that name, `data_files` passes over the files that it was made of: whoever reads sees every row once, and so
+    does whoever comes after a crash, while these still exist; `remove_leftovers` removes them. Should one of these
+    periods be written again, as one that is replayed may be, it is passed over too. So this is for periods that are not
+    going to be written otherwise than they were.
+
+    Parameters
+    ----------
+    folder
+        The OUT.
+    date
+        Days since 1970.
+    """
+    part = Path(folder, "data", f"date={np.datetime64(date, 'D')}")
+    every = sorted(part.glob("*.parquet"))
+    old = covered(every)
+    files = [file for file in every if file not in old]
+    _remove(old)
+    if len(files) < 2:
+        return files[0] if files else None
+    spans = [span_of(file) for file in files]
+    whole = part / f"part-{min(first for first, _ in spans)}-{max(last for _, last in spans)}.parquet"
+    _merge(files, whole)
+    # Its name has to outlast a power cut before theirs may go.
+    sync(part)
+    _remove(set(files) - {whole})
+    return whole
+
+
+def drop_dates(folder: str | os.PathLike[str], before: int) -> list[int]:
+    """Remove the dates before that one, and return them; both in days since 1970."""
+    old = {date: part for date, part in dates(folder).items() if date < before}
+    for part in old.values():
+        # All of its rows go at once; what is left of it after a crash is nothing that anybody reads.
+        gone = part.with_name(f"{GONE}{part.name.removeprefix('date=')}")
+        try:
+            if gone.exists():
+                shutil.rmtree(gone)
+            part.rename(gone)
+            shutil.rmtree(gone)
+        except OSError as error:
+            raise StorageError(f"cannot remove {part}: {error.strerror or error}") from error
+    return list(old)
+
+
+def remove_leftovers(folder: str | os.PathLike[str]) -> None:
+    """Remove what `compact_date` and `drop_dates` left when they were cut short."""
+    for part in dates(folder).values():
+        _remove(covered(list(part.glob("*.parquet"))))
+    for gone in Path(folder, "data").glob(f"{GONE}*"):
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _merge(files: list[Path], whole: Path) -> None:
+    listed = ", ".join(literal(glob.escape(str(file))) for file in files)
+    try:
+        with beside(whole) as new, duckdb.connect(config={"threads": 1}) as engine:
+            source = f"read_parquet([{listed}], hive_partitioning = false)"
+            columns = [line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]
+            order = ", ".join(name for name in ("sensor", "variable", "time") if name in columns)
+            engine.execute(f"COPY (SELECT * FROM {source} ORDER BY {order}) TO {literal(new)} "
+                           "(FORMAT parquet, USE_TMP_FILE false)")  # fmt: skip
+            sync(new)
+    except duckdb.Error as error:
+        raise StorageError(f"cannot write {whole}: {str(error).splitlines()[0]}") from error
+
+
+def _remove(files: set[Path]) -> None:
+    for file in files:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot remove {file}: {error.strerror or error}") from error
+
 
 _log = logging.getLogger("sensormend.stream")
 
 REJECTED_HEADER = ("received", "where", "reason", "text")
 REJECTED_LIMIT = 16 << 20
 """Bytes of rejected.csv before it is put aside; there are never more than two of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """Rows of a final period that late readings corrected.
+
+    Attributes
+    ----------
+    place
+        The number of the last event that it follows from.
+    new, repeated
+        How many of the late readings were new, and how many had come before.
+    """
+
+    place: int
+    period: int
+    rows: Rows
+    new: int
+    repeated: int
 
 
 class Output:
@@ -50,22 +221,24 @@ class Output:
         How long rows are kept; None for ever.
     compact
         Whether the files of a date that is over are made one.
-    told
-        What the state says of the tables' lengths.
+    lengths
+        How far the tables are settled, as `state` has it.
     """
 
     def __init__(
-        self, folder: Path, *, late_for: int, keep: int | None, compact: bool, told: Mapping[str, int] | None = None
+        self, folder: Path, *, late_for: int, keep: int | None, compact: bool, lengths: Mapping[str, int] | None = None
     ) -> None:
-        told = told or {}
+        lengths = lengths or {}
         self.folder, self._late_for, self._keep, self._compact = folder, late_for, keep, compact
         self.writer = RowWriter(folder)
-        keeping.tidy(folder)
-        self._kept = Kept(folder / "state" / "kept")
-        self._faults = Ledger(folder / "faults.csv", FAULTS_HEADER, told.get("faults", 0))
-        self._rejected = Ledger(folder / "rejected.csv", REJECTED_HEADER, told.get("rejected", 0), limit=REJECTED_LIMIT)
+        remove_leftovers(folder)
+        self._store = LateReadingStore(folder / "state" / "kept")
+        self._faults = AppendOnlyTable(folder / "faults.csv", FAULTS_HEADER, lengths.get("faults", 0))
+        self._rejected = AppendOnlyTable(
+            folder / "rejected.csv", REJECTED_HEADER, lengths.get("rejected", 0), limit=REJECTED_LIMIT
+        )
         self._settled: list[FaultInterval] = []
-        self._tidied = told.get("tidied", -1)
+        self._tidied = lengths.get("tidied", -1)
         self._late: dict[int, tuple[int, list[tuple[int, Readings]]]] = {}
         self._started, self._surroundings = now(), surroundings()
 
@@ -73,28 +246,24 @@ class Output:
         """Return how far the tables are settled."""
         return {"faults": self._faults.length, "rejected": self._rejected.length, "tidied": self._tidied}
 
-    def final(self, event: Final, start: int, record: int) -> None:
+    def finish(self, event: PeriodFinal, start: int, record: int) -> None:
         """Write the rows of a period that is over."""
         self.writer.write(event.mended.output, start)
-        self._kept.put(event.mended.period, event.readings, record)
+        self._store.put(event.mended.period, event.readings, record)
 
-    def hold(self, event: Late, record: int, place: int) -> None:
+    def hold(self, event: LateReadings, record: int, place: int) -> None:
         """Hold late readings back: many of one period cost hardly more than one."""
         _, held = self._late.get(event.period, (0, []))
         held.append((record, event.readings))
         self._late[event.period] = (place, held)
 
-    def late(self, stream: Stream) -> Iterator[tuple[int, int, Rows, int, int]]:
-        """Correct rows by the late readings that were held back, period by period.
-
-        Yields the place of the last event that it follows from, the period, its corrected rows, how many of the
-        readings were new, and how many had come before.
-        """
+    def correct_late(self, stream: Stream) -> Iterator[Correction]:
+        """Correct rows by the late readings that were held back, period by period."""
         assert stream.mender is not None
         survey, options = stream.survey, stream.options
         for period, (place, held) in sorted(self._late.items(), key=lambda entry: entry[1][0]):
             try:
-                readings, new = self._kept.add(period, held)
+                readings, new = self._store.add(period, held)
                 fill = [survey.fill.get(name, ()) for name in readings.variables]
                 valid = [options.valid_of(name) for name in readings.variables]
                 rows = correct(self.writer, self.folder, stream.mender.grid, period, readings, new, fill, valid)
@@ -103,10 +272,11 @@ class Output:
                 say(_log, logging.ERROR, "late readings correct nothing", error=error)
             else:
                 count = int(new.sum())
-                yield place, period, rows, count, sum(len(more) for _, more in held) - count
+                repeated = sum(len(more) for _, more in held) - count
+                yield Correction(place, period, rows, count, repeated)
             del self._late[period]
 
-    def refuse(self, rejected: Sequence[Rejected], received: int) -> None:
+    def reject(self, rejected: Sequence[Rejected], received: int) -> None:
         """Note what was refused."""
         self._rejected.append((received, one.where, one.reason, one.text) for one in rejected)
 
@@ -144,28 +314,28 @@ class Output:
         grid = stream.mender.grid
         end = grid.start_of(stream.closed + 1)
         over = end // DAY
-        self._kept.drop(int(grid.period_of(np.array([end - self._late_for]))[0]))
+        self._store.drop(int(grid.period_of(np.array([end - self._late_for]))[0]))
         if self._compact and grid.period < DAY and over - 1 > self._tidied:
-            for date in keeping.dates(self.folder):
+            for date in dates(self.folder):
                 if self._tidied < date < over:
-                    keeping.compact(self.folder, date)
+                    compact_date(self.folder, date)
         self._tidied = max(self._tidied, over - 1)
         if self._keep is not None:
-            keeping.drop(self.folder, (end - self._keep) // DAY)
+            drop_dates(self.folder, (end - self._keep) // DAY)
 
     def sync(self) -> None:
-        """Return when all rows, tables and kept readings would outlast a power cut."""
+        """Return when all rows, tables and readings would outlast a power cut."""
         self.writer.sync()
-        self._kept.sync()
+        self._store.sync()
         # A state counts on the length of these: one that came back shorter would be begun anew.
         for table in (self._faults, self._rejected):
             if table.path.exists():
                 sync(table.path)
         sync(self.folder)
 
-    def turn(self) -> None:
+    def rotate(self) -> None:
         """Put a full table of refusals aside, before a state counts on it."""
-        self._rejected.turn()
+        self._rejected.rotate()
 
     def close(self) -> None:
         """Let go of the files."""

@@ -1,4 +1,4 @@
-"""`watch`: from a source through the journal and the stream to OUT and the sinks, for years."""
+"""`Service` is `watch`: it takes readings from a source through the journal and the stream to OUT and the sinks."""
 
 from __future__ import annotations
 
@@ -6,37 +6,40 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from sensormend.errors import SensormendError
+from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import locked
 from sensormend.io.metadata import iso
+from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import NEVER
 from sensormend.readings import Rows
 from sensormend.stream.addresses import plain
-from sensormend.stream.admitting import RARE, UNKNOWN
-from sensormend.stream.arrivals import Arrived, Source
-from sensormend.stream.clockwork import Clockwork
+from sensormend.stream.admission import RARE, UNKNOWN
+from sensormend.stream.arrivals import Arrived, End, Input, MaintenanceChanged, Source, Tick
+from sensormend.stream.codec import input_from_bytes, input_to_bytes
 from sensormend.stream.courier import Courier, stop_all
 from sensormend.stream.deliveries import Alert, Delivery, Kind
-from sensormend.stream.events import Event, Failed, Late, Refused, Told
+from sensormend.stream.event_time import EventClock
 from sensormend.stream.formats.refused import TOO_MANY_NAMES
-from sensormend.stream.insisting import Insisting, StoppedError
-from sensormend.stream.journal import End, Happening, Journal, Noted, Tick, follow
+from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.logs import Once, say
-from sensormend.stream.memory import Memory
-from sensormend.stream.metrics import NoMetrics
-from sensormend.stream.notes import Notes
+from sensormend.stream.metrics import Metrics, MetricsServer
 from sensormend.stream.outbox import Outbox
 from sensormend.stream.output import Output
+from sensormend.stream.retrying import DiskRetry, StoppedError
+from sensormend.stream.service_state import ServiceState
 from sensormend.stream.settings import Settings
-from sensormend.stream.status import Status
+from sensormend.stream.sinks import couriers
+from sensormend.stream.sources import check_source, open_source
+from sensormend.stream.stream import AlertsRaised, Event, LateReadings, PeriodFinal, Problem, ReadingsRejected
 
-__all__ = ["Service"]
+__all__ = ["Service", "Status", "open_service"]
 
 _log = logging.getLogger("sensormend.stream")
 
@@ -44,8 +47,8 @@ WAIT = 0.25
 """Seconds for which the source is asked at once: how soon a signal, or the end of a slot, is seen."""
 
 CHECKPOINT, JOURNAL = 20.0, 64 << 20
-"""Seconds between two checkpoints, and bytes of journal from which one is made at once: what a restart goes through
-again at most."""
+"""Seconds between two checkpoints, and bytes of journal from which one is made at once: what a restart replays at
+most."""
 
 DESCRIBE, OFTEN = 5.0, 10.0
 """Seconds between two writings of faults.csv and the like; at least so many times as long as one takes."""
@@ -59,15 +62,33 @@ SHARE = 1.0
 DRAIN = 10.0
 """Seconds in which sinks may take what waits for them when the service ends; the rest waits on disk."""
 
+LOOK = 5.0
+"""Seconds between two looks at the notes on maintenance."""
+
 HINTS = {
     UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"},
     RARE: {"hint": "variables names all that will come, before the first start"},
     TOO_MANY_NAMES: {"hint": "the pattern may take something else for the sensor; coordinates names those that are"},
 }
-"""What is said beside a reason for which something can be done."""
+"""What can be done about a reason for a refusal."""
 
-COMPLAINTS = 100
-"""Different things that are said once; there are fewer, unless somebody makes them up."""
+WARNINGS = 100
+"""Different warnings that are logged once; there are fewer, unless somebody makes them up."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """What a service has seen so far; `reached` is its event time, None before the first reading."""
+
+    sensors: int
+    readings: int
+    rejected: int
+    late: int
+    periods: int
+    reached: int | None
+    faulty: int
+    silent: int
+    gone: int = 0
 
 
 class Service:
@@ -78,13 +99,13 @@ class Service:
     settings
         What the user says.
     source
-        Opens the source, given where to go on and a name of its own.
+        Opens the source, given where to go on and the state of the service.
     couriers
         Opens what takes results to sinks, given the outbox; by their names.
     metrics
-        Told how it goes.
-    seen
-        Told of every event after it was written, and of nothing (None) now and then.
+        Counts what happens.
+    on_event
+        Called with every event after it was written, and with None whenever the loop has come round.
 
     Attributes
     ----------
@@ -95,29 +116,29 @@ class Service:
     def __init__(
         self,
         settings: Settings,
-        source: Callable[[Any, Memory], Source],
+        source: Callable[[Any, ServiceState], Source],
         *,
         couriers: dict[str, Callable[[Outbox], Courier]] | None = None,
-        metrics: NoMetrics | None = None,
-        seen: Callable[[Event | None], None] = lambda event: None,
+        metrics: Metrics | None = None,
+        on_event: Callable[[Event | None], None] = lambda event: None,
     ) -> None:
         self.settings, self.out = settings, settings.out
-        self._open_source, self._open_couriers, self._seen = source, couriers or {}, seen
-        self.metrics = metrics or NoMetrics()
-        self._memory = Memory(self.out)
+        self._open_source, self._open_couriers, self._on_event = source, couriers or {}, on_event
+        self.metrics = metrics or Metrics()
+        self._state = ServiceState(self.out)
         self._stopping = threading.Event()
         self._counts = dict.fromkeys(("periods", "late", "rejected"), 0)
-        # Where to go on holds for the source that said so, and for no other one.
-        self._whose, self._mark = plain(settings.source), None
-        self._clockwork, self._notes = Clockwork(), Notes(settings.options.maintenance)
+        # A mark holds for the source that gave it, and for no other one.
+        self._source_name, self._mark = plain(settings.source), None
+        self._clock, self._maintenance = EventClock(), _MaintenanceFile(settings.options.maintenance)
         self._saved = time.monotonic()
-        self._describe_at = 0.0
+        self._describe_at = self._measure_at = 0.0
         self._late_since: float | None = None
-        self._news = self._closed = False
+        self._changed = self._closed = False
         self._shown, self._free_at = NEVER, 0.0
-        self._insist = Insisting(self._stopping, self.metrics, self._memory.folder)
-        self._untidy = Once(_log, "files of old dates cannot be put in order", "they are in order again")
-        self._complaints: set[str] = set()
+        self._retry = DiskRetry(self._stopping, self.metrics, self._state.folder)
+        self._tidying = Once(_log, "files of old dates cannot be put in order", "they are in order again")
+        self._warned: set[str] = set()
 
     def stop(self) -> None:
         """End soon; nothing is closed, and nothing is lost."""
@@ -125,190 +146,210 @@ class Service:
 
     def status(self) -> Status:
         """Return how it goes."""
-        counts, reached = self.stream.alerts.counts, self.stream.watermark.time
+        reached = self.stream.watermark.time
         return Status(
             sensors=len(self.stream.sensors),
             readings=self.stream.readings,
-            rejected=self._counts["rejected"],
-            late=self._counts["late"],
-            periods=self._counts["periods"],
             reached=None if reached == NEVER else reached,
-            faulty=counts["faulty"],
-            silent=counts["silent"],
-            gone=counts["gone"],
+            **self._counts,
+            **self.stream.alerts.counts,
         )
 
-    def _reached(self) -> str | None:
-        reached = self.stream.watermark.time
-        return None if reached == NEVER else iso(reached)
-
     def run(self) -> None:
-        """Watch until the source ends, or somebody wants it to."""
-        self._memory.claim()
+        """Watch until the source ends, or `stop` is called."""
+        self._state.claim()
         refusal = f"another sensormend is watching into {self.out}: stop it first"
-        with locked(self._memory.folder / "lock", refusal), ExitStack() as stack:
-            self._memory.begin()
+        with locked(self._state.folder / "lock", refusal), ExitStack() as stack:
+            self._state.begin()
             try:
                 self._watch(stack)
             except StoppedError as why:
                 say(_log, logging.WARNING, f"stopped {why}; the journal has all that was acknowledged")
 
     def _watch(self, stack: ExitStack) -> None:
-        settings, state = self.settings, self._memory.folder
-        self.stream, told = self._memory.recall(settings)
-        self._mark = self._ours(told.get("mark"))
-        self._counts |= told.get("counts", {})
-        tables = told.get("tables")
+        settings, folder = self.settings, self._state.folder
+        self.stream, saved = self._state.load(settings)
+        self._mark = self._own_mark(saved.get("mark"))
+        self._counts |= saved.get("counts", {})
         self._output = Output(
-            self.out, late_for=settings.late_for, keep=settings.keep, compact=settings.compact, told=tables
+            self.out,
+            late_for=settings.late_for,
+            keep=settings.keep,
+            compact=settings.compact,
+            lengths=saved.get("tables"),
         )
         stack.callback(self._output.close)
-        self._journal = Journal(state / "journal")
+        self._journal = WriteAheadLog(folder / "journal")
         stack.callback(self._journal.close)
-        self._outbox = Outbox(state / "outbox", list(self._open_couriers), settings.backlog)
+        self._outbox = Outbox(folder / "outbox", list(self._open_couriers), settings.backlog)
         stack.callback(self._outbox.close)
         self._couriers = [opened(self._outbox) for opened in self._open_couriers.values()]
         stack.callback(stop_all, self._couriers, DRAIN)
         for courier in self._couriers:
             courier.start()
-        self._catch_up(told.get("journal", 0))
-        source = stack.enter_context(self._open_source(self._mark, self._memory))
-        say(_log, logging.INFO, "watching", source=self._whose, out=self.out, sinks=len(self._couriers))
+        self._replay(saved.get("journal", 0))
+        source = stack.enter_context(self._open_source(self._mark, self._state))
+        say(_log, logging.INFO, "watching", source=self._source_name, out=self.out, sinks=len(self._couriers))
         self._describe()
         self._loop(source)
-        self._settle_late()
+        self._update_metrics()
+        self._retry(self._correct_late)
         self._describe()
         self._checkpoint()
-        told = asdict(self.status()) | {"reached": self._reached()}
-        say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", **told)
+        status = self.status()
+        fields = asdict(status) | {"reached": None if status.reached is None else iso(status.reached)}
+        say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", **fields)
         stop_all(self._couriers, DRAIN)
         for standing in (courier.state() for courier in self._couriers):
             if standing.backlog:
                 say(_log, logging.WARNING, f"{standing.name}: {standing.backlog} wait for it until the next start")
 
-    def _catch_up(self, start: int) -> None:
-        """Go through what the journal has and no checkpoint knows."""
+    def _replay(self, start: int) -> None:
+        """Apply what the journal has and no checkpoint knows."""
         count = 0
-        for number, happening in self._journal.read(start):
+        for number, content in self._journal.read(start):
             if self._stopping.is_set():
-                raise StoppedError("while it went through the journal again")
-            self._go_through(number, happening)
+                raise StoppedError("while it replayed the journal")
+            self._apply(number, input_from_bytes(content))
             self.metrics.beat()
             count += 1
         if count:
-            say(_log, logging.INFO, "went through the journal again", records=count)
+            say(_log, logging.INFO, "replayed the journal", records=count)
 
     def _loop(self, source: Source) -> None:
         while not self._stopping.is_set():
-            self._take_notes()
-            arrived = self._insist(partial(source.read, WAIT))
-            self._clockwork.look(source, self.stream.watermark.readings)
-            self.metrics.connected(source.connected)
+            maintenance = self._maintenance.changed()
+            if maintenance is not None and maintenance != self.stream.maintenance:
+                self._take(MaintenanceChanged(maintenance))
+            arrived = self._retry(partial(source.read, WAIT))
+            self._clock.check(source, self.stream.watermark.readings)
+            self.metrics.connected = self._clock.connected
             if arrived is None:
-                self._happen(End())
+                self._take(End())
                 return
             if not arrived.empty:
-                self._happen(arrived)
-            elif self._silent(source):
-                self._happen(Tick(self._time(source)))
+                self._take(arrived)
+            elif self._silent():
+                self._take(Tick(self._now()))
             if self._late_since is not None and time.monotonic() - self._late_since > GATHER:
-                self._settle_late()
-            self._show(self._time(source), live=source.live)
-            if self._news and time.monotonic() > self._describe_at:
+                self._retry(self._correct_late)
+            self._show_provisional(self._now(), live=source.live)
+            if self._changed and time.monotonic() > self._describe_at:
                 self._describe()
-            if self._due():
+            journal = self._journal.size
+            if (self._closed and time.monotonic() - self._saved > CHECKPOINT) or journal > JOURNAL:
                 self._checkpoint()
-            self._tell()
+            self.metrics.beat()
+            if time.monotonic() >= self._measure_at:
+                self._update_metrics()
+            self._on_event(None)
 
-    def _happen(self, happening: Happening) -> None:
-        """Write it down, have it acknowledged, and do what follows."""
-        if isinstance(happening, Arrived) and happening.mark is not None:
-            happening = replace(happening, mark=[self._whose, happening.mark])
-        number = self._insist(lambda: self._journal.write(happening))
-        if isinstance(happening, Arrived):
-            happening.acknowledge()
-        self._go_through(number, happening)
+    def _take(self, given: Input) -> None:
+        """Write an input to the journal, acknowledge it, and do what follows from it."""
+        if isinstance(given, Arrived) and given.mark is not None:
+            given = replace(given, mark=[self._source_name, given.mark])
+        number = self._retry(partial(self._journal.write, input_to_bytes(given)))
+        if isinstance(given, Arrived):
+            given.acknowledge()
+        self._apply(number, given)
 
-    def _ours(self, mark: Any) -> Any:
-        """Return where to go on, if it was our source that said so."""
-        return mark[1] if mark and mark[0] == self._whose else None
+    def _own_mark(self, mark: Any) -> Any:
+        """Return where to go on, if it was this source that said so."""
+        return mark[1] if mark and mark[0] == self._source_name else None
 
-    def _go_through(self, number: int, happening: Happening) -> None:
-        reached = self.stream.watermark.readings
-        received = happening.received if isinstance(happening, Arrived) else 0
+    def _apply(self, number: int, given: Input) -> None:
+        """Give an input to the stream, and handle the events that follow."""
+        watermark = self.stream.watermark
+        reached = watermark.readings
+        received = given.received if isinstance(given, Arrived) else 0
         began = time.monotonic()
-        for index, event in enumerate(follow(self.stream, happening)):
+        for index, event in enumerate(self._events(given)):
             # Where other settings make something else of the journal after a crash, no later record's numbers move.
             place = number << 20 | index
             seconds = time.monotonic() - began
-            self._insist(partial(self._put, event, number, place, received, seconds))
-            self._seen(event)
+            self._retry(partial(self._handle, event, number, place, received, seconds))
+            self._on_event(event)
             self.metrics.beat()
             began = time.monotonic()
-        if isinstance(happening, Arrived):
-            self._mark = self._mark if happening.mark is None else self._ours(happening.mark)
-            self.metrics.came(len(happening.readings), self.stream.watermark.newest)
-            if self.stream.watermark.readings > reached:
-                self._clockwork.moved(self.stream.watermark.readings)
+        if isinstance(given, Arrived):
+            self._mark = self._mark if given.mark is None else self._own_mark(given.mark)
+            self.metrics.readings += len(given.readings)
+            self.metrics.newest = watermark.newest
+            if watermark.readings > reached:
+                self._clock.moved(watermark.readings)
 
-    def _put(self, event: Event, number: int, place: int, received: int, seconds: float) -> None:
-        """Write down what follows from a record; it may be done again."""
-        if isinstance(event, Refused):
-            self._output.refuse(event.rejected, received)
-            self._counts["rejected"] += len(event.rejected)
-            for reason, count in Counter(one.reason for one in event.rejected).items():
-                self.metrics.rejected(reason, count)
-                first = next(one for one in event.rejected if one.reason == reason)
-                self._complain(f"refused: {reason}", where=first.where, what=first.text, **HINTS.get(reason, {}))
+    def _events(self, given: Input) -> Iterator[Event]:
+        if isinstance(given, Arrived):
+            return self.stream.take(given)
+        if isinstance(given, Tick):
+            return self.stream.tick(given.time)
+        if isinstance(given, End):
+            return self.stream.end()
+        self.stream.maintain(given.maintenance)
+        return iter(())
+
+    def _handle(self, event: Event, number: int, place: int, received: int, seconds: float) -> None:
+        """Write and deliver what follows from a record; it may be done again."""
+        if isinstance(event, ReadingsRejected):
+            self._reject(event, received)
             return
-        if isinstance(event, Failed):
-            self._complain(event.error, **event.about)
+        if isinstance(event, Problem):
+            self._warn_once(event.error, **event.about)
             return
-        if isinstance(event, Late):
+        if isinstance(event, LateReadings):
             self._output.hold(event, number, place)
             self._late_since = self._late_since or time.monotonic()
             return
         # Deliveries keep the order of their numbers.
-        self._correct()
-        self._news = True
-        if isinstance(event, Told):
+        self._correct_late()
+        self._changed = True
+        if isinstance(event, AlertsRaised):
             self._deliver(place, "alert", event.alerts[0].at, event.alerts[0].at, alerts=event.alerts)
             for alert in event.alerts:
                 say(_log, logging.INFO if alert.state == "well" else logging.WARNING, alert.sentence)
             return
+        self._finish(event, number, place, seconds)
+
+    def _reject(self, event: ReadingsRejected, received: int) -> None:
+        self._output.reject(event.rejected, received)
+        self._counts["rejected"] += len(event.rejected)
+        for reason, count in Counter(one.reason for one in event.rejected).items():
+            self.metrics.reject(reason, count)
+            first = next(one for one in event.rejected if one.reason == reason)
+            self._warn_once(f"refused: {reason}", where=first.where, what=first.text, **HINTS.get(reason, {}))
+
+    def _finish(self, event: PeriodFinal, number: int, place: int, seconds: float) -> None:
         assert self.stream.grid is not None
         start, rows = self.stream.grid.start_of(event.mended.period), event.mended.rows
-        self._output.final(event, start, number)
+        self._output.finish(event, start, number)
         if len(rows):
             self._deliver(place, "final", start, start + self.stream.grid.period, rows)
         self._counts["periods"] += 1
         self._closed = True
-        self.metrics.period(seconds)
+        self.metrics.periods += 1
+        self.metrics.update.observe(seconds)
         say(_log, logging.DEBUG, "period final", start=iso(start), rows=len(rows), seconds=round(seconds, 3))
 
-    def _settle_late(self) -> None:
-        self._insist(self._correct)
-
-    def _correct(self) -> None:
+    def _correct_late(self) -> None:
         """Correct the rows of late readings that were held back."""
         if self._late_since is None:
             return
         grid = self.stream.grid
         assert grid is not None
-        for place, period, rows, count, again in self._output.late(self.stream):
-            if len(rows):
-                start = grid.start_of(period)
-                self._deliver(place, "late", start, start + grid.period, rows)
-            self._counts["late"] += count
-            self._news = True
-            self.metrics.late(count)
-            self.metrics.repeated(again)
+        for correction in self._output.correct_late(self.stream):
+            if len(correction.rows):
+                start = grid.start_of(correction.period)
+                self._deliver(correction.place, "late", start, start + grid.period, correction.rows)
+            self._counts["late"] += correction.new
+            self._changed = True
+            self.metrics.late += correction.new
+            self.metrics.repeated += correction.repeated
         self._late_since = None
 
-    def _complain(self, text: str, **fields: object) -> None:
-        """Say something once; it is counted, and would be said for every reading."""
-        if text not in self._complaints and len(self._complaints) < COMPLAINTS:
-            self._complaints.add(text)
+    def _warn_once(self, text: str, **fields: object) -> None:
+        """Log what is counted too, and would be logged for every reading."""
+        if text not in self._warned and len(self._warned) < WARNINGS:
+            self._warned.add(text)
             say(_log, logging.WARNING, text, **fields)
 
     def _deliver(
@@ -318,16 +359,16 @@ class Service:
             health = self.stream.health() if kind == "final" else ()
             self._outbox.append(Delivery(kind, start, end, rows, health, alerts), place)
 
-    def _time(self, source: Source) -> int:
-        return self._clockwork.now(source, self.stream.watermark.time)
+    def _now(self) -> int:
+        return self._clock.now(self.stream.watermark.time)
 
-    def _silent(self, source: Source) -> bool:
-        """Say whether time has to go on by the clock: nobody has said a word for longer than is usual."""
-        if self.stream.grid is None or self._clockwork.waited <= self.stream.patience:
+    def _silent(self) -> bool:
+        """Return whether time has to go on by the clock: nothing has come for longer than is usual."""
+        if self.stream.grid is None or self._clock.waited <= self.stream.patience:
             return False
-        return self.stream.ended(self._time(source)) > self.stream.ended(self.stream.watermark.time)
+        return self.stream.ended(self._now()) > self.stream.ended(self.stream.watermark.time)
 
-    def _show(self, now: int, *, live: bool) -> None:
+    def _show_provisional(self, now: int, *, live: bool) -> None:
         """Show provisional values when a slot has ended."""
         ended = self.stream.ended
         if now == NEVER or ended(now) <= ended(self._shown) or time.monotonic() < self._free_at:
@@ -337,10 +378,10 @@ class Service:
         try:
             rows = self.stream.peek(now)
         except (ArithmeticError, ValueError) as error:
-            # What the model cannot take now is said again when the period is over; until then there is nothing to show.
-            self._complain(f"no provisional values: {error}")
+            # What the model cannot take now is logged again when the period is over; until then nothing is shown.
+            self._warn_once(f"no provisional values: {error}")
             rows = None
-        self._insist(lambda: self._output.provisional(rows, now))
+        self._retry(partial(self._output.provisional, rows, now))
         if rows is not None and self._couriers:
             new = rows.taken(ended(rows.time) >= ended(since))
             delivery = Delivery("provisional", int(rows.time.min()), now, new, self.stream.health())
@@ -348,55 +389,152 @@ class Service:
                 courier.offer(delivery)
         seconds = time.monotonic() - began
         self._free_at = time.monotonic() + max(SHARE * seconds, 0.0 if live else 1.0)
-        self.metrics.estimated(seconds)
-
-    def _due(self) -> bool:
-        return (self._closed and time.monotonic() - self._saved > CHECKPOINT) or self._journal.size > JOURNAL
+        self.metrics.estimate.observe(seconds)
 
     def _checkpoint(self) -> None:
-        self._settle_late()
-        self._insist(self._save)
+        self._retry(self._correct_late)
+        self._retry(self._save)
         self._saved, self._closed = time.monotonic(), False
         try:
             self._output.tidy(self.stream)
         except (OSError, SensormendError) as error:
             # What is old can wait.
-            self._untidy.begin(error=error)
+            self._tidying.begin(error=error)
         else:
-            self._untidy.end()
+            self._tidying.end()
 
     def _save(self) -> None:
         self._output.sync()
         self._outbox.sync()
-        mark = None if self._mark is None else [self._whose, self._mark]
-        told = {"journal": self._journal.next, "mark": mark, "counts": self._counts}
-        self._output.turn()
-        self._memory.keep(self.stream, {**told, "tables": self._output.state()})
+        self._output.rotate()
+        self._state.save(
+            self.stream,
+            {
+                "journal": self._journal.next,
+                "mark": None if self._mark is None else [self._source_name, self._mark],
+                "counts": self._counts,
+                "tables": self._output.state(),
+            },
+        )
         self._journal.drop(self._journal.next)
 
     def _describe(self) -> None:
         about = {**self.settings.told(), **self._counts}
         began = time.monotonic()
-        self._insist(lambda: self._output.describe(self.stream, about))
+        self._retry(partial(self._output.describe, self.stream, about))
         self._describe_at = time.monotonic() + max(DESCRIBE, OFTEN * (time.monotonic() - began))
-        self._news = False
+        self._changed = False
 
-    def _take_notes(self) -> None:
-        news = self._notes.news()
-        if news is not None and news != self.stream.maintenance:
-            self._happen(Noted(news))
+    def _update_metrics(self) -> None:
+        metrics, stream = self.metrics, self.stream
+        if stream.watermark.time != NEVER:
+            metrics.watermark = stream.watermark.time
+        metrics.sensors = {"known": len(stream.sensors), "strangers": stream.admission.unknown, **stream.alerts.counts}
+        metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._outbox.size
+        metrics.sinks = {standing.name: standing for standing in (courier.state() for courier in self._couriers)}
+        self._measure_at = time.monotonic() + WAIT
 
-    def _tell(self) -> None:
-        """Tell whoever looks on how it goes."""
-        metrics, counts = self.metrics, self.stream.alerts.counts
-        if self.stream.watermark.time != NEVER:
-            metrics.watermark(self.stream.watermark.time)
-        metrics.sensors(len(self.stream.sensors), counts["faulty"], counts["silent"], counts["gone"])
-        metrics.strangers(self.stream.strangers.count)
-        metrics.journal(self._journal.size)
-        metrics.outbox(self._outbox.size)
-        for courier in self._couriers:
-            standing = courier.state()
-            metrics.sink(standing.name, up=standing.up, backlog=standing.backlog, lost=standing.lost)
-        metrics.beat()
-        self._seen(None)
+
+class _MaintenanceFile:
+    """maintenance.csv, read again when it changes; one that cannot be read is logged, and changes nothing.
+
+    Parameters
+    ----------
+    path
+        Where it lies; None where nobody keeps one.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be read at the start.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._stamp: tuple[int, int] | None = None
+        self._look_at = 0.0
+        self._unreadable = Once(
+            _log, "the notes on maintenance cannot be read; those from before hold", "they can be read again"
+        )
+        self._first: Maintenance | None = Maintenance() if path is None else self._read(path)
+
+    def changed(self) -> Maintenance | None:
+        """Return the notes where they may have changed since the last call."""
+        maintenance, self._first = self._first, None
+        if maintenance is None and self._path is not None and time.monotonic() >= self._look_at:
+            try:
+                maintenance = self._read(self._path)
+            except ConfigError as error:
+                self._unreadable.begin(error=error)
+            else:
+                self._unreadable.end()
+        return maintenance
+
+    def _read(self, path: Path) -> Maintenance | None:
+        self._look_at = time.monotonic() + LOOK
+        try:
+            seen = path.stat()
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+        stamp = (seen.st_mtime_ns, seen.st_size)
+        if stamp == self._stamp:
+            return None
+        maintenance = Maintenance.read(path)
+        self._stamp = stamp
+        return maintenance
+
+
+@contextmanager
+def open_service(
+    settings: Settings, dashboard: Callable[[Settings], AbstractContextManager[None]] | None = None
+) -> Iterator[Service]:
+    """Give a service that is ready to run, with the source, the sinks and the metrics of its settings.
+
+    Parameters
+    ----------
+    settings
+        What it is to do.
+    dashboard
+        Opens the dashboard that the settings ask for, when all that can be wrong with the call has been checked.
+    """
+    check_source(settings.source)
+    ServiceState(settings.out).check()
+    opened = couriers(settings)
+    with ExitStack() as stack:
+        metrics = Metrics(settings.out)
+        metrics.connected = False  # until the source says otherwise
+        _serve_metrics(metrics, settings, stack)
+        if dashboard is not None:
+            stack.enter_context(dashboard(settings))
+        yield Service(settings, partial(_open_source, settings), couriers=opened, metrics=metrics)
+
+
+def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:
+    # By a name of its own the broker knows it again, also on another machine; two OUTs never share one.
+    mqtt = replace(settings.mqtt, client_id=settings.mqtt.client_id or state.name)
+    source = open_source(
+        settings.source,
+        settings.options,
+        work=state.folder,
+        mark=mark,
+        mqtt=mqtt,
+        former=state.topics,
+        speed=settings.speed,
+        without=settings.out,
+    )
+    state.topics = list(dict.fromkeys([*state.topics, *mqtt.topics]))
+    return source
+
+
+def _serve_metrics(metrics: Metrics, settings: Settings, stack: ExitStack) -> None:
+    """Serve metrics where that is wanted; the port that nobody chose may be taken, and the library missing."""
+    if settings.metrics is None:
+        return
+    try:
+        server = stack.enter_context(MetricsServer(metrics, *settings.metrics))
+    except SensormendError as error:
+        if settings.metrics != Settings.metrics:
+            raise
+        say(_log, logging.WARNING, f"no metrics are served: {error}")
+        return
+    say(_log, logging.INFO, f"metrics at http://{settings.metrics[0]}:{server.port}/metrics")

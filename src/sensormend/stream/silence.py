@@ -1,4 +1,4 @@
-"""Who is silent for longer than is usual for it, said while it is silent."""
+"""`Silence` learns what silence is usual for each channel, and returns which channels are silent for longer."""
 
 from __future__ import annotations
 
@@ -72,6 +72,8 @@ class Silence:
     ----------
     last
         The time of each channel's newest reading; `NEVER` where there is none.
+    usual
+        What silence is usual for each channel; microseconds.
 
     Examples
     --------
@@ -86,24 +88,15 @@ class Silence:
     """
 
     def __init__(self, step: int, period: int, gone_after: int) -> None:
-        self._step, self._period, self._longest = step, period, max(gone_after, 2 * step)
-        self.last: NDArray[np.int64] = np.empty(0, np.int64)
-        self._closed: NDArray[np.int64] = np.empty(0, np.int64)
-        self._age: NDArray[np.int64] = np.empty(0, np.int64)
-        self._oldest: NDArray[np.int64] = np.empty(0, np.int64)
-        self._kept: NDArray[np.float32] = np.empty((0, REMEMBERED), np.float32)
-        self._count: NDArray[np.int64] = np.empty(0, np.int64)
-        self._usual: NDArray[np.int64] = np.empty(0, np.int64)
-        self._limit: NDArray[np.int64] = np.empty(0, np.int64)
-        self._usual_for_all = period
+        self._step, self._period, self._gone_after = step, period, max(gone_after, 2 * step)
+        self.last, self._closed, self._age, self._oldest, self._count, self.usual, self._limit = (
+            np.empty(0, np.int64) for _ in range(7)
+        )
+        self._history: NDArray[np.float32] = np.empty((0, REMEMBERED), np.float32)
+        self._typical = period
 
     def __len__(self) -> int:
         return int(self.last.size)
-
-    @property
-    def usual(self) -> NDArray[np.int64]:
-        """What silence is usual for each channel; microseconds."""
-        return self._usual
 
     def heard(self, channel: NDArray[np.int64], time: NDArray[np.int64]) -> None:
         """Take in readings as they come, in any order; those older than a channel's newest one change nothing."""
@@ -116,8 +109,8 @@ class Silence:
         self._age[mine] = 0
         np.maximum.at(self.last, mine, time)
 
-    def known(self, channel: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-        """Take in that a channel is there, of which no number came; its silence is counted from the first time on."""
+    def announced(self, channel: NDArray[np.int64], time: NDArray[np.int64]) -> None:
+        """Take in readings without a number: the silence of a channel that never had one is counted from the first."""
         if not channel.size:
             return
         self._grow(int(channel.max()) + 1)
@@ -129,7 +122,7 @@ class Silence:
     def next_change(self, now: int) -> int | None:
         """Return the earliest time after `now` from which on somebody is silent or gone who is not; None for none."""
         here = self.last > NEVER
-        ends = np.concatenate([(self.last + self._limit)[here], (self.last + self._longest)[here]])
+        ends = np.concatenate([(self.last + self._limit)[here], (self.last + self._gone_after)[here]])
         ends = ends[ends >= now]
         return int(ends.min()) + 1 if ends.size else None
 
@@ -150,29 +143,36 @@ class Silence:
         longest = np.maximum(np.maximum.reduceat(gap, np.flatnonzero(new)), self._oldest[here])
         self._oldest[here] = 0
         self._closed[here] = np.maximum(self._closed[here], time[np.concatenate([np.diff(channel) > 0, [True]])])
-        told = longest > 0
-        here, longest = here[told], longest[told]
-        self._kept[here, self._count[here] % REMEMBERED] = longest
+        some = longest > 0
+        here, longest = here[some], longest[some]
+        self._history[here, self._count[here] % REMEMBERED] = longest
         self._count[here] += 1
         self._learn()
 
     def silent(self, now: int) -> BoolArray:
-        """Say who is silent; one that was never heard is not."""
+        """Return which channels are silent; one that was never heard is not."""
         np.minimum(self.last, now + self._step, out=self.last)
         np.maximum(self._age, np.where(self.last > NEVER, now - self.last, 0), out=self._age)
         return self.is_silent(now)
 
     def is_silent(self, now: int) -> BoolArray:
-        """Say the same for a time to which the network has not come yet, and remember nothing."""
+        """Return the same for a time to which the network has not come yet, and remember nothing."""
         return np.asarray((self.last > NEVER) & (now - self.last > self._limit))
 
     def gone(self, now: int) -> BoolArray:
-        """Say who has been silent for longer than any silence lasts: nobody waits for it any more."""
-        return np.asarray((self.last > NEVER) & (now - self.last > self._longest))
+        """Return which channels have been silent for longer than any silence lasts."""
+        return np.asarray((self.last > NEVER) & (now - self.last > self._gone_after))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return all of it as what a state file holds."""
-        arrays: tuple[NDArray[Any], ...] = (self.last, self._closed, self._age, self._oldest, self._kept, self._count)
+        arrays: tuple[NDArray[Any], ...] = (
+            self.last,
+            self._closed,
+            self._age,
+            self._oldest,
+            self._history,
+            self._count,
+        )
         copies: list[NDArray[Any]] = [array.copy() for array in arrays]
         return {"grid": [self._step, self._period]}, dict(zip(ARRAYS, copies, strict=True))
 
@@ -180,7 +180,7 @@ class Silence:
         """Go on from a state."""
         if settings["grid"] != [self._step, self._period]:
             raise StateError("what is known of silences was learned on another grid")
-        self.last, self._closed, self._age, self._oldest, self._kept, self._count = (
+        self.last, self._closed, self._age, self._oldest, self._history, self._count = (
             arrays[name].copy() for name in ARRAYS
         )
         self._learn()
@@ -193,20 +193,20 @@ class Silence:
         self._age, self._oldest, self._count = (
             np.append(old, np.zeros(more, np.int64)) for old in (self._age, self._oldest, self._count)
         )
-        self._kept = np.concatenate([self._kept, np.zeros((more, REMEMBERED), np.float32)])
-        self._usual = np.append(self._usual, np.full(more, self._usual_for_all))
-        self._limit = np.append(self._limit, np.full(more, self._limit_of(self._usual_for_all, self._usual_for_all)))
+        self._history = np.concatenate([self._history, np.zeros((more, REMEMBERED), np.float32)])
+        self.usual = np.append(self.usual, np.full(more, self._typical))
+        self._limit = np.append(self._limit, np.full(more, self._limit_of(self._typical, self._typical)))
 
     def _learn(self) -> None:
         """Find out what is usual now."""
         known = self._count >= KNOWN
-        ordered = np.sort(self._kept, axis=1)[:, ::-1].astype(np.int64)
+        ordered = np.sort(self._history, axis=1)[:, ::-1].astype(np.int64)
         rank = np.where(known, 1 + np.minimum(self._count, REMEMBERED) // RARELY, 0)
         own = np.take_along_axis(ordered, rank[:, None], axis=1)[:, 0]
-        self._usual_for_all = int(np.median(own[known])) if known.any() else self._period
-        self._usual = np.where(known, own, np.maximum(own, self._usual_for_all))
-        longer = np.clip(ordered[:, 1], self._usual, MOST * self._usual)
-        self._limit = self._limit_of(self._usual, longer)
+        self._typical = int(np.median(own[known])) if known.any() else self._period
+        self.usual = np.where(known, own, np.maximum(own, self._typical))
+        longer = np.clip(ordered[:, 1], self.usual, MOST * self.usual)
+        self._limit = self._limit_of(self.usual, longer)
 
     def _limit_of(self, usual: Any, longer: Any) -> Any:
-        return np.clip(usual + longer + self._step, 2 * self._step, self._longest)
+        return np.clip(usual + longer + self._step, 2 * self._step, self._gone_after)

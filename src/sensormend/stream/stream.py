@@ -1,13 +1,12 @@
-"""The stream: what arrived goes in, what follows from it comes out; the same again, whenever it is told the same.
+"""`Stream` takes inputs and yields the events that follow from them; the same inputs always give the same events.
 
-Nothing in here looks at a clock or a disk: a restart that is given the records of the journal once more ends where the
-one before it was.
+Nothing in here looks at a clock or a disk: a restart that replays the journal ends where the run before it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,17 +26,70 @@ from sensormend.pipeline.survey import Survey, check_grid, survey_start
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, REASONS, Readings, Rows
 from sensormend.recovery import BoolArray
-from sensormend.stream.admitting import OLD, RARE, TOO_MANY, TOO_MANY_LATE, admitted, carried, rejected, renamed
-from sensormend.stream.alerts import Alerts
+from sensormend.stream.admission import (
+    OLD,
+    RARE,
+    TOO_MANY,
+    TOO_MANY_LATE,
+    Admission,
+    common_variables,
+    rejections,
+)  # fmt: skip
+from sensormend.stream.alerts import Alerts, ChannelMonitor
 from sensormend.stream.arrivals import Arrived, Rejected
+from sensormend.stream.buffer import NameIndex, ReadingBuffer
 from sensormend.stream.deliveries import Alert
-from sensormend.stream.events import Event, Failed, Final, Late, Refused, Told
-from sensormend.stream.formats.refused import TOO_MANY_NAMES
-from sensormend.stream.listening import Listening, Pace
-from sensormend.stream.strangers import Strangers
-from sensormend.stream.window import Names, Watermark, Window
+from sensormend.stream.event_time import NetworkPace, Watermark
 
-__all__ = ["Stream"]
+__all__ = ["AlertsRaised", "Event", "LateReadings", "PeriodFinal", "Problem", "ReadingsRejected", "Stream"]
+
+
+@dataclass(frozen=True, eq=False)
+class PeriodFinal:
+    """A period is over: its rows, and the readings that made them."""
+
+    mended: Mended
+    readings: Readings
+
+
+@dataclass(frozen=True, eq=False)
+class LateReadings:
+    """Readings of one period that came after it was over."""
+
+    period: int
+    readings: Readings
+
+
+@dataclass(frozen=True, eq=False)
+class AlertsRaised:
+    """Sensors turned faulty, silent, or well again."""
+
+    alerts: Sequence[Alert]
+
+
+@dataclass(frozen=True, eq=False)
+class ReadingsRejected:
+    """What came and cannot be used."""
+
+    rejected: Sequence[Rejected]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that cannot be done with what came; it is logged once, and the rest goes on.
+
+    Attributes
+    ----------
+    error, about
+        What is the matter, and what it is about this time.
+    """
+
+    error: str
+    about: Mapping[str, object] = field(default_factory=dict)
+
+
+Event = PeriodFinal | LateReadings | AlertsRaised | ReadingsRejected | Problem
+
 
 _Time = TypeVar("_Time", int, NDArray[np.int64])
 
@@ -75,7 +127,7 @@ class Stream:
     late_for
         How far back a late reading may still correct its row.
     alerts
-        Who has to be told what.
+        The state of every channel; what is worth an alert.
     mender, survey
         Those of an archive to go on from.
 
@@ -86,7 +138,7 @@ class Stream:
     readings
         How many came.
     pace
-        How often it is heard, by the clock.
+        How often the network is heard, by the clock.
     """
 
     def __init__(
@@ -107,13 +159,13 @@ class Stream:
             if options.variables and name not in options.variables:
                 raise ConfigError(f"{option} speaks of {name!r}; variables has {', '.join(options.variables)}")
         self._named = list(dict.fromkeys([*options.variables, *about]))
-        self.sensors, self.variables = Names(), Names(self._named)
+        self.sensors, self.variables = NameIndex(), NameIndex(self._named)
         self._passed_over: tuple[str, ...] = ()
-        self.window = Window()
+        self.buffer = ReadingBuffer()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}
         self.places = Places.read(options.coordinates) if options.coordinates else Places()
-        self.strangers = Strangers({*self.places.coordinates, *(mender.sensors if mender else ())})
+        self.admission = Admission({*self.places.coordinates, *(mender.sensors if mender else ())})
         self.closed: int | None = None
         self.readings = 0
         self._first_time: int | None = None
@@ -124,17 +176,17 @@ class Stream:
         self._slot, self._judged = NEVER, NEVER
         self._peeked: tuple[object, Mended] | None = None
         self.maintenance = Maintenance()
-        self.pace = Pace()
+        self.pace = NetworkPace()
         self.mender: Mender | None = None
         self._only: str | None = None
         if mender is not None and survey is not None:
-            self.variables = Names(mender.variables)
+            self.variables = NameIndex(mender.variables)
             self._only = mender.variables[0] if len(mender.variables) == 1 else None
             self._begin(mender, survey)
 
     @property
     def grid(self) -> Grid | None:
-        """The grid; None until it is found."""
+        """The grid; None until it is known."""
         return self.mender.grid if self.mender else None
 
     @property
@@ -144,7 +196,7 @@ class Stream:
 
     @property
     def step(self) -> int:
-        """The length of a slot: found, said, or else an hour."""
+        """The length of a slot: detected, given, or else an hour."""
         return self.mender.grid.step if self.mender else self.options.step or HOUR
 
     def ended(self, time: _Time) -> _Time:
@@ -158,18 +210,22 @@ class Stream:
 
     def take(self, arrived: Arrived) -> Iterator[Event]:
         """Take in what arrived, and give what follows from it."""
-        refused = list(arrived.rejected)
-        readings = renamed(self.places.rename_moved(arrived.readings), self._only, self.options.variables)
+        readings = self._renamed(self.places.rename_moved(arrived.readings))
         self.readings += len(readings)
-        # A machine whose own clock is behind does not know the future.
-        latest = max(arrived.received, self.watermark.time) + AHEAD
-        known = self.mender.variables if self.mender else self.options.variables
-        readings = admitted(readings, self._oldest, latest, known, refused)
-        readings, flood = self._without_flood(readings, arrived.received, refused)
-        if refused:
-            yield Refused(refused)
-        if flood:
-            yield Told(flood)
+        admitted = self.admission.admit(
+            readings,
+            self.sensors,
+            self.mender.variables if self.mender else self.options.variables,
+            oldest=self._oldest,
+            # A machine whose own clock is behind does not know the future.
+            latest=max(arrived.received, self.watermark.time) + AHEAD,
+            received=arrived.received,
+        )
+        readings, rejected = admitted.readings, [*arrived.rejected, *admitted.rejected]
+        if rejected:
+            yield ReadingsRejected(rejected)
+        if admitted.alerts:
+            yield AlertsRaised(admitted.alerts)
         if len(readings):
             sensor = self.sensors.codes(readings.sensors, readings.sensor)
             variable = self.variables.codes(readings.variables, readings.variable)
@@ -184,19 +240,12 @@ class Stream:
                 self.coordinates.setdefault(place.sensor, (place.latitude, place.longitude))
         yield from self._go_on()
 
-    def _without_flood(
-        self, readings: Readings, received: int, refused: list[Rejected]
-    ) -> tuple[Readings, list[Alert]]:
-        """Return the readings without those of strangers beyond those that are taken, and what is told of these."""
-        strange = self.strangers.refused(readings, self.sensors)
-        if not strange.size:
-            return readings, []
-        theirs = np.zeros(len(readings.sensors), dtype=bool)
-        theirs[strange] = True
-        theirs = theirs[readings.sensor]
-        refused += rejected(readings.taken(theirs), TOO_MANY_NAMES)
-        names = [readings.sensors[code] for code in strange.tolist()]
-        return readings.taken(~theirs), self.strangers.flood(names, received)
+    def _renamed(self, readings: Readings) -> Readings:
+        """Give the one variable of an archive, perhaps without a name, its name there, where the feed's is given."""
+        only, given = self._only, self.options.variables
+        if only is None or len(given) != 1 or given[0] == only:
+            return readings
+        return replace(readings, variables=[only if name == given[0] else name for name in readings.variables])
 
     def tick(self, now: int) -> Iterator[Event]:
         """Let time go on without a reading: the network is silent."""
@@ -205,35 +254,35 @@ class Stream:
 
     def end(self) -> Iterator[Event]:
         """Close all periods that have readings: nothing will come any more."""
-        if len(self.window):
-            self.watermark.move(int(self.window.column("time").max()))
-            yield from self._find_grid()
+        if len(self.buffer):
+            self.watermark.move(int(self.buffer.column("time").max()))
+            yield from self._detect_grid()
             yield from self._go_on()
-        if self.mender is not None and len(self.window):
-            periods = self.mender.grid.period_of(self.window.column("time"))
+        if self.mender is not None and len(self.buffer):
+            periods = self.mender.grid.period_of(self.buffer.column("time"))
             yield from self._close_until(int(periods.max()))
 
     def maintain(self, maintenance: Maintenance) -> None:
-        """Know better from the next period on."""
+        """Take notes on maintenance, which hold from the next period on."""
         self.maintenance = maintenance
         if self.mender is not None:
             self.mender.maintenance = maintenance
 
     def health(self) -> list[Health]:
-        """Say how every sensor is."""
-        return self.listening.health() if self.mender else []
+        """Return how every channel is."""
+        return self.monitor.health() if self.mender else []
 
     def peek(self, now: int) -> Rows | None:
         """Return provisional rows of the slots that have ended by `now` of periods that are not over."""
         mender = self.mender or self._tentative()
         if mender is None:
             return None
-        grid, times = mender.grid, self.window.column("time")
+        grid, times = mender.grid, self.buffer.column("time")
         until = self._end_of(grid, grid.slots_until(now))
         periods = grid.period_of(times)
         last = int(grid.period_of(np.array([now]))[0])
         begun = self.closed + 1 if self.closed is not None else int(periods.min()) if times.size else last
-        silent = self.listening.is_silent(now, self.maintenance) if self.mender else np.zeros(0, dtype=bool)
+        silent = self.monitor.is_silent(now, self.maintenance) if self.mender else np.zeros(0, dtype=bool)
         parts = []
         for period in range(max(begun, last - 1), last + 1):
             rows = self._so_far(mender, period, until).rows
@@ -241,14 +290,14 @@ class Stream:
         return Rows.concatenate(parts) if any(map(len, parts)) else None
 
     def _so_far(self, mender: Mender, period: int, until: int) -> Mended:
-        """Return what the readings from before `until` say of a period that is not over."""
-        times = self.window.column("time")
+        """Return a period that is not over as the readings from before `until` have it."""
+        times = self.buffer.column("time")
         here = (mender.grid.period_of(times) == period) & (times < until)
         if len(mender.variables) < len(self.variables):
-            here &= np.array([name in mender.variables for name in self.variables.all])[self.window.column("variable")]
+            here &= np.array([name in mender.variables for name in self.variables.all])[self.buffer.column("variable")]
         about = (mender.period, period, until, int(here.sum()), mender.maintenance)
         if self._peeked is None or self._peeked[0] != about:
-            readings = self.window.readings(here, self.sensors.all, self.variables.all)
+            readings = self._buffered(here)
             self._peeked = about, mender.peek(_of_variables(readings, mender.variables), period)
         return self._peeked[1]
 
@@ -258,43 +307,45 @@ class Stream:
         return slots * grid.step + ANCHOR - grid.early
 
     def _tentative(self) -> Mender | None:
-        """Return a mender for the first period, before the grid is settled; None where nothing can be told of it."""
+        """Return a mender for the first period, before the grid is settled; None where it cannot be made yet."""
         try:
-            sample, there = self._sample(), self._carried()
-            variables = [name for name, yes in zip(self.variables.all, there.tolist(), strict=True) if yes]
-            sample = _of_variables(sample.taken(there[sample.variable]), variables)
+            sample, common = self._buffered(slice(0, SAMPLE)), self._common_variables()
+            variables = [name for name, yes in zip(self.variables.all, common.tolist(), strict=True) if yes]
+            sample = _of_variables(sample.taken(common[sample.variable]), variables)
             return mender_for(survey_start(sample, self.options), variables, self.options)
         except SensormendError:
             return None
 
-    def _carried(self) -> BoolArray:
-        column = self.window.column
-        return carried(column("sensor"), column("variable"), column("time"), self.variables.all, self._named)
+    def _buffered(self, chosen: NDArray[np.bool_] | slice) -> Readings:
+        return self.buffer.readings(chosen, self.sensors.all, self.variables.all)
+
+    def _common_variables(self) -> BoolArray:
+        return common_variables(self._buffered(slice(None)), self._named)
 
     def _pass_over_rare(self) -> Iterator[Event]:
         """Leave out the variables that too few messages carry, while nothing is made of them yet."""
-        kept = self._carried()
-        if kept.all() or not kept.any():
+        common = self._common_variables()
+        if common.all() or not common.any():
             return
-        stays = kept[self.window.column("variable")]
-        names = [name for name, yes in zip(self.variables.all, kept.tolist(), strict=True) if not yes]
-        left_out = self.window.readings(~stays, self.sensors.all, self.variables.all)
-        self.window.keep(stays)
-        self.window.renumber(np.cumsum(kept) - 1)
-        self.variables = Names([name for name in self.variables.all if name not in set(names)])
-        self._first_time = int(self.window.column("time").min()) if len(self.window) else None
+        stays = common[self.buffer.column("variable")]
+        names = [name for name, yes in zip(self.variables.all, common.tolist(), strict=True) if not yes]
+        left_out = self._buffered(~stays)
+        self.buffer.keep(stays)
+        self.buffer.renumber(np.cumsum(common) - 1)
+        self.variables = NameIndex([name for name in self.variables.all if name not in set(names)])
+        self._first_time = int(self.buffer.column("time").min()) if len(self.buffer) else None
         self._peeked = None
         self._passed_over = tuple(dict.fromkeys([*self._passed_over, *names]))[:CROWDED]
-        yield Refused(rejected(left_out, RARE))
-        yield Failed("variables that too few messages carry are passed over", {"variables": _some(names)})
+        yield ReadingsRejected(rejections(left_out, RARE))
+        yield Problem("variables that too few messages carry are passed over", {"variables": _some(names)})
 
     def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
             # Those of slots that have not ended are heard when they have.
-            self.listening.heard(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
+            self.monitor.heard(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
         sensor = readings.sensor.astype(np.int64, copy=False)
-        self.watermark.see(sensor, readings.time, self.strangers.counting)
-        self.strangers.heard(sensor, self.watermark.time // self.watermark.leap)
+        self.watermark.see(sensor, readings.time, self.admission.counting)
+        self.admission.heard(sensor, self.watermark.time // self.watermark.leap)
         if self.closed is not None and self.mender is not None:
             period = self.mender.grid.period_of(readings.time)
             late = period <= self.closed
@@ -302,12 +353,12 @@ class Stream:
                 for number in np.unique(period[late]).tolist():
                     yield from self._take_late(number, readings.taken(period == number))
                 readings = readings.taken(~late)
-        full = self.window.count(len(self.sensors)) >= MOST_READINGS
-        if full.any() and (over := full[readings.sensor]).any():
-            yield Refused(rejected(readings.taken(over), TOO_MANY))
-            readings = readings.taken(~over)
-        if len(readings):
-            self.window.add(readings)
+        full = self.buffer.full(readings.sensor, MOST_READINGS)
+        if full.any():
+            yield ReadingsRejected(rejections(readings.taken(full), TOO_MANY))
+            readings = readings.taken(~full)
+        if readings.time.size:
+            self.buffer.add(readings)
             first = int(readings.time.min())
             self._first_time = first if self._first_time is None else min(first, self._first_time)
 
@@ -315,20 +366,20 @@ class Stream:
         """Take in readings of a period that is over, as many as it can take."""
         count = self._late.get(period, 0)
         if count + len(readings) > MOST_LATE:
-            yield Refused(rejected(readings.taken(slice(max(MOST_LATE - count, 0), None)), TOO_MANY_LATE))
+            yield ReadingsRejected(rejections(readings.taken(slice(max(MOST_LATE - count, 0), None)), TOO_MANY_LATE))
             readings = readings.taken(slice(0, max(MOST_LATE - count, 0)))
         if len(readings):
             self._late[period] = count + len(readings)
-            yield Late(period, readings)
+            yield LateReadings(period, readings)
 
     def _go_on(self) -> Iterator[Event]:
-        """Go through the slots that have ended: close what is due, and look who is faulty or silent."""
+        """Go through the slots that have ended: close what is due, and raise alerts."""
         if self.closed is None:
             yield from self._leave_out_unset_clocks()
         if self.mender is None:
             if len(self.variables) > CROWDED:
                 yield from self._pass_over_rare()
-            yield from self._look_for_grid()
+            yield from self._detect_grid_when_due()
         if self.mender is None or self.watermark.time == NEVER:
             return
         grid, ended = self.mender.grid, self.mender.grid.slots_until(self.watermark.time)
@@ -344,15 +395,15 @@ class Stream:
 
     def _end_slot(self, before: int, now: int) -> Iterator[Event]:
         """Do what follows from the time having come from `before` to `now`, the end of a slot."""
-        times = self.window.column("time")
+        times = self.buffer.column("time")
         new = (times >= before) & (times < now)
         if new.any():
-            self.listening.heard(self.window.readings(new, self.sensors.all, self.variables.all))
+            self.monitor.heard(self._buffered(new))
         yield from self._close_until(self._due(now))
         alerts = self._provisional_alerts(now)
-        alerts += self.listening.listen(now, self.maintenance, self.strangers.counting)
+        alerts += self.monitor.check_silence(now, self.maintenance, self.admission.counting)
         if alerts:
-            yield Told(alerts)
+            yield AlertsRaised(alerts)
 
     def _due(self, time: int) -> int:
         """Return the last period that is over by a time."""
@@ -366,13 +417,13 @@ class Stream:
         becomes silent or gone, or a period is due.
         """
         assert self.mender is not None
-        grid, times = self.mender.grid, self.window.column("time")
+        grid, times = self.mender.grid, self.buffer.column("time")
         later = times[times >= before]
         following = int(later.min()) if later.size else None
         if following is not None and following < before + grid.step:
             return self._slot + 1
         moments = [] if following is None else [following + 1]
-        change = self.listening.silence.next_change(before)
+        change = self.monitor.silence.next_change(before)
         if self.alerts.waiting:
             moments.append(before + 1)
         elif change is not None and self._first_time is not None:
@@ -386,7 +437,7 @@ class Stream:
     def _provisional_alerts(self, now: int) -> list[Alert]:
         """Judge the readings that have come of the oldest period that is not over, where there are new ones."""
         assert self.mender is not None
-        grid, times = self.mender.grid, self.window.column("time")
+        grid, times = self.mender.grid, self.buffer.column("time")
         if self.mender.model.periods < LEARNING or self._slot % self._verdict_slots():
             return []
         periods = grid.period_of(times)
@@ -395,17 +446,17 @@ class Stream:
             return []
         self._judged = now
         try:
-            return self.listening.provisional(self._so_far(self.mender, period, now), now)
+            return self.monitor.provisional(self._so_far(self.mender, period, now), now)
         except (ArithmeticError, ValueError):
-            # What the model cannot take now is said when the period is over.
+            # What the model cannot take now is logged when the period is over.
             return []
 
     def _verdict_slots(self) -> int:
         """Return how many slots there are between two verdicts on a period that is not over."""
         assert self.mender is not None
         grid = self.mender.grid
-        counting = self.strangers.counting
-        channels = len(self.listening.silence) if counting is None else int(counting.sum()) * len(self.variables)
+        counting = self.admission.counting
+        channels = len(self.monitor.silence) if counting is None else int(counting.sum()) * len(self.variables)
         cells = channels * grid.slots
         fewer = min(-(-cells // EVERY_SLOT), max(1, grid.slots // FEWEST_VERDICTS))
         return max(fewer, self.alerts.stood // 2 // grid.step, 1)
@@ -415,36 +466,33 @@ class Stream:
         oldest = self.watermark.time - FAR_AWAY
         if self._first_time is None or self._first_time >= oldest:
             return
-        believed = self.window.column("time") >= oldest
-        unset = self.window.readings(~believed, self.sensors.all, self.variables.all)
-        self.window.keep(believed)
-        self._first_time = int(self.window.column("time").min()) if len(self.window) else None
-        yield Refused(rejected(unset, OLD))
+        believed = self.buffer.column("time") >= oldest
+        unset = self._buffered(~believed)
+        self.buffer.keep(believed)
+        self._first_time = int(self.buffer.column("time").min()) if len(self.buffer) else None
+        yield ReadingsRejected(rejections(unset, OLD))
 
-    def _look_for_grid(self) -> Iterator[Event]:
-        """Find the grid when the first period is full; before that there is no need of it."""
+    def _detect_grid_when_due(self) -> Iterator[Event]:
+        """Detect the grid when the first period is full; before that there is no need of it."""
         full = (self.options.period or DAY) + self.grace
         if self._first_time is None or self._first_time > self.watermark.time - full:
             return
         # Where nobody has said anything twice it takes more readings; an hour's worth, to look again.
         if self.watermark.time >= self._looked + HOUR:
             self._looked = self.watermark.time
-            yield from self._find_grid()
+            yield from self._detect_grid()
 
-    def _find_grid(self) -> Iterator[Event]:
+    def _detect_grid(self) -> Iterator[Event]:
         if self.mender is None:
             yield from self._pass_over_rare()
             try:
-                survey = survey_start(self._sample(), self.options)
+                survey = survey_start(self._buffered(slice(0, SAMPLE)), self.options)
                 if self._passed_over:
                     note = f"passed over, since too few messages carry them: {_some(self._passed_over)}"
                     survey = replace(survey, notes=(*survey.notes, note))
                 self._begin(None, survey)
             except SensormendError as error:
-                yield Failed(f"the grid is not found yet: {error}")
-
-    def _sample(self) -> Readings:
-        return self.window.readings(slice(0, SAMPLE), self.sensors.all, self.variables.all)
+                yield Problem(f"no grid yet: {error}")
 
     def _begin(self, mender: Mender | None, survey: Survey) -> None:
         """Have a grid, and all that needs one."""
@@ -454,7 +502,7 @@ class Stream:
         self.mender = mender
         mender.maintenance = self.maintenance
         self.tally = Tally(grid, mender.variables)
-        self.listening = Listening(
+        self.monitor = ChannelMonitor(
             grid, self.options.gone_after, self.sensors, self.variables, self.alerts, survey.fill
         )
         self.watermark.leap = grid.period
@@ -466,16 +514,16 @@ class Stream:
         if self.closed is None and (self._first_time is None or grid.period_of(np.array([self._first_time]))[0] > last):
             return
         while self.closed is None or self.closed < last:
-            periods = grid.period_of(self.window.column("time"))
+            periods = grid.period_of(self.buffer.column("time"))
             following = int(periods.min()) if periods.size else None
             if self.closed is None and (following is None or following > last):
                 return
             target = last if following is None or following > last else following
             here = periods == target
-            readings = self.window.readings(here, self.sensors.all, self.variables.all)
-            self.window.keep(~here)
+            readings = self._buffered(here)
+            self.buffer.keep(~here)
             yield from self._close(target, readings)
-            self.listening.close(readings)
+            self.monitor.learn(readings)
 
     def _close(self, period: int, readings: Readings) -> Iterator[Event]:
         assert self.mender is not None
@@ -490,19 +538,19 @@ class Stream:
             mended += self.mender.push(readings, period)
         except (ArithmeticError, ValueError) as error:
             # Whatever came: it would come again from the journal, and nothing would ever go on.
-            yield Failed(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
+            yield Problem(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
             mended.append(self.mender.push_unjudged(readings, period))
         self.watermark.fixed = True
         for part in mended:
             if first and part.period < period:
-                continue  # between the archive and the feed nobody listened
+                continue  # between the archive and the feed nothing was heard
             self.closed = part.period
             self.tally.add(part)
             self.pace.close()
-            alerts = self.listening.judged(part)
-            yield Final(part, readings if part.period == period else readings.taken(slice(0, 0)))
+            alerts = self.monitor.close(part)
+            yield PeriodFinal(part, readings if part.period == period else readings.taken(slice(0, 0)))
             if alerts:
-                yield Told(alerts)
+                yield AlertsRaised(alerts)
         self.closed = period
         self._oldest = max(self._oldest, self.mender.grid.start_of(period + 1) - self._late_for)
         oldest = int(self.mender.grid.period_of(np.array([self._oldest]))[0])
@@ -543,59 +591,60 @@ class Stream:
             "passed_over": self._passed_over,
             "late": list(self._late.items()),
         }
-        arrays = {**self.window.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
-        settings["strangers"], counts = self.strangers.state()
+        arrays = {**self.buffer.state(), **{f"watermark_{name}": array for name, array in marks.items()}}
+        settings["strangers"], counts = self.admission.state()
         arrays |= {f"strangers_{name}": array for name, array in counts.items()}
         if self.mender is not None:
             grid = self.mender.grid
             settings["grid"] = list(astuple(grid))
             settings["fill"] = {name: list(values) for name, values in self.survey.fill.items()}
             settings["notes"] = list(self.survey.notes)
-            settings["listening"], ages = self.listening.state()
+            settings["listening"], ages = self.monitor.state()
             arrays |= {f"listening_{name}": array for name, array in ages.items()}
         return settings, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Go on from a state; the mender's and the tally's own are restored beside it."""
-        self.sensors, self.variables = Names(settings["sensors"]), Names(settings["variables"])
+        self.sensors, self.variables = NameIndex(settings["sensors"]), NameIndex(settings["variables"])
         self.coordinates = {name: (where[0], where[1]) for name, where in settings["coordinates"].items()}
         self.closed, self.readings = settings["closed"], settings["readings"]
         self._first_time = settings["first_time"]
         self.pace.restore(settings["pace"])
         self._only, self._oldest, self._looked = settings["only"], settings["oldest"], settings["looked"]
-        # A state of before has the slot with what is heard.
+        # An old state has the slot with what is heard.
         self._slot = settings.get("slot", settings.get("listening", {}).get("slot", NEVER))
         self._judged = settings.get("judged", NEVER)
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
         self.alerts.restore(settings["alerts"])
         self._passed_over = tuple(settings.get("passed_over", ()))
         self._late = dict(settings.get("late", ()))
-        self.strangers.restore(settings.get("strangers"), _of("strangers", arrays), len(self.sensors))
-        self.window.restore(arrays)
+        self.admission.restore(settings.get("strangers"), _with_prefix("strangers", arrays), len(self.sensors))
+        self.buffer.restore(arrays)
         if "grid" in settings:
             fill = {name: tuple(values) for name, values in settings["fill"].items()}
             survey = Survey(Grid(*settings["grid"]), fill, tuple(settings["notes"]))
             self._begin(mender_for(survey, self.variables.all, self.options), survey)
-            self.listening.restore(settings["listening"], _of("listening", arrays))
+            self.monitor.restore(settings["listening"], _with_prefix("listening", arrays))
             if self.closed is not None:
-                # What is kept for late readings is what is asked for now, if that is less than before.
+                # Late readings are taken for as long as is asked for now, if that is less than before.
                 self._oldest = max(self._oldest, survey.grid.start_of(self.closed + 1) - self._late_for)
-        self.watermark.restore(settings["watermark"], _of("watermark", arrays))
+        self.watermark.restore(settings["watermark"], _with_prefix("watermark", arrays))
 
 
 def _of_variables(readings: Readings, variables: Sequence[str]) -> Readings:
     """Return readings, all of these variables, under the numbers that the variables have here."""
     if tuple(readings.variables) == tuple(variables):
         return readings
-    codes = Names(variables).codes(readings.variables, readings.variable)
+    codes = NameIndex(variables).codes(readings.variables, readings.variable)
     return Readings(readings.sensors, tuple(variables), readings.sensor, codes, readings.time, readings.value)
 
 
 def _some(names: Sequence[str]) -> str:
-    """Name up to twenty, and say how many more there are."""
+    """Return up to twenty names, and how many more there are."""
     more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
     return ", ".join(names[:20]) + more
 
 
-def _of(whose: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(f"{whose}_"): array for name, array in arrays.items() if name.startswith(f"{whose}_")}
+def _with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin so, without it."""
+    return {name.removeprefix(f"{prefix}_"): array for name, array in arrays.items() if name.startswith(f"{prefix}_")}

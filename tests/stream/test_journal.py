@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import StateError
-from sensormend.stream.log import STRIDE, Log
-from sensormend.stream.records import HEAD
+from sensormend.stream.journal import HEAD, STRIDE, WriteAheadLog
 
 
-def contents(log: Log, start: int = 0) -> list[bytes]:
+def contents(log: WriteAheadLog, start: int = 0) -> list[bytes]:
     return [payload for _, payload in log.read(start)]
 
 
@@ -39,7 +38,7 @@ def test_after_a_cut_at_any_byte_it_has_a_prefix_with_everything_before_the_last
 ) -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        log = Log(folder, segment=segment)
+        log = WriteAheadLog(folder, segment=segment)
         safe, synced, last = 0, 0, files(folder)[-1]
         for payload, sync in records:
             log.append(payload)
@@ -55,7 +54,7 @@ def test_after_a_cut_at_any_byte_it_has_a_prefix_with_everything_before_the_last
         os.truncate(last, synced + round(cut * (size - synced)))
         with last.open("ab") as file:
             file.write(garbage)
-        again = Log(folder, segment=segment)
+        again = WriteAheadLog(folder, segment=segment)
         found = contents(again)
         assert found == wanted[: len(found)]
         assert safe <= len(found) == again.next
@@ -63,37 +62,37 @@ def test_after_a_cut_at_any_byte_it_has_a_prefix_with_everything_before_the_last
         assert again.append(b"more") == len(found)
         again.close()
         log._handle.close()
-        with Log(folder, segment=segment) as third:
+        with WriteAheadLog(folder, segment=segment) as third:
             assert contents(third) == [*found, b"more"]
             assert third.torn == 0
 
 
 def test_any_cut_of_the_last_file_leaves_the_whole_records_before_it(tmp_path: Path) -> None:
     ends = []
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         for number in range(6):
             log.append(b"x" * number)
             ends.append(log.size)
     whole = files(tmp_path)[0].read_bytes()
     for cut in range(len(whole)):
         files(tmp_path)[0].write_bytes(whole[:cut])
-        with Log(tmp_path) as log:
+        with WriteAheadLog(tmp_path) as log:
             assert log.next == sum(end <= cut for end in ends)
             assert log.torn == cut - max((end for end in ends if end <= cut), default=0)
 
 
 def test_zeros_after_a_power_cut_are_cut_off(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         log.append(b"one")
     with files(tmp_path)[0].open("ab") as file:
         file.write(bytes(5000))
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         assert contents(log) == [b"one"]
         assert log.torn == 5000
 
 
 def test_a_record_that_was_safe_and_is_broken_is_an_error_with_its_place(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         for payload in (b"one", b"two", b"three"):
             log.append(payload)
             log.sync()
@@ -103,16 +102,16 @@ def test_a_record_that_was_safe_and_is_broken_is_an_error_with_its_place(tmp_pat
     spoilt[second + HEAD.size] ^= 1
     path.write_bytes(spoilt)
     with pytest.raises(StateError, match=rf"{path.name} is broken at byte {second}: "):
-        Log(tmp_path)
+        WriteAheadLog(tmp_path)
     # Also where its head is gone, so that nobody knows how long it was.
     spoilt[second : second + HEAD.size] = bytes(HEAD.size)
     path.write_bytes(spoilt)
     with pytest.raises(StateError, match=f"at byte {second}"):
-        Log(tmp_path)
+        WriteAheadLog(tmp_path)
 
 
 def test_what_was_never_safe_may_have_lost_any_part_in_a_power_cut(tmp_path: Path) -> None:
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         log.append(b"one")
         log.sync()
         for payload in (b"two", b"three"):
@@ -121,31 +120,31 @@ def test_what_was_never_safe_may_have_lost_any_part_in_a_power_cut(tmp_path: Pat
     spoilt = bytearray(path.read_bytes())
     spoilt[HEAD.size + 3 : 2 * HEAD.size + 6] = bytes(HEAD.size + 3)
     path.write_bytes(spoilt)
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         assert contents(log) == [b"one"]
 
 
 def test_an_earlier_file_that_is_broken_short_or_gone_is_an_error_when_it_is_read(tmp_path: Path) -> None:
-    with Log(tmp_path, segment=1) as log:
+    with WriteAheadLog(tmp_path, segment=1) as log:
         for payload in (b"one", b"two", b"three"):
             log.append(payload)
     middle = files(tmp_path)[1]
     whole = middle.read_bytes()
     for spoilt in (whole[:-1] + b"?", whole[:-1], b""):
         middle.write_bytes(spoilt)
-        with Log(tmp_path) as log:
+        with WriteAheadLog(tmp_path) as log:
             reader = log.read(0)
             assert next(reader) == (0, b"one")
             with pytest.raises(StateError, match=rf"{middle.name} is broken at byte 0"):
                 next(reader)
             assert contents(log, 2) == [b"three"]
     middle.unlink()
-    with Log(tmp_path) as log, pytest.raises(StateError):
+    with WriteAheadLog(tmp_path) as log, pytest.raises(StateError):
         contents(log)
 
 
 def test_numbers_go_on_after_everything_was_dropped(tmp_path: Path) -> None:
-    with Log(tmp_path, segment=100) as log:
+    with WriteAheadLog(tmp_path, segment=100) as log:
         for number in range(10):
             assert log.append(b"x" * 50) == number
         log.drop(5)
@@ -155,25 +154,25 @@ def test_numbers_go_on_after_everything_was_dropped(tmp_path: Path) -> None:
         assert (log.first, log.next, log.size) == (10, 10, 0)
         log.drop(log.next)
         assert len(files(tmp_path)) == 1
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         assert (log.first, log.next) == (10, 10)
         assert log.append(b"y") == 10
 
 
 def test_reading_from_anywhere(tmp_path: Path) -> None:
     count = 3 * STRIDE + 7
-    with Log(tmp_path, segment=20_000) as log:
+    with WriteAheadLog(tmp_path, segment=20_000) as log:
         for number in range(count):
             log.append(b"%d" % number)
     assert len(files(tmp_path)) > 1
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         starts = [0, 1, STRIDE, count - 1, count, *random.Random(0).sample(range(count), 20)]
         for start in starts:
             assert list(log.read(start)) == [(number, b"%d" % number) for number in range(start, count)]
 
 
 def test_others_read_and_drop_while_one_appends(tmp_path: Path) -> None:
-    log = Log(tmp_path, segment=2000)
+    log = WriteAheadLog(tmp_path, segment=2000)
     count, wrong = 3000, []
 
     def follow() -> None:
@@ -204,9 +203,9 @@ def test_others_read_and_drop_while_one_appends(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from sensormend.stream.log import Log
+from sensormend.stream.journal import WriteAheadLog
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-log = Log(Path(sys.argv[1]))
+log = WriteAheadLog(Path(sys.argv[1]))
 log.append(b"a" * 1000)
 _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1500, hard))
@@ -228,7 +227,7 @@ def test_a_full_disk_costs_the_record_and_nothing_else(tmp_path: Path) -> None:
     assert said.returncode == 0, said.stderr
     size = HEAD.size + 1000
     assert said.stdout.splitlines() == [f"27 1 {size} {size}"] * 3
-    with Log(tmp_path) as log:
+    with WriteAheadLog(tmp_path) as log:
         assert contents(log) == [b"a" * 1000, b"c" * 10, b"d" * 1000]
         assert log.torn == 0
 
@@ -236,8 +235,8 @@ def test_a_full_disk_costs_the_record_and_nothing_else(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from sensormend.stream.log import Log
-log = Log(Path(sys.argv[1]), segment=100_000)
+from sensormend.stream.journal import WriteAheadLog
+log = WriteAheadLog(Path(sys.argv[1]), segment=100_000)
 while True:
     number = log.append(b"%d," % log.next * 200)
     if number % 7 == 0:
@@ -257,13 +256,13 @@ def test_killed_at_any_moment(tmp_path: Path) -> None:
             said += process.stdout.readlines()
         # The last line may be half a line.
         told = max(int(line) for line in said if line.endswith(b"\n"))
-        with Log(tmp_path) as log:
+        with WriteAheadLog(tmp_path) as log:
             assert log.next > told
             assert contents(log) == [b"%d," % number * 200 for number in range(log.next)]
 
 
 def test_a_failed_sync_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = Log(tmp_path)
+    log = WriteAheadLog(tmp_path)
     log.append(b"one")
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", lambda handle: (_ for _ in ()).throw(OSError(5, "Input/output error")))
@@ -273,7 +272,7 @@ def test_a_failed_sync_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.Mo
         with pytest.raises(StateError, match=r"failed \(Input/output error\): start again"):
             act()
     log.close()
-    with Log(tmp_path) as again:
+    with WriteAheadLog(tmp_path) as again:
         assert contents(again) == [b"one"]
 
 
@@ -287,7 +286,7 @@ def test_before_another_file_is_begun_the_one_before_is_safe_and_after_it_the_fo
         synced.append(os.fstat(handle).st_ino)
         real(handle)
 
-    log = Log(tmp_path, segment=10)
+    log = WriteAheadLog(tmp_path, segment=10)
     log.append(b"more than ten bytes")
     monkeypatch.setattr(os, "fsync", noted)
     log.append(b"in another file")

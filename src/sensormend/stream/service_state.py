@@ -1,4 +1,4 @@
-"""What a service that is started again goes on from, and how it begins where there is nothing."""
+"""`ServiceState` loads and saves what a service that is started again goes on from: OUT/state."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,12 @@ from sensormend.stream.alerts import Alerts
 from sensormend.stream.settings import Settings
 from sensormend.stream.stream import Stream
 
-__all__ = ["Memory"]
+__all__ = ["ServiceState"]
 
 STATE_VERSION = 1
 
 
-class Memory:
+class ServiceState:
     """The state of an OUT that is watched: one checkpoint, all of it or none of it."""
 
     def __init__(self, out: Path) -> None:
@@ -40,7 +41,7 @@ class Memory:
 
     def claim(self) -> None:
         """Make the OUT where it is missing; refuse one that something else wrote, or that we may not write."""
-        self.look()
+        self.check()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -48,7 +49,7 @@ class Memory:
         if not os.access(self.folder, os.W_OK):
             raise ConfigError(f"cannot write to {self.folder}: it belongs to somebody else")
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Refuse an OUT that something else wrote."""
         if self.out.exists() and not self._about.exists():
             if not self.out.is_dir():
@@ -63,7 +64,7 @@ class Memory:
                 raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
 
     def begin(self) -> None:
-        """Write down that this OUT is watched."""
+        """Note that this OUT is watched."""
         if not self._about.exists():
             write_json(self._about, {"watch": STATE_VERSION, "name": f"sensormend-{uuid.uuid4().hex[:12]}"})
 
@@ -82,38 +83,38 @@ class Memory:
         if list(topics) != self.topics:
             write_json(self._about, {**read_json(self._about), "topics": list(topics)})
 
-    def recall(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
-        """Return the stream as it was at the last checkpoint, or a new one, and what else was told then."""
+    def load(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
+        """Return the stream as it was at the last checkpoint, or a new one, and what the service saved then."""
         # What people know comes through the journal: a restart must not know more than the run before it did.
         options = replace(settings.options, maintenance=None)
-        known = settings.alerts
+        rules = settings.alerts
         alerts = Alerts(
-            after=known.after, well_after=known.well_after, stood=known.stood, stood_readings=known.stood_readings
+            after=rules.after, well_after=rules.well_after, stood=rules.stood, stood_readings=rules.stood_readings
         )
-        said: dict[str, Any] = {"grace": settings.grace, "late_for": settings.late_for, "alerts": alerts}
+        make = partial(Stream, options, grace=settings.grace, late_for=settings.late_for, alerts=alerts)
         place = self._checkpoint.place
         if place is None:
             if settings.start_from is None:
-                return Stream(options, **said), {}
+                return make(), {}
             mender, survey = _from_archive(settings)
-            return Stream(options, **said, mender=mender, survey=survey), {}
-        stream = Stream(options, **said)
-        told, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
-        _refuse_another_grid(told["stream"].get("grid"), settings, self.out)
-        _refuse_more_variables(told["stream"], settings, self.out)
+            return make(mender=mender, survey=survey), {}
+        stream = make()
+        header, arrays = read_state(place / "stream.npz", method="Stream", version=STATE_VERSION)
+        _refuse_another_grid(header["stream"].get("grid"), settings, self.out)
+        _refuse_more_variables(header["stream"], settings, self.out)
         try:
-            stream.restore(told["stream"], arrays)
+            stream.restore(header["stream"], arrays)
         except ConfigError:
             raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise StateError(f"{place} is broken ({error}); watch into another OUT") from error
         if stream.mender is not None:
             fetch(place, stream.mender, stream.tally)
-        return stream, told["service"]
+        return stream, header["service"]
 
-    def keep(self, stream: Stream, told: Mapping[str, Any]) -> None:
+    def save(self, stream: Stream, service: Mapping[str, Any]) -> None:
         """Make this the state to go on from."""
-        with self._checkpoint.changing(f"record-{told['journal']}") as place:
+        with self._checkpoint.changing(f"record-{service['journal']}") as place:
             if stream.mender is not None:
                 put(place, stream.mender, stream.tally)
             settings, arrays = stream.state()
@@ -121,7 +122,7 @@ class Memory:
                 place / "stream.npz",
                 method="Stream",
                 version=STATE_VERSION,
-                settings={"stream": settings, "service": dict(told)},
+                settings={"stream": settings, "service": dict(service)},
                 arrays=arrays,
             )
 
@@ -130,18 +131,18 @@ def _refuse_another_grid(known: list[int] | None, settings: Settings, out: Path)
     if known is None:
         return
     grid, options = Grid(*known), settings.options
-    for name, said, has in (("step", options.step, grid.step), ("period", options.period, grid.period)):
-        if said is not None and said != has:
+    for name, asked, has in (("step", options.step, grid.step), ("period", options.period, grid.period)):
+        if asked is not None and asked != has:
             raise ConfigError(
-                f"{out} has a {name} of {in_words(has)}, not {in_words(said)}; another {name} needs another OUT"
+                f"{out} has a {name} of {in_words(has)}, not {in_words(asked)}; another {name} needs another OUT"
             )
 
 
-def _refuse_more_variables(told: Mapping[str, Any], settings: Settings, out: Path) -> None:
-    unknown = [name for name in settings.options.variables if name not in told["variables"]]
-    if unknown and "grid" in told and told["only"] is None:
-        there = ", ".join(name or "one without a name" for name in told["variables"])
-        raise ConfigError(f"{out} knows {there}, and not {unknown[0]}; more variables need another OUT")
+def _refuse_more_variables(saved: Mapping[str, Any], settings: Settings, out: Path) -> None:
+    unknown = [name for name in settings.options.variables if name not in saved["variables"]]
+    if unknown and "grid" in saved and saved["only"] is None:
+        known = ", ".join(name or "one without a name" for name in saved["variables"])
+        raise ConfigError(f"{out} knows {known}, and not {unknown[0]}; more variables need another OUT")
 
 
 def _from_archive(settings: Settings) -> tuple[Mender, Survey]:
@@ -151,14 +152,14 @@ def _from_archive(settings: Settings) -> tuple[Mender, Survey]:
     place = Checkpoint(old / "state").place or old / "state"
     if not (place / "model.npz").exists():
         raise ConfigError(f"there is no model in {settings.start_from}: --from takes the OUT of clean or watch")
-    told, _ = read_state(place / "mender.npz", method="Mender", version=MENDER_VERSION)
+    header, _ = read_state(place / "mender.npz", method="Mender", version=MENDER_VERSION)
     run = read_json(old / "run.json")
     try:
-        grid, variables = Grid(*told["grid"]), tuple(told["variables"])
+        grid, variables = Grid(*header["grid"]), tuple(header["variables"])
         fill = {name: tuple(values) for name, values in run.get("fill", {}).items()}
     except (KeyError, TypeError) as error:
         raise StateError(f"{place / 'mender.npz'} is broken") from error
-    _refuse_another_grid(told["grid"], settings, settings.start_from)
+    _refuse_another_grid(header["grid"], settings, settings.start_from)
     fill |= {name: values for name in variables if (values := settings.options.fill_of(name)) is not None}
     survey = Survey(grid, fill)
     mender = mender_for(survey, variables, replace(settings.options, maintenance=None))

@@ -1,4 +1,4 @@
-"""What an alert says to a person."""
+"""Sentences of alerts for people: what a channel does, and one alert for all channels of an incident."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sensormend.stream.deliveries import Alert
 __all__ = [
     "TAKEN_BACK",
     "Evidence",
-    "evidence",
+    "add_up",
     "faulty_sentence",
-    "joined",
+    "one_per_incident",
+    "one_per_sensor",
     "silent_sentence",
     "taken_back_sentence",
-    "together",
     "well_sentence",
 ]
 
@@ -37,14 +37,14 @@ MOST_NAMES = 8
 
 @dataclass
 class Evidence:
-    """What the faulty periods of a channel told.
+    """What the wrong readings of a channel add up to.
 
     Attributes
     ----------
     reasons
         How many readings each reason had.
     count, value, distance, square, farthest, first_value, last_value
-        What its wrong readings add up to, as `Figures` has it.
+        Their number and sums, as `Figures` has them.
     size, rate
         What the model says of it: how large it is, NaN where that is not known, and by how much it grows in a period.
     """
@@ -65,15 +65,15 @@ class Evidence:
         """The reason that most of the readings had."""
         return max(self.reasons, key=lambda word: (self.reasons[word], word), default="")
 
-    def takes(self, later: Evidence) -> None:
-        """Take in what a later period told."""
+    def add(self, later: Evidence) -> None:
+        """Add those of a later period."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
         self.size, self.rate = later.size, later.rate
         gather(self, later)
 
 
-def evidence(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
+def add_up(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
     """Add up the wrong readings of a channel's period."""
     codes, counts = np.unique(rows.reason[mine][wrong], return_counts=True)
     value, cleaned = rows.value[mine][wrong], rows.cleaned[mine][wrong]
@@ -90,31 +90,31 @@ def evidence(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
     )
 
 
-def faulty_sentence(name: str, found: Evidence, since: int, now: int, *, again: bool = False) -> str:
-    """Say that a sensor turned faulty, or that it is when it is heard again."""
-    deed = what_it_does(found, now - since, over=False)
-    why = f" ({found.reason})" if found.reason else ""
+def faulty_sentence(name: str, evidence: Evidence, since: int, now: int, *, again: bool = False) -> str:
+    """Return that a sensor turned faulty, or that it is when it is heard again."""
+    deed = what_it_does(evidence, now - since, over=False)
+    why = f" ({evidence.reason})" if evidence.reason else ""
     turned = "is heard again, but faulty" if again else "turned faulty"
     return f"{name} {turned}: it {deed}{comma(deed)} since {readable(since)}{why}"
 
 
 def silent_sentence(name: str, last: int, usual: int | None) -> str:
-    """Say that a sensor fell silent."""
+    """Return that a sensor fell silent."""
     known = f"; it is usually heard at least {how_often(usual)}" if usual else ""
     return f"{name} turned silent: no reading since {readable(last)}{known}"
 
 
 def taken_back_sentence(name: str, reason: str, since: int) -> str:
-    """Say that a fault was none."""
+    """Return that a fault was none."""
     why = f" ({reason})" if reason else ""
     return (
-        f"{name} is well, and was: the fault that was told since {readable(since)}{why} is taken back; with the "
+        f"{name} is well, and was: the fault reported since {readable(since)}{why} is taken back; with the "
         "readings of the whole period it is none"
     )
 
 
 def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -> str:
-    """Say that a sensor is well again.
+    """Return that a sensor is well again.
 
     Parameters
     ----------
@@ -134,34 +134,34 @@ def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -
     )
 
 
-def joined(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:
+def one_per_sensor(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:
     """Make one alert, without a variable, of those of a sensor all of whose variables say the same."""
     by_sensor: dict[tuple[str, str, str], list[Alert]] = {}
     for alert in alerts:
         by_sensor.setdefault((alert.sensor, alert.before, alert.state), []).append(alert)
     if len(by_sensor) == len(alerts):
         return alerts
-    several = {sensor for (sensor, _, _), told in by_sensor.items() if len(told) > 1}
+    several = {sensor for (sensor, _, _), group in by_sensor.items() if len(group) > 1}
     heard = (sensor for (sensor, _), time in zip(names, last.tolist(), strict=True) if time != NEVER)
     variables = Counter(sensor for sensor in heard if sensor in several)
     fewer: list[Alert] = []
-    for (sensor, _, state), told in by_sensor.items():
-        if state == "faulty" or len(told) < max(variables[sensor], 2):
-            fewer += told
+    for (sensor, _, state), group in by_sensor.items():
+        if state == "faulty" or len(group) < max(variables[sensor], 2):
+            fewer += group
             continue
-        latest = max(told, key=lambda alert: alert.since)
+        latest = max(group, key=lambda alert: alert.since)
         sentence = latest.sentence.replace(who(sensor, latest.variable), sensor, 1)
         fewer.append(replace(latest, variable="", sentence=sentence))
     return fewer
 
 
-def together(alerts: Sequence[Alert], reach: int) -> list[Alert]:
+def one_per_incident(alerts: Sequence[Alert], reach: int) -> list[Alert]:
     """Make one alert, which names all sensors, of those that turned the same at about the same time.
 
     Parameters
     ----------
     alerts
-        What is to be told at one time.
+        Those of one time.
     reach
         How far apart two that follow each other may have turned, in microseconds.
     """
@@ -177,7 +177,7 @@ def together(alerts: Sequence[Alert], reach: int) -> list[Alert]:
 
 
 def _turned(alert: Alert) -> tuple[str, str]:
-    """Return what an alert tells; a fault that is taken back is told apart from one that is over."""
+    """Return what an alert is of; a fault that is taken back is another thing than one that is over."""
     return alert.state, alert.reason if alert.state == "well" else ""
 
 
@@ -193,7 +193,7 @@ def _incident(group: list[Alert]) -> Alert:
     sentence = {
         "silent": f"{subject} turned silent together: no reading since {readable(since)}",
         "faulty": f"{subject} turned faulty together, since {readable(since)} ({kinds})",
-        "well": f"{subject} are well, and were: the faults that were told since {readable(since)} are taken back"
+        "well": f"{subject} are well, and were: the faults reported since {readable(since)} are taken back"
         if kinds == TAKEN_BACK
         else f"{subject} are well again, since {readable(since)}",
     }[first.state]

@@ -14,8 +14,8 @@ from sensormend.errors import SensormendError
 from sensormend.io.folder import Archive, data_files
 from sensormend.io.writing import RowWriter
 from sensormend.readings import DAY, HOUR, Rows
-from sensormend.stream import keeping
-from sensormend.stream.keeping import compact, dates, drop, tidy
+from sensormend.stream import output
+from sensormend.stream.output import AppendOnlyTable, compact_date, dates, drop_dates, remove_leftovers
 
 FIRST = YEAR_2019 // DAY
 
@@ -36,7 +36,7 @@ def names(folder: Path) -> list[str]:
 def test_many_files_of_a_date_become_one_with_the_same_rows(tmp_path: Path) -> None:
     rows = hourly(tmp_path)
     assert len(data_files(tmp_path)) == 48
-    whole = compact(tmp_path, FIRST)
+    whole = compact_date(tmp_path, FIRST)
     assert whole is not None
     assert whole.name == "part-20190101T000000-20190101T230000.parquet"
     assert names(tmp_path)[:2] == [f"date=2019-01-01/{whole.name}", "date=2019-01-02/part-20190102T000000.parquet"]
@@ -50,14 +50,14 @@ def test_done_again_it_does_nothing_and_what_comes_later_goes_in(tmp_path: Path)
     rows = hourly(tmp_path, days=1)
     last = tmp_path / "data/date=2019-01-01/part-20190101T230000.parquet"
     last.rename(tmp_path / "last")
-    first = compact(tmp_path, FIRST)
+    first = compact_date(tmp_path, FIRST)
     assert first is not None
     before = first.stat().st_mtime_ns
-    assert compact(tmp_path, FIRST) == first
+    assert compact_date(tmp_path, FIRST) == first
     assert first.stat().st_mtime_ns == before
     (tmp_path / "last").rename(last)
     assert data_files(tmp_path) == [first, last]
-    assert compact(tmp_path, FIRST) != first
+    assert compact_date(tmp_path, FIRST) != first
     assert len(names(tmp_path)) == 1
     same(Archive(tmp_path).rows(), rows)
 
@@ -66,8 +66,8 @@ def test_one_file_or_none_is_left_alone(tmp_path: Path) -> None:
     rows = network(days=1)
     with RowWriter(tmp_path) as writer:
         (written,) = writer.write(rows)
-    assert compact(tmp_path, FIRST) == written
-    assert compact(tmp_path, FIRST + 1) is None
+    assert compact_date(tmp_path, FIRST) == written
+    assert compact_date(tmp_path, FIRST + 1) is None
 
 
 def test_cut_short_every_row_is_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,14 +87,14 @@ def test_cut_short_every_row_is_there_once(tmp_path: Path, monkeypatch: pytest.M
             raise OSError(5, "the power is gone")
         real(self, missing_ok=missing_ok)
 
-    monkeypatch.setattr(keeping, "sync", look)
+    monkeypatch.setattr(output, "sync", look)
     monkeypatch.setattr(Path, "unlink", unlink)
     with pytest.raises(SensormendError, match="the power is gone"):
-        compact(tmp_path, FIRST)
+        compact_date(tmp_path, FIRST)
     monkeypatch.undo()
     assert moments == 7
     assert len(names(tmp_path)) > 10
-    tidy(tmp_path)
+    remove_leftovers(tmp_path)
     assert names(tmp_path) == ["date=2019-01-01/part-20190101T000000-20190101T230000.parquet"]
     same(Archive(tmp_path).rows(), rows)
 
@@ -104,13 +104,13 @@ import sys
 import threading
 from pathlib import Path
 from row_tables import YEAR_2019
-from sensormend.stream.keeping import compact, tidy
+from sensormend.stream.output import compact_date, remove_leftovers
 from sensormend.readings import DAY
 out = Path(sys.argv[1])
-tidy(out)
+remove_leftovers(out)
 print("go", flush=True)
 for date in range(YEAR_2019 // DAY, YEAR_2019 // DAY + 3):
-    compact(out, date)
+    compact_date(out, date)
 """
 
 
@@ -131,9 +131,9 @@ def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
         loop.stdout.close()
         same(Archive(tmp_path).rows(), rows)
     RowWriter(tmp_path).close()
-    tidy(tmp_path)
+    remove_leftovers(tmp_path)
     for date in range(FIRST, FIRST + 3):
-        compact(tmp_path, date)
+        compact_date(tmp_path, date)
     assert len(names(tmp_path)) == 3
     same(Archive(tmp_path).rows(), rows)
 
@@ -145,7 +145,7 @@ def test_whoever_reads_meanwhile_sees_every_row_once(tmp_path: Path) -> None:
     def work() -> None:
         try:
             for date in range(FIRST, FIRST + 5):
-                compact(tmp_path, date)
+                compact_date(tmp_path, date)
         finally:
             done.set()
 
@@ -163,20 +163,20 @@ def test_whoever_reads_meanwhile_sees_every_row_once(tmp_path: Path) -> None:
 
 def test_a_period_that_is_written_again_is_passed_over(tmp_path: Path) -> None:
     rows = hourly(tmp_path, days=1)
-    compact(tmp_path, FIRST)
+    compact_date(tmp_path, FIRST)
     with RowWriter(tmp_path) as writer:
         writer.write(taken(rows, rows.time == YEAR_2019 + 5 * HOUR), start=YEAR_2019 + 5 * HOUR)
     assert len(names(tmp_path)) == 2
     same(Archive(tmp_path).rows(), rows)
-    tidy(tmp_path)
+    remove_leftovers(tmp_path)
     assert len(names(tmp_path)) == 1
 
 
 def test_old_dates_go(tmp_path: Path) -> None:
     rows = hourly(tmp_path, days=4)
     assert list(dates(tmp_path)) == [FIRST, FIRST + 1, FIRST + 2, FIRST + 3]
-    assert drop(tmp_path, FIRST + 2) == [FIRST, FIRST + 1]
-    assert drop(tmp_path, FIRST + 2) == []
+    assert drop_dates(tmp_path, FIRST + 2) == [FIRST, FIRST + 1]
+    assert drop_dates(tmp_path, FIRST + 2) == []
     same(Archive(tmp_path).rows(), taken(rows, rows.time >= YEAR_2019 + 2 * DAY))
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["date=2019-01-03", "date=2019-01-04"]
 
@@ -189,10 +189,10 @@ def test_a_date_that_is_half_removed_is_gone(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr("shutil.rmtree", fails)
     with pytest.raises(SensormendError, match="the power is gone"):
-        drop(tmp_path, FIRST + 1)
+        drop_dates(tmp_path, FIRST + 1)
     monkeypatch.undo()
     same(Archive(tmp_path).rows(), taken(rows, rows.time >= YEAR_2019 + DAY))
-    tidy(tmp_path)
+    remove_leftovers(tmp_path)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["date=2019-01-02"]
 
 
@@ -201,7 +201,58 @@ def test_rows_that_were_removed_need_no_syncing(tmp_path: Path) -> None:
         rows = network(days=1)
         for hour in (0, 1):
             writer.write(taken(rows, rows.time == YEAR_2019 + hour * HOUR))
-        compact(tmp_path, FIRST)
-        drop(tmp_path, FIRST + 1)
+        compact_date(tmp_path, FIRST)
+        drop_dates(tmp_path, FIRST + 1)
         writer.sync()
     assert data_files(tmp_path) == []
+
+
+def test_what_is_settled_stays_and_the_rest_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "faults.csv"
+    table = AppendOnlyTable(path, ("sensor", "from"))
+    table.write([("a", 0)], [("b", HOUR)])
+    assert path.read_text() == "sensor,from\na,1970-01-01T00:00:00\nb,1970-01-01T01:00:00\n"
+    length = table.length
+    table.write([("b", HOUR)], [("c", HOUR)])
+    table.write([], [])
+    assert path.read_text().splitlines()[1:] == ["a,1970-01-01T00:00:00", "b,1970-01-01T01:00:00"]
+    # After a crash it begins where the state says, and what came since is written again.
+    again = AppendOnlyTable(path, ("sensor", "from"), length)
+    again.write([("d", 0)])
+    assert path.read_text().splitlines()[1:] == ["a,1970-01-01T00:00:00", "d,1970-01-01T00:00:00"]
+
+
+def test_lines_at_the_end_replace_those_that_no_state_knows(tmp_path: Path) -> None:
+    path = tmp_path / "rejected.csv"
+    table = AppendOnlyTable(path, ("reason", "text"), limit=40)
+    table.append([("x", 'a "quoted", one')])
+    known = table.length
+    table.append([("y", "1")])
+    table = AppendOnlyTable(path, ("reason", "text"), known, limit=40)
+    table.append([("z", "2\n3")])
+    assert path.read_text() == 'reason,text\nx,"a ""quoted"", one"\nz,"2\n3"\n'
+    table.rotate()
+    assert not path.exists()
+    assert (tmp_path / "rejected.old.csv").exists()
+    table.append([("w", "")])
+    assert path.read_text() == "reason,text\nw,\n"
+
+
+@pytest.mark.parametrize("length", [10_000, -1])
+def test_a_table_that_somebody_removed_begins_anew(tmp_path: Path, length: int) -> None:
+    table = AppendOnlyTable(tmp_path / "t.csv", ("sensor",), max(length, 0))
+    table.write([("a",)])
+    assert (tmp_path / "t.csv").read_text() == "sensor\na\n"
+
+
+def test_a_table_that_was_turned_is_whole_after_a_crash(tmp_path: Path) -> None:
+    """Turned before the state that counts on it: what the state says is never more than the new file's own."""
+    path = tmp_path / "rejected.csv"
+    table = AppendOnlyTable(path, ("reason", "text"), limit=100)
+    table.append([("x", "y" * 200)])
+    table.rotate()
+    state = table.length
+    table.append([("a", "b" * 300)])
+    again = AppendOnlyTable(path, ("reason", "text"), state, limit=100)
+    again.append([("a", "b" * 300)])
+    assert path.read_text() == f"reason,text\na,{'b' * 300}\n"

@@ -12,18 +12,24 @@ from feeds import START, city_readings
 from given import Given, contents, hourly, same_rows, settings, watched
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, Readings
-from sensormend.stream import strangers as rules
-from sensormend.stream.admitting import MOST_VARIABLES, RARE, UNKNOWN, carried
+from sensormend.stream import admission
+from sensormend.stream.admission import (
+    MOST_UNKNOWN,
+    MOST_VARIABLES,
+    RARE,
+    SEVERAL,
+    UNKNOWN,
+    Admission,
+    common_variables,
+)
 from sensormend.stream.alerts import Alerts
 from sensormend.stream.arrivals import Arrived
+from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import FLOOD, Alert
-from sensormend.stream.events import Event, Refused, Told
 from sensormend.stream.formats.refused import TOO_MANY_NAMES
 from sensormend.stream.payloads import Decoder
 from sensormend.stream.service import Service
-from sensormend.stream.strangers import MOST_STRANGERS, SEVERAL, Strangers
-from sensormend.stream.stream import Stream
-from sensormend.stream.window import Names
+from sensormend.stream.stream import AlertsRaised, Event, ReadingsRejected, Stream
 
 SENSORS, DAYS = 8, 8
 
@@ -46,7 +52,7 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
     watched(plain, parts)
     day = 24 * 5
     at = int(parts[day].time[0])
-    flood = [invented(5 * MOST_STRANGERS, at + number, f"m{number}-") for number in range(4)]
+    flood = [invented(5 * MOST_UNKNOWN, at + number, f"m{number}-") for number in range(4)]
     with_flood = [*parts[: day + 2], *flood, *parts[day + 2 : day + 30], *flood, *parts[day + 30 :]]
     events: list[Event] = []
 
@@ -58,11 +64,11 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
         if number == day + 4:
             raise RecursionError
 
-    first = Service(settings(out), lambda mark, memory: Given(with_flood, mark, stop=dies), seen=note)
+    first = Service(settings(out), lambda mark, memory: Given(with_flood, mark, stop=dies), on_event=note)
     with pytest.raises(RecursionError):
         first.run()
     service = watched(out, with_flood, note)
-    alerts = [alert for event in events if isinstance(event, Told) for alert in event.alerts]
+    alerts = [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
     # Told again from the journal, as every event is; the outbox knows by its number that it is the same.
     floods = {alert for alert in alerts if alert.state == FLOOD}
     assert len(floods) == 1
@@ -71,10 +77,10 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
     assert "known sensors are not" in told.sentence
     # Whoever was let in is no news when it falls silent.
     assert not [alert for alert in alerts if any(name.startswith("m") for name in alert.sensors)]
-    refused = [one for event in events if isinstance(event, Refused) for one in event.rejected]
+    refused = [one for event in events if isinstance(event, ReadingsRejected) for one in event.rejected]
     assert {one.reason for one in refused} == {TOO_MANY_NAMES}
     assert len(refused) <= 10 * 1_001
-    assert service.status().sensors == SENSORS + MOST_STRANGERS
+    assert service.status().sensors == SENSORS + MOST_UNKNOWN
     assert service.status().late == 0
     rows, expected = contents(out), contents(plain)
     for name in expected.sensors:
@@ -87,23 +93,23 @@ def test_one_that_has_reported_before_is_heard_however_many_strangers_wait() -> 
     """Also on the first day, when nobody is known, and for one message of a feed that was stopped meanwhile."""
     stream = Stream(Options.of(step="1h", period="1d"))
     list(stream.take(Arrived(invented(3, START, "real"), START)))
-    list(stream.take(Arrived(invented(rules.FIRST + 50, START + 1), START)))
-    assert len(stream.sensors) == rules.FIRST
+    list(stream.take(Arrived(invented(admission.FIRST + 50, START + 1), START)))
+    assert len(stream.sensors) == admission.FIRST
     state = stream.state()
     twin = Stream(Options.of(step="1h", period="1d"))
     twin.restore(*state)
     for one in (stream, twin):
         events = list(one.take(Arrived(invented(4, START + HOUR, "real"), START + HOUR)))
-        refused = [entry.where for event in events if isinstance(event, Refused) for entry in event.rejected]
+        refused = [entry.where for event in events if isinstance(event, ReadingsRejected) for entry in event.rejected]
         assert refused == ["real3"]
-        assert int((one.window.column("time") == START + HOUR).sum()) == 3
+        assert int((one.buffer.column("time") == START + HOUR).sum()) == 3
 
 
 def test_strangers_hold_up_nobodys_time() -> None:
     stream = Stream(Options.of(step="1h", period="1d"))
     for hour in range(24 * 5):
         list(stream.take(Arrived(invented(20, START + hour * HOUR, "real"), START + hour * HOUR)))
-    list(stream.take(Arrived(invented(MOST_STRANGERS, START + 24 * 5 * HOUR), START + 24 * 5 * HOUR)))
+    list(stream.take(Arrived(invented(MOST_UNKNOWN, START + 24 * 5 * HOUR), START + 24 * 5 * HOUR)))
     now = START + 24 * 5 * HOUR + 6 * HOUR
     list(stream.take(Arrived(invented(20, now, "real"), now)))
     assert stream.watermark.time == now
@@ -111,44 +117,44 @@ def test_strangers_hold_up_nobodys_time() -> None:
 
 def test_names_that_somebody_has_listed_are_no_strangers(tmp_path: Path) -> None:
     table = tmp_path / "places.csv"
-    lines = [f"x{number},50,{number / 1000}" for number in range(MOST_STRANGERS + 20)]
+    lines = [f"x{number},50,{number / 1000}" for number in range(MOST_UNKNOWN + 20)]
     table.write_text("sensor,latitude,longitude\n" + "\n".join(lines))
     stream = Stream(Options.of(step="1h", period="1d", coordinates=table))
     for day in range(SEVERAL):
         list(stream.take(Arrived(invented(3, START + day * DAY, "real"), START + day * DAY)))
-    assert stream.strangers.known.tolist() == [True] * 3
-    events = list(stream.take(Arrived(invented(MOST_STRANGERS + 20, START + SEVERAL * DAY), START + SEVERAL * DAY)))
-    assert not [event for event in events if isinstance(event, Refused)]
-    assert len(stream.sensors) == 3 + MOST_STRANGERS + 20
+    assert stream.admission.known.tolist() == [True] * 3
+    events = list(stream.take(Arrived(invented(MOST_UNKNOWN + 20, START + SEVERAL * DAY), START + SEVERAL * DAY)))
+    assert not [event for event in events if isinstance(event, ReadingsRejected)]
+    assert len(stream.sensors) == 3 + MOST_UNKNOWN + 20
 
 
 def test_a_stranger_who_comes_back_is_known_and_others_leave_their_room() -> None:
-    strangers, names = Strangers(), Names()
-    everybody = invented(MOST_STRANGERS + 1, START)
+    admission, names = Admission(), NameIndex()
+    everybody = invented(MOST_UNKNOWN + 1, START)
 
     def hear(readings: Readings, period: int) -> None:
-        strangers.heard(names.codes(readings.sensors, readings.sensor), period)
+        admission.heard(names.codes(readings.sensors, readings.sensor), period)
 
     for period in range(SEVERAL):
         hear(invented(1, START, "a"), period)
-    assert strangers.refused(everybody, names).tolist() == [MOST_STRANGERS]
-    hear(invented(MOST_STRANGERS, START), SEVERAL)
-    assert strangers.count == MOST_STRANGERS
-    assert strangers.counting is not None
-    assert strangers.counting.tolist() == [True] + [False] * MOST_STRANGERS
-    assert strangers.refused(everybody, names).tolist() == [MOST_STRANGERS]
+    assert admission.too_many(everybody, names).tolist() == [MOST_UNKNOWN]
+    hear(invented(MOST_UNKNOWN, START), SEVERAL)
+    assert admission.unknown == MOST_UNKNOWN
+    assert admission.counting is not None
+    assert admission.counting.tolist() == [True] + [False] * MOST_UNKNOWN
+    assert admission.too_many(everybody, names).tolist() == [MOST_UNKNOWN]
     hear(invented(1, START, "a"), SEVERAL + 1)
-    assert strangers.refused(everybody, names).tolist() == [MOST_STRANGERS]
+    assert admission.too_many(everybody, names).tolist() == [MOST_UNKNOWN]
     # Whoever has not come back for a whole period leaves room; whoever has is known at last.
     hear(invented(10, START), SEVERAL + 2)
-    assert strangers.count == 10
-    assert not strangers.refused(everybody, names).size
+    assert admission.unknown == 10
+    assert not admission.too_many(everybody, names).size
     hear(invented(10, START), SEVERAL + 3)
-    assert int(strangers.known.sum()) == 11
-    assert strangers.counting is not None
+    assert int(admission.known.sum()) == 11
+    assert admission.counting is not None
     for period in range(SEVERAL):
-        hear(invented(MOST_STRANGERS, START), SEVERAL + 4 + period)
-    assert strangers.counting is None
+        hear(invented(MOST_UNKNOWN, START), SEVERAL + 4 + period)
+    assert admission.counting is None
 
 
 def test_a_state_of_before_knows_all_its_sensors(readings: Readings) -> None:
@@ -159,15 +165,15 @@ def test_a_state_of_before_knows_all_its_sensors(readings: Readings) -> None:
     arrays = {name: array for name, array in arrays.items() if not name.startswith("strangers")}
     twin = Stream(Options.of(step="1h", period="1d"))
     twin.restore(told, arrays)
-    assert twin.strangers.known.sum() == len(twin.sensors) == len(stream.sensors)
+    assert twin.admission.known.sum() == len(twin.sensors) == len(stream.sensors)
 
 
 def test_a_flood_is_told_again_only_when_periods_have_passed_without_one() -> None:
-    strangers = Strangers()
+    admission = Admission()
     told: list[list[Alert]] = []
     for period in (7, 7, 8, 9, 12):
-        strangers.heard(np.array([0]), period)
-        told.append(strangers.flood(["x"], START))
+        admission.heard(np.array([0]), period)
+        told.append(admission.flood_alert(["x"], START))
     assert [len(alerts) for alerts in told] == [1, 0, 0, 0, 1]
 
 
@@ -213,7 +219,7 @@ def test_one_message_with_900_keys_makes_no_variable(place: int, named: tuple[st
             assert {shown.variables[code] for code in np.unique(shown.variable)} == {"temp", "humidity"}
     assert stream.mender is not None
     assert stream.mender.variables == (named or ("temp", "humidity"))
-    refused = [one for event in events if isinstance(event, Refused) for one in event.rejected]
+    refused = [one for event in events if isinstance(event, ReadingsRejected) for one in event.rejected]
     assert len(refused) == (900 if not named else 0)
     if not named:
         assert {one.reason for one in refused} == {RARE}
@@ -238,7 +244,7 @@ def test_floods_of_variables_lock_no_variable_out() -> None:
         assert len(stream.variables) <= 2_000
     assert stream.mender is not None
     assert stream.mender.variables == ("temp", "humidity")
-    times = stream.window.column("time")
+    times = stream.buffer.column("time")
     assert int((times >= START + DAY).sum()) == 2 * 3 * int(np.unique(times[times >= START + DAY]).size)
 
 
@@ -255,7 +261,7 @@ def test_who_sends_very_many_keys_all_day_makes_no_more_variables_than_can_be() 
 
 
 def test_what_one_sensor_alone_measures_is_a_variable() -> None:
-    """A slow and plain count beside `carried`."""
+    """A slow and plain count beside `common_variables`."""
     random = np.random.default_rng(3)
     for _ in range(50):
         count = int(random.integers(1, 60))
@@ -266,9 +272,10 @@ def test_what_one_sensor_alone_measures_is_a_variable() -> None:
             for code in range(7)
         ]
         sensors, times = min(3, max(s for s, _ in support)), min(3, max(t for _, t in support))
+        given = Readings("abcde", names, sensor, variable, time, np.zeros(count))
         expected = [(s >= sensors and s > 1) or t >= times or name == "v6"
                     for name, (s, t) in zip(names, support, strict=True)]  # fmt: skip
-        assert carried(sensor, variable, time, names, ("v6",)).tolist() == expected
+        assert common_variables(given, ("v6",)).tolist() == expected
 
 
 def test_a_feed_in_which_nothing_is_strange_is_as_it_was(readings: Readings, tmp_path: Path) -> None:

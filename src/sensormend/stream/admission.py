@@ -1,0 +1,258 @@
+"""`Admission` decides which readings a stream takes: by time, by variable, and by how many unknown sensors report."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.io.metadata import iso
+from sensormend.pipeline.mender import NEVER
+from sensormend.pipeline.sentences import who
+from sensormend.readings import IntArray, Readings
+from sensormend.recovery import BoolArray
+from sensormend.stream.arrivals import Rejected
+from sensormend.stream.buffer import NameIndex
+from sensormend.stream.deliveries import FLOOD, Alert
+from sensormend.stream.formats.refused import TOO_MANY_NAMES
+
+__all__ = [
+    "FUTURE", "MOST_VARIABLES", "OLD", "RARE", "TOO_MANY", "TOO_MANY_LATE", "UNKNOWN", "Admission", "Admitted",
+    "common_variables", "rejections",
+]  # fmt: skip
+
+FUTURE = "a time in the future"
+OLD = "a time too long ago"
+UNKNOWN = "a variable that was not there from the start"
+RARE = "a variable that too few messages carry"
+TOO_MANY = "more readings than a sensor can have in a period"
+TOO_MANY_LATE = "more late readings than a period can take"
+
+ENOUGH = 3
+"""Sensors that carry a variable, or times at which it comes, until it is one; fewer where none has so many. Every
+variable costs cells of every sensor: one message must not make them."""
+
+MOST_VARIABLES = 100
+"""Variables that nobody has named: those that most sensors carry, and of these those with most readings. Twenty
+sensors with 900 variables took 287 s for a period; `python benchmarks/limits.py variables` measures what these take."""
+
+MOST_REJECTED = 1_000
+"""Readings of one arrival, for each reason, that are listed one by one; what is more is listed in one."""
+
+SEVERAL = 3
+"""Periods in which a sensor has reported when it is known. Until then it has its rows like any other, but unknown
+sensors that outnumber the known ones hold up nobody's time, and their silence is no news."""
+
+MOST_UNKNOWN = 1_000
+"""Unknown sensors at a time, or as many as there are known ones where these are more. `python benchmarks/limits.py
+names` measures what they cost."""
+
+FIRST = 100_000
+"""Unknown sensors while none is known."""
+
+MOST = 1_000_000
+"""Names that are remembered at all: with these no unknown sensor is admitted any more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Admitted:
+    """The readings that a stream takes, why it does not take the others, and the alert of a flood of names."""
+
+    readings: Readings
+    rejected: Sequence[Rejected] = ()
+    alerts: Sequence[Alert] = ()
+
+
+class Admission:
+    """Counts for each sensor in how many periods it has reported; a sensor is known after `SEVERAL`.
+
+    An unknown sensor that says nothing for a whole period leaves its place to another one. A known sensor, and one that
+    has reported before, is never refused.
+
+    Parameters
+    ----------
+    named
+        Sensors that somebody has named, in an archive or in a table of places: these are always admitted.
+
+    Examples
+    --------
+    >>> admission = Admission()
+    >>> for period in range(3):
+    ...     admission.heard(np.array([0]), period)
+    >>> admission.heard(np.array([1]), 2)
+    >>> admission.known.tolist(), admission.unknown
+    ([True, False], 1)
+    """
+
+    def __init__(self, named: Container[str] = ()) -> None:
+        self._named = named
+        self._periods = np.empty(0, dtype=np.int64)
+        self._last = np.empty(0, dtype=np.int64)
+        self._present = NEVER
+        self._flooded_in = NEVER
+
+    @property
+    def known(self) -> BoolArray:
+        """Which sensors are known."""
+        return self._periods >= SEVERAL
+
+    @property
+    def unknown(self) -> int:
+        """How many unknown sensors have reported in this period or in the one before it."""
+        return int(np.sum((self._periods < SEVERAL) & (self._last >= self._present - 1)))
+
+    @property
+    def counting(self) -> BoolArray | None:
+        """Which sensors the network's time and silence are about; None for all, as long as unknown ones are the fewer.
+
+        Those that have said nothing for long are unknown, too.
+        """
+        known = self.known
+        return known if 0 < 2 * known.sum() < known.size else None
+
+    def admit(
+        self,
+        readings: Readings,
+        names: NameIndex,
+        variables: Sequence[str],
+        *,
+        oldest: int,
+        latest: int,
+        received: int,
+    ) -> Admitted:
+        """Return the readings that are taken.
+
+        Parameters
+        ----------
+        readings
+            As they came.
+        names
+            The sensors that have reported before.
+        variables
+            Those that are known; none where any may come.
+        oldest, latest
+            The first and the last time that is possible.
+        received
+            When they came.
+        """
+        future, old = readings.time > latest, readings.time < oldest
+        unknown = np.zeros_like(old)
+        strange = [bool(variables) and name not in variables for name in readings.variables]
+        if any(strange):
+            unknown = np.array(strange)[readings.variable] & ~future & ~old
+        refused: list[Rejected] = []
+        wrong = future | old | unknown
+        if wrong.any():
+            for mask, reason in ((future, FUTURE), (old, OLD), (unknown, UNKNOWN)):
+                refused += rejections(readings.taken(mask), reason)
+            readings = readings.taken(~wrong)
+        too_many = self.too_many(readings, names)
+        if not too_many.size:
+            return Admitted(readings, refused)
+        theirs = np.isin(readings.sensor, too_many)
+        refused += rejections(readings.taken(theirs), TOO_MANY_NAMES)
+        alerts = self.flood_alert([readings.sensors[code] for code in too_many.tolist()], received)
+        return Admitted(readings.taken(~theirs), refused, alerts)
+
+    def too_many(self, readings: Readings, names: NameIndex) -> NDArray[np.int64]:
+        """Return those of `readings.sensors`, as they count there, that are not in `names` and one too many."""
+        new = [code for code in names.lacking(readings.sensors, readings.sensor)
+               if readings.sensors[code] not in self._named]  # fmt: skip
+        if not new:
+            return np.empty(0, dtype=np.int64)
+        known = int(self.known.sum())
+        left = min((max(MOST_UNKNOWN, known) if known else FIRST) - self.unknown, MOST - len(names))
+        return np.array(new[max(left, 0) :], dtype=np.int64)
+
+    def flood_alert(self, refused: Sequence[str], at: int) -> list[Alert]:
+        """Return one alert of refused names, and another one only when periods have passed without any."""
+        before, self._flooded_in = self._flooded_in, self._present
+        if before >= self._present - 1 and before != NEVER:
+            return []
+        sentence = (
+            f"{len(refused):,} names that were never heard before came at once, {refused[0]!r} the first of them: "
+            "readings of more unknown sensors than are admitted are refused, those of known sensors are not"
+        )
+        return [Alert("", "", "well", FLOOD, TOO_MANY_NAMES, at, at, sentence)]
+
+    def heard(self, sensor: NDArray[np.int64], period: int) -> None:
+        """Note which sensors have reported, by their numbers, and the period that the time is in."""
+        self._present = max(self._present, period)
+        if not sensor.size:
+            return
+        more = int(sensor.max()) + 1 - self._periods.size
+        if more > 0:
+            self._periods = np.concatenate([self._periods, np.zeros(more, dtype=np.int64)])
+            self._last = np.concatenate([self._last, np.full(more, NEVER)])
+        heard = np.unique(sensor)
+        new = heard[self._last[heard] < self._present]
+        self._periods[new] = np.minimum(self._periods[new] + 1, SEVERAL)
+        self._last[new] = self._present
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all of it as a state file holds it."""
+        settings = {"present": self._present, "refused_in": self._flooded_in}
+        return settings, {"periods": self._periods, "last": self._last}
+
+    def restore(self, settings: dict[str, Any] | None, arrays: dict[str, NDArray[Any]], count: int) -> None:
+        """Go on from a state; in an old one without counts all of its `count` sensors are known."""
+        if settings is None:
+            self._periods, self._last = np.full(count, SEVERAL), np.full(count, NEVER)
+            return
+        self._present, self._flooded_in = settings["present"], settings["refused_in"]
+        self._periods, self._last = arrays["periods"].copy(), arrays["last"].copy()
+
+
+def rejections(readings: Readings, reason: str) -> list[Rejected]:
+    """List readings as rejected for a reason."""
+    more, readings = len(readings) - MOST_REJECTED, readings.taken(slice(0, MOST_REJECTED))
+    rest = [Rejected("", reason, f"and {more:,} more at the same time")] if more > 0 else []
+    columns = (readings.sensor, readings.variable, readings.time, readings.value)
+    return [
+        Rejected(who(readings.sensors[sensor], readings.variables[variable]), reason, f"{iso(time)} {value:.12g}")
+        for sensor, variable, time, value in zip(*(column.tolist() for column in columns), strict=True)
+    ] + rest
+
+
+def common_variables(readings: Readings, named: Container[str] = ()) -> BoolArray:
+    """Return for every variable whether enough of the readings carry it to be one.
+
+    Parameters
+    ----------
+    readings
+        Those so far.
+    named
+        Variables that the user has named: they are variables whatever comes.
+
+    Examples
+    --------
+    >>> sensor, variable = np.array([0, 1, 2, 0, 1, 2, 1]), np.array([0, 0, 0, 0, 0, 0, 1])
+    >>> time, value = np.array([0, 0, 0, 1, 1, 1, 1]), np.zeros(7)
+    >>> common_variables(Readings("abc", ("temp", "typo"), sensor, variable, time, value)).tolist()
+    [True, False]
+    """
+    count = len(readings.variables)
+    sensors, times = (_distinct(readings.variable, of, count) for of in (readings.sensor, readings.time))
+    sizes = np.bincount(readings.variable, minlength=count)
+    enough: BoolArray = (sensors >= min(ENOUGH, sensors.max(initial=0))) & (sensors > 1)
+    enough |= times >= max(min(ENOUGH, times.max(initial=0)), 1)
+    asked = np.array([name in named for name in readings.variables], dtype=bool)
+    order = np.lexsort((np.arange(count), -sizes, -sensors))
+    best = order[(enough & ~asked)[order]][:MOST_VARIABLES]
+    enough[:] = asked
+    enough[best] = True
+    return enough
+
+
+def _distinct(variable: IntArray, of: NDArray[np.integer], count: int) -> NDArray[np.int64]:
+    """Return how many different values of `of` come with each variable."""
+    if not variable.size:
+        return np.zeros(count, dtype=np.int64)
+    order = np.lexsort((of, variable))
+    variable, of = variable[order], of[order]
+    first = np.ones(variable.size, dtype=bool)
+    first[1:] = (np.diff(variable) != 0) | (np.diff(of) != 0)
+    return np.bincount(variable[first], minlength=count)

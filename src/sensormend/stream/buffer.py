@@ -1,0 +1,121 @@
+"""`ReadingBuffer` holds the readings of open periods; `NameIndex` numbers the names in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sensormend.readings import IntArray, Readings
+from sensormend.recovery import BoolArray
+
+__all__ = ["NameIndex", "ReadingBuffer"]
+
+
+class NameIndex:
+    """Names of sensors or variables, each with a number that it keeps."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._code_of = {name: code for code, name in enumerate(names)}
+        self._known: Sequence[str] = ()
+        self._codes = np.empty(0, dtype=np.int64)
+        self.all: tuple[str, ...] = tuple(names)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._code_of
+
+    def lacking(self, names: Sequence[str], used: IntArray) -> list[int]:
+        """Return which of `names` are used and not ours yet, as they count in `names`, in the order of their use."""
+        self._look_up(names)
+        return list(dict.fromkeys(used[self._codes[used] < 0].tolist()))
+
+    def codes(self, names: Sequence[str], used: IntArray) -> NDArray[np.int64]:
+        """Return our number for every one of `used`, which count in `names`; names that are new get theirs."""
+        self._look_up(names)
+        codes = self._codes[used]
+        if codes.size and codes.min() < 0:
+            new = [names[code] for code in dict.fromkeys(used[codes < 0].tolist())]
+            for name in dict.fromkeys(new):
+                self._code_of[name] = len(self._code_of)
+            # Never changed in place: whoever keeps the names sees by it that there are others.
+            self.all = tuple(self._code_of)
+            self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
+            codes = self._codes[used]
+        return codes
+
+    def _look_up(self, names: Sequence[str]) -> None:
+        if names is not self._known:
+            self._known = names
+            self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
+
+
+class ReadingBuffer:
+    """Readings of periods that are not over, in the order in which they came."""
+
+    COLUMNS = (("sensor", np.int64), ("variable", np.int64), ("time", np.int64), ("value", np.float64))
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, kind) for name, kind in self.COLUMNS}
+        self._of_sensor = np.zeros(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return one column."""
+        return self._columns[name][: self._size]
+
+    def full(self, sensor: IntArray, most: int) -> BoolArray:
+        """Return for each of these sensors whether it has so many readings."""
+        self._grow(sensor)
+        return np.asarray(self._of_sensor[sensor] >= most)
+
+    def add(self, readings: Readings) -> None:
+        """Append readings."""
+        start, self._size = self._size, self._size + readings.time.size
+        for name, kind in self.COLUMNS:
+            old = self._columns[name]
+            if old.size < self._size:
+                larger = np.empty(max(2 * old.size, self._size, 1024), dtype=kind)
+                larger[:start] = old[:start]
+                self._columns[name] = old = larger
+            old[start : self._size] = getattr(readings, name)
+        self._grow(readings.sensor)
+        np.add.at(self._of_sensor, readings.sensor, 1)
+
+    def _grow(self, sensor: IntArray) -> None:
+        more = int(sensor.max(initial=-1)) + 1 - self._of_sensor.size
+        if more > 0:
+            self._of_sensor = np.concatenate([self._of_sensor, np.zeros(more, dtype=np.int64)])
+
+    def readings(self, chosen: NDArray[np.bool_] | slice, sensors: Sequence[str], variables: Sequence[str]) -> Readings:
+        """Return some of the readings."""
+        taken = {name: self.column(name)[chosen] for name, _ in self.COLUMNS}
+        return Readings(sensors, variables, **taken)
+
+    def keep(self, chosen: NDArray[np.bool_]) -> None:
+        """Drop all but these."""
+        left = {name: self.column(name)[chosen] for name, _ in self.COLUMNS}
+        self._size, self._columns = int(chosen.sum()), left
+        self._of_sensor = np.bincount(self.column("sensor"))
+
+    def renumber(self, variable: NDArray[np.int64]) -> None:
+        """Give every variable another number, by its present one."""
+        self._columns["variable"] = variable[self.column("variable")]
+        self._columns = {name: self.column(name) for name, _ in self.COLUMNS}
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all of it as a state file holds it."""
+        return {f"window_{name}": self.column(name) for name, _ in self.COLUMNS}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a state."""
+        self._columns = {name: arrays[f"window_{name}"] for name, _ in self.COLUMNS}
+        self._size = self._columns["time"].size
+        self._of_sensor = np.bincount(self.column("sensor"))

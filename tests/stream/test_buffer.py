@@ -1,0 +1,39 @@
+"""Readings of open periods, and the numbers of the names in them."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from given import some_readings
+from sensormend.stream.buffer import NameIndex, ReadingBuffer
+
+
+def test_names_keep_their_numbers() -> None:
+    names = NameIndex(["b"])
+    assert names.codes(("a", "b"), np.array([1, 0, 1])).tolist() == [0, 1, 0]
+    before = names.all
+    assert names.codes(("a", "c"), np.array([0])).tolist() == [1]
+    # `c` was offered and not used: it is not one of ours.
+    assert names.all is before
+    assert names.codes(["c", "a"], np.array([0, 0, 1])).tolist() == [2, 2, 1]
+    assert names.all == ("b", "a", "c")
+
+
+@given(st.lists(st.integers(0, 40), max_size=12), st.integers(0, 2**32 - 1))
+def test_the_buffer_has_what_was_added_and_not_dropped(sizes: list[int], seed: int) -> None:
+    random, buffer = np.random.default_rng(seed), ReadingBuffer()
+    values: list[float] = []
+    for size in sizes:
+        part = some_readings(size)
+        buffer.add(part)
+        values += part.value.tolist()
+        assert buffer.column("value").tolist() == values
+        if random.random() < 0.3 and values:
+            chosen = random.random(len(values)) < 0.5
+            buffer.keep(chosen)
+            values = [value for value, stays in zip(values, chosen, strict=True) if stays]
+    twin = ReadingBuffer()
+    twin.restore(buffer.state())
+    assert twin.column("value").tolist() == values
