@@ -197,7 +197,7 @@ def _first_line(error: BaseException) -> str:
 
 LOCKED = 120.0
 """Seconds to wait for whoever is still at a network and was given up: a file system of another machine may need a
-minute and a half to _see that a holder of a lock is dead."""
+minute and a half to see that a holder of a lock is dead."""
 
 LOOK = 1.0
 """Seconds between two looks whether the run that gave the order is still there."""
@@ -511,7 +511,7 @@ def spread(client: Client, orders: Sequence[Order], progress: NetworksProgress) 
                 continue
             order = flying.pop(future)
             try:
-                # A worker that dies with a result is no matter: the network is done, as whoever asks again will _see.
+                # A worker that dies with a result is no matter: the network is done, as whoever asks again will see.
                 failed = future.result(timeout=NO_WORKERS)
             except RunStoppedError as error:
                 raise SensormendError(f"{error}; {GO_ON}") from None
@@ -566,7 +566,7 @@ class _Workers:
 
 
 def probe(client: Client, folder: Path, what: str) -> None:
-    """Refuse workers that do not _see a folder, or that _see another one; `what` is what people call it."""
+    """Refuse workers that do not see a folder, or that see another one; `what` is what people call it."""
     token = uuid4().hex
     asked = folder / f"probe-{token}"
     asked.write_text(token)
@@ -582,7 +582,7 @@ def probe(client: Client, folder: Path, what: str) -> None:
                 blind.append(worker)
         if blind:
             raise SensormendError(
-                f"{len(blind)} of {len(answers)} workers do not _see {folder} (worker {blind[0]}): {what} has to lie "
+                f"{len(blind)} of {len(answers)} workers do not see {folder} (worker {blind[0]}): {what} has to lie "
                 "on a file system that all of them share, at the same path"
             )
     finally:

@@ -266,7 +266,7 @@ def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> boo
 def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None:
     """Return the columns of latitude and longitude; None where there are not both."""
     table = _Recogniser(columns, Options(), "")
-    latitude, longitude = (table.found(role, ("number",)) for role in ("latitude", "longitude"))
+    latitude, longitude = (table.known_column(role, ("number",)) for role in ("latitude", "longitude"))
     return None if latitude is None or longitude is None else (latitude, longitude)
 
 
@@ -318,8 +318,8 @@ class _Recogniser:
         time, clock, parts = self.times()
         if time is None:
             raise self.unknown("time", "the time")
-        latitude = self.named("latitude") or self.found("latitude", ("number",))
-        longitude = self.named("longitude") or self.found("longitude", ("number",))
+        latitude = self.named("latitude") or self.known_column("latitude", ("number",))
+        longitude = self.named("longitude") or self.known_column("longitude", ("number",))
         if (latitude is None) != (longitude is None):
             latitude = longitude = None
         place: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
@@ -331,8 +331,8 @@ class _Recogniser:
         if options.variables:
             self.have_a_sensor(sensor)
             return TableLayout(time, sensor, "variable", self.listed("variables", options.variables), **place)
-        variable = self.named("variable") or self.found("variable", ("text",), taken)
-        value = self.named("value") or self.found("value", ("number",), taken | {variable})
+        variable = self.named("variable") or self.known_column("variable", ("text",), taken)
+        value = self.named("value") or self.known_column("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
         numbers = [name for name in numbers if not self.is_aside(name)] or numbers
         if value is None and len(numbers) == 1 and (sensor is not None or options.sensor_from_file):
@@ -354,13 +354,13 @@ class _Recogniser:
         time = self.named("time")
         parts = self.calendar() if time is None else ()
         if time is None:
-            time = self.found("time", ("time",)) or self.only("time", "date")
+            time = self.known_column("time", ("time",)) or self.only("time", "date")
         if time is None and parts:
-            epoch = self.found("time", ("number",))
+            epoch = self.known_column("time", ("number",))
             if epoch is None or not _EPOCHS.fullmatch(self.plain[epoch]):
                 return parts[0][1], self.only("clock") if parts[-1][0] not in CLOCK_UNITS else None, parts
             return epoch, None, ()
-        time = time or self.found("time", ("number",))
+        time = time or self.known_column("time", ("number",))
         if time is None or self.kinds[time] != "date":
             return time, None, ()
         clock = self.only("clock")
@@ -404,7 +404,7 @@ class _Recogniser:
                 raise ConfigError("the sensor is either a column or the file's name: give one of --sensor and "
                                   "--sensor-from-file")  # fmt: skip
             return None
-        named = self.named("sensor") or self.found("sensor", ("text", "number"), taken)
+        named = self.named("sensor") or self.known_column("sensor", ("text", "number"), taken)
         if named is not None:
             return named
         # Nobody's name for it, but the one text beside a time and one number can be nothing else.
@@ -441,7 +441,7 @@ class _Recogniser:
     def listed(self, role: str, given: Sequence[str]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self.exactly(role, name) for name in given))
 
-    def found(self, role: str, kinds: Sequence[Kind], taken: set[str | None] | None = None) -> str | None:
+    def known_column(self, role: str, kinds: Sequence[Kind], taken: set[str | None] | None = None) -> str | None:
         """Return the column whose name is the best known one for a role, of one of these kinds."""
         kinds = (*kinds, "date") if "time" in kinds else kinds
         for known in _KNOWN[role]:

@@ -221,12 +221,12 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
     value, sensor = value[finite], sensor[finite]
     distinct, count = np.unique(value, return_counts=True)
     low, high = _bulk(value[~np.isin(value, (*STRONG, *WEAK))], value[~np.isin(value, STRONG)])
-    found = {code for code in STRONG if _beyond(code, low, high) > 0.25}
+    codes = {code for code in STRONG if _beyond(code, low, high) > 0.25}
     for code in distinct[np.isin(distinct, WEAK) & (count >= 3)].tolist():
         if high > low and _beyond(code, low, high) > 0.5 and _scattered(value == code, sensor):
-            found.add(code)
+            codes.add(code)
     unknown: list[float] = []
-    left = ~np.isin(distinct, list(found))
+    left = ~np.isin(distinct, list(codes))
     for end in (0, -1):
         # Only the outermost value can be one: what lies farther out than a fill value is another fill value.
         while left.sum() > 2:
@@ -240,7 +240,7 @@ def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[f
                 break
             unknown.append(float(code))
             left[place] = False
-    return tuple(sorted(found.union(unknown))), unknown
+    return tuple(sorted(codes.union(unknown))), unknown
 
 
 def _bulk(value: FloatArray, otherwise: FloatArray) -> tuple[float, float]:
