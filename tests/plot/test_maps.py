@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError, ShapeError
 from sensormend.plot import maps
-from sensormend.plot.maps import Cells, chosen_days, city_map, voronoi_cells
+from sensormend.plot.maps import VoronoiCells, chosen_days, city_map, voronoi_cells
 from sensormend.simulate.network import city
 
 Floats = NDArray[np.float64]
@@ -40,7 +40,7 @@ def reach(polygon: Floats, point: Floats) -> float:
     return float(max(0.0, np.max(-cross[kept] / length[kept])))
 
 
-def check(positions: Floats, cells: Cells) -> None:
+def check(positions: Floats, cells: VoronoiCells) -> None:
     left, lower, right, upper = cells.box
     size = max(right - left, upper - lower)
     assert sum(map(area, cells.polygons)) == pytest.approx((right - left) * (upper - lower), rel=1e-6)

@@ -13,9 +13,9 @@ import pytest
 
 from raw_http import asked
 from sensormend.errors import ConfigError
-from sensormend.web import access, passes
-from sensormend.web.passes import MONTH, Passes, Patience, read_token
+from sensormend.web import security, sessions
 from sensormend.web.server import Server
+from sensormend.web.sessions import MONTH, RateLimiter, Sessions, read_token
 
 TOKEN = "correct-horse-battery-staple"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -27,7 +27,7 @@ STRICT = {
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "PAUSE", 0.0)
+    monkeypatch.setattr(security, "WRONG_TOKEN_DELAY", 0.0)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def signed_in(client: httpx.Client) -> str:
     [
         ("GET", "/", None, 200),
         ("HEAD", "/", None, 200),
-        ("GET", "/docs", None, 200),
+        ("GET", "/docs", None, 404),
         ("GET", "/static/app.css", None, 200),
         ("GET", "/static/nothing.css", None, 404),
         ("GET", "/nothing", None, 404),
@@ -66,7 +66,6 @@ def signed_in(client: httpx.Client) -> str:
         ("DELETE", "/", None, 405),
         ("GET", "/", "evil.example", 421),
         ("GET", "/api/network", "evil.example", 421),
-        ("GET", "/\x01", None, 400),
     ],
 )
 def test_every_answer_has_the_strict_headers(
@@ -86,6 +85,13 @@ def test_every_answer_has_the_strict_headers(
         assert answer.body == b""
 
 
+def test_what_is_no_http_is_answered_by_the_server_alone(address: str) -> None:
+    answer = asked(address, "/\x01")
+    assert (answer.status, answer.headers["content-type"]) == (400, "text/plain; charset=utf-8")
+    assert answer.body == b"Invalid HTTP request received."
+    assert "server" not in answer.headers
+
+
 def test_a_failure_that_nobody_foresaw_is_told_without_its_reasons_and_logged_once(
     address: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -95,7 +101,7 @@ def test_a_failure_that_nobody_foresaw_is_told_without_its_reasons_and_logged_on
         raise RuntimeError("the secret of /etc/shadow")
 
     monkeypatch.setattr(pages.Pages, "answer", broken)
-    answer = asked(address, "/docs?token=whatever")
+    answer = asked(address, "/?token=whatever")
     assert answer.status == 500
     assert set(answer.headers) >= STRICT
     assert b"secret" not in answer.body
@@ -110,7 +116,7 @@ def test_a_failure_that_nobody_foresaw_is_told_without_its_reasons_and_logged_on
     ["127.0.0.1", "127.0.0.1:8464", "localhost", "LOCALHOST:1", "[::1]", "[::1]:8464", "127.8.9.10", "localhost."],
 )
 def test_names_of_this_machine_are_answered_to(address: str, host: str) -> None:
-    assert asked(address, "/docs", host=host).status == 200
+    assert asked(address, "/", host=host).status == 200
 
 
 @pytest.mark.parametrize(
@@ -122,14 +128,14 @@ def test_names_of_this_machine_are_answered_to(address: str, host: str) -> None:
     ],
 )  # fmt: skip
 def test_other_names_are_not(address: str, host: str) -> None:
-    assert asked(address, "/docs", host=host).status in (400, 421)
+    assert asked(address, "/", host=host).status in (400, 421)
 
 
 def test_a_request_without_a_host_or_with_two_is_refused(address: str) -> None:
     from raw_http import said
 
-    assert said(address, b"GET /docs HTTP/1.0\r\n\r\n").status == 421
-    twice = b"GET /docs HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+    assert said(address, b"GET / HTTP/1.0\r\n\r\n").status == 421
+    twice = b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
     assert said(address, twice).status == 400
 
 
@@ -139,9 +145,8 @@ def test_without_the_token_nothing_is_shown(behind: httpx.Client) -> None:
         assert (path, answer.status_code) == (path, 401)
         assert "token" in answer.json()["detail"]
         assert answer.headers["www-authenticate"] == "Bearer"
-    for path in ("/", "/docs"):
-        answer = behind.get(path)
-        assert (answer.status_code, answer.headers["location"]) == (303, "login")
+    answer = behind.get("/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "login")
     assert behind.get("/login").status_code == 200
     assert behind.get("/static/login.js").status_code == 200, "the sign-in page needs them, and they are no secret"
 
@@ -227,33 +232,33 @@ def test_wrong_bearers_count_too(behind: httpx.Client) -> None:
     assert told == [401] * 10 + [429]
 
 
-def test_patience_needs_no_more_memory_for_more_strangers() -> None:
-    patience = Patience(lambda: 0.0)
+def test_the_rate_limiter_needs_no_more_memory_for_more_clients() -> None:
+    limiter = RateLimiter(lambda: 0.0)
     for number in range(5000):
-        patience.wrong(f"192.0.2.{number}")
-    assert len(patience._each) == passes.STRANGERS
-    assert not patience.left("198.51.100.1"), "many strangers at once are one"
+        limiter.failed(f"192.0.2.{number}")
+    assert len(limiter._clients) == sessions.MAX_CLIENTS
+    assert not limiter.allows("198.51.100.1"), "many strangers at once are one"
     now = [0.0]
-    patience = Patience(lambda: now[0])
-    for _ in range(passes.WRONG):
-        patience.wrong("a")
-    assert not patience.left("a")
-    now[0] = passes.MINUTE + 1
-    assert patience.left("a")
+    limiter = RateLimiter(lambda: now[0])
+    for _ in range(sessions.MAX_FAILURES):
+        limiter.failed("a")
+    assert not limiter.allows("a")
+    now[0] = sessions.WINDOW + 1
+    assert limiter.allows("a")
 
 
-def test_passes_end_by_themselves_and_with_the_server() -> None:
+def test_sessions_end_by_themselves_and_with_the_server() -> None:
     now = [1_000_000.0]
-    given = Passes(TOKEN, lambda: now[0])
-    shown = given.give()
+    given = Sessions(TOKEN, lambda: now[0])
+    cookie = given.issue()
     now[0] += MONTH - 1
-    assert given.good(shown)
+    assert given.is_valid(cookie)
     now[0] += 2
-    assert not given.good(shown)
-    assert not Passes(TOKEN).good(Passes(TOKEN).give()), "the key is made anew at every start"
+    assert not given.is_valid(cookie)
+    assert not Sessions(TOKEN).is_valid(Sessions(TOKEN).issue()), "the key is made anew at every start"
     for _ in range(5):
-        given.take_back("never given")
-    assert not given._returned, "nobody can fill the memory with passes that never were"
+        given.revoke("never given")
+    assert not given._revoked, "nobody can fill the memory with sessions that never were"
 
 
 def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,11 +270,11 @@ def test_secrets_are_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) 
         return real(a, b)
 
     monkeypatch.setattr(hmac, "compare_digest", watched)
-    given = Passes(TOKEN)
-    assert not given.right(b"x")
-    assert given.right(TOKEN.encode())
-    assert given.good(given.give())
-    assert not given.good("1.2.3")
+    given = Sessions(TOKEN)
+    assert not given.is_token(b"x")
+    assert given.is_token(TOKEN.encode())
+    assert given.is_valid(given.issue())
+    assert not given.is_valid("1.2.3")
     assert len(compared) == 4
     assert {pair[:2] for pair in compared} == {(bytes, bytes)}
     assert all(a == b for _, _, a, b in compared[:2]), "nor does the length tell anything"

@@ -14,13 +14,14 @@ from sensormend.files import is_locked, locked
 from sensormend.io.folder import file_rows
 from sensormend.io.metadata import write_json
 from sensormend.io.target import export
+from sensormend.pipeline.health import LETTERS
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, clock
 from sensormend.stream.service import Service
-from sensormend.views.look import Look, utc
-from sensormend.views.matrix import LETTERS, matrix
-from sensormend.views.network import network
-from sensormend.views.sensors import sensor, sensors
+from sensormend.views.matrix import matrix
+from sensormend.views.overview import network_overview
+from sensormend.views.reader import OutReader, utc
+from sensormend.views.sensors import sensor_page, sensor_view
 from sensormend.views.series import series
 
 
@@ -33,9 +34,11 @@ def test_a_single_file_shows_the_same_as_a_folder(tmp_path: Path, ending: str) -
     meta.mkdir()
     for name in ("faults.csv", "sensors.csv", "run.json"):
         shutil.copy(folder / name, meta / name)
-    with Look(folder) as one, Look(single) as other:
+    with OutReader(folder) as one, OutReader(single) as other:
         assert matrix(one) == matrix(other)
-        assert replace(network(one), name="", version=0) == replace(network(other), name="", version=0)
+        assert replace(network_overview(one), name="", version=0) == replace(
+            network_overview(other), name="", version=0
+        )
         assert series(one, "S02", "wind") == series(other, "S02", "wind")
         laid_out = other.folder
     assert not laid_out.exists()
@@ -43,9 +46,9 @@ def test_a_single_file_shows_the_same_as_a_folder(tmp_path: Path, ending: str) -
 
 def test_what_is_no_out_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no"):
-        Look(tmp_path / "nothing")
+        OutReader(tmp_path / "nothing")
     with pytest.raises(InputError, match="nothing that sensormend clean or watch wrote"):
-        Look(tmp_path)
+        OutReader(tmp_path)
 
 
 def part_of(days: float, sensors: int = 6) -> list[Readings]:
@@ -82,81 +85,83 @@ def stopped(out: Path, days: float) -> None:
 
 def test_before_the_first_period_is_over_there_are_provisional_values(tmp_path: Path) -> None:
     stopped(tmp_path / "out", 0.75)
-    with Look(tmp_path / "out") as look:
-        assert look.archive is None
-        found = network(look)
+    with OutReader(tmp_path / "out") as reader:
+        assert reader.archive is None
+        found = network_overview(reader)
         assert found.provisional_from is not None
         assert found.filled is None
-        name = sensors(look).items[0].sensor
-        shown = series(look, name)
+        name = sensor_page(reader).items[0].sensor
+        shown = series(reader, name)
         assert shown.provisional_from == shown.time[0]
-        assert matrix(look).provisional == 1
-        assert sensor(look, name).sentence
+        assert matrix(reader).provisional == 1
+        assert sensor_view(reader, name).sentence
 
 
 def test_what_is_provisional_follows_what_is_final(tmp_path: Path) -> None:
     stopped(tmp_path / "out", 12.5)
-    with Look(tmp_path / "out") as look:
-        name = look.summaries[0].sensor
-        shown = series(look, name, start=START, end=START + 20 * DAY)
-        assert look.final() == START + 12 * DAY
+    with OutReader(tmp_path / "out") as reader:
+        name = reader.summaries[0].sensor
+        shown = series(reader, name, start=START, end=START + 20 * DAY)
+        assert reader.final() == START + 12 * DAY
         assert shown.provisional_from == (START + 12 * DAY) / SECOND
         assert np.diff(shown.time).tolist() == [3600] * (len(shown.time) - 1)
         assert len(shown.time) > 12 * 24
-        found = matrix(look)
+        found = matrix(reader)
         assert (found.cells, found.provisional) == (13, 1)
         assert all(LETTERS[line.cells[-1]] != "nothing" for line in found.rows)
-        assert network(look).provisional_from is not None
+        assert network_overview(reader).provisional_from is not None
         (tmp_path / "out" / "state" / "alerts.json").unlink()
         heard = max(time for time, value in zip(shown.time, shown.value, strict=True) if value is not None)
-        assert sensor(look, name).heard == utc(round(heard * SECOND)), "though sensors.csv and alerts end with the day"
+        assert sensor_view(reader, name).heard == utc(round(heard * SECOND)), (
+            "though sensors.csv and alerts end with the day"
+        )
 
 
 def test_what_changes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.views.look.EVERY", 0.0)
+    monkeypatch.setattr("sensormend.views.reader.REFRESH_SECONDS", 0.0)
     watched(tmp_path / "out", part_of(8))
-    with Look(tmp_path / "out") as look:
-        seen = look.version
-        look.refresh()
-        assert look.since(seen) == []
-        before = network(look)
+    with OutReader(tmp_path / "out") as reader:
+        seen = reader.version
+        reader.refresh()
+        assert reader.since(seen) == []
+        before = network_overview(reader)
         watched(tmp_path / "out", part_of(12))
-        look.refresh()
-        assert look.version > seen
-        assert {"rows", "run", "sensors"} <= set(look.since(seen))
-        after = network(look)
+        reader.refresh()
+        assert reader.version > seen
+        assert {"rows", "run", "sensors"} <= set(reader.since(seen))
+        after = network_overview(reader)
         assert after.version > before.version
         assert (after.last or "") > (before.last or "")
 
 
 def test_a_look_is_asked_often_and_looks_seldom(tmp_path: Path) -> None:
     small_out(tmp_path / "out", sensors=2, days=2)
-    with Look(tmp_path / "out") as look:
-        seen = look.version
+    with OutReader(tmp_path / "out") as reader:
+        seen = reader.version
         write_json(tmp_path / "out" / "run.json", {"command": "clean"})
-        look.refresh()
-        assert look.version == seen, "it looked a moment ago"
+        reader.refresh()
+        assert reader.version == seen, "it looked a moment ago"
 
 
 def test_somebody_is_writing(tmp_path: Path) -> None:
     small_out(tmp_path / "out", sensors=2, days=2)
     (tmp_path / "out" / "state").mkdir()
-    with Look(tmp_path / "out") as look:
-        seen = [look.live]
+    with OutReader(tmp_path / "out") as reader:
+        seen = [reader.live]
         with locked(tmp_path / "out" / "state" / "lock", "taken"):
-            seen.append(look.live)
-        assert [*seen, look.live] == [False, True, False]
+            seen.append(reader.live)
+        assert [*seen, reader.live] == [False, True, False]
     assert not is_locked(tmp_path / "nowhere")
 
 
 def test_rows_of_a_new_sensor_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.views.look.EVERY", 0.0)
+    monkeypatch.setattr("sensormend.views.reader.REFRESH_SECONDS", 0.0)
     small_out(tmp_path / "out", sensors=2, days=2)
-    with Look(tmp_path / "out") as look:
-        assert len(sensors(look).items) == 2
+    with OutReader(tmp_path / "out") as reader:
+        assert len(sensor_page(reader).items) == 2
         small_out(tmp_path / "out", sensors=3, days=3)
-        look.refresh()
-        assert len(sensors(look).items) == 3
-        found = series(look, "S02", start=FIRST, end=FIRST + 3 * DAY)
+        reader.refresh()
+        assert len(sensor_page(reader).items) == 3
+        found = series(reader, "S02", start=FIRST, end=FIRST + 3 * DAY)
         assert len(found.time) == 72
         assert found.time[-1] == (FIRST + 3 * DAY - HOUR) / SECOND

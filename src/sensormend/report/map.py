@@ -1,4 +1,4 @@
-"""The network on its map at one telling moment: what came, beside what was made of it."""
+"""`map_section` draws the network on its map at one telling moment, raw and mended."""
 
 from __future__ import annotations
 
@@ -9,53 +9,59 @@ import numpy as np
 
 from sensormend.pipeline.health import SPIKE
 from sensormend.pipeline.sentences import counted
+from sensormend.plot.canvas import MAP_COLOURS
+from sensormend.plot.maps import cell_means, value_range
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.report.html import Html, joined, name_of, tag
-from sensormend.report.material import Material
+from sensormend.report.markup import Html, channel_name, concat, minute, rounded, tag
+from sensormend.report.report_data import ReportData
 from sensormend.report.svg import short, svg, text, value_ticks
-from sensormend.report.words import moment, spread
-from sensormend.views.atlas import Atlas, atlas
+from sensormend.views.atlas import Atlas, Moment, atlas, moment
 
-__all__ = ["ground", "telling_moment"]
+__all__ = ["map_section", "telling_moment"]
 
-# ColorBrewer's RdYlBu, the other way round: light in the middle and coloured, never black, at both ends.
-STOPS = ("#313695", "#4575b4", "#74add1", "#abd9e9", "#e0f3f8", "#ffffbf", "#fee090", "#fdae61", "#f46d43", "#d73027",
-         "#a50026")  # fmt: skip
 SHADES = 32
 WIDTH, TALLEST = 460.0, 560.0
 MOST_NAMES, LETTER = 12, 7.0
 
 
 @dataclass(frozen=True, eq=False)
-class _Scene:
+class _MapValues:
     """A moment on the map: for every sensor of the atlas what came, what was made of it, and whether it was faulty."""
 
     value: FloatArray
     cleaned: FloatArray
     faulty: BoolArray
-    low: float
-    high: float
+
+    @classmethod
+    def of(cls, shown: Moment) -> _MapValues:
+        value, cleaned = (np.array(column, dtype=float) for column in (shown.value, shown.cleaned))
+        return cls(value, cleaned, np.array(shown.state) == "faulty")
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The ends of the colour bar."""
+        return value_range(self.cleaned)
 
 
-def ground(material: Material) -> Html | None:
+def map_section(data: ReportData) -> Html | None:
     """Return the section; None where nobody knows where the sensors stand."""
-    if not material.network.places:
+    if not data.network.places:
         return None
-    drawn = [part for variable in material.variables if (part := _maps(material, atlas(material.look), variable))]
+    drawn = [part for variable in data.variables if (part := _maps(data, atlas(data.reader), variable))]
     return tag("section", tag("h2", "On the map"), *drawn, _hatch(), id="map") if drawn else None
 
 
-def telling_moment(material: Material, variable: str) -> tuple[int, int, Rows] | None:
-    """Return the latest time at which most sensors were faulty, how many these were, and the rows of its day.
+def telling_moment(data: ReportData, variable: str) -> tuple[int, int] | None:
+    """Return the latest time at which most sensors were faulty, and how many these were.
 
     Where none ever was it is the latest time with most readings, of the last date.
     """
-    archive = material.look.archive
+    archive = data.reader.archive
     assert archive is not None
-    first, last = material.start // DAY, (material.end - 1) // DAY
+    first, last = data.start // DAY, (data.end - 1) // DAY
     change = np.zeros(last - first + 2, np.int64)
-    for fault in material.look.faults:
+    for fault in data.reader.faults:
         if fault.variable == variable and fault.reason not in ("silent", "spike"):
             change[min(max(fault.start // DAY - first, 0), last - first)] += 1
             change[min(max(-(-fault.end // DAY) - first, 0), last - first + 1)] -= 1
@@ -71,83 +77,66 @@ def telling_moment(material: Material, variable: str) -> tuple[int, int, Rows] |
     apart = np.where(_faulty(rows) & np.isfinite(rows.value) & np.isfinite(rows.cleaned), rows.value - rows.cleaned, 0)
     far = np.bincount(slot, weights=np.abs(apart))
     best = int(np.lexsort((times, far, heard, faulty))[-1])
-    return int(times[best]), int(faulty[best]), rows
+    return int(times[best]), int(faulty[best])
 
 
 def _faulty(rows: Rows) -> BoolArray:
     return np.asarray((rows.flag == Flag.FAIL) & (rows.reason != SPIKE))
 
 
-def _maps(material: Material, ground_plan: Atlas, variable: str) -> Html | None:
-    told = telling_moment(material, variable)
-    if told is None:
+def _maps(data: ReportData, plan: Atlas, variable: str) -> Html | None:
+    telling = telling_moment(data, variable)
+    if telling is None:
         return None
-    time, faulty, rows = told
-    scene = _scene(ground_plan, rows.taken(rows.time == time))
-    if scene is None:
+    time, faulty = telling
+    scene = _MapValues.of(moment(data.reader, time, variable))
+    if not np.isfinite(scene.cleaned).any():
         return None
-    who = [site.sensor for site, wrong in zip(ground_plan.sensors, scene.faulty, strict=True) if wrong]
+    who = [site.sensor for site, wrong in zip(plan.sensors, scene.faulty, strict=True) if wrong]
     why = (
         f"the latest time at which most sensors were faulty at once: {faulty}"
         if faulty
         else "no sensor was ever faulty, so this is the last day"
     )
-    parts: list[str] = [tag("h3", name_of(variable))] if material.several else []
-    parts.append(tag("p", f"{moment(time)} UTC, {why}. Every sensor has the area that is nearest to it."))
+    parts: list[str] = [tag("h3", channel_name(variable))] if data.several else []
+    parts.append(tag("p", f"{minute(time)} UTC, {why}. Every sensor has the area that is nearest to it."))
     panels = [
-        tag("figure", _panel(ground_plan, scene, scene.value, who, "what came", names=True),
+        tag("figure", _panel(plan, scene, scene.value, who, "what came", names=True),
             tag("figcaption", "Raw: what came")),
-        tag("figure", _panel(ground_plan, scene, scene.cleaned, who, "what was made of it", names=False),
+        tag("figure", _panel(plan, scene, scene.cleaned, who, "what was made of it", names=False),
             tag("figcaption", "Mended: what was made of it")),
     ]  # fmt: skip
     parts += [tag("div", *panels, class_="pair"), _bar(scene)]
     more = f" and {len(who) - MOST_NAMES:,} more." if len(who) > MOST_NAMES else "."
-    named = joined(["Ringed as faulty: ", joined(map(name_of, who[:MOST_NAMES]), ", "), more]) if who else Html("")
+    named = concat(["Ringed as faulty: ", concat(map(channel_name, who[:MOST_NAMES]), ", "), more]) if who else Html("")
     blank = bool((~np.isfinite(scene.value)).any())
     parts.append(tag("p", named, " Hatched: no reading." if blank else "",
                      " Readings past the colour bar have the colour of its end.", class_="note"))  # fmt: skip
-    if ground_plan.total > len(ground_plan.sensors):
-        shown = f"{len(ground_plan.sensors):,} of {counted(ground_plan.total, 'sensor')} are shown."
+    if plan.total > len(plan.sensors):
+        shown = f"{len(plan.sensors):,} of {counted(plan.total, 'sensor')} are shown."
         parts.append(tag("p", shown, class_="note"))
-    return joined(parts)
-
-
-def _scene(ground_plan: Atlas, rows: Rows) -> _Scene | None:
-    place = {rows.sensors[code]: row for row, code in enumerate(rows.sensor.tolist())}
-    taken = np.array([place.get(site.sensor, -1) for site in ground_plan.sensors])
-    there = taken >= 0
-    if not there.any():
-        return None
-    value, cleaned = (np.where(there, column[taken], np.nan) for column in (rows.value, rows.cleaned))
-    known = cleaned[np.isfinite(cleaned)]
-    if not known.size:
-        return None
-    low, high = float(known.min()), float(known.max())
-    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
-    return _Scene(value, cleaned, np.asarray(there & _faulty(rows)[taken]), low, high)
+    return concat(parts)
 
 
 def _panel(
-    ground_plan: Atlas, scene: _Scene, values: FloatArray, who: list[str], says: str, *, names: bool
+    plan: Atlas, scene: _MapValues, values: FloatArray, who: list[str], says: str, *, names: bool
 ) -> Html:  # fmt: skip
-    wide = min(WIDTH, TALLEST / ground_plan.height)
+    wide = min(WIDTH, TALLEST / plan.height)
     size = np.array([wide, wide])
     by_shade: dict[str, list[str]] = {}
-    total, heard = np.zeros(len(ground_plan.cells)), np.zeros(len(ground_plan.cells))
-    cell = np.array([site.cell for site in ground_plan.sensors])
-    known = np.isfinite(values)
-    np.add.at(total, cell[known], values[known])
-    np.add.at(heard, cell[known], 1)
-    for corners, summed, many in zip(ground_plan.cells, total.tolist(), heard.tolist(), strict=True):
-        fill = _shade((summed / many - scene.low) / (scene.high - scene.low)) if many else ""
+    low, high = scene.range
+    cell = np.array([site.cell for site in plan.sensors], np.intp)
+    means = cell_means(cell, len(plan.cells), values)
+    for corners, mean in zip(plan.cells, means.tolist(), strict=True):
+        fill = _shade((mean - low) / (high - low)) if math.isfinite(mean) else ""
         by_shade.setdefault(fill, []).append(_polygon(np.reshape(corners, (-1, 2)) * size))
     hatched = by_shade.pop("", [])
     drawn: list[str] = [tag("path", d="".join(parts), fill=fill, class_="cell") for fill, parts in by_shade.items()]
     if hatched:
         drawn += [tag("path", d="".join(hatched), class_="under"), tag("path", d="".join(hatched), fill="url(#hatch)")]
     # Dots of thousands must leave something of the cells.
-    dot = 3 if len(ground_plan.sensors) <= 300 else 2 if len(ground_plan.sensors) <= 1000 else 1.2
-    at = np.array([[site.x, site.y] for site in ground_plan.sensors]) * size
+    dot = 3 if len(plan.sensors) <= 300 else 2 if len(plan.sensors) <= 1000 else 1.2
+    at = np.array([[site.x, site.y] for site in plan.sensors]) * size
     drawn.append(
         tag(
             "path",
@@ -165,8 +154,8 @@ def _panel(
             # The line below the map has all of it.
             cut = name if len(name) <= letters else name[: letters - 1] + "…"
             drawn.append(text(x - 10 if right else x + 10, y + 4, cut, at="end" if right else "start", class_="on-map"))
-    drawn += _ruler(ground_plan.kilometres, wide, wide * ground_plan.height) if names else []
-    return svg(wide, wide * ground_plan.height, *drawn, says=f"Map of {says}", widest=wide)
+    drawn += _ruler(plan.kilometres, wide, wide * plan.height) if names else []
+    return svg(wide, wide * plan.height, *drawn, says=f"Map of {says}", widest=wide)
 
 
 def _hatch() -> Html:
@@ -183,10 +172,10 @@ def _ruler(kilometres: float, wide: float, tall: float) -> list[str]:
     power = 10.0 ** math.floor(math.log10(kilometres / 4))
     length = max(power * factor for factor in (1, 2, 5) if power * factor <= kilometres / 4)
     end = 12 + length / kilometres * wide
-    said = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
+    label = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
     line = f"M12 {short(tall - 16)}v5H{short(end)}v-5"
     return [tag("path", d=line, class_="ruler-halo"), tag("path", d=line, class_="ruler"),
-            text(end + 6, tall - 10, said, class_="on-map")]  # fmt: skip
+            text(end + 6, tall - 10, label, class_="on-map")]  # fmt: skip
 
 
 def _polygon(corners: FloatArray) -> str:
@@ -198,22 +187,22 @@ def _polygon(corners: FloatArray) -> str:
 
 def _shade(place: float) -> str:
     """Return the colour at a place between 0 and 1, one of some."""
-    step = round(min(max(place, 0.0), 1.0) * (SHADES - 1)) / (SHADES - 1) * (len(STOPS) - 1)
-    left = min(int(step), len(STOPS) - 2)
-    pair = [[int(stop[k : k + 2], 16) for k in (1, 3, 5)] for stop in STOPS[left : left + 2]]
+    step = round(min(max(place, 0.0), 1.0) * (SHADES - 1)) / (SHADES - 1) * (len(MAP_COLOURS) - 1)
+    left = min(int(step), len(MAP_COLOURS) - 2)
+    pair = [[int(stop[k : k + 2], 16) for k in (1, 3, 5)] for stop in MAP_COLOURS[left : left + 2]]
     return "#" + "".join(f"{round(a + (b - a) * (step - left)):02x}" for a, b in zip(*pair, strict=True))
 
 
-def _bar(scene: _Scene) -> Html:
+def _bar(scene: _MapValues) -> Html:
     """Return the colour bar."""
-    left, wide = 20.0, 320.0
+    left, wide, (low, high) = 20.0, 320.0, scene.range
     drawn: list[str] = [
         tag("rect", x=short(left + wide * k / SHADES), y=0, width=short(wide / SHADES + 0.3), height=10,
             fill=_shade(k / (SHADES - 1)))
         for k in range(SHADES)
     ]  # fmt: skip
-    for tick in value_ticks(scene.low, scene.high):
-        x = left + wide * (tick - scene.low) / (scene.high - scene.low)
+    for tick in value_ticks(low, high):
+        x = left + wide * (tick - low) / (high - low)
         drawn += [tag("path", d=f"M{short(x)} 10v4", class_="tick"), text(x, 25, f"{tick:g}", at="middle")]
-    says = f"Colours from {spread(scene.low)} to {spread(scene.high)}"
+    says = f"Colours from {rounded(low)} to {rounded(high)}"
     return tag("div", svg(360, 30, *drawn, says=says), class_="colours")

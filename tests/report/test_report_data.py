@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from outs import FIRST, Written, out_of, small_out
 from sensormend.readings import DAY, HOUR, REASONS, Flag
-from sensormend.report import passing
-from sensormend.report.counting import Counts, count
+from sensormend.report import report_data
+from sensormend.report.report_data import RowCounts, count_rows
 
 
-def counted(written: Written, slots: int = 24, channels: int = 12) -> Counts:
-    return count(written.path, DAY // slots, int(written.time[-1]) + DAY // slots, channels)
+def counted(written: Written, slots: int = 24, channels: int = 12) -> RowCounts:
+    return count_rows(written.path, DAY // slots, int(written.time[-1]) + DAY // slots, channels)
 
 
 def guessed(written: Written) -> NDArray[np.bool_]:
@@ -32,7 +32,7 @@ def runs(written: Written) -> Counter[int]:
 
 @pytest.fixture(params=[1 << 40, 12 * 24 * 3, 1], ids=["at once", "three days", "day by day"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passing, "ROWS", request.param)
+    monkeypatch.setattr(report_data, "ROWS", request.param)
 
 
 @pytest.mark.usefixtures("parts")
@@ -102,15 +102,15 @@ def test_hours_in_which_nobody_reported_are_found(tmp_path: Path) -> None:
     flag = np.where(np.isnan(value), Flag.MISSING, Flag.GOOD).astype(np.int8)
     written = out_of(tmp_path / "city", ("a", "b", "c", "d"), ("",), value, truth, flag, np.zeros_like(flag), 24)
     counts = counted(written)
-    assert counts.nobody == tuple(
+    assert counts.nobody == [
         (FIRST + begin * HOUR, FIRST + end * HOUR) for begin, end in ((5, 7), (46, 50), (143, 144))
-    )
+    ]
     assert counts.gaps == Counter({2 * HOUR: 4, 4 * HOUR: 4, HOUR: 4})
 
 
 def test_what_a_watch_writes_meanwhile_is_left_out(tmp_path: Path) -> None:
     written = small_out(tmp_path / "city")
-    counts = count(written.path, HOUR, FIRST + 10 * DAY + 5 * HOUR, 12)
+    counts = count_rows(written.path, HOUR, FIRST + 10 * DAY + 5 * HOUR, 12)
     assert counts.rows == 12 * (10 * 24 + 5)
 
 

@@ -16,7 +16,7 @@ from sensormend.io.metadata import SENSORS_HEADER, read_json, write_csv, write_j
 from sensormend.io.target import export
 from sensormend.pipeline.sentences import percent
 from sensormend.readings import DAY, REASONS, Flag
-from sensormend.report.page import write_report
+from sensormend.report.document import write_report
 
 HEBREW = "\u202e\u05e9\u05dc\u05d5\u05dd"
 HOSTILE = (

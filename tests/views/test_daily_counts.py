@@ -9,9 +9,9 @@ import pytest
 from outs import FIRST, Written, small_out
 from sensormend.io.folder import Archive
 from sensormend.io.writing import RowWriter
-from sensormend.pipeline.health import HEALTH, NO_ROWS
+from sensormend.pipeline.health import HEALTH, NO_ROWS, states_by_cell
 from sensormend.readings import DAY, REASONS, Flag
-from sensormend.views.digest import Digest, states_by_date
+from sensormend.views.daily_counts import DailyCounts
 
 DATE = FIRST // DAY
 
@@ -34,7 +34,7 @@ def plainly(written: Written, s: int, v: int, first: int, last: int) -> str:
 @pytest.mark.parametrize("days", [1, 3])
 def test_days_are_called_as_their_rows_say(tmp_path: Path, days: int) -> None:
     written = small_out(tmp_path, sensors=6, days=20, variables=("temp", "wind"))
-    with Digest(tmp_path) as digest:
+    with DailyCounts(tmp_path) as digest:
         names, states = digest.states(DATE, DATE + 19, days)
     assert sorted(names) == [(sensor, variable) for sensor in written.sensors for variable in written.variables]
     assert states.shape == (12, -(-20 // days))
@@ -46,9 +46,9 @@ def test_days_are_called_as_their_rows_say(tmp_path: Path, days: int) -> None:
 
 def test_rows_in_memory_are_called_the_same(tmp_path: Path) -> None:
     small_out(tmp_path, sensors=5, days=6, variables=("temp", "wind"))
-    with Digest(tmp_path) as digest:
+    with DailyCounts(tmp_path) as digest:
         names, states = digest.states(DATE, DATE + 5)
-    again, also = states_by_date(Archive(tmp_path).rows(), DATE, DATE + 5)
+    again, also = states_by_cell(Archive(tmp_path).rows(), DATE, DATE + 5)
     assert {name: line.tolist() for name, line in zip(names, states, strict=True)} == {
         name: line.tolist() for name, line in zip(again, also, strict=True)
     }
@@ -56,7 +56,7 @@ def test_rows_in_memory_are_called_the_same(tmp_path: Path) -> None:
 
 def test_totals_are_counts_of_rows(tmp_path: Path) -> None:
     written = small_out(tmp_path, sensors=4, days=10)
-    with Digest(tmp_path) as digest:
+    with DailyCounts(tmp_path) as digest:
         names, counts = digest.totals(DATE + 2, DATE + 9)
     order = [written.sensors.index(sensor) for sensor, _ in names]
     later = written.flag[order, 0, 48:]
@@ -67,7 +67,7 @@ def test_totals_are_counts_of_rows(tmp_path: Path) -> None:
 
 def test_a_date_is_counted_again_when_its_file_is_another_one(tmp_path: Path) -> None:
     small_out(tmp_path, sensors=3, days=4)
-    with Digest(tmp_path) as digest:
+    with DailyCounts(tmp_path) as digest:
         _, before = digest.states(DATE, DATE + 3)
         rows = Archive(tmp_path).rows(start=FIRST + 2 * DAY, end=FIRST + 3 * DAY)
         rows.flag[:] = Flag.SUSPECT
@@ -83,14 +83,14 @@ def test_a_date_is_counted_again_when_its_file_is_another_one(tmp_path: Path) ->
 def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_out(tmp_path, sensors=3, days=4)
     read: list[int] = []
-    counted = Digest._counted
+    counted = DailyCounts._counted
 
-    def noted(self: Digest, files: Sequence[Path]) -> dict[str, Any]:
+    def noted(self: DailyCounts, files: Sequence[Path]) -> dict[str, Any]:
         read.append(len(files))
         return counted(self, files)
 
-    monkeypatch.setattr(Digest, "_counted", noted)
-    with Digest(tmp_path) as digest:
+    monkeypatch.setattr(DailyCounts, "_counted", noted)
+    with DailyCounts(tmp_path) as digest:
         digest.states(DATE + 1, DATE + 2)
         digest.states(DATE, DATE + 3)
         digest.totals(DATE, DATE + 3)
@@ -99,8 +99,8 @@ def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_out(tmp_path, sensors=3, days=8)
-    monkeypatch.setattr("sensormend.views.digest.ROOM", 200)
-    with Digest(tmp_path) as digest:
+    monkeypatch.setattr("sensormend.views.daily_counts.MAX_BYTES", 200)
+    with DailyCounts(tmp_path) as digest:
         _, states = digest.states(DATE, DATE + 7)
         assert (states != NO_ROWS).all()
         assert sum(entry.size for entry in digest._dates.values()) <= 200

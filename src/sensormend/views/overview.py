@@ -1,4 +1,4 @@
-"""What a network is like now, in figures and in one line."""
+"""`network_overview` describes a network as it is now, in numbers and in one sentence."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from sensormend.io.metadata import time_of
+from sensormend.pipeline.health import ABSENT
 from sensormend.pipeline.sentences import counted, how_far_judged, percent, without_number
 from sensormend.readings import DAY, SECOND, Flag
-from sensormend.views.look import Look, utc
-from sensormend.views.now import NOTHING, RANKS, Standing, standings
-from sensormend.views.sensors import place_of
+from sensormend.views.channel_status import RANKS, ChannelStatus, channel_statuses
+from sensormend.views.reader import OutReader, utc
 
-__all__ = ["FILLED_DAYS", "Network", "network"]
+__all__ = ["FILLED_DAYS", "NetworkOverview", "network_overview"]
 
 FILLED_DAYS = 30
 """How far back "filled" looks: long enough to be steady, short enough to be about now."""
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkOverview:
     """What a network is like.
 
     Attributes
@@ -79,77 +79,77 @@ class Network:
     version: int
 
 
-def network(look: Look) -> Network:
+def network_overview(reader: OutReader) -> NetworkOverview:
     """Return what a network is like now."""
-    run, span, provisional = look.run, look.span(), look.provisional
-    states, gone = _per_sensor(list(standings(look).values()))
-    filled, days = _filled(look)
-    final = look.final()
+    run, span, provisional = reader.run, reader.span(), reader.provisional
+    states, gone = _per_sensor(list(channel_statuses(reader).values()))
+    filled, days = _filled(reader)
+    final = reader.final()
     later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
     later = later if final is None else later[later >= final]
     times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
-    return Network(
-        name=look.name,
-        sentence=f"{_judged(look)} {_sentence(states, gone, filled, days)}".lstrip()
-        if look.folder.is_dir()
-        else f"{look.name} is not there any more.",
+    return NetworkOverview(
+        name=reader.name,
+        sentence=f"{_judged(reader)} {_sentence(states, gone, filled, days)}".lstrip()
+        if reader.folder.is_dir()
+        else f"{reader.name} is not there any more.",
         sensors=sum(states.values()),
         states=states,
         filled=filled,
         filled_days=days,
-        variables=list(look.variables),
+        variables=list(reader.variables),
         first=utc(span[0]) if span else None,
         last=utc(span[1]) if span else None,
-        step=look.step / SECOND,
-        period=None if look.period is None else look.period / SECOND,
+        step=reader.step / SECOND,
+        period=None if reader.period is None else reader.period / SECOND,
         interval=_interval(run),
         command=str(run.get("command", "")),
-        live=look.live,
+        live=reader.live,
         reached=utc(max(times, default=None)),
         updated=_time(run.get("updated") or run.get("finished")),
         provisional_from=utc(int(later.min())) if later.size else None,
-        places=any(place_of(entry) is not None for entry in look.summaries),
+        places=bool(reader.places),
         notes=[str(note) for note in _listed(run.get("notes"))],
-        version=look.version,
+        version=reader.version,
     )
 
 
-def _per_sensor(found: list[Standing]) -> tuple[dict[str, int], int]:
+def _per_sensor(statuses: list[ChannelStatus]) -> tuple[dict[str, int], int]:
     """Count sensors by the worst of their variables, and those that are gone."""
     worst: dict[str, str] = {}
-    for one in found:
-        known = worst.get(one.sensor, NOTHING)
+    for one in statuses:
+        known = worst.get(one.sensor, ABSENT)
         worst[one.sensor] = min(known, one.state, key=RANKS.index)
     counts = Counter(worst.values())
     states = {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
     return states, counts["gone"]
 
 
-def _judged(look: Look) -> str:
+def _judged(reader: OutReader) -> str:
     """Say how much was judged, of all that is final."""
-    flags = look.run.get("flags")
+    flags = reader.run.get("flags")
     try:
         counts = {int(flag): int(count) for flag, count in flags.items()} if isinstance(flags, dict) else {}
     except (TypeError, ValueError):
         counts = {}
-    span, final = look.span(), look.final()
+    span, final = reader.span(), reader.final()
     if not counts and span is not None and final is not None:
-        _, totals = look.digest.totals(span[0] // DAY, (final - 1) // DAY)
+        _, totals = reader.daily_counts.totals(span[0] // DAY, (final - 1) // DAY)
         slots = {name: int(count.sum()) for name, count in totals.items()}
         wrong, suspect, unjudged = slots["faulty"] + slots["spikes"], slots["suspect"], slots["unjudged"]
         good = slots["slots"] - slots["missing"] - wrong - suspect - unjudged
         counts = {Flag.GOOD: good, Flag.NOT_EVALUATED: unjudged, Flag.SUSPECT: suspect, Flag.FAIL: wrong}
-    return how_far_judged(counts, *without_number(look.summaries))
+    return how_far_judged(counts, *without_number(reader.summaries))
 
 
-def _filled(look: Look) -> tuple[float | None, int]:
+def _filled(reader: OutReader) -> tuple[float | None, int]:
     """Return the share of estimates in the last days, and how many days these are."""
-    span, final = look.span(), look.final()
+    span, final = reader.span(), reader.final()
     if span is None or final is None:
         return None, 0
     last = (final - 1) // DAY
     first = max(span[0] // DAY, last - FILLED_DAYS + 1)
-    _, counts = look.digest.totals(first, last)
+    _, counts = reader.daily_counts.totals(first, last)
     slots = int(counts["slots"].sum())
     return (round(int(counts["estimated"].sum()) / slots, 6) if slots else None), last - first + 1
 
@@ -158,37 +158,37 @@ def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int
     sensors = sum(states.values())
     if not sensors and not gone:
         return "No sensor has been heard for long enough to say anything yet."
-    who = counted(sensors, "sensor")
+    total = counted(sensors, "sensor")
     if not sensors:
-        told = "No sensor is left"
+        summary = "No sensor is left"
     elif states["sound"] == sensors:
-        told = f"All {who} sound" if sensors > 1 else f"{who} sound"
+        summary = f"All {total} sound" if sensors > 1 else f"{total} sound"
     elif states["not evaluated"] == sensors:
-        told = f"Nothing is judged yet, of {who}"
+        summary = f"Nothing is judged yet, of {total}"
     else:
         others = (
             f"{states[word]:,} {word}" for word in ("faulty", "silent", "suspect", "not evaluated") if states[word]
         )
-        told = ", ".join([f"{states['sound']:,} of {who} sound", *others])
-    told += f", {gone:,} gone" if gone else ""
+        summary = ", ".join([f"{states['sound']:,} of {total} sound", *others])
+    summary += f", {gone:,} gone" if gone else ""
     if filled is None:
-        return f"{told}."
+        return f"{summary}."
     when = f"the last {days} days" if days > 1 else "the last day"
-    return f"{told}; {percent(filled)} of {when} filled."
+    return f"{summary}; {percent(filled)} of {when} filled."
 
 
-def _listed(said: object) -> list[Any]:
-    return said if isinstance(said, list) else []
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _interval(run: dict[str, Any]) -> float:
     options = run.get("options")
-    said = options.get("interval") if isinstance(options, dict) else None
-    return float(said) if isinstance(said, int | float) else 0.9
+    share = options.get("interval") if isinstance(options, dict) else None
+    return float(share) if isinstance(share, int | float) else 0.9
 
 
-def _time(said: object) -> str | None:
+def _time(text: object) -> str | None:
     try:
-        return utc(time_of(str(said))) if said else None
+        return utc(time_of(str(text))) if text else None
     except ValueError:
         return None

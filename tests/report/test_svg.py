@@ -9,11 +9,9 @@ import pytest
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.sentences import counted, percent
 from sensormend.readings import DAY, HOUR, MINUTE
-from sensormend.report.courses import stretch_of
-from sensormend.report.html import joined, name_of, plain, table, tag
-from sensormend.report.png import palette_png
-from sensormend.report.svg import Scale, band, line, time_ticks, value_ticks
-from sensormend.report.words import listed, span
+from sensormend.report.markup import channel_name, concat, enumeration, escape, html_table, span, tag
+from sensormend.report.repairs import telling_span
+from sensormend.report.svg import Scale, band, line, palette_png, time_ticks, value_ticks
 
 NAN = float("nan")
 
@@ -104,28 +102,28 @@ def fault(begin: int, end: int, reason: str = "stuck") -> FaultInterval:
 
 
 def test_the_stretch_shown_has_what_went_wrong_and_what_was_before() -> None:
-    begin, end = stretch_of([fault(50, 60)], 0, 100 * DAY, 28 * DAY)
+    begin, end = telling_span([fault(50, 60)], 0, 100 * DAY, 28 * DAY)
     assert end - begin == 28 * DAY
     assert begin < 50 * DAY < 60 * DAY < end
-    assert stretch_of([fault(0, 100)], 0, 100 * DAY, 28 * DAY) == (0, 28 * DAY)
-    assert stretch_of([fault(9, 10)], 0, 10 * DAY, 28 * DAY) == (0, 10 * DAY)
+    assert telling_span([fault(0, 100)], 0, 100 * DAY, 28 * DAY) == (0, 28 * DAY)
+    assert telling_span([fault(9, 10)], 0, 10 * DAY, 28 * DAY) == (0, 10 * DAY)
 
 
 def test_of_two_stretches_the_one_with_more_reasons_is_shown() -> None:
     faults = [fault(10, 14), fault(60, 62), fault(64, 66, "offset")]
-    begin, end = stretch_of(faults, 0, 100 * DAY, 20 * DAY)
+    begin, end = telling_span(faults, 0, 100 * DAY, 20 * DAY)
     assert begin < 60 * DAY < 66 * DAY <= end
 
 
 def test_text_is_escaped_once_whatever_it_goes_through() -> None:
-    cell = joined(["<a>", tag("b", "&")])
-    assert table(["<h>"], [[cell]]) == (
+    cell = concat(["<a>", tag("b", "&")])
+    assert html_table(["<h>"], [[cell]]) == (
         "<table><thead><tr><th scope=\"col\">&lt;h&gt;</th></tr></thead><tbody><tr><td data-is=\"&lt;h&gt;\"><div>"
         "&lt;a&gt;<b>&amp;</b></div></td></tr></tbody></table>"
     )  # fmt: skip
     assert tag("p", title='"') == '<p title="&quot;"></p>'
-    assert plain("a\ud800\x00b") == "a\ufffd\ufffdb"
-    assert "y" * 79 + "…" in name_of("y" * 100)
+    assert escape("a\ud800\x00b") == "a\ufffd\ufffdb"
+    assert "y" * 79 + "…" in channel_name("y" * 100)
 
 
 def test_spans_and_shares_are_said_as_people_do() -> None:
@@ -139,4 +137,4 @@ def test_spans_and_shares_are_said_as_people_do() -> None:
     ]  # fmt: skip
     assert percent(1, 0) == "0 %"
     assert counted(1, "stretch", "stretches") == "1 stretch"
-    assert listed([]) == ""
+    assert enumeration([]) == ""

@@ -11,9 +11,9 @@ from outs import FIRST, out_of, small_out, write_faults
 from sensormend.cli import main
 from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
 from sensormend.readings import DAY, REASONS, Flag
-from sensormend.report.believed import believed
-from sensormend.report.material import gathered
-from sensormend.views.look import Look
+from sensormend.report.limits import accepted_offsets
+from sensormend.report.report_data import read_report_data
+from sensormend.views.reader import OutReader
 
 
 def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,11 +95,11 @@ def kept_level(path: Path, *, after: float) -> Path:
 def test_a_level_that_was_believed_is_told_from_one_that_came_back(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Look(kept_level(tmp_path / "kept", after=8.0)) as look:
-        [found] = believed(gathered(look))
+    with OutReader(kept_level(tmp_path / "kept", after=8.0)) as reader:
+        [found] = accepted_offsets(read_report_data(reader))
     assert found.level == pytest.approx(8.0, abs=0.2)
-    with Look(kept_level(tmp_path / "back", after=0.0)) as look:
-        assert believed(gathered(look)) == []
+    with OutReader(kept_level(tmp_path / "back", after=0.0)) as reader:
+        assert accepted_offsets(read_report_data(reader)) == []
     assert main(["report", str(tmp_path / "kept")]) == 0
     text = page_of((tmp_path / "kept" / "report.html").read_text(encoding="utf-8")).text
     assert "8.0 above the others from 9 January 2024, trusted at that level from 14 January 2024 on" in text

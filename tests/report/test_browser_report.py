@@ -9,7 +9,7 @@ import pytest
 
 from browser import DESK, PHONE, Browser, running_chromium
 from outs import big_out, small_out
-from sensormend.report.page import write_report
+from sensormend.report.document import write_report
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The page as a whole: written beside its place, and there only when it is complete."""
+"""`write_report` puts the sections together and writes the file, which appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -9,31 +9,26 @@ from pathlib import Path
 from sensormend.errors import ConfigError
 from sensormend.files import now, write_beside
 from sensormend.io.folder import meta_of
-from sensormend.report.calibration import calibrations
-from sensormend.report.courses import courses
-from sensormend.report.filling import filling
-from sensormend.report.ground import ground
-from sensormend.report.health import health
-from sensormend.report.html import Html, joined, tag
-from sensormend.report.limits import limits
-from sensormend.report.making import making
-from sensormend.report.material import Material, gathered
-from sensormend.report.opening import opening
-from sensormend.report.repairs import repairs
-from sensormend.report.style import STYLE
-from sensormend.views.look import Look
+from sensormend.report.about import header_section, provenance_section
+from sensormend.report.coverage import coverage_section, matrix_section
+from sensormend.report.limits import limits_section
+from sensormend.report.map import map_section
+from sensormend.report.markup import Html, style_sheet, tag
+from sensormend.report.repairs import calibration_section, repairs_section, worst_section
+from sensormend.report.report_data import ReportData, read_report_data
+from sensormend.views.reader import OutReader
 
 __all__ = ["SECTIONS", "page", "write_report"]
 
-SECTIONS: tuple[tuple[str, str, Callable[[Material], Html | None]], ...] = (
-    ("repair", "What to repair", repairs),
-    ("health", "Every day", health),
-    ("map", "Map", ground),
-    ("worst", "The worst", courses),
-    ("calibration", "Calibration", calibrations),
-    ("filled", "What was filled", filling),
-    ("limits", "What not to use it for", limits),
-    ("made", "How it was made", making),
+SECTIONS: tuple[tuple[str, str, Callable[[ReportData], Html | None]], ...] = (
+    ("repair", "What to repair", repairs_section),
+    ("health", "Every day", matrix_section),
+    ("map", "Map", map_section),
+    ("worst", "The worst", worst_section),
+    ("calibration", "Calibration", calibration_section),
+    ("filled", "What was filled", coverage_section),
+    ("limits", "What not to use it for", limits_section),
+    ("made", "How it was made", provenance_section),
 )
 """In the order in which a reader wants them."""
 
@@ -62,7 +57,7 @@ def write_report(
 
     Examples
     --------
-    >>> from sensormend.report.page import write_report
+    >>> from sensormend.report.document import write_report
     >>> write_report("mended", "city.html")  # doctest: +SKIP
     PosixPath('city.html')
     """
@@ -75,8 +70,8 @@ def write_report(
         raise ConfigError(f"{target} is part of what is reported on: name another file, like report.html")
     if not _replaceable(place):
         raise ConfigError(f"{target} is there, and is no HTML page: name another file, like report.html")
-    with Look(out) as look:
-        text = page(gathered(look, done))
+    with OutReader(out) as reader:
+        text = page(read_report_data(reader, done))
     # A link stays one.
     with write_beside(place) as file:
         file.write(text)
@@ -99,18 +94,18 @@ def _replaceable(target: Path) -> bool:
         return False
 
 
-def page(material: Material) -> str:
+def page(data: ReportData) -> str:
     """Return the page."""
-    parts = [(name, title, part) for name, title, make in SECTIONS if (part := make(material)) is not None]
-    head = opening(material, [(name, title) for name, title, _ in parts])
+    parts = [(name, title, part) for name, title, make in SECTIONS if (part := make(data)) is not None]
+    head = header_section(data, [(name, title) for name, title, _ in parts])
     made = tag("footer", f"Written by sensormend on {now().replace('T', ' ').removesuffix('Z')[:16]} UTC.")
     head_of_page = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
-        tag("title", f"{material.network.name[:120]}: report"),
-        tag("style", Html(STYLE)),
+        tag("title", f"{data.network.name[:120]}: report"),
+        tag("style", Html(style_sheet())),
     )
     body = tag("body", head, tag("main", *(part for _, _, part in parts)), made)
-    return f"{DOCTYPE}\n{tag('html', head_of_page, joined([body]), lang='en')}\n"
+    return f"{DOCTYPE}\n{tag('html', head_of_page, body, lang='en')}\n"

@@ -1,4 +1,4 @@
-"""An OUT as one looks at it: its small files as they are now, its rows where they are asked for."""
+"""`OutReader` reads an OUT, finished or growing: its tables as they are now, and rows where they are asked for."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+import duckdb
 import numpy as np
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.files import Closing, is_locked, signature
-from sensormend.io.folder import Archive, data_files
+from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
 from sensormend.io.metadata import FaultInterval, SensorSummary, iso, read_faults, read_json, read_sensors, time_of
 from sensormend.io.options import duration
+from sensormend.io.sql import literal
+from sensormend.io.writing import RowWriter
 from sensormend.pipeline.grid import ANCHOR
 from sensormend.pipeline.health import Health
-from sensormend.readings import DAY, HOUR, SECOND, Rows
+from sensormend.readings import COLUMNS, DAY, HOUR, SECOND, Rows
 from sensormend.recovery import FloatArray
-from sensormend.views.digest import Digest
-from sensormend.views.provisional import NO_ROWS, Provisional, introduced, joined, read_provisional
-from sensormend.views.unfolding import unfold
+from sensormend.views.daily_counts import DailyCounts
 
-__all__ = ["Look", "numbers", "utc"]
+__all__ = ["OutReader", "ProvisionalRows", "matches", "numbers", "page_of", "utc"]
 
 _X = TypeVar("_X")
 
@@ -40,14 +42,41 @@ FILES = {
 }
 """What can be news, and the file that tells it."""
 
-EVERY = 0.4
+REFRESH_SECONDS = 0.4
 """Seconds between two looks at whether something has changed."""
 
-REMEMBERED = 500
+MAX_CACHED = 500
 """Small results that are kept."""
 
+DAYS_AT_ONCE = 30 * DAY
+"""Of a NetCDF file, so that a year of many sensors does not have to be in memory at once."""
 
-class Look(Closing):
+_EMPTY_ROWS = Rows(
+    (), ("",), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0),
+    np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int8), np.empty(0, np.int8),
+    np.empty(0, np.int8),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ProvisionalRows:
+    """What is known of periods that are not over; `reached` is the time of the network."""
+
+    rows: Rows
+    reached: int | None
+
+    def taken(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> Rows:
+        """Return rows in order of time; of one sensor, several, or everybody."""
+        rows = self.rows
+        taken = (rows.time >= start) & (rows.time < end)
+        taken &= rows.variable == rows.variables.index(variable) if variable in rows.variables else False
+        if sensor is not None:
+            wanted = {sensor} if isinstance(sensor, str) else set(sensor)
+            taken &= np.isin(rows.sensor, [code for code, name in enumerate(rows.sensors) if name in wanted])
+        return rows.taken(np.flatnonzero(taken)[np.argsort(rows.time[taken], kind="stable")])
+
+
+class OutReader(Closing):
     """An OUT, finished or growing; what was read is kept while its file stays as it is.
 
     May be asked from several threads.
@@ -72,8 +101,7 @@ class Look(Closing):
         self.name, self.folder = self.path.name, self.path
         self._scratch: TemporaryDirectory[str] | None = None
         self._archive: Archive | None = None
-        self._kept: dict[str, tuple[object, Any]] = {}
-        self._made: OrderedDict[object, tuple[object, Any]] = OrderedDict()
+        self._cache: OrderedDict[object, tuple[object, Any]] = OrderedDict()
         self._lock = threading.RLock()
         self._seen: dict[str, object] = {}
         self._changed: dict[str, int] = {}
@@ -81,7 +109,7 @@ class Look(Closing):
         self.version = 0
         if not (self.path / "state" / "watch.json").exists():
             self._open(Archive(path))
-        self.digest = Digest(self.folder)
+        self.daily_counts = DailyCounts(self.folder)
         self.refresh()
 
     def _open(self, archive: Archive) -> None:
@@ -89,13 +117,13 @@ class Look(Closing):
             self._scratch = TemporaryDirectory(prefix="sensormend-")
             self.folder = Path(self._scratch.name)
             with archive:
-                unfold(archive, self.folder)
+                _unfold(archive, self.folder)
             archive = Archive(self.folder)
         self._archive = archive
 
     def close(self) -> None:
         """Let go of everything."""
-        self.digest.close()
+        self.daily_counts.close()
         if self._archive is not None:
             self._archive.close()
         if self._scratch is not None:
@@ -114,7 +142,7 @@ class Look(Closing):
         with self._lock:
             if time.monotonic() < self._again:
                 return
-            self._again = time.monotonic() + EVERY
+            self._again = time.monotonic() + REFRESH_SECONDS
             now: dict[str, object] = {name: signature(self.folder / file) for name, file in FILES.items()}
             data = self.folder / "data"
             try:
@@ -123,10 +151,10 @@ class Look(Closing):
                 newest = ""
             now["rows"] = (signature(data), signature(data / newest) if newest else None)
             now["live"] = self.live
-            found = [name for name, seen in now.items() if self._seen.get(name, self) != seen]
-            if found:
+            changed = [name for name, seen in now.items() if self._seen.get(name, self) != seen]
+            if changed:
                 self.version += 1
-                self._changed |= dict.fromkeys(found, self.version)
+                self._changed |= dict.fromkeys(changed, self.version)
             self._seen = now
 
     def since(self, version: int) -> list[str]:
@@ -142,30 +170,30 @@ class Look(Closing):
     @property
     def run(self) -> dict[str, Any]:
         """What run.json says."""
-        return self.kept("run", read_json)
+        return self.from_file("run", read_json)
 
     @property
     def faults(self) -> list[FaultInterval]:
         """What faults.csv says."""
-        return self.kept("faults", read_faults)
+        return self.from_file("faults", read_faults)
 
     @property
     def summaries(self) -> list[SensorSummary]:
         """What sensors.csv says; and who is known but provisionally."""
-        known, provisional = self.kept("sensors", read_sensors), self.provisional
+        known, provisional = self.from_file("sensors", read_sensors), self.provisional
         if provisional is None:
             return known
-        return self.remembered("summaries", (known, provisional), lambda: introduced(known, provisional.rows))
+        return self.cached("summaries", (known, provisional), lambda: _with_new_channels(known, provisional.rows))
 
     @property
     def health(self) -> dict[tuple[str, str], Health]:
         """How a watch's alerts see each channel; empty for what `clean` wrote."""
-        return self.kept("alerts", _health)
+        return self.from_file("alerts", _read_health)
 
     @property
-    def provisional(self) -> Provisional | None:
+    def provisional(self) -> ProvisionalRows | None:
         """What is known of periods that are not over; None where nothing is."""
-        return self.kept("provisional", read_provisional)
+        return self.from_file("provisional", _read_provisional)
 
     @property
     def step(self) -> int:
@@ -180,17 +208,17 @@ class Look(Closing):
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of what is measured; one of them, empty, where it has no name."""
-        told = {entry.variable: None for entry in self.summaries}
-        return tuple(told) or ("",)
+        names = {entry.variable: None for entry in self.summaries}
+        return tuple(names) or ("",)
 
-    def variable(self, said: str | None, sensor: str | None = None) -> str:
-        """Return the name of a variable; the first one, or the first of a sensor, where none is said."""
-        known = self.variables if sensor is None else self.channels.get(sensor, ())
-        if said is None:
+    def variable(self, name: str | None, sensor: str | None = None) -> str:
+        """Return the name of a variable, of a sensor where one is said; the first one where None is given."""
+        known = self.variables if sensor is None else self.channels[self.known(sensor)]
+        if name is None:
             return known[0] if known else ""
-        if said not in known:
-            raise InputError(f"there is no variable {said!r}; there is {', '.join(map(repr, known[:10]))}")
-        return said
+        if name not in known:
+            raise InputError(f"there is no variable {name!r}; there is {', '.join(map(repr, known[:10]))}")
+        return name
 
     @property
     def channels(self) -> dict[str, tuple[str, ...]]:
@@ -198,12 +226,18 @@ class Look(Closing):
         entries = self.summaries
 
         def gathered() -> dict[str, tuple[str, ...]]:
-            found: dict[str, tuple[str, ...]] = {}
+            variables: dict[str, tuple[str, ...]] = {}
             for entry in entries:
-                found[entry.sensor] = (*found.get(entry.sensor, ()), entry.variable)
-            return found
+                variables[entry.sensor] = (*variables.get(entry.sensor, ()), entry.variable)
+            return variables
 
-        return self.remembered("channels", entries, gathered)
+        return self.cached("channels", entries, gathered)
+
+    @property
+    def places(self) -> dict[str, tuple[float, float]]:
+        """Latitude and longitude of every sensor whose place is known."""
+        entries = ((entry.sensor, entry.latitude, entry.longitude) for entry in self.summaries)
+        return {name: (north, east) for name, north, east in entries if math.isfinite(north) and math.isfinite(east)}
 
     def known(self, sensor: str) -> str:
         """Return the name of a sensor, or refuse one that is not there."""
@@ -232,8 +266,8 @@ class Look(Closing):
         span = self._final_span()
         return None if span is None else self.slot(span[1]) + self.step
 
-    def told(self) -> int | None:
-        """Return until when the tables tell: those of a watch may be behind its rows; None where nothing is final."""
+    def tables_end(self) -> int | None:
+        """Return where the tables end: those of a watch may be behind its rows; None where nothing is final."""
         final = self.final()
         try:
             return final if final is None else min(final, time_of(self.run["closed"]))
@@ -251,32 +285,24 @@ class Look(Closing):
             As for `Archive.rows`.
         """
         # Asked for first: what becomes final meanwhile is in both, and not in neither.
-        provisional, found = self.provisional, NO_ROWS
+        provisional, final = self.provisional, _EMPTY_ROWS
         if self.archive is not None:
             names = set(self.archive.names)
             wanted = sensor if sensor is None else [one for one in ([sensor] if isinstance(sensor, str) else sensor)
                                                     if one in names]  # fmt: skip
             if wanted is None or wanted:
-                found = self.archive.rows(wanted, start, end, variable)
+                final = self.archive.rows(wanted, start, end, variable)
         if provisional is None:
-            return found, None
-        over = [start, self.final() or start, int(found.time[-1]) + 1 if len(found) else start]
+            return final, None
+        over = [start, self.final() or start, int(final.time[-1]) + 1 if len(final) else start]
         later = provisional.taken(sensor, max(over), end, variable)
         if not len(later):
-            return found, None
-        return (joined(found, later) if len(found) else later), int(later.time[0])
+            return final, None
+        return (_concatenated(final, later) if len(final) else later), int(later.time[0])
 
     def _final_span(self) -> tuple[int, int] | None:
-        if self.archive is None:
-            return None
         archive = self.archive
-        with self._lock:
-            seen = self._seen.get("rows")
-            entry = self._kept.get("span")
-            if entry is None or entry[0] != seen:
-                entry = self._kept["span"] = (seen, archive.span())
-        span: tuple[int, int] | None = entry[1]
-        return span
+        return None if archive is None else self.cached("span", self._seen.get("rows"), archive.span)
 
     def _grid(self, name: str, otherwise: int) -> int:
         try:
@@ -291,30 +317,25 @@ class Look(Closing):
         later = None if final is not None and final > day + DAY else signature(self.folder / FILES["provisional"])
         return tuple(signature(file) for file in files), later
 
-    def remembered(self, key: object, seen: object, make: Callable[[], _X]) -> _X:
-        """Return what was made when the same was seen, else make it; some hundred of them are kept."""
+    def cached(self, key: object, seen: object, make: Callable[[], _X]) -> _X:
+        """Return what was made when the same was seen, else make it; some hundred results are remembered."""
         with self._lock:
-            entry = self._made.get(key)
+            entry = self._cache.get(key)
             if entry is not None and entry[0] == seen:
-                self._made.move_to_end(key)
+                self._cache.move_to_end(key)
                 old: _X = entry[1]
                 return old
-        found = make()
+        made = make()
         with self._lock:
-            self._made[key] = (seen, found)
-            while len(self._made) > REMEMBERED:
-                self._made.popitem(last=False)
-        return found
+            self._cache[key] = (seen, made)
+            while len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
+        return made
 
-    def kept(self, name: str, read: Callable[[Path], _X]) -> _X:
+    def from_file(self, name: str, read: Callable[[Path], _X]) -> _X:
         """Return what a file says, read again when it has changed."""
         path = self.folder / FILES[name]
-        with self._lock:
-            now, entry = signature(path), self._kept.get(name)
-            if entry is None or entry[0] != now:
-                entry = self._kept[name] = (now, read(path))
-        found: _X = entry[1]
-        return found
+        return self.cached(("file", name), signature(path), lambda: read(path))
 
 
 def utc(time: int | None) -> str | None:
@@ -346,11 +367,96 @@ def numbers(values: FloatArray) -> list[float | None]:
     return [value if math.isfinite(value) else None for value in rounded.tolist()]
 
 
-def _health(path: Path) -> dict[tuple[str, str], Health]:
+def _read_health(path: Path) -> dict[tuple[str, str], Health]:
     try:
-        told = [Health(**entry) for entry in read_json(path).get("sensors", ())]
-        if not all(isinstance(time, int) for one in told for time in (one.since, one.heard or 0)):
+        entries = [Health(**entry) for entry in read_json(path).get("sensors", ())]
+        if not all(isinstance(time, int) for one in entries for time in (one.since, one.heard or 0)):
             raise TypeError("a time that is none")
-        return {(one.sensor, one.variable): one for one in told}
+        return {(one.sensor, one.variable): one for one in entries}
     except TypeError:
         raise InputError(f"cannot read {path}: it is not one that sensormend wrote") from None
+
+
+def page_of(items: Sequence[_X], offset: int, limit: int) -> tuple[Sequence[_X], int | None]:
+    """Return some of the items, and where the next page begins; None where there is none.
+
+    Examples
+    --------
+    >>> page_of("abcde", 2, 2)
+    ('cd', 4)
+    """
+    end = offset + limit
+    return items[offset:end], end if end < len(items) else None
+
+
+def matches(search: str, *texts: str) -> bool:
+    """Say whether one of the texts has what is searched for; upper and lower case are the same."""
+    wanted = search.strip().casefold()
+    return not wanted or any(wanted in text.casefold() for text in texts)
+
+
+def _read_provisional(path: Path) -> ProvisionalRows | None:
+    """Read what a watch writes between two periods; None where there is no such file."""
+    while (written := signature(path)) is not None:
+        try:
+            reached, rows = file_metadata(path).get("reached"), file_rows(path)
+        except InputError:
+            if signature(path) == written:
+                raise
+            continue
+        # The watch may have written it again in between: then the one is not about the other.
+        if signature(path) == written:
+            return ProvisionalRows(rows, None if reached is None else time_of(reached))
+    return None
+
+
+def _concatenated(final: Rows, later: Rows) -> Rows:
+    """Join rows whose names are counted differently."""
+    sensors = {name: code for code, name in enumerate(dict.fromkeys((*final.sensors, *later.sensors)))}
+    variables = {name: code for code, name in enumerate(dict.fromkeys((*final.variables, *later.variables)))}
+    parts = []
+    for rows in (final, later):
+        sensor = np.array([sensors[name] for name in rows.sensors], np.int32)[rows.sensor]
+        variable = np.array([variables[name] for name in rows.variables], np.int32)[rows.variable]
+        columns = {name: getattr(rows, name) for name in COLUMNS} | {"sensor": sensor, "variable": variable}
+        parts.append(Rows(tuple(sensors), tuple(variables), **columns))
+    return Rows.concatenate(parts)
+
+
+def _with_new_channels(known: list[SensorSummary], rows: Rows) -> list[SensorSummary]:
+    """Return the sensors that are known, then those of which nothing is final yet."""
+    nan, names = float("nan"), {(entry.sensor, entry.variable) for entry in known}
+    codes = sorted(set(zip(rows.sensor.tolist(), rows.variable.tolist(), strict=True)))
+    new = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in codes]
+    unknown = [SensorSummary(*name, 0, nan, nan, nan, nan, nan, None, None) for name in new if name not in names]
+    return [*known, *unknown]
+
+
+def _unfold(archive: Archive, folder: Path) -> None:
+    """Write the rows of a single-file OUT into `data/date=.../` of a folder, and link what stands beside them."""
+    (folder / "data").mkdir()
+    for name in ("faults.csv", "sensors.csv", "run.json"):
+        if (archive.meta / name).exists():
+            os.symlink(archive.meta / name, folder / name)
+    if archive.path.name.lower().endswith(".nc"):
+        _unfold_netcdf(archive, folder)
+        return
+    with archive.table() as (engine, columns):
+        if not columns:
+            return
+        try:
+            engine.execute(
+                f"COPY (SELECT *, strftime(time, '%Y-%m-%d') AS date FROM source) TO {literal(folder / 'data')} "
+                "(FORMAT parquet, PARTITION_BY (date), OVERWRITE_OR_IGNORE)"
+            )
+        except duckdb.IOException as error:
+            raise SensormendError(f"no room to lay {archive.path.name} out by date: {error}") from error
+
+
+def _unfold_netcdf(archive: Archive, folder: Path) -> None:
+    span = archive.span()
+    if span is None:
+        raise InputError(f"there are no rows in {archive.path.name}")
+    with RowWriter(folder) as writer:
+        for start in range(span[0] // DAY * DAY, span[1] + 1, DAYS_AT_ONCE):
+            writer.write(archive.rows(start=start, end=start + DAYS_AT_ONCE))

@@ -9,7 +9,7 @@ import pytest
 
 from row_tables import YEAR_2019, changed, write_out
 from sensormend.errors import ConfigError, InputError
-from sensormend.explain.correlated import Witness, witnesses
+from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.explain.paragraph import explain
 from sensormend.io.metadata import write_json
 from sensormend.io.target import export
@@ -214,14 +214,14 @@ def test_witnesses_are_those_that_move_alike() -> None:
     rows = weather()
     time = YEAR_2019 + WHEN * HOUR
     past, then = rows.taken((rows.time < time) & (rows.time >= time - 30 * DAY)), rows.taken(rows.time == time)
-    found = witnesses(past, then, "s1")
-    assert {witness.sensor for witness in found} == {"s0", "s2", "s3"}
+    found = correlated_sensors(past, then, "s1")
+    assert {other.sensor for other in found} == {"s0", "s2", "s3"}
     mine = float(then.value[then.sensor == 1][0])
-    for witness in found:
-        assert abs(witness.says - mine) < 1
-        assert 0.1 < witness.spread < 0.5
-        assert not witness.contradicts(mine)
-        assert witness.contradicts(mine + 3)
-    assert witnesses(past, then.taken(then.sensor == 1), "s1") == []
-    assert witnesses(past, then, "nobody") == []
-    assert Witness("a", 1.0, 5.0, 5.0, 0.0).contradicts(5.1)
+    for other in found:
+        assert abs(other.expected - mine) < 1
+        assert 0.1 < other.spread < 0.5
+        assert not other.contradicts(mine)
+        assert other.contradicts(mine + 3)
+    assert correlated_sensors(past, then.taken(then.sensor == 1), "s1") == []
+    assert correlated_sensors(past, then, "nobody") == []
+    assert CorrelatedSensor("a", 1.0, 5.0, 5.0, 0.0).contradicts(5.1)

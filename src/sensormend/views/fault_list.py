@@ -1,4 +1,4 @@
-"""The list for whoever goes out and repairs."""
+"""`fault_page` gives the faults of an OUT, filtered, sorted and in pages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Literal
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.sentences import readable, size_words, unsigned, who
 from sensormend.readings import SECOND
-from sensormend.views.look import Look, utc
-from sensormend.views.now import going_on, repair_list
-from sensormend.views.paging import matches, page_of
+from sensormend.views.channel_status import all_faults, is_open
+from sensormend.views.reader import OutReader, matches, page_of, utc
 
-__all__ = ["FaultEntry", "FaultPage", "Order", "Which", "chosen", "faults", "how_sure"]
+__all__ = ["FaultEntry", "FaultPage", "Order", "Which", "fault_page", "how_sure", "select_faults"]
 
 Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
@@ -79,8 +78,8 @@ class FaultPage:
     items: list[FaultEntry]
 
 
-def faults(
-    look: Look,
+def fault_page(
+    reader: OutReader,
     *,
     search: str = "",
     sensor: str | None = None,
@@ -99,7 +98,7 @@ def faults(
 
     Parameters
     ----------
-    look
+    reader
         At what.
     search
         Only those of sensors, or with sentences, that have this in them.
@@ -116,11 +115,11 @@ def faults(
     offset, limit
         Which page.
     """
-    found = chosen(look, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
-    reasons = Counter(fault.reason for fault in found)
-    found = [fault for fault in found if not reason or fault.reason == reason]
-    until = look.told()
-    lines = _folded(found) if fold and reason != "spike" else [(fault,) for fault in found]
+    selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
+    reasons = Counter(fault.reason for fault in selected)
+    selected = [fault for fault in selected if not reason or fault.reason == reason]
+    until = reader.tables_end()
+    lines = _folded(selected) if fold and reason != "spike" else [(fault,) for fault in selected]
     lines.sort(key=lambda line: (line[0].start, line[0].sensor, line[0].variable))
     lines.sort(key=lambda line: _key(sort, line, until), reverse=order == "desc")
     shown, following = page_of(lines, offset, limit)
@@ -133,11 +132,11 @@ def faults(
     )
 
 
-def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
+def _folded(fault_page: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
     """Return the lines of the list: a fault each, but the single wrong readings of a channel together."""
     lines: list[tuple[FaultInterval, ...]] = []
     spikes: dict[tuple[str, str], list[FaultInterval]] = {}
-    for fault in faults:
+    for fault in fault_page:
         if fault.reason == "spike":
             spikes.setdefault((fault.sensor, fault.variable), []).append(fault)
         else:
@@ -145,8 +144,8 @@ def _folded(faults: Sequence[FaultInterval]) -> list[tuple[FaultInterval, ...]]:
     return lines + [tuple(sorted(mine, key=lambda fault: fault.start)) for mine in spikes.values()]
 
 
-def chosen(
-    look: Look,
+def select_faults(
+    reader: OutReader,
     *,
     search: str = "",
     sensor: str | None = None,
@@ -156,13 +155,13 @@ def chosen(
     end: int | None = None,
 ) -> list[FaultInterval]:
     """Return the faults that pass some filters."""
-    until = look.told()
+    until = reader.tables_end()
     return [
         fault
-        for fault in repair_list(look)
+        for fault in all_faults(reader)
         if (sensor is None or fault.sensor == sensor)
         and (variable is None or fault.variable in ("", variable))
-        and (state == "all" or going_on(fault, until) == (state == "open"))
+        and (state == "all" or is_open(fault, until) == (state == "open"))
         and (start is None or fault.end > start)
         and (end is None or fault.start < end)
         and matches(search, fault.sensor, fault.sentence)
@@ -193,7 +192,7 @@ def _entry(line: tuple[FaultInterval, ...], until: int | None) -> FaultEntry:
         variable=fault.variable,
         start=utc(fault.start) or "",
         end=utc(last.end) or "",
-        open=going_on(last, until),
+        open=is_open(last, until),
         seconds=_length(line) / SECOND,
         count=len(line),
         reason=fault.reason,
@@ -234,7 +233,7 @@ def _single_readings(line: tuple[FaultInterval, ...]) -> str:
 def _key(sort: Order, line: tuple[FaultInterval, ...], until: int | None) -> tuple[object, ...]:
     fault = line[0]
     return {
-        "worst": (going_on(line[-1], until), _length(line)),
+        "worst": (is_open(line[-1], until), _length(line)),
         "from": (fault.start,),
         "to": (line[-1].end,),
         "sensor": (fault.sensor, fault.variable),
