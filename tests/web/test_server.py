@@ -10,14 +10,16 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 
+from outs import small_out
 from post import until
 from raw_http import asked, said
 from sensormend import cli
@@ -25,7 +27,8 @@ from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
-from sensormend.web import security
+from sensormend.views.matrix import matrix
+from sensormend.web import api, security
 from sensormend.web import server as servers
 from sensormend.web.server import Server
 
@@ -352,3 +355,50 @@ def test_a_token_for_no_dashboard_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "network.toml").write_text('source = "-"\nout = "o"\nserve = true\nserve_token_file = "token"\n')
     written = Settings.of(tmp_path / "network.toml")
     assert (written.serve, written.serve_token_file) == (("127.0.0.1", 8464), tmp_path / "token")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the threads of a process are counted in /proc")
+def test_a_server_that_has_ended_leaves_no_thread(tmp_path: Path) -> None:
+    small_out(tmp_path / "city", days=3)
+
+    def threads_after_one() -> int:
+        with Server(tmp_path / "city", port=0) as server:
+            server.start()
+            for name in ("network", "moment", "series?sensor=S00"):
+                urllib.request.urlopen(f"{server.address}/api/{name}", timeout=30).read()
+        return len(os.listdir("/proc/self/task"))
+
+    before = threads_after_one()
+    after = [threads_after_one() for _ in range(3)]
+    assert max(after) <= before
+
+
+def test_what_is_quick_does_not_wait_for_all_that_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_out(tmp_path / "city", days=3)
+    go, running = threading.Event(), []
+
+    def waiting(*given: Any, **named: Any) -> Any:
+        running.append(1)
+        go.wait(30)
+        return matrix(*given, **named)
+
+    monkeypatch.setattr(api, "matrix", waiting)
+    with Server(tmp_path / "city", port=0) as server:
+        server.start()
+
+        def ask(name: str) -> int:
+            with urllib.request.urlopen(f"{server.address}/api/{name}", timeout=30) as answer:
+                return int(answer.status)
+
+        answers: list[int] = []
+        # More than there are threads.
+        asking = [threading.Thread(target=lambda: answers.append(ask("matrix"))) for _ in range(50)]
+        for one in asking:
+            one.start()
+        until(lambda: len(running) == api.SLOW)
+        assert ask("network") == 200
+        assert len(running) == api.SLOW
+        go.set()
+        for one in asking:
+            one.join(30)
+    assert answers == [200] * 50

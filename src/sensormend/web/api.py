@@ -39,7 +39,7 @@ from sensormend.views.sensors import (
     sensor_view,
 )
 from sensormend.views.series import Series, series
-from sensormend.web.models import Problem, as_json, model_of, problem
+from sensormend.web.models import ErrorDetail, as_json, model_of, problem
 
 __all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
 
@@ -53,14 +53,14 @@ MOST_LINES = 50_000
 """Of a download."""
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "It is longer than a request may be, or what was sent is no JSON."},
-    401: {"model": Problem, "description": "There is a token, and this request does not have it."},
-    403: {"model": Problem, "description": "Nothing can be written here, or another site wants it."},
-    404: {"model": Problem, "description": "There is no such thing here."},
-    421: {"model": Problem, "description": "Without a token, only this machine's own names are answered to."},
-    422: {"model": Problem, "description": "A parameter is not what it may be; the line says which."},
-    429: {"model": Problem, "description": "Too many wrong tokens."},
-    503: {"model": Problem, "description": "Too many requests or listeners at once, or the disk is full."},
+    400: {"model": ErrorDetail, "description": "It is longer than a request may be, or what was sent is no JSON."},
+    401: {"model": ErrorDetail, "description": "There is a token, and this request does not have it."},
+    403: {"model": ErrorDetail, "description": "Nothing can be written here, or another site wants it."},
+    404: {"model": ErrorDetail, "description": "There is no such thing here."},
+    421: {"model": ErrorDetail, "description": "Without a token, only this machine's own names are answered to."},
+    422: {"model": ErrorDetail, "description": "A parameter is not what it may be; the line says which."},
+    429: {"model": ErrorDetail, "description": "Too many wrong tokens."},
+    503: {"model": ErrorDetail, "description": "Too many requests or listeners at once, or the disk is full."},
 }
 """What every address may answer besides its view."""
 

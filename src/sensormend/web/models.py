@@ -10,14 +10,14 @@ from typing import Any, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, Field, create_model
 from starlette.responses import JSONResponse, Response
 
-__all__ = ["Problem", "as_json", "model_of", "problem"]
+__all__ = ["ErrorDetail", "as_json", "model_of", "problem"]
 
 NAMES = {"start": "from", "end": "to"}
 """What fields are called in JSON, where Python does not let them be."""
 
 
-class Problem(BaseModel):
-    """What is wrong, in one line."""
+class ErrorDetail(BaseModel):
+    """What is wrong, in one line; every error is answered like this."""
 
     detail: str
 
