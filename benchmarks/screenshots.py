@@ -23,7 +23,7 @@ import numpy as np
 from sensormend.io.folder import Archive
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, NOTHING, SECOND
-from sensormend.report.page import write_report
+from sensormend.report.document import write_report
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
@@ -215,12 +215,6 @@ def calibration(browser: Browser, address: str, out: Path) -> str:
     return ""
 
 
-def docs(browser: Browser, address: str, out: Path) -> str:
-    browser.open(f"{address}/docs")
-    browser.wait("main", "/api/faults")
-    return ""
-
-
 def word(time: int) -> str:
     """Return a time as an address has it."""
     return f"{np.datetime64(time // SECOND, 's')}Z"
@@ -228,7 +222,6 @@ def word(time: int) -> str:
 
 VIEWS: dict[str, Show] = {
     "overview": overview, "map": the_map, "sensor": sensor, "live": live, "faults": faults, "calibration": calibration,
-    "docs": docs,
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ import duckdb
 from sensormend.cli.demo import FIRST_DAYS
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR
-from sensormend.report.page import write_report
+from sensormend.report.document import write_report
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
 from sensormend.stream.sources.city import City

@@ -19,10 +19,10 @@ from sensormend.readings import DAY, HOUR, Readings
 from sensormend.simulate.network import city
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.stream import AlertsRaised
-from sensormend.views.faults import faults
-from sensormend.views.look import Look
-from sensormend.views.network import network
-from sensormend.views.sensors import sensor
+from sensormend.views.fault_list import fault_page
+from sensormend.views.overview import network_overview
+from sensormend.views.reader import OutReader
+from sensormend.views.sensors import sensor_view
 
 SENSORS, DAYS = 12, 20
 
@@ -58,11 +58,11 @@ def test_clean_calls_rows_without_a_number_silence(tmp_path: Path, capsys: pytes
     assert (silent["s02"].start, silent["s02"].end) == (START + 12 * DAY, START + DAYS * DAY)
     rows = Archive(out).rows("s00")
     assert len(rows) == 24 * DAYS
-    with Look(out) as look:
-        page = network(look)
+    with OutReader(out) as look:
+        page = network_overview(look)
         assert page.sentence.startswith(told.split(" sensors 12")[0])
         assert page.states["silent"] == 3
-        assert sensor(look, "s00").state == "silent"
+        assert sensor_view(look, "s00").state == "silent"
     assert main(["report", str(out)]) == 0
     text = (out / "report.html").read_text(encoding="utf-8")
     assert "All readings were judged; from 2 of 12 sensors no number came. 9 of 12 sensors sound, 3 silent" in text
@@ -100,8 +100,8 @@ def test_watch_calls_rows_without_a_number_silence_and_tells(tmp_path: Path) -> 
     assert {fault.sensor for fault in Archive(tmp_path / "out").faults() if fault.reason == "silent"} == {
         "s00", "s01", "s02",
     }  # fmt: skip
-    with Look(tmp_path / "out") as look:
-        assert network(look).states["silent"] == 3
+    with OutReader(tmp_path / "out") as look:
+        assert network_overview(look).states["silent"] == 3
 
 
 def leaving(path: Path) -> Path:
@@ -117,15 +117,15 @@ def test_who_is_gone_stays_on_the_list_until_it_is_removed(command: str, tmp_pat
     source = {"clean": str(file), "watch": f"replay:{file}"}[command]
     off = {"clean": [], "watch": ["--metrics", "off"]}[command]
     assert main([command, source, str(out), *words, *off]) == 0
-    with Look(out) as look:
-        one = sensor(look, "s03")
+    with OutReader(out) as look:
+        one = sensor_view(look, "s03")
         assert (one.state, one.heard) == ("gone", "2020-01-05T23:00:00Z")
-        (entry,) = faults(look, sensor="s03", state="open").items
+        (entry,) = fault_page(look, sensor="s03", state="open").items
         assert entry.reason == "gone"
         value = next(entry.last_value for entry in look.summaries if entry.sensor == "s03")
         assert math.isfinite(value)
         assert f"its last reading was at 2020-01-05 23:00, when it read {value:.3g}" in entry.sentence
-        assert "1 gone" in network(look).sentence
+        assert "1 gone" in network_overview(look).sentence
     if command == "watch":
         health = json.loads((out / "state" / "alerts.json").read_text())["sensors"]
         assert [one["state"] for one in health if one["sensor"] == "s03"] == ["gone"]
@@ -133,8 +133,8 @@ def test_who_is_gone_stays_on_the_list_until_it_is_removed(command: str, tmp_pat
     notes.write_text("sensor,from,to,action\ns03,2020-01-06,,removed\n")
     out = tmp_path / "again"
     assert main([command, source, str(out), *words, *off, "--maintenance", str(notes)]) == 0
-    with Look(out) as look:
-        assert sensor(look, "s03").state == "nothing"
-        assert faults(look, sensor="s03", state="open").items == []
-        assert "gone" not in network(look).sentence
+    with OutReader(out) as look:
+        assert sensor_view(look, "s03").state == "nothing"
+        assert fault_page(look, sensor="s03", state="open").items == []
+        assert "gone" not in network_overview(look).sentence
         assert not [fault for fault in look.faults if fault.sensor == "s03" and fault.reason == "silent"]

@@ -15,8 +15,8 @@ from sensormend.cli import main
 from sensormend.cli.arguments import _fill, _valid
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, Readings
-from sensormend.views.look import Look
-from sensormend.views.network import network
+from sensormend.views.overview import network_overview
+from sensormend.views.reader import OutReader
 
 
 @pytest.fixture(scope="module")
@@ -217,8 +217,8 @@ def test_what_was_not_judged_is_said_first_of_all(
     assert page.index("Nothing was judged") < page.index("What to repair")
     assert "Nothing wrong was found" not in page
     assert "no sensor was faulty" not in page
-    with Look(out) as look:
-        assert network(look).sentence.startswith("Nothing was judged: all readings have flag 2")
+    with OutReader(out) as look:
+        assert network_overview(look).sentence.startswith("Nothing was judged: all readings have flag 2")
     capsys.readouterr()
     assert main(["explain", str(out), "s0", "2020-01-02T05:00"]) == 0
     told = " ".join(capsys.readouterr().out.split())

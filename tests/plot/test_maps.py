@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 
 from sensormend.errors import InputError, ShapeError
 from sensormend.plot import maps
-from sensormend.plot.maps import Cells, chosen_days, city_map, voronoi_cells
+from sensormend.plot.canvas import MAP_COLOURS
+from sensormend.plot.maps import VoronoiCells, chosen_days, city_map, voronoi_cells
 from sensormend.simulate.network import city
 
 Floats = NDArray[np.float64]
@@ -40,7 +43,7 @@ def reach(polygon: Floats, point: Floats) -> float:
     return float(max(0.0, np.max(-cross[kept] / length[kept])))
 
 
-def check(positions: Floats, cells: Cells) -> None:
+def check(positions: Floats, cells: VoronoiCells) -> None:
     left, lower, right, upper = cells.box
     size = max(right - left, upper - lower)
     assert sum(map(area, cells.polygons)) == pytest.approx((right - left) * (upper - lower), rel=1e-6)
@@ -166,3 +169,8 @@ def test_small_and_strange_networks_have_a_map(tmp_path: Path) -> None:
                        cleaned=np.full_like(network.readings, np.nan), times=network.times, unit="")  # fmt: skip
     assert [path.name for path in written] == ["map.png", "map.svg"]
     assert all(path.stat().st_size > 3000 for path in written)
+
+
+def test_the_page_has_the_colours_of_the_other_maps() -> None:
+    script = (files("sensormend") / "web" / "static" / "map-scale.js").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"#[0-9a-f]{6}", script)) == MAP_COLOURS

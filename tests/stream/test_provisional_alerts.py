@@ -21,9 +21,9 @@ from sensormend.stream.arrivals import Arrived
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.service import Service
 from sensormend.stream.stream import AlertsRaised, Event, Stream
-from sensormend.views.look import Look
-from sensormend.views.network import network
-from sensormend.views.sensors import sensor
+from sensormend.views.overview import network_overview
+from sensormend.views.reader import OutReader
+from sensormend.views.sensors import sensor_view
 
 DAYS = 30
 
@@ -151,13 +151,13 @@ def test_page_figures_and_alerts_say_the_same_at_the_same_time(tmp_path: Path) -
     service.run()
     assert [(alert.sensor, alert.state) for alert in found] == [("s02", "faulty"), ("s06", "silent")]
     assert (service.status().faulty, service.status().silent) == (1, 1)
-    with Look(out) as look:
-        page = network(look)
+    with OutReader(out) as reader:
+        page = network_overview(reader)
         assert (page.states["faulty"], page.states["silent"]) == (1, 1)
-        bad = sensor(look, "s02")
+        bad = sensor_view(reader, "s02")
         assert (bad.state, bad.since) == ("faulty", "2020-01-21T02:00:00Z")
         assert "no fault so far" not in bad.sentence
-        assert sensor(look, "s06").state == "silent"
+        assert sensor_view(reader, "s06").state == "silent"
 
 
 def test_batteries_that_die_give_an_alert_or_two_each() -> None:

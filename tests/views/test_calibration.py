@@ -12,7 +12,7 @@ from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
 from sensormend.views.calibration import ALIKE, MOST_ALIKE, REFERENCE, WEEK, calibration, distances, weekly
-from sensormend.views.look import Look
+from sensormend.views.reader import OutReader
 
 
 def slowly(read: FloatArray, cleaned: FloatArray, trusted: BoolArray) -> FloatArray:
@@ -67,8 +67,8 @@ def drifting(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_drift_that_nobody_flagged_is_first(drifting: Path) -> None:
-    with Look(drifting) as look:
-        found = calibration(look)
+    with OutReader(drifting) as reader:
+        found = calibration(reader)
     assert (found.cell_days, found.cells, found.total) == (7, 22, 10)
     assert found.start == str(np.datetime64("2024-01-01") + 160 - 22 * 7)
     first, second = found.rows[:2]
@@ -86,9 +86,9 @@ def test_a_drift_that_nobody_flagged_is_first(drifting: Path) -> None:
 
 
 def test_a_drift_is_seen_weeks_before_it_is_large(drifting: Path) -> None:
-    with Look(drifting) as look:
+    with OutReader(drifting) as reader:
         # Five weeks after it began it is 1.75 off, and no row is flagged.
-        early = calibration(look, end=FIRST + 125 * DAY)
+        early = calibration(reader, end=FIRST + 125 * DAY)
     assert early.rows[0].sensor == "S07"
     assert early.rows[0].times is not None
     assert early.rows[0].times > 3
@@ -96,9 +96,9 @@ def test_a_drift_is_seen_weeks_before_it_is_large(drifting: Path) -> None:
 
 def test_a_level_that_people_took_as_right_is_counted_anew(drifting: Path) -> None:
     note = Note("S07", FIRST + 153 * DAY, np.iinfo(np.int64).max // 4, "recalibrated")
-    with Look(drifting) as look:
-        before = calibration(look)
-        after = calibration(look, known=Maintenance((note,)))
+    with OutReader(drifting) as reader:
+        before = calibration(reader)
+        after = calibration(reader, known=Maintenance((note,)))
     one, other = (next(line for line in found.rows if line.sensor == "S07") for found in (before, after))
     assert one.distance[:-2] == other.distance[:-2]
     assert other.distance[-1] == pytest.approx(0, abs=0.2)
@@ -120,35 +120,35 @@ def test_what_is_back_is_not_far(tmp_path: Path) -> None:
     out_of(tmp_path / "back", written.sensors, written.variables, value, truth, flag, reason, 24)
     for name in ("sensors.csv", "faults.csv", "run.json"):
         (written.path / name).rename(tmp_path / "back" / name)
-    with Look(tmp_path / "back") as look:
-        found = next(line for line in calibration(look).rows if line.sensor == "S01")
+    with OutReader(tmp_path / "back") as reader:
+        found = next(line for line in calibration(reader).rows if line.sensor == "S01")
     assert found.now == pytest.approx(0, abs=0.5)
     assert max(abs(one or 0) for one in found.distance) > 1
 
 
 def test_pages_and_filters_have_everything_once(drifting: Path) -> None:
-    with Look(drifting) as look:
-        whole = calibration(look)
-        parts = [line for offset in range(0, 10, 3) for line in calibration(look, offset=offset, limit=3).rows]
+    with OutReader(drifting) as reader:
+        whole = calibration(reader)
+        parts = [line for offset in range(0, 10, 3) for line in calibration(reader, offset=offset, limit=3).rows]
         assert [line.sensor for line in parts] == [line.sensor for line in whole.rows]
-        assert [line.sensor for line in calibration(look, search="s07").rows] == ["S07"]
-        assert calibration(look, offset=9, limit=3).next is None
+        assert [line.sensor for line in calibration(reader, search="s07").rows] == ["S07"]
+        assert calibration(reader, offset=9, limit=3).next is None
 
 
 def test_too_few_weeks_or_sensors_say_nothing(tmp_path: Path) -> None:
-    with Look(small_out(tmp_path / "short", days=20).path) as look:
-        assert (calibration(look).cells, calibration(look).rows) == (0, [])
-    with Look(small_out(tmp_path / "two", sensors=2, days=40).path) as look:
-        found = calibration(look)
+    with OutReader(small_out(tmp_path / "short", days=20).path) as reader:
+        assert (calibration(reader).cells, calibration(reader).rows) == (0, [])
+    with OutReader(small_out(tmp_path / "two", sensors=2, days=40).path) as reader:
+        found = calibration(reader)
     assert [(line.now, line.times) for line in found.rows] == [(None, None)] * 2
     assert all(set(line.distance) == {None} for line in found.rows)
 
 
 def test_variables_are_told_apart(tmp_path: Path) -> None:
-    with Look(small_out(tmp_path / "river", days=40, variables=("temp", "wind")).path) as look:
-        found = calibration(look, variable="wind")
+    with OutReader(small_out(tmp_path / "river", days=40, variables=("temp", "wind")).path) as reader:
+        found = calibration(reader, variable="wind")
         assert {line.variable for line in found.rows} == {"wind"}
         assert set(found.usual) == {"wind"}
-        assert calibration(look).total == 24
-        stuck = calibration(look, variable="temp").rows[0]
+        assert calibration(reader).total == 24
+        stuck = calibration(reader, variable="temp").rows[0]
     assert stuck.sensor == "S01", "who is stuck at the end is far off"

@@ -18,14 +18,13 @@ from sensormend.io.metadata import FAULTS_HEADER, SENSORS_HEADER, iso, read_json
 from sensormend.io.writing import RowWriter
 from sensormend.readings import DAY, HOUR, MINUTE, Flag, Rows
 from sensormend.views.atlas import moment
-from sensormend.views.digest import Digest
-from sensormend.views.explanation import explanation
-from sensormend.views.faults import faults
-from sensormend.views.look import Look, numbers
+from sensormend.views.daily_counts import DailyCounts
+from sensormend.views.fault_list import fault_page
 from sensormend.views.matrix import matrix
-from sensormend.views.neighbours import neighbours
-from sensormend.views.network import network
-from sensormend.views.sensors import sensor
+from sensormend.views.neighbours import explanation, neighbours
+from sensormend.views.overview import network_overview
+from sensormend.views.reader import OutReader, numbers
+from sensormend.views.sensors import sensor_view
 from sensormend.views.series import series
 
 
@@ -54,26 +53,32 @@ def plain_out(path: Path, time: Any, step: str, period: str, *lines: tuple[objec
 def test_rows_per_reading_end_with_the_slot_of_the_last_one(tmp_path: Path) -> None:
     time = FIRST + np.arange(48) * HOUR + 50 * MINUTE
     fault = ("A", "", FIRST + DAY, FIRST + 2 * DAY, "stuck", 4.0, "A stood still.")
-    with Look(plain_out(tmp_path / "out", time, "1h", "1d", fault, per_reading=True)) as look:
-        assert look.final() == FIRST + 2 * DAY
-        assert network(look).states == {"sound": 1, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
-        assert faults(look, state="open").total == 1
+    with OutReader(plain_out(tmp_path / "out", time, "1h", "1d", fault, per_reading=True)) as reader:
+        assert reader.final() == FIRST + 2 * DAY
+        assert network_overview(reader).states == {
+            "sound": 1,
+            "suspect": 0,
+            "faulty": 1,
+            "silent": 0,
+            "not evaluated": 0,
+        }
+        assert fault_page(reader, state="open").total == 1
         # The slot of 23:50 is the hour of 23.
-        assert moment(look, int(time[-1])).time == "2024-01-02T23:00:00Z"
-        assert moment(look, int(time[-1])).state == ["sound", "sound"]
+        assert moment(reader, int(time[-1])).time == "2024-01-02T23:00:00Z"
+        assert moment(reader, int(time[-1])).state == ["sound", "sound"]
 
 
 def test_steps_longer_than_a_day_do_not_end_before_they_are_over(tmp_path: Path) -> None:
     weeks = 4 * DAY + (FIRST - 4 * DAY) // (7 * DAY) * 7 * DAY + np.arange(8) * 7 * DAY
-    with Look(plain_out(tmp_path / "out", weeks, "7d", "28d")) as look:
-        assert network(look).states["sound"] == 2
-        assert {line.cells for line in matrix(look).rows} == {"s" * 8}
+    with OutReader(plain_out(tmp_path / "out", weeks, "7d", "28d")) as reader:
+        assert network_overview(reader).states["sound"] == 2
+        assert {line.cells for line in matrix(reader).rows} == {"s" * 8}
 
 
 def test_dates_before_1970(tmp_path: Path) -> None:
     time = -5 * DAY + np.array([0, 2, 3, 4]) * DAY + 12 * HOUR
-    with Look(plain_out(tmp_path / "out", time, "1h", "1d")) as look:
-        found = matrix(look)
+    with OutReader(plain_out(tmp_path / "out", time, "1h", "1d")) as reader:
+        found = matrix(reader)
         assert (found.start, found.cells) == ("1969-12-27", 5)
         assert [line.cells for line in found.rows] == ["s.sss", "s.sss"]
 
@@ -82,9 +87,9 @@ def test_nothing_before_1970_is_lost_while_it_is_provisional(tmp_path: Path) -> 
     (tmp_path / "state").mkdir()
     write_json(tmp_path / "state" / "watch.json", {})
     write_provisional(tmp_path, plain_rows(("A",), -DAY + np.arange(24) * HOUR))
-    with Look(tmp_path) as look:
-        assert network(look).provisional_from == "1969-12-31T00:00:00Z"
-        assert [line.cells for line in matrix(look).rows] == ["s"]
+    with OutReader(tmp_path) as reader:
+        assert network_overview(reader).provisional_from == "1969-12-31T00:00:00Z"
+        assert [line.cells for line in matrix(reader).rows] == ["s"]
 
 
 def test_small_and_large_numbers_keep_their_digits() -> None:
@@ -106,12 +111,12 @@ def test_what_has_just_become_final_is_not_there_twice(written: Written) -> None
     for file in list(date.iterdir()):
         file.rename(hidden / file.name)
     write_provisional(written.path, later)
-    with Look(written.path) as look:
-        assert look.final() == FIRST + 5 * DAY
+    with OutReader(written.path) as reader:
+        assert reader.final() == FIRST + 5 * DAY
         # The watch writes the rows; nobody has looked around since, and provisional.parquet is as it was.
         for file in list(hidden.iterdir()):
             file.rename(date / file.name)
-        rows, since = look.rows("S00", FIRST, FIRST + 9 * DAY, "")
+        rows, since = reader.rows("S00", FIRST, FIRST + 9 * DAY, "")
         assert since is None
         np.testing.assert_array_equal(rows.time, written.time)
         assert last.sum() == 24
@@ -120,35 +125,35 @@ def test_what_has_just_become_final_is_not_there_twice(written: Written) -> None
 def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Written) -> None:
     new = plain_rows(("new",), FIRST + 6 * DAY + np.arange(5) * HOUR)
     write_provisional(written.path, new)
-    with Look(written.path) as look:
-        assert "new" in [line.sensor for line in matrix(look).rows]
-        assert sensor(look, "new").heard == "2024-01-07T04:00:00Z"
-        assert series(look, "new").value == [1.0] * 5
-        assert sensor(look, "S00").readings > 0
+    with OutReader(written.path) as reader:
+        assert "new" in [line.sensor for line in matrix(reader).rows]
+        assert sensor_view(reader, "new").heard == "2024-01-07T04:00:00Z"
+        assert series(reader, "new").value == [1.0] * 5
+        assert sensor_view(reader, "S00").readings > 0
 
 
 def test_faults_go_on_while_the_tables_of_a_watch_are_behind_its_rows(written: Written) -> None:
     run = read_json(written.path / "run.json")
     write_faults(written.path, [("S01", "", FIRST + 3 * DAY, FIRST + 5 * DAY, "stuck", 4.2, "S01 stood still.")])
     write_json(written.path / "run.json", {**run, "command": "watch", "closed": iso(FIRST + 5 * DAY)})
-    with Look(written.path) as look:
-        assert [entry.open for entry in faults(look).items] == [True]
-        assert sensor(look, "S01").state == "faulty"
+    with OutReader(written.path) as reader:
+        assert [entry.open for entry in fault_page(reader).items] == [True]
+        assert sensor_view(reader, "S01").state == "faulty"
 
 
 def test_files_that_are_made_one_while_they_are_counted(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Digest(written.path) as plain:
+    with DailyCounts(written.path) as plain:
         expected = plain.states(19723, 19728)
-    count, calls = Digest._counted, itertools.count()
+    count, calls = DailyCounts._counted, itertools.count()
 
-    def counted(self: Digest, files: Any) -> Any:
+    def counted(self: DailyCounts, files: Any) -> Any:
         if next(calls) == 0:
             old = files[0]
             old.rename(old.with_name(f"{old.stem}-20240101T120000.parquet"))
         return count(self, files)
 
-    monkeypatch.setattr(Digest, "_counted", counted)
-    with Digest(written.path) as digest:
+    monkeypatch.setattr(DailyCounts, "_counted", counted)
+    with DailyCounts(written.path) as digest:
         names, states = digest.states(19723, 19728)
     assert names == expected[0]
     np.testing.assert_array_equal(states, expected[1])
@@ -156,7 +161,7 @@ def test_files_that_are_made_one_while_they_are_counted(written: Written, monkey
 
 def test_a_file_that_cannot_be_read_is_said_in_one_line(written: Written) -> None:
     next((written.path / "data" / "date=2024-01-03").iterdir()).write_bytes(b"nothing of the kind")
-    with Digest(written.path) as digest, pytest.raises(InputError, match=r"cannot read city/data: [^\n]*$"):
+    with DailyCounts(written.path) as digest, pytest.raises(InputError, match=r"cannot read city/data: [^\n]*$"):
         digest.states(19723, 19728)
 
 
@@ -189,33 +194,33 @@ def test_files_that_are_made_one_while_the_span_is_asked_for(written: Written, m
 def test_broken_tables_are_said_in_one_line(written: Written, name: str, content: str) -> None:
     (written.path / "state").mkdir()
     (written.path / name).write_text(content)
-    with Look(written.path) as look, pytest.raises(InputError, match=r"^[^\n]*" + Path(name).name + r"[^\n]*$"):
-        network(look)
+    with OutReader(written.path) as reader, pytest.raises(InputError, match=r"^[^\n]*" + Path(name).name + r"[^\n]*$"):
+        network_overview(reader)
 
 
 @pytest.mark.parametrize("run", [{}, {"options": [1], "notes": 5, "grid": []},
                                  {"grid": {"step": 5, "early_seconds": "x"}, "closed": 7}])  # fmt: skip
 def test_a_run_that_says_odd_things_is_looked_at_all_the_same(written: Written, run: dict[str, Any]) -> None:
     write_json(written.path / "run.json", run)
-    with Look(written.path) as look:
-        assert network(look).sensors == 12
-        assert explanation(look, "S01", FIRST + 5 * DAY + HOUR).text
+    with OutReader(written.path) as reader:
+        assert network_overview(reader).sensors == 12
+        assert explanation(reader, "S01", FIRST + 5 * DAY + HOUR).text
 
 
 def test_alerts_of_another_version_are_passed_over(written: Written) -> None:
     (written.path / "state").mkdir()
     odd = {"sensor": "S00", "variable": "", "state": "asleep", "reason": "", "since": FIRST, "heard": None}
     write_json(written.path / "state" / "alerts.json", {"sensors": [odd]})
-    with Look(written.path) as look:
-        assert sensor(look, "S00").state == "sound"
+    with OutReader(written.path) as reader:
+        assert sensor_view(reader, "S00").state == "sound"
 
 
 def test_places_that_are_nowhere_are_none(written: Written) -> None:
     lines = [(name, "", 1, 0.0, 0.0, 0.1, np.inf, 10.0, FIRST, FIRST, 20.5) for name in written.sensors]
     write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
-    with Look(written.path) as look:
-        assert not network(look).places
-        assert sensor(look, "S00").latitude is None
+    with OutReader(written.path) as reader:
+        assert not network_overview(reader).places
+        assert sensor_view(reader, "S00").latitude is None
 
 
 def test_a_sensor_that_is_silent_within_a_fault_is_silent(tmp_path: Path) -> None:
@@ -224,33 +229,33 @@ def test_a_sensor_that_is_silent_within_a_fault_is_silent(tmp_path: Path) -> Non
     end = FIRST + 6 * DAY
     offset = ("S02", "temp", FIRST + DAY, end, "offset", 3.0, "S02 temp read too high.", 4.0, 0.0, 0.99)
     write_faults(written.path, [offset, ("S02", "", FIRST + 2 * DAY, end, "silent", np.nan, "S02 sent nothing.")])
-    with Look(written.path) as look:
-        assert {sensor(look, "S02", variable).state for variable in ("rh", "temp")} == {"silent"}
-        first, second = faults(look, sensor="S02", sort="from", order="asc").items
+    with OutReader(written.path) as reader:
+        assert {sensor_view(reader, "S02", variable).state for variable in ("rh", "temp")} == {"silent"}
+        first, second = fault_page(reader, sensor="S02", sort="from", order="asc").items
         assert (first.open, first.size, first.rate, first.confidence, first.sure) == (True, 4.0, 0.0, 0.99, "certain")
         assert (second.open, second.size, second.confidence) == (True, None, None)
-        assert "S02 sent nothing." in explanation(look, "S02", FIRST + 2 * DAY + HOUR, "temp").text
+        assert "S02 sent nothing." in explanation(reader, "S02", FIRST + 2 * DAY + HOUR, "temp").text
 
 
 def test_a_silence_of_all_variables_explains_each_of_them(tmp_path: Path) -> None:
     written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
     silent = ("S02", "", FIRST + 2 * DAY, FIRST + 3 * DAY, "silent", np.nan, "S02 sent nothing.")
     write_faults(written.path, [silent])
-    with Look(written.path) as look:
-        assert "S02 sent nothing." in explanation(look, "S02", FIRST + 2 * DAY + HOUR, "temp").text
+    with OutReader(written.path) as reader:
+        assert "S02 sent nothing." in explanation(reader, "S02", FIRST + 2 * DAY + HOUR, "temp").text
 
 
 def test_an_out_that_vanishes_is_empty_and_comes_back(written: Written, tmp_path: Path) -> None:
-    with Look(written.path) as look:
-        assert network(look).sensors == 12
+    with OutReader(written.path) as reader:
+        assert network_overview(reader).sensors == 12
         written.path.rename(tmp_path / "away")
-        look._again = 0.0
-        look.refresh()
-        assert network(look).sensors == 0
+        reader._again = 0.0
+        reader.refresh()
+        assert network_overview(reader).sensors == 0
         (tmp_path / "away").rename(written.path)
-        look._again = 0.0
-        look.refresh()
-        assert network(look).sensors == 12
+        reader._again = 0.0
+        reader.refresh()
+        assert network_overview(reader).sensors == 12
 
 
 def test_stretches_are_no_more_than_can_be_seen(tmp_path: Path) -> None:
@@ -262,24 +267,24 @@ def test_stretches_are_no_more_than_can_be_seen(tmp_path: Path) -> None:
         writer.write(replace(rows, flag=flag))
     for name in ("sensors.csv", "faults.csv", "run.json"):
         (tmp_path / "out" / name).rename(tmp_path / "other" / name)
-    with Look(tmp_path / "other") as look:
-        whole = series(look, "A", points=10_000)
+    with OutReader(tmp_path / "other") as reader:
+        whole = series(reader, "A", points=10_000)
         assert (whole.thinned, len(whole.spans)) == (1, size // 2)
-        thin = series(look, "A", points=100)
+        thin = series(reader, "A", points=100)
         assert len(thin.spans) == 1
         assert (thin.spans[0].start, thin.spans[0].end) == (whole.spans[0].start, whole.spans[-1].end)
 
 
 def test_a_series_of_seconds_has_no_more_slots_than_one_of_minutes(tmp_path: Path) -> None:
     time = FIRST + np.array([0, 20 * DAY])
-    with Look(plain_out(tmp_path / "out", time, "1s", "1d")) as look:
-        found = series(look, "A", start=FIRST)
+    with OutReader(plain_out(tmp_path / "out", time, "1s", "1d")) as reader:
+        found = series(reader, "A", start=FIRST)
         assert (found.start, found.end) == ("2024-01-14T01:20:01Z", "2024-01-21T00:00:01Z")
 
 
 def test_neighbours_long_before_the_first_row_are_none(written: Written) -> None:
-    with Look(written.path) as look:
-        assert neighbours(look, "S00", at=-(1 << 62)).items == []
+    with OutReader(written.path) as reader:
+        assert neighbours(reader, "S00", at=-(1 << 62)).items == []
 
 
 def test_single_wrong_readings_are_one_line_and_what_goes_on_comes_first(tmp_path: Path) -> None:
@@ -291,12 +296,12 @@ def test_single_wrong_readings_are_one_line_and_what_goes_on_comes_first(tmp_pat
     long = ("S02", "", FIRST + DAY, FIRST + 4 * DAY, "stuck", 4.0, "S02 was stuck at 7.00 for 3 days.")
     going_on = ("S03", "", FIRST + 5 * DAY, FIRST + 6 * DAY, "offset", 4.0, "S03 reads 5.0 high since then.")
     write_faults(written.path, [*spikes, long, going_on])
-    with Look(written.path) as look:
-        page = faults(look)
+    with OutReader(written.path) as reader:
+        page = fault_page(reader)
         assert [(one.sensor, one.count) for one in page.items] == [("S03", 1), ("S02", 1), ("S01", 3)]
         folded = page.items[-1]
         assert folded.seconds == 3 * 3600
         assert folded.sentence.startswith("S01 has 3 single wrong readings, up to 12 off, the last one at ")
         assert page.reasons["spike"] == 3
-        assert faults(look, reason="spike").total == 3
-        assert faults(look, fold=False).total == 5
+        assert fault_page(reader, reason="spike").total == 3
+        assert fault_page(reader, fold=False).total == 5

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from outs import FIRST, Written, big_out, small_out, write_faults
 from sensormend.errors import InputError
 from sensormend.io.metadata import time_of, write_json
-from sensormend.pipeline.health import Health
+from sensormend.pipeline.health import LETTERS, Health
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, HOUR, REASONS, SECOND, Flag
 from sensormend.views.atlas import atlas, moment
-from sensormend.views.explanation import explanation
-from sensormend.views.faults import FaultEntry, faults, how_sure
-from sensormend.views.look import Look, utc
-from sensormend.views.matrix import LETTERS, matrix
-from sensormend.views.neighbours import among, neighbours
-from sensormend.views.network import network
-from sensormend.views.sensors import sensor, sensors
+from sensormend.views.fault_list import FaultEntry, fault_page, how_sure
+from sensormend.views.matrix import matrix
+from sensormend.views.neighbours import candidates, explanation, neighbours
+from sensormend.views.overview import network_overview
+from sensormend.views.reader import OutReader, utc
+from sensormend.views.sensors import sensor_page, sensor_view
 from sensormend.views.series import MOST_DAYS, series
 
 
@@ -30,12 +29,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 
 @pytest.fixture(scope="module")
-def look(written: Written) -> Look:
-    return Look(written.path)
+def reader(written: Written) -> OutReader:
+    return OutReader(written.path)
 
 
-def test_the_network_in_one_line(look: Look) -> None:
-    found = network(look)
+def test_the_network_in_one_line(reader: OutReader) -> None:
+    found = network_overview(reader)
     assert found.sentence.startswith("92 % of the readings were judged. 13 of 14 sensors sound, 1 faulty; ")
     assert found.states == {"sound": 13, "suspect": 0, "faulty": 1, "silent": 0, "not evaluated": 0}
     assert (found.name, found.variables, found.step, found.period) == ("river", ["temp", "wind"], 3600, 86400)
@@ -46,14 +45,14 @@ def test_the_network_in_one_line(look: Look) -> None:
 
 def test_an_out_that_is_taken_away_is_said_to_be(tmp_path: Path) -> None:
     small_out(tmp_path / "city", sensors=3, days=4)
-    with Look(tmp_path / "city") as look:
-        assert network(look).sensors == 3
+    with OutReader(tmp_path / "city") as reader:
+        assert network_overview(reader).sensors == 3
         (tmp_path / "city").rename(tmp_path / "elsewhere")
-        assert network(look).sentence == "city is not there any more."
+        assert network_overview(reader).sentence == "city is not there any more."
 
 
-def test_the_share_that_was_filled_is_that_of_the_rows(look: Look, written: Written) -> None:
-    found = network(look)
+def test_the_share_that_was_filled_is_that_of_the_rows(reader: OutReader, written: Written) -> None:
+    found = network_overview(reader)
     estimated = np.isin(written.flag, (Flag.FAIL, Flag.MISSING)).mean()
     assert found.filled == pytest.approx(estimated, abs=1e-6)
     assert f"{estimated:.1%}".replace("%", " %") in found.sentence
@@ -62,8 +61,8 @@ def test_the_share_that_was_filled_is_that_of_the_rows(look: Look, written: Writ
 @pytest.mark.parametrize("points", [2000, 48])
 def test_a_series_says_what_was_corrected(tmp_path: Path, points: int) -> None:
     written = small_out(tmp_path / "city", sensors=6, days=8, corrected=True)
-    with Look(written.path) as look:
-        found = series(look, "S04", start=FIRST, end=FIRST + 8 * DAY, points=points)
+    with OutReader(written.path) as reader:
+        found = series(reader, "S04", start=FIRST, end=FIRST + 8 * DAY, points=points)
     corrected = written.reason[4, 0] == REASONS.index("offset")
     estimated = written.flag[4, 0] == Flag.MISSING
     many = found.thinned
@@ -71,51 +70,51 @@ def test_a_series_says_what_was_corrected(tmp_path: Path, points: int) -> None:
     assert found.estimated == estimated.reshape(-1, many).any(axis=1).astype(int).tolist()
 
 
-def test_the_matrix_has_the_worst_first(look: Look) -> None:
-    found = matrix(look)
+def test_the_matrix_has_the_worst_first(reader: OutReader) -> None:
+    found = matrix(reader)
     assert (found.start, found.cells, found.cell_days, found.total) == ("2024-01-01", 24, 1, 28)
     worst, second = found.rows[:2]
     assert (worst.sensor, worst.variable, worst.state) == ("S01", "temp", "faulty")
     assert [LETTERS[letter] for letter in worst.cells[-6:]] == ["faulty"] * 6
     assert second.sensor == "S02"
     assert [LETTERS[letter] for letter in second.cells[8:12]] == ["silent"] * 4
-    by_name = matrix(look, sort="name", variable="wind")
+    by_name = matrix(reader, sort="name", variable="wind")
     assert [line.sensor for line in by_name.rows] == [f"S{k:02d}" for k in range(14)]
 
 
-def test_the_matrix_of_a_span_of_a_search_and_of_a_state(look: Look) -> None:
-    whole = {(line.sensor, line.variable): line.cells for line in matrix(look).rows}
-    part = matrix(look, start=FIRST + 3 * DAY, end=FIRST + 9 * DAY)
+def test_the_matrix_of_a_span_of_a_search_and_of_a_state(reader: OutReader) -> None:
+    whole = {(line.sensor, line.variable): line.cells for line in matrix(reader).rows}
+    part = matrix(reader, start=FIRST + 3 * DAY, end=FIRST + 9 * DAY)
     assert part.cells == 6
     assert all(line.cells == whole[line.sensor, line.variable][3:9] for line in part.rows)
-    assert {line.sensor for line in matrix(look, search="s1").rows} == {"S10", "S11", "S12", "S13"}
-    assert {(line.sensor, line.variable) for line in matrix(look, state="faulty").rows} == {("S01", "temp")}
-    before = matrix(look, end=FIRST - DAY)
+    assert {line.sensor for line in matrix(reader, search="s1").rows} == {"S10", "S11", "S12", "S13"}
+    assert {(line.sensor, line.variable) for line in matrix(reader, state="faulty").rows} == {("S01", "temp")}
+    before = matrix(reader, end=FIRST - DAY)
     assert (before.cells, before.rows) == (0, [])
-    assert matrix(look, start=FIRST + 400 * DAY).rows == []
+    assert matrix(reader, start=FIRST + 400 * DAY).rows == []
 
 
 @given(size=st.integers(1, 30))
-def test_pages_have_everything_once(look: Look, size: int) -> None:
+def test_pages_have_everything_once(reader: OutReader, size: int) -> None:
     pages: list[tuple[str, str]] = []
     offset: int | None = 0
     while offset is not None:
-        page = matrix(look, offset=offset, limit=size)
+        page = matrix(reader, offset=offset, limit=size)
         pages += [(line.sensor, line.variable) for line in page.rows]
         assert len(page.rows) <= size
         offset = page.next
-    assert pages == [(line.sensor, line.variable) for line in matrix(look, limit=2000).rows]
+    assert pages == [(line.sensor, line.variable) for line in matrix(reader, limit=2000).rows]
 
 
 def test_many_days_become_one_cell(tmp_path: Path) -> None:
-    with Look(big_out(tmp_path / "big", sensors=3, days=800, slots=1)) as look:
-        found = matrix(look, start=0)
+    with OutReader(big_out(tmp_path / "big", sensors=3, days=800, slots=1)) as reader:
+        found = matrix(reader, start=0)
     assert (found.cell_days, found.cells) == (2, 400)
     assert {len(line.cells) for line in found.rows} == {400}
 
 
-def test_a_series_is_what_the_rows_say(look: Look, written: Written) -> None:
-    found = series(look, "S02", "wind", FIRST, FIRST + 24 * DAY)
+def test_a_series_is_what_the_rows_say(reader: OutReader, written: Written) -> None:
+    found = series(reader, "S02", "wind", FIRST, FIRST + 24 * DAY)
     value = written.value[2, 1]
     assert found.time == (written.time / SECOND).tolist()
     assert [one is None for one in found.value] == np.isnan(value).tolist()
@@ -128,8 +127,8 @@ def test_a_series_is_what_the_rows_say(look: Look, written: Written) -> None:
     assert [(one.start, one.end) for one in silent] == [((FIRST + 8 * DAY) / SECOND, (FIRST + 12 * DAY) / SECOND)]
 
 
-def test_faulty_stretches_are_named(look: Look) -> None:
-    found = series(look, "S01", "temp")
+def test_faulty_stretches_are_named(reader: OutReader) -> None:
+    found = series(reader, "S01", "temp")
     assert [(span.word, span.end) for span in found.spans if span.kind == "faulty"] == [
         ("stuck", (FIRST + 24 * DAY) / SECOND)
     ]
@@ -144,9 +143,9 @@ def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Pa
          ("S04", "", begin, end, "offset", 4.0, "b", 2.13, 0.0, 1.0),
          ("S04", "", end - DAY, end, "noisy", 4.0, "c", 3.0, 0.0, 1.0)],
     )  # fmt: skip
-    with Look(written.path) as look:
-        found = series(look, "S04", start=FIRST)
-        part = series(look, "S04", start=begin + DAY, end=begin + 2 * DAY)
+    with OutReader(written.path) as reader:
+        found = series(reader, "S04", start=FIRST)
+        part = series(reader, "S04", start=begin + DAY, end=begin + 2 * DAY)
     # No row is flagged between: all of it is one shade all the same, and the first days are not part of it.
     faulty = [(one.start * SECOND, one.end * SECOND, one.word) for one in found.spans if one.kind == "faulty"]
     assert faulty == [(begin, end, "offset, too noisy")]
@@ -160,16 +159,16 @@ def test_what_flags_say_amid_a_fault_is_part_of_it_and_silence_is_not(tmp_path: 
     written = small_out(tmp_path / "city", sensors=6, days=20)
     days = 6 * DAY, 10 * DAY
     write_faults(written.path, [("S02", "", FIRST + DAY, FIRST + 8 * DAY, "drifting", 4.0, "", -3.0, -0.1, 1.0)])
-    with Look(written.path) as look:
-        found = series(look, "S02", start=FIRST)
+    with OutReader(written.path) as reader:
+        found = series(reader, "S02", start=FIRST)
     assert [(one.kind, one.start * SECOND - FIRST, one.end * SECOND - FIRST) for one in found.spans] == [
         ("not evaluated", 0, DAY), ("faulty", DAY, 8 * DAY), ("silent", *days)
     ]  # fmt: skip
     assert [one.size for one in found.lasting] == ["\N{MINUS SIGN}3.0, falling"]
 
 
-def test_a_thinned_series_keeps_the_extremes(look: Look, written: Written) -> None:
-    found = series(look, "S03", "temp", FIRST, FIRST + 24 * DAY, points=150)
+def test_a_thinned_series_keeps_the_extremes(reader: OutReader, written: Written) -> None:
+    found = series(reader, "S03", "temp", FIRST, FIRST + 24 * DAY, points=150)
     assert found.thinned == 4
     assert len(found.time) == 144
     value = written.value[3, 0].reshape(144, 4)
@@ -187,8 +186,8 @@ def test_a_thinned_series_keeps_the_extremes(look: Look, written: Written) -> No
 
 
 def test_a_series_of_years_is_cut(tmp_path: Path) -> None:
-    with Look(big_out(tmp_path / "long", sensors=2, days=500, slots=1)) as look:
-        found = series(look, "S0000", start=0, end=FIRST + 10_000 * DAY)
+    with OutReader(big_out(tmp_path / "long", sensors=2, days=500, slots=1)) as reader:
+        found = series(reader, "S0000", start=0, end=FIRST + 10_000 * DAY)
     assert len(found.time) == MOST_DAYS
     assert found.end == utc(FIRST + 500 * DAY)
 
@@ -197,51 +196,51 @@ def test_where_rows_are_missing_there_is_a_hole(tmp_path: Path) -> None:
     small_out(tmp_path / "gap", sensors=2, days=5)
     for file in (tmp_path / "gap" / "data" / "date=2024-01-03").iterdir():
         file.unlink()
-    with Look(tmp_path / "gap") as look:
-        found = series(look, "S00")
+    with OutReader(tmp_path / "gap") as reader:
+        found = series(reader, "S00")
     assert len(found.time) == 4 * 24 + 1
     hole = found.time.index((FIRST + 2 * DAY) / SECOND)
     assert (found.value[hole], found.cleaned[hole], found.flag[hole]) == (None, None, 0)
     assert found.time[hole + 1] == (FIRST + 3 * DAY) / SECOND
 
 
-def test_unknown_names_are_refused(look: Look) -> None:
-    for ask in (series, sensor, neighbours):
+def test_unknown_names_are_refused(reader: OutReader) -> None:
+    for ask in (series, sensor_view, neighbours):
         with pytest.raises(InputError, match="no sensor 'S99'"):
-            ask(look, "S99")
+            ask(reader, "S99")
     with pytest.raises(InputError, match="no variable 'rain'; there is 'temp', 'wind'"):
-        series(look, "S01", "rain")
+        series(reader, "S01", "rain")
 
 
-def test_sensors_are_told_with_their_figures(look: Look, written: Written) -> None:
-    page = sensors(look, limit=3)
+def test_sensors_are_told_with_their_figures(reader: OutReader, written: Written) -> None:
+    page = sensor_page(reader, limit=3)
     assert (page.total, page.next, page.items[0].sensor) == (28, 3, "S01")
-    one = sensor(look, "S01", "temp")
+    one = sensor_view(reader, "S01", "temp")
     assert (one.state, one.reason, one.since) == ("faulty", "stuck", utc(FIRST + 18 * DAY))
     assert one.sentence == "Faulty for 6 days: stuck; 1 fault so far."
     assert one.readings == int((written.flag[1, 0] != Flag.MISSING).sum())
     assert one.variables == ["temp", "wind"]
-    assert sensor(look, "S01", "wind").state == "sound"
+    assert sensor_view(reader, "S01", "wind").state == "sound"
 
 
 @pytest.mark.parametrize("sort", ["trouble", "name", "heard", "faulty", "missing"])
-def test_every_order_has_all_sensors(look: Look, sort: str) -> None:
-    found = sensors(look, sort=sort, limit=1000)  # type: ignore[arg-type]
+def test_every_order_has_all_sensors(reader: OutReader, sort: str) -> None:
+    found = sensor_page(reader, sort=sort, limit=1000)  # type: ignore[arg-type]
     assert len({(one.sensor, one.variable) for one in found.items}) == 28
 
 
-def test_faults_are_filtered_sorted_and_counted(look: Look) -> None:
-    everything = faults(look, limit=500)
+def test_faults_are_filtered_sorted_and_counted(reader: OutReader) -> None:
+    everything = fault_page(reader, limit=500)
     assert everything.reasons == {"silent": 2, "spike": 1, "stuck": 1}
-    assert [one.sensor for one in faults(look, state="open").items] == ["S01"]
-    assert {one.reason for one in faults(look, state="over").items} == {"silent", "spike"}
-    silent = faults(look, reason="silent")
+    assert [one.sensor for one in fault_page(reader, state="open").items] == ["S01"]
+    assert {one.reason for one in fault_page(reader, state="over").items} == {"silent", "spike"}
+    silent = fault_page(reader, reason="silent")
     assert (silent.total, silent.reasons) == (2, everything.reasons)
     assert all(one.score is None and one.sure == "" for one in silent.items)
-    assert faults(look, search="S03 was").total == 1
-    assert faults(look, sensor="S02", variable="wind").total == 1
-    assert faults(look, start=FIRST + 20 * DAY).total == 1
-    longest = faults(look, sort="length").items
+    assert fault_page(reader, search="S03 was").total == 1
+    assert fault_page(reader, sensor="S02", variable="wind").total == 1
+    assert fault_page(reader, start=FIRST + 20 * DAY).total == 1
+    longest = fault_page(reader, sort="length").items
     assert [one.seconds for one in longest] == sorted((one.seconds for one in longest), reverse=True)
     assert how_sure(math.nan) == ""
 
@@ -250,9 +249,9 @@ def test_faults_are_filtered_sorted_and_counted(look: Look) -> None:
     size=st.integers(1, 6), sort=st.sampled_from(["worst", "from", "to", "sensor", "reason", "score", "length"]),
     order=st.sampled_from(["asc", "desc"]),
 )  # fmt: skip
-def test_pages_of_faults_have_everything_once(look: Look, size: int, sort: str, order: str) -> None:
+def test_pages_of_faults_have_everything_once(reader: OutReader, size: int, sort: str, order: str) -> None:
     def asked(offset: int, limit: int) -> tuple[list[FaultEntry], int | None]:
-        page = faults(look, sort=sort, order=order, offset=offset, limit=limit)  # type: ignore[arg-type]
+        page = fault_page(reader, sort=sort, order=order, offset=offset, limit=limit)  # type: ignore[arg-type]
         return page.items, page.next
 
     found: list[FaultEntry] = []
@@ -263,13 +262,13 @@ def test_pages_of_faults_have_everything_once(look: Look, size: int, sort: str, 
     assert found == asked(0, 500)[0]
 
 
-def test_the_map_has_a_cell_for_everybody(look: Look) -> None:
-    found = atlas(look)
+def test_the_map_has_a_cell_for_everybody(reader: OutReader) -> None:
+    found = atlas(reader)
     assert found.total == len(found.sensors) == len(found.cells) == 14
     assert all(0 <= one.x <= 1 and 0 <= one.y <= found.height for one in found.sensors)
     area = sum(_area(cell) for cell in found.cells)
     assert area == pytest.approx(found.width * found.height, rel=1e-3)
-    places = {one.sensor: (one.latitude, one.longitude) for one in look.summaries}
+    places = {one.sensor: (one.latitude, one.longitude) for one in reader.summaries}
     a, b = found.sensors[0], found.sensors[1]
     apart = Position("", 0, *places[a.sensor]).metres_from(Position("", 0, *places[b.sensor])) / 1000
     assert math.hypot(a.x - b.x, a.y - b.y) * found.kilometres == pytest.approx(apart, rel=0.01)
@@ -282,36 +281,36 @@ def _area(cell: list[float]) -> float:
     return float(abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2)
 
 
-def test_a_moment_is_what_everybody_says_then(look: Look, written: Written) -> None:
+def test_a_moment_is_what_everybody_says_then(reader: OutReader, written: Written) -> None:
     at = 20 * 24 + 7
-    found = moment(look, int(written.time[at]) + 1234, "temp")
+    found = moment(reader, int(written.time[at]) + 1234, "temp")
     assert found.time == utc(int(written.time[at]))
     order = [written.sensors.index(name) for name in found.sensor]
     assert found.cleaned == pytest.approx(written.cleaned[order, 0, at].tolist(), abs=1e-6)
     assert found.state[found.sensor.index("S01")] == "faulty"
     day = written.cleaned[:, 0, 20 * 24 : 21 * 24]
     assert (found.low, found.high) == pytest.approx((day.min(), day.max()), abs=1e-6)
-    silent = moment(look, FIRST + 9 * DAY, "wind")
+    silent = moment(reader, FIRST + 9 * DAY, "wind")
     assert silent.value[silent.sensor.index("S02")] is None
     assert silent.state[silent.sensor.index("S02")] == "silent"
 
 
-def test_a_moment_outside_is_the_nearest_one(look: Look) -> None:
-    assert moment(look, 0).time == "2024-01-01T00:00:00Z"
-    assert moment(look, time_of("9999-01-01")).time == moment(look).time == "2024-01-24T23:00:00Z"
+def test_a_moment_outside_is_the_nearest_one(reader: OutReader) -> None:
+    assert moment(reader, 0).time == "2024-01-01T00:00:00Z"
+    assert moment(reader, time_of("9999-01-01")).time == moment(reader).time == "2024-01-24T23:00:00Z"
 
 
 def test_no_map_without_places(tmp_path: Path) -> None:
     small_out(tmp_path / "nowhere", sensors=3, days=3, places=False)
-    with Look(tmp_path / "nowhere") as look:
+    with OutReader(tmp_path / "nowhere") as reader:
         with pytest.raises(InputError, match="where the sensors stand"):
-            atlas(look)
-        assert not network(look).places
-        assert len(moment(look).sensor) == 3
+            atlas(reader)
+        assert not network_overview(reader).places
+        assert len(moment(reader).sensor) == 3
 
 
-def test_neighbours_say_what_the_sensor_should_read(look: Look, written: Written) -> None:
-    found = neighbours(look, "S05", "wind")
+def test_neighbours_say_what_the_sensor_should_read(reader: OutReader, written: Written) -> None:
+    found = neighbours(reader, "S05", "wind")
     assert len(found.items) == 5
     assert [one.likeness for one in found.items] == sorted((one.likeness for one in found.items), reverse=True)
     for one in found.items:
@@ -322,19 +321,19 @@ def test_neighbours_say_what_the_sensor_should_read(look: Look, written: Written
 
 
 def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
-    with Look(big_out(tmp_path / "many", sensors=700, days=3)) as look:
-        chosen = among(look, "S0350", "")
+    with OutReader(big_out(tmp_path / "many", sensors=700, days=3)) as reader:
+        chosen = candidates(reader, "S0350", "")
         assert len(chosen) == 500
         assert chosen[0] == "S0350"
         assert {"S0351", "S0300", "S0400"} <= set(chosen), "in the grid of their places these are next to it"
 
 
-def test_a_flag_is_explained_once_it_is_final(look: Look) -> None:
-    told = explanation(look, "S01", FIRST + 20 * DAY + 5 * HOUR, "temp")
+def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:
+    told = explanation(reader, "S01", FIRST + 20 * DAY + 5 * HOUR, "temp")
     assert told.time == "2024-01-21T05:00:00Z"
     assert "stands still" in told.text
     with pytest.raises(InputError, match="not"):
-        explanation(look, "S01", FIRST + 24 * DAY, "temp")
+        explanation(reader, "S01", FIRST + 24 * DAY, "temp")
 
 
 @pytest.mark.parametrize(
@@ -363,6 +362,6 @@ def test_how_a_sensor_is_now(
         (out / "state").mkdir()
         told = Health("S05", "", alert, "stuck" if alert == "faulty" else "", FIRST + 19 * DAY, FIRST + 19 * DAY)
         write_json(out / "state" / "alerts.json", {"sensors": [asdict(told)]})
-    with Look(out) as look:
-        found = sensor(look, "S05")
+    with OutReader(out) as reader:
+        found = sensor_view(reader, "S05")
     assert (found.state, found.since) == (state, None if since is None else utc(FIRST + since * DAY))

@@ -15,8 +15,8 @@ import pytest
 
 from outs import small_out
 from sensormend.io.metadata import write_json
-from sensormend.views.faults import faults
-from sensormend.views.look import Look
+from sensormend.views.fault_list import fault_page
+from sensormend.views.reader import OutReader
 from sensormend.views.series import series
 from sensormend.web.models import as_json
 from sensormend.web.server import Server
@@ -45,9 +45,9 @@ def get(client: httpx.Client, path: str, **params: Any) -> Any:
 
 
 def test_answers_are_the_views(client: httpx.Client, out: Path) -> None:
-    with Look(out) as look:
-        assert get(client, "/api/faults") == json.loads(as_json(faults(look)))
-        assert get(client, "/api/series", sensor="S05") == json.loads(as_json(series(look, "S05")))
+    with OutReader(out) as reader:
+        assert get(client, "/api/faults") == json.loads(as_json(fault_page(reader)))
+        assert get(client, "/api/series", sensor="S05") == json.loads(as_json(series(reader, "S05")))
     assert {"from", "to"} <= get(client, "/api/faults")["items"][0].keys()
 
 

@@ -146,9 +146,6 @@ def test_every_view_fits_a_phone(browser: Browser, address: str) -> None:
     for view, name in (("#/", "overview"), ("#/sensor?sensor=S07", "sensor"), ("#/faults", "faults")):
         browser.open(f"{address}/{view}", name)
         assert browser.overflow() <= 0, name
-    browser.open(f"{address}/docs")
-    browser.wait("main h2")
-    assert browser.overflow() <= 0, "docs"
 
 
 def background(browser: Browser) -> int:
@@ -174,12 +171,6 @@ def test_a_view_that_is_not_there_says_so(browser: Browser, address: str) -> Non
     browser.wait(".error-line", "nowhere")
     browser.one(".error-line button").click()
     browser.ready("overview")
-
-
-def test_the_interface_describes_itself(browser: Browser, address: str) -> None:
-    browser.open(f"{address}/docs")
-    for path in ("/api/network", "/api/matrix", "/api/series", "/api/faults"):
-        browser.wait("main", path)
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,10 @@ def harmless(answer: Answer, allowed: tuple[int, ...] = ()) -> Answer:
     assert b"root:" not in answer.body
     assert b"Traceback" not in answer.body
     assert len(answer.body) <= MOST
+    if answer.status == 400 and answer.body == b"Invalid HTTP request received.":
+        # The server itself refuses what is no HTTP, or has too long a head, before any of ours sees it.
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        return answer
     if answer.status:
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -87,7 +91,7 @@ PATHS = [
     "/api//network", "/api/network/", "/api/network/../../secret.txt", "//evil.example/", "//evil.example/%2e%2e",
     "/\\evil.example", "/%5cevil.example", "http://evil.example/", "http://127.0.0.1/secret.txt", "*", "/%", "/%zz",
     "/%ff%fe", "/%00", "/?%00", "/#part", "/;a=b", "/.git/config", "/.env", "/index.html", "/login/../secret.txt",
-    "/login/", "/docs/", "/docs/../secret.txt", "/openapi.json", "/redoc", "/api/openapi.json/", "/cgi-bin/sh",
+    "/login/", "/docs", "/docs/", "/docs/../secret.txt", "/openapi.json", "/redoc", "/api/openapi.json/", "/cgi-bin/sh",
     "/" + "a" * 10_000, "/" + "../" * 2000, "/static/" + "%2e%2e%2f" * 1000, "/" + "/" * 5000,
 ]  # fmt: skip
 

@@ -67,4 +67,4 @@ def test_the_description_has_one_shape_for_all_that_is_wrong(described: Any) -> 
         assert "content" in answers["200"], part
         for status in ("401", "404", "421", "422"):
             shape = answers[status]["content"]["application/json"]["schema"]
-            assert shape == {"$ref": "#/components/schemas/Problem"}, (part, status)
+            assert shape == {"$ref": "#/components/schemas/ErrorDetail"}, (part, status)

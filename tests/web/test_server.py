@@ -10,21 +10,26 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import httpx
 import pytest
 
+from outs import small_out
+from post import until
 from raw_http import asked, said
 from sensormend import cli
 from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
-from sensormend.web import guard, wire
+from sensormend.views.matrix import matrix
+from sensormend.web import api, security
+from sensormend.web import server as servers
 from sensormend.web.server import Server
 
 SERVE = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())"]
@@ -114,7 +119,7 @@ def test_a_request_while_it_ends_is_answered(city_out: Path, monkeypatch: pytest
     with Server(city_out, port=0) as server:
         server.start()
         told: list[int] = []
-        asking = threading.Thread(target=lambda: told.append(asked(server.address, "/docs").status))
+        asking = threading.Thread(target=lambda: told.append(asked(server.address, "/").status))
         asking.start()
         assert asked_for.wait(10)
         closing = threading.Thread(target=server.close)
@@ -126,20 +131,8 @@ def test_a_request_while_it_ends_is_answered(city_out: Path, monkeypatch: pytest
         assert told == [200]
 
 
-def test_who_listens_is_let_go_when_they_leave(city_out: Path) -> None:
-    with Server(city_out, port=0) as server:
-        server.start()
-        streams = server._wire._streams
-        with listening(server.address):
-            assert len(streams._tasks) == 1
-        deadline = time.monotonic() + 10
-        while streams._tasks and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert not streams._tasks
-
-
 def test_not_everybody_may_listen_at_once(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST_STREAMS", 1)
+    monkeypatch.setattr(security, "MAX_STREAMS", 1)
     with Server(city_out, port=0) as server:
         server.start()
         with listening(server.address):
@@ -147,26 +140,40 @@ def test_not_everybody_may_listen_at_once(city_out: Path, monkeypatch: pytest.Mo
             assert (answer.status, answer.headers["retry-after"]) == (503, "5")
             assert httpx.get(f"{server.address}/api/network").status_code == 200
 
+        def another_may_listen() -> bool:
+            try:
+                with listening(server.address):
+                    return True
+            except AssertionError:
+                return False
 
-def test_too_much_at_once_is_told(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST", 0)
+        until(another_may_listen)
+
+
+def test_requests_on_more_connections_than_there_may_be_are_refused(
+    city_out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "MAX_CONNECTIONS", 2)
     with Server(city_out, port=0) as server:
         server.start()
-        answer = asked(server.address, "/api/network")
-        assert (answer.status, answer.body) == (503, b'{"detail":"too much at once"}')
-        assert "content-security-policy" in answer.headers
+        with ExitStack() as stack:
+            for _ in range(2):
+                stack.enter_context(listening(server.address))
+            answer = asked(server.address, "/api/network")
+            assert (answer.status, answer.body) == (503, b"Service Unavailable")
+        until(lambda: asked(server.address, "/api/network").status == 200)
 
 
-def test_a_request_that_never_ends_is_hung_up_on(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "SLOWEST", 0.3)
+def test_a_connection_that_is_not_used_again_is_closed(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "KEEP_ALIVE", 1)
     with Server(city_out, port=0) as server:
         server.start()
         began = time.monotonic()
-        assert said(server.address, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").status == 0
-        assert said(server.address, b"").status == 0
-        assert time.monotonic() - began < 5
+        # `said` returns when the other end has closed; it did not ask for that.
+        assert said(server.address, b"GET /api/network HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200
+        assert time.monotonic() - began < 10
         with listening(server.address) as line:
-            line.settimeout(0.8)
+            line.settimeout(1.5)
             with pytest.raises(TimeoutError):
                 line.recv(4096)
 
@@ -177,7 +184,7 @@ def test_a_connection_is_used_again(city_out: Path) -> None:
         with httpx.Client(base_url=server.address) as client:
             for _ in range(20):
                 assert client.get("/api/network").status_code == 200
-            assert len(server._wire.server_state.connections) == 1
+            assert len(server._uvicorn.server_state.connections) == 1
 
 
 def test_answers_are_packed_where_that_helps(address: str) -> None:
@@ -198,10 +205,11 @@ def test_what_a_browser_has_is_not_sent_again(address: str) -> None:
 def test_every_page_of_ours_is_there_and_refers_to_nothing_that_is_not(address: str) -> None:
     import re
 
-    for page in ("/", "/docs"):
-        text = asked(address, page).body.decode()
-        for found in re.findall(r'(?:src|href)="(static/[^"]+)"', text):
-            assert asked(address, f"/{found}").status == 200, found
+    sign_in = Path(servers.__file__).with_name("static") / "login.html"
+    pages = [asked(address, "/").body.decode(), sign_in.read_text(encoding="utf-8")]
+    for text in pages:
+        for target in re.findall(r'(?:src|href)="((?:static|api)/[^"]+)"', text):
+            assert asked(address, f"/{target}").status == 200, target
         assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|https?://", text)
 
 
@@ -223,7 +231,6 @@ def test_an_out_that_is_none_is_one_line(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_named(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "sensormend.web.wire", raising=False)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with (
         Server(city_out, port=0) as server,
@@ -348,3 +355,50 @@ def test_a_token_for_no_dashboard_is_a_mistake(tmp_path: Path) -> None:
     (tmp_path / "network.toml").write_text('source = "-"\nout = "o"\nserve = true\nserve_token_file = "token"\n')
     written = Settings.of(tmp_path / "network.toml")
     assert (written.serve, written.serve_token_file) == (("127.0.0.1", 8464), tmp_path / "token")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the threads of a process are counted in /proc")
+def test_a_server_that_has_ended_leaves_no_thread(tmp_path: Path) -> None:
+    small_out(tmp_path / "city", days=3)
+
+    def threads_after_one() -> int:
+        with Server(tmp_path / "city", port=0) as server:
+            server.start()
+            for name in ("network", "moment", "series?sensor=S00"):
+                urllib.request.urlopen(f"{server.address}/api/{name}", timeout=30).read()
+        return len(os.listdir("/proc/self/task"))
+
+    before = threads_after_one()
+    after = [threads_after_one() for _ in range(3)]
+    assert max(after) <= before
+
+
+def test_what_is_quick_does_not_wait_for_all_that_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_out(tmp_path / "city", days=3)
+    go, running = threading.Event(), []
+
+    def waiting(*given: Any, **named: Any) -> Any:
+        running.append(1)
+        go.wait(30)
+        return matrix(*given, **named)
+
+    monkeypatch.setattr(api, "matrix", waiting)
+    with Server(tmp_path / "city", port=0) as server:
+        server.start()
+
+        def ask(name: str) -> int:
+            with urllib.request.urlopen(f"{server.address}/api/{name}", timeout=30) as answer:
+                return int(answer.status)
+
+        answers: list[int] = []
+        # More than there are threads.
+        asking = [threading.Thread(target=lambda: answers.append(ask("matrix"))) for _ in range(50)]
+        for one in asking:
+            one.start()
+        until(lambda: len(running) == api.SLOW)
+        assert ask("network") == 200
+        assert len(running) == api.SLOW
+        go.set()
+        for one in asking:
+            one.join(30)
+    assert answers == [200] * 50

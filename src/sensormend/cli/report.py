@@ -30,7 +30,7 @@ def report(out: Path, /, *, to: Path | None = None) -> None:
     to
         The file to write; report.html in OUT by default, in OUT.meta for a single file.
     """
-    from sensormend.report.page import write_report
+    from sensormend.report.document import write_report
 
     with _progress() as done:
         written = write_report(out, to, done)

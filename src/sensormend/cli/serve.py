@@ -46,8 +46,8 @@ def serve(
         Open it in the browser.
     """
     from sensormend.stream.logs import setup
-    from sensormend.web.passes import read_token
     from sensormend.web.server import Server
+    from sensormend.web.sessions import read_token
 
     setup("text", "warning")
     token, over = read_token(token_file), threading.Event()

@@ -157,8 +157,8 @@ def open_dashboard(settings: Settings) -> Iterator[None]:
         return
     from sensormend.stream.logs import say
     from sensormend.stream.service_state import ServiceState
-    from sensormend.web.passes import read_token
     from sensormend.web.server import Server
+    from sensormend.web.sessions import read_token
 
     edit = settings.options.maintenance if settings.serve_edit else None
     with Server(settings.out, *settings.serve, read_token(settings.serve_token_file), edit) as server:

@@ -1,1 +1,1 @@
-"""Why a reading has its flag: one paragraph with its numbers and the sensors that contradict it."""
+"""`explain` says why a reading has its flag: one paragraph with numbers and the sensors that contradict it."""

@@ -1,4 +1,4 @@
-"""All that is known of one reading, looked up in an OUT: its row, those around it, its fault and its witnesses."""
+"""`reading_context` looks up all that is known of one reading: rows around it, its fault, correlated sensors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 
 from sensormend.errors import ConfigError, InputError
-from sensormend.explain.correlated import Witness, witnesses
+from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.io.folder import Archive
 from sensormend.io.metadata import FaultInterval, iso, time_of
 from sensormend.io.options import duration
 from sensormend.pipeline.grid import ANCHOR
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, REASONS, SECOND, Flag, Rows
 
-__all__ = ["BEFORE", "Case", "Moment", "Row", "look_up", "moment_of", "when"]
+__all__ = ["USUAL_SPAN", "ReadingContext", "ReadingRow", "TimeLike", "microseconds", "reading_context", "time_text"]
 
-BEFORE = 30 * DAY
+USUAL_SPAN = 30 * DAY
 """What counts as a sensor's usual behaviour: long enough for some weather, short enough for the season."""
 
-Moment = str | int | datetime | np.datetime64
+TimeLike = str | int | datetime | np.datetime64
 """A time as people have it: ISO text, microseconds since 1970, or a datetime; UTC where no zone is said."""
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class ReadingRow:
     """One row, in plain numbers.
 
     Its cleaned value is an estimate where it is `estimated`, the reading with its fault taken out where `corrected`.
@@ -46,7 +46,7 @@ class Row:
     corrected: bool
 
     @classmethod
-    def of(cls, rows: Rows, k: int) -> Row:
+    def of(cls, rows: Rows, k: int) -> ReadingRow:
         """Return the row at a place."""
         numbers = {name: float(getattr(rows, name)[k]) for name in ("value", "cleaned", "lower", "upper")}
         return cls(
@@ -61,7 +61,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class ReadingContext:
     """All that is known of one reading: its row, those around it, and those of the time it is compared with.
 
     Attributes
@@ -84,11 +84,11 @@ class Case:
 
     sensor: str
     variable: str
-    row: Row
+    row: ReadingRow
     place: int
     own: Rows
     fault: FaultInterval | None
-    others: tuple[Witness, ...]
+    others: tuple[CorrelatedSensor, ...]
     courses: dict[str, Rows]
     usual: Rows
     run: dict[str, Any]
@@ -100,26 +100,28 @@ class Case:
 
     def number(self, value: float) -> str:
         """Write a number with one digit more than is uncertain."""
-        sizes = [self.row.upper - self.row.lower, *(witness.spread for witness in self.others)]
+        sizes = [self.row.upper - self.row.lower, *(other.spread for other in self.others)]
         sizes = [size for size in sizes if math.isfinite(size) and size > 0]
         size = min(sizes) if sizes else abs(value) / 100 or 1.0
         return f"{value:.{min(max(1 - math.floor(math.log10(size)), 0), 6)}f}"
 
 
-def moment_of(time: Moment) -> int:
+def microseconds(time: TimeLike) -> int:
     """Return a time in microseconds since 1970, UTC."""
     if isinstance(time, int):
         return time
     return time_of(time if isinstance(time, str) else time.isoformat() if isinstance(time, datetime) else str(time))
 
 
-def when(time: int) -> str:
+def time_text(time: int) -> str:
     """Write a time for people, to the minute where it is a whole one."""
     text = iso(time).replace("T", " ")
     return text.removesuffix(":00") if text.count(":") == 2 else text
 
 
-def look_up(archive: Archive, sensor: str, time: int, variable: str | None, among: Sequence[str] | None = None) -> Case:
+def reading_context(
+    archive: Archive, sensor: str, time: int, variable: str | None, among: Sequence[str] | None = None
+) -> ReadingContext:
     """Return all that is known of the reading of a sensor in the slot of a time.
 
     Parameters
@@ -138,28 +140,28 @@ def look_up(archive: Archive, sensor: str, time: int, variable: str | None, amon
     run = archive.run()
     time = _slot_of(time, run)
     # A day after, too: a spike is told by what came next.
-    own = _in_slots(archive.rows(sensor, time - BEFORE - DAY, time + DAY, variable), run)
+    own = _in_slots(archive.rows(sensor, time - USUAL_SPAN - DAY, time + DAY, variable), run)
     earlier = np.flatnonzero(own.time <= time)
     if not earlier.size or time >= own.time[earlier[-1]] + _step(run, own):
-        raise InputError(_nothing_there(archive, sensor, variable, time, own))
+        raise InputError(_no_row_message(archive, sensor, variable, time, own))
     place = int(earlier[-1])
-    row = Row.of(own, place)
+    row = ReadingRow.of(own, place)
     fault = _fault_of(archive.faults(), sensor, variable, row)
     # What is usual is asked of the time before the fault: a month into it, nothing good is left to compare.
     until = min(row.time, fault.start) if fault else row.time
-    past = _in_slots(archive.rows(among, until - BEFORE, until, variable), run)
+    past = _in_slots(archive.rows(among, until - USUAL_SPAN, until, variable), run)
     step = _step(run, own)
     then = _in_slots(archive.rows(among, row.time - step, row.time + step, variable), run)
     then = then.taken(then.time == row.time)
-    others = tuple(witnesses(past, then, sensor))
+    others = tuple(correlated_sensors(past, then, sensor))
     usual = _only(past, sensor)
-    names = [witness.sensor for witness in others]
+    names = [other.sensor for other in others]
     near = _in_slots(archive.rows(names, row.time - DAY, row.time + DAY, variable), run) if names else None
     courses = {name: _only(near, name) for name in names} if near is not None else {}
-    return Case(sensor, variable, row, place, own, fault, others, courses, usual, run)
+    return ReadingContext(sensor, variable, row, place, own, fault, others, courses, usual, run)
 
 
-def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: Row) -> FaultInterval | None:
+def _fault_of(faults: Sequence[FaultInterval], sensor: str, variable: str, row: ReadingRow) -> FaultInterval | None:
     """Return the fault that a row belongs to; of several at its time the one with its reason, else the latest."""
     around = [
         fault
@@ -204,16 +206,20 @@ def _slot_of(time: Any, run: dict[str, Any]) -> Any:
     return (time + early - ANCHOR) // step * step + ANCHOR
 
 
-def _nothing_there(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:
-    said = f"{sensor} has no row at {when(time)}"
+def _no_row_message(archive: Archive, sensor: str, variable: str, time: int, own: Rows) -> str:
+    missing = f"{sensor} has no row at {time_text(time)}"
     if own.time.size and own.time[0] <= time <= own.time[-1]:
         near = own.time[np.searchsorted(own.time, time) - 1 :][:2]
-        return f"{said}; the nearest are at {' and '.join(when(int(each)) for each in near)}"
+        return f"{missing}; the nearest are at {' and '.join(time_text(int(each)) for each in near)}"
     spans = [(entry.first, entry.last) for entry in archive.sensors()
              if (entry.sensor, entry.variable) == (sensor, variable)]  # fmt: skip
     first, last = spans[0] if spans else (None, None)
     span = (first, last) if first is not None and last is not None else archive.span()
-    return said if span is None else f"{said}; its readings go from {when(span[0])} to {when(span[1])}, UTC"
+    return (
+        missing
+        if span is None
+        else f"{missing}; its readings go from {time_text(span[0])} to {time_text(span[1])}, UTC"
+    )
 
 
 def _only(rows: Rows, sensor: str) -> Rows:

@@ -1,4 +1,4 @@
-"""Who can speak for or against a reading: the sensors whose course was most like its own."""
+"""`correlated_sensors` finds the sensors whose readings go most with those of one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sensormend.readings import DAY, Flag, Rows
 from sensormend.recovery import FloatArray
 
-__all__ = ["ENOUGH", "Witness", "witnesses"]
+__all__ = ["ENOUGH", "CorrelatedSensor", "correlated_sensors"]
 
 ENOUGH = 24
 """Good readings in common, at least, to call two sensors alike: a day of hours."""
@@ -23,7 +23,7 @@ MAD_TO_DEVIATION = 1.4826
 
 
 @dataclass(frozen=True)
-class Witness:
+class CorrelatedSensor:
     """What another sensor says of a reading.
 
     Attributes
@@ -34,7 +34,7 @@ class Witness:
         Correlation of the two courses, each without its daily cycle.
     value
         What it read itself.
-    says
+    expected
         What the reading should then have been: its own value plus the usual difference.
     spread
         How much that difference usually varies, a robust standard deviation.
@@ -43,15 +43,15 @@ class Witness:
     sensor: str
     likeness: float
     value: float
-    says: float
+    expected: float
     spread: float
 
     def contradicts(self, value: float) -> bool:
         """Say whether a reading is further off than three times what is usual."""
-        return abs(value - self.says) > 3 * self.spread
+        return abs(value - self.expected) > 3 * self.spread
 
 
-def witnesses(past: Rows, then: Rows, sensor: str, most: int = 3) -> list[Witness]:
+def correlated_sensors(past: Rows, then: Rows, sensor: str, most: int = 3) -> list[CorrelatedSensor]:
     """Return the sensors most like one, the best first, that had a good reading at the time in question.
 
     Parameters
@@ -71,20 +71,20 @@ def witnesses(past: Rows, then: Rows, sensor: str, most: int = 3) -> list[Witnes
     mine = courses[past.sensors.index(sensor)]
     likeness = _likeness(_without_cycle(courses, slots), past.sensors.index(sensor))
     good = (then.flag == Flag.GOOD) & np.isfinite(then.value)
-    now = {then.sensors[code]: float(value) for code, value in zip(then.sensor[good], then.value[good], strict=True)}
-    found: list[Witness] = []
+    values = {then.sensors[code]: float(value) for code, value in zip(then.sensor[good], then.value[good], strict=True)}
+    correlated: list[CorrelatedSensor] = []
     for other in np.argsort(-likeness, kind="stable"):
         name = past.sensors[other]
-        if not likeness[other] > ALIKE or len(found) == most:
+        if not likeness[other] > ALIKE or len(correlated) == most:
             break
-        if name == sensor or name not in now:
+        if name == sensor or name not in values:
             continue
         difference = mine - courses[other]
         difference = difference[np.isfinite(difference)]
         usual = float(np.median(difference))
         spread = MAD_TO_DEVIATION * float(np.median(np.abs(difference - usual)))
-        found.append(Witness(name, float(likeness[other]), now[name], now[name] + usual, spread))
-    return found
+        correlated.append(CorrelatedSensor(name, float(likeness[other]), values[name], values[name] + usual, spread))
+    return correlated
 
 
 def _courses(rows: Rows) -> tuple[FloatArray, NDArray[np.intp]]:
@@ -98,12 +98,12 @@ def _courses(rows: Rows) -> tuple[FloatArray, NDArray[np.intp]]:
 
 def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
     """Take the mean course of the day off each sensor: at noon all are warm, related or not."""
-    there = np.isfinite(courses)
+    known = np.isfinite(courses)
     order = np.argsort(slots, kind="stable")
     edges = np.flatnonzero(np.diff(slots[order], prepend=-1))
     total, count = (
         np.add.reduceat(array[:, order], edges, axis=1)
-        for array in (np.where(there, courses, 0.0), there.astype(float))
+        for array in (np.where(known, courses, 0.0), known.astype(float))
     )
     # A time of day with hardly any readings has no mean of its own; the sensor's own does for it.
     overall = total.sum(axis=1, keepdims=True) / np.maximum(count.sum(axis=1, keepdims=True), 1)

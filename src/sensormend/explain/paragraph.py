@@ -1,4 +1,4 @@
-"""Why a reading has its flag, in one paragraph with its numbers and the sensors that contradict it."""
+"""`explain` says why a reading has its flag, in one paragraph."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from sensormend.explain.context import BEFORE, Case, Moment, look_up, moment_of, when
+from sensormend.explain.context import USUAL_SPAN, ReadingContext, TimeLike, microseconds, reading_context, time_text
 from sensormend.explain.correlated import ENOUGH
 from sensormend.io.folder import Archive
 from sensormend.io.options import EVERY
 from sensormend.pipeline.sentences import how_long
 from sensormend.readings import DAY, MEANINGS, Flag
 
-__all__ = ["Moment", "explain", "explained"]
+__all__ = ["TimeLike", "explain", "paragraph"]
 
 FEW = 4
 """Fill values that are worth naming; the list of those that are known everywhere is longer."""
 
 
-def explain(out: str | os.PathLike[str], sensor: str, time: Moment, variable: str | None = None) -> str:
+def explain(out: str | os.PathLike[str], sensor: str, time: TimeLike, variable: str | None = None) -> str:
     """Say in one paragraph why the reading of a sensor at a time has its flag.
 
     Parameters
@@ -36,40 +36,40 @@ def explain(out: str | os.PathLike[str], sensor: str, time: Moment, variable: st
         Needed where the sensor measures several.
     """
     archive = Archive(out)
-    return explained(look_up(archive, archive.known(sensor), moment_of(time), variable))
+    return paragraph(reading_context(archive, archive.known(sensor), microseconds(time), variable))
 
 
-def explained(case: Case) -> str:
+def paragraph(context: ReadingContext) -> str:
     """Tell what was looked up."""
     told = [
-        *_opening(case),
-        *_verdict(case),
-        *_estimate(case),
-        *_interval(case),
-        *_testimony(case),
+        *_opening(context),
+        *_verdict(context),
+        *_estimate(context),
+        *_interval(context),
+        *_correlated(context),
     ]
     return " ".join(told)
 
 
-def _opening(case: Case) -> list[str]:
-    row = case.row
+def _opening(context: ReadingContext) -> list[str]:
+    row = context.row
     flag = f"flag {int(row.flag)} ({MEANINGS[row.flag].replace('_', ' ')}{f', {row.reason}' if row.reason else ''})"
     if math.isnan(row.value):
-        return [f"{case.who} has no value at {when(row.time)} UTC: {flag}."]
+        return [f"{context.who} has no value at {time_text(row.time)} UTC: {flag}."]
     mean = f", the mean of {row.n} readings" if row.n > 1 else ""
-    return [f"{case.who} read {case.number(row.value)} at {when(row.time)} UTC{mean}: {flag}."]
+    return [f"{context.who} read {context.number(row.value)} at {time_text(row.time)} UTC{mean}: {flag}."]
 
 
-def _verdict(case: Case) -> list[str]:
+def _verdict(context: ReadingContext) -> list[str]:
     """Say what the reason means, with the numbers that belong to it."""
-    row = case.row
+    row = context.row
     if row.flag == Flag.GOOD:
         return ["Nothing speaks against it, and it is trusted as it is."]
     if row.flag == Flag.MISSING:
-        return [_missing(case)]
+        return [_missing(context)]
     if row.flag == Flag.NOT_EVALUATED:
-        return [_not_evaluated(case)]
-    told = {
+        return [_not_evaluated(context)]
+    plain = {
         "duplicate": "Several readings with different values came for the same time; the last one was kept.",
         "late": "It came after its period was closed, and took no part in the judgement.",
         "alone": "Too few other sensors are related to it to judge it.",
@@ -77,172 +77,181 @@ def _verdict(case: Case) -> list[str]:
         "drifting": "It moves away from what the others let expect, further and further.",
     }
     special = {"stuck": _stuck, "spike": _spike, "noisy": _noisy, "gain": _gain, "implausible": _implausible}
-    said = special[row.reason](case) if row.reason in special else told.get(row.reason, "")
-    mild = "It is in doubt, but not past the threshold, and so it is kept." if _is_mild(case) else ""
-    return [text for text in (said, mild) if text]
+    words = special[row.reason](context) if row.reason in special else plain.get(row.reason, "")
+    mild = "It is in doubt, but not past the threshold, and so it is kept." if _is_mild(context) else ""
+    return [text for text in (words, mild) if text]
 
 
-def _is_mild(case: Case) -> bool:
-    replaced = case.row.estimated or case.row.corrected
-    return case.row.flag == Flag.SUSPECT and case.row.reason != "duplicate" and not replaced
+def _is_mild(context: ReadingContext) -> bool:
+    replaced = context.row.estimated or context.row.corrected
+    return context.row.flag == Flag.SUSPECT and context.row.reason != "duplicate" and not replaced
 
 
-def _missing(case: Case) -> str:
-    if case.row.reason == "silent":
-        heard = np.flatnonzero((case.own.n > 0) & (case.own.time < case.row.time))
-        last = f"; its last reading before is from {when(int(case.own.time[heard[-1]]))}" if heard.size else ""
+def _missing(context: ReadingContext) -> str:
+    if context.row.reason == "silent":
+        heard = np.flatnonzero((context.own.n > 0) & (context.own.time < context.row.time))
+        last = f"; its last reading before is from {time_text(int(context.own.time[heard[-1]]))}" if heard.size else ""
         return f"The sensor sent nothing in that whole period{last}."
-    if case.row.reason == "fill":
-        values = _per_variable(case.run.get("fill"), case.variable)
+    if context.row.reason == "fill":
+        values = _per_variable(context.run.get("fill"), context.variable)
         known = f" ({', '.join(f'{value:g}' for value in values)})" if 0 < len(values) <= FEW else ""
         return f"What came was no number, or a value that stands for one that is missing{known}."
     return "No reading came for it, though others of the same period did."
 
 
-def _per_variable(said: Any, variable: str) -> list[float]:
+def _per_variable(by_variable: Any, variable: str) -> list[float]:
     """Return the numbers that run.json has for a variable, or for all of them."""
-    found = said.get(variable, said.get(EVERY)) if isinstance(said, dict) else None
-    return [float(value) for value in found] if isinstance(found, list) else []
+    values = by_variable.get(variable, by_variable.get(EVERY)) if isinstance(by_variable, dict) else None
+    return [float(value) for value in values] if isinstance(values, list) else []
 
 
-def _not_evaluated(case: Case) -> str:
-    if case.row.reason == "alone":
+def _not_evaluated(context: ReadingContext) -> str:
+    if context.row.reason == "alone":
         return "Too few other sensors are related to it to judge it, so it is kept as it is."
-    heard = case.own.time[case.own.n > 0]
-    young = heard.size and case.row.time - heard[0] < BEFORE - DAY
-    since = f" (the first reading is from {when(int(heard[0]))})" if young else ""
+    heard = context.own.time[context.own.n > 0]
+    young = heard.size and context.row.time - heard[0] < USUAL_SPAN - DAY
+    since = f" (the first reading is from {time_text(int(heard[0]))})" if young else ""
     return f"It was not judged: the model did not know the sensor well yet{since}, or people said to leave it alone."
 
 
-def _stuck(case: Case) -> str:
-    heard = np.flatnonzero(case.own.n > 0)
-    values, here = case.own.value[heard], int(np.searchsorted(heard, case.place))
-    same = values == case.row.value
+def _stuck(context: ReadingContext) -> str:
+    heard = np.flatnonzero(context.own.n > 0)
+    values, here = context.own.value[heard], int(np.searchsorted(heard, context.place))
+    same = values == context.row.value
     before = int(np.argmin(np.append(same[:here][::-1], False)))
     after = int(np.argmin(np.append(same[here:], False)))
     run = heard[here - before : here + after]
-    moved = _moved(case, int(case.own.time[run[0]]), int(case.own.time[run[-1]])) if run.size else ""
+    moved = _moved(context, int(context.own.time[run[0]]), int(context.own.time[run[-1]])) if run.size else ""
     if run.size < 3:
-        return f"It hardly moves{_moved(case, case.row.time - DAY // 2, case.row.time + DAY // 2)}."
+        return f"It hardly moves{_moved(context, context.row.time - DAY // 2, context.row.time + DAY // 2)}."
     return (
-        f"It stands still: {run.size} readings in a row, from {when(int(case.own.time[run[0]]))} to "
-        f"{when(int(case.own.time[run[-1]]))}, are {case.number(case.row.value)}{moved}."
+        f"It stands still: {run.size} readings in a row, from {time_text(int(context.own.time[run[0]]))} to "
+        f"{time_text(int(context.own.time[run[-1]]))}, are {context.number(context.row.value)}{moved}."
     )
 
 
-def _moved(case: Case, start: int, end: int) -> str:
+def _moved(context: ReadingContext, start: int, end: int) -> str:
     """Say how far the others moved meanwhile."""
-    told = []
-    for name, rows in case.courses.items():
+    moves = []
+    for name, rows in context.courses.items():
         values = rows.value[(rows.flag == Flag.GOOD) & (rows.time >= start) & (rows.time <= end)]
         if values.size > 1:
-            told.append(f"{name} by {case.number(float(np.ptp(values)))}")
-    return f"; meanwhile the others moved, {_joined(told)}" if told else ""
+            moves.append(f"{name} by {context.number(float(np.ptp(values)))}")
+    return f"; meanwhile the others moved, {_joined(moves)}" if moves else ""
 
 
-def _spike(case: Case) -> str:
-    good = (case.own.flag == Flag.GOOD) & (np.abs(case.own.time - case.row.time) <= DAY)
-    before, after = np.flatnonzero(good[: case.place]), np.flatnonzero(good[case.place + 1 :]) + case.place + 1
+def _spike(context: ReadingContext) -> str:
+    good = (context.own.flag == Flag.GOOD) & (np.abs(context.own.time - context.row.time) <= DAY)
+    before, after = np.flatnonzero(good[: context.place]), np.flatnonzero(good[context.place + 1 :]) + context.place + 1
     near = [("before it", before[-1:]), ("after it", after[:1])]
-    told = [f"{case.number(float(case.own.value[k[0]]))} {when}" for when, k in near if k.size]
-    return f"It alone stands out of its hours: the sensor read {_joined(told)}." if told else "It alone stands out."
+    near_values = [f"{context.number(float(context.own.value[k[0]]))} {when}" for when, k in near if k.size]
+    return (
+        f"It alone stands out of its hours: the sensor read {_joined(near_values)}."
+        if near_values
+        else "It alone stands out."
+    )
 
 
-def _noisy(case: Case) -> str:
-    day = (np.abs(case.own.time - case.row.time) <= DAY // 2) & (case.own.n > 0)
-    jumps = np.abs(np.diff(case.own.value[day]))
-    usual = np.abs(np.diff(case.usual.value[case.usual.flag == Flag.GOOD]))
+def _noisy(context: ReadingContext) -> str:
+    day = (np.abs(context.own.time - context.row.time) <= DAY // 2) & (context.own.n > 0)
+    jumps = np.abs(np.diff(context.own.value[day]))
+    usual = np.abs(np.diff(context.usual.value[context.usual.flag == Flag.GOOD]))
     if not jumps.size or not usual.size:
         return "It scatters more than it should."
     return (
-        f"It scatters: from one reading to the next it jumped by {case.number(float(jumps.mean()))} on average in the "
-        f"day around, where {case.number(float(usual.mean()))} is usual for it."
+        f"It scatters: from one reading to the next it jumped by {context.number(float(jumps.mean()))} on average in "
+        f"the day around, where {context.number(float(usual.mean()))} is usual for it."
     )
 
 
-def _gain(case: Case) -> str:
-    day = (np.abs(case.own.time - case.row.time) <= DAY // 2) & (case.own.n > 0) & np.isfinite(case.own.cleaned)
+def _gain(context: ReadingContext) -> str:
+    day = (
+        (np.abs(context.own.time - context.row.time) <= DAY // 2)
+        & (context.own.n > 0)
+        & np.isfinite(context.own.cleaned)
+    )
     if day.sum() < 2:
         return "Its swings are not those that the others let expect."
-    read, expected = (float(np.ptp(column[day])) for column in (case.own.value, case.own.cleaned))
-    return f"In the day around it swung by {case.number(read)} where {case.number(expected)} was to be expected."
+    read, expected = (float(np.ptp(column[day])) for column in (context.own.value, context.own.cleaned))
+    return f"In the day around it swung by {context.number(read)} where {context.number(expected)} was to be expected."
 
 
-def _implausible(case: Case) -> str:
-    options = case.run.get("options")
-    limits = _per_variable(options.get("valid") if isinstance(options, dict) else None, case.variable)
-    if len(limits) == 2 and not limits[0] <= case.row.value <= limits[1]:
+def _implausible(context: ReadingContext) -> str:
+    options = context.run.get("options")
+    limits = _per_variable(options.get("valid") if isinstance(options, dict) else None, context.variable)
+    if len(limits) == 2 and not limits[0] <= context.row.value <= limits[1]:
         return f"It is outside the limits given, {limits[0]:g} to {limits[1]:g}."
     return "It is so far from everything the network reads that it cannot be."
 
 
-def _estimate(case: Case) -> list[str]:
-    row = case.row
+def _estimate(context: ReadingContext) -> list[str]:
+    row = context.row
     if math.isnan(row.cleaned):
         return ["There is no estimate: nothing is known of it yet."]
     if not row.estimated and not row.corrected:
         return []
-    interval = f" ({case.number(row.lower)} to {case.number(row.upper)})" if row.upper > row.lower else ""
+    interval = f" ({context.number(row.lower)} to {context.number(row.upper)})" if row.upper > row.lower else ""
     if row.corrected:
         return [
-            f"With its fault taken out it is {case.number(row.cleaned)}{interval}, which stands in its place: that is "
-            "surer than the network's estimate."
+            f"With its fault taken out it is {context.number(row.cleaned)}{interval}, which stands in its place: that "
+            "is surer than the network's estimate."
         ]
     if math.isnan(row.value):
-        return [f"The network's estimate in its place is {case.number(row.cleaned)}{interval}."]
+        return [f"The network's estimate in its place is {context.number(row.cleaned)}{interval}."]
     off = row.value - row.cleaned
     side = "above" if off > 0 else "below"
     return [
-        f"That is {case.number(abs(off))} {side} the network's estimate, {case.number(row.cleaned)}{interval}, "
+        f"That is {context.number(abs(off))} {side} the network's estimate, {context.number(row.cleaned)}{interval}, "
         "which stands in its place."
     ]
 
 
-def _interval(case: Case) -> list[str]:
-    fault = case.fault
+def _interval(context: ReadingContext) -> list[str]:
+    fault = context.fault
     if fault is None:
         return []
     score = f", score {fault.score:.1f} where 1 is the threshold" if fault.score > 0 else ""
     # A row that is final stays as it was judged; the list of faults is dated by what came later.
-    whose = "Later readings showed that it belongs" if case.row.flag == Flag.GOOD else "It belongs"
-    told = (
+    whose = "Later readings showed that it belongs" if context.row.flag == Flag.GOOD else "It belongs"
+    belongs = (
         f"{whose} to a fault ({fault.reason}{score}) of {how_long(fault.end - fault.start)}, "
-        f"from {when(fault.start)} to {when(fault.end)}"
+        f"from {time_text(fault.start)} to {time_text(fault.end)}"
     )
-    return [f"{told}: {fault.sentence}" if fault.sentence else f"{told}."]
+    return [f"{belongs}: {fault.sentence}" if fault.sentence else f"{belongs}."]
 
 
-def _testimony(case: Case) -> list[str]:
+def _correlated(context: ReadingContext) -> list[str]:
     """Say what those most like it read, and whether that fits."""
-    value = case.row.value
-    if not case.others and case.run.get("sensors") == 1:
+    value = context.row.value
+    if not context.others and context.run.get("sensors") == 1:
         return ["There is no other sensor: only its own past could tell."]
-    if not case.others:
-        known = int((case.usual.flag == Flag.GOOD).sum()) >= ENOUGH
+    if not context.others:
+        known = int((context.usual.flag == Flag.GOOD).sum()) >= ENOUGH
         return ["No other sensor that is like it had a good reading then." if known
                 else "There are too few good readings before it to say which sensors are like it."]  # fmt: skip
-    told = []
-    for witness in case.others:
-        text = f"{witness.sensor} read {case.number(witness.value)}, which lets expect {case.number(witness.says)} here"
+    lines = []
+    for other in context.others:
+        read, expected, usual = map(context.number, (other.value, other.expected, other.spread))
+        text = f"{other.sensor} read {read}, which lets expect {expected} here"
         if math.isfinite(value):
-            text += f", {case.number(abs(value - witness.says))} off where {case.number(witness.spread)} is usual"
-        told.append(f"{text} (correlation {witness.likeness:.2f})")
-    several, span = len(case.others) > 1, "before the fault" if case.fault else "before"
+            text += f", {context.number(abs(value - other.expected))} off where {usual} is usual"
+        lines.append(f"{text} (correlation {other.likeness:.2f})")
+    several, span = len(context.others) > 1, "before the fault" if context.fault else "before"
     like = f"The sensor{'s' if several else ''} most like it over the 30 days {span}"
-    return [f"{like}{_stand(case, several)}: {'; '.join(told)}."]
+    return [f"{like}{_agreement(context, several)}: {'; '.join(lines)}."]
 
 
-def _stand(case: Case, several: bool) -> str:
+def _agreement(context: ReadingContext, several: bool) -> str:
     """Say which side the others are on."""
-    value, many = case.row.value, len(case.others)
+    value, many = context.row.value, len(context.others)
     if math.isnan(value):
         return ""
-    against = sum(witness.contradicts(value) for witness in case.others)
+    against = sum(other.contradicts(value) for other in context.others)
     if against == many:
         return " contradict it" if several else " contradicts it"
     if against:
         return f" are divided, {against} of {many} against it"
-    if case.row.flag in (Flag.FAIL, Flag.SUSPECT):
+    if context.row.flag in (Flag.FAIL, Flag.SUSPECT):
         # A sensor that stands still is right twice a day.
         return f" d{'o' if several else 'oes'} not contradict this one reading by itself"
     return " agree with it" if several else " agrees with it"

@@ -1,4 +1,4 @@
-"""How a sensor is on a day, in one word: the same everywhere, on pictures, pages and in reports."""
+"""The health of a channel: its states by day, the order of trouble, and the words for them, the same everywhere."""
 
 from __future__ import annotations
 
@@ -9,27 +9,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.readings import ESTIMATED, REASONS, Flag, Rows
+from sensormend.readings import DAY, ESTIMATED, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray
 
 __all__ = [
+    "ABSENT",
     "COUNTS",
     "HEALTH",
+    "LETTERS",
     "NO_ROWS",
     "PLAIN_REASONS",
+    "SEVERITY",
     "SPIKE",
     "Health",
+    "by_trouble",
     "carry_over_gaps",
-    "counted_as",
+    "days_per_cell",
+    "letters",
     "shade_words",
     "states",
+    "states_by_cell",
     "trouble",
 ]
 
 HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
 
-NO_ROWS = -1
-"""The sensor was not there yet, or not any more."""
+NO_ROWS, ABSENT = -1, "nothing"
+"""The state and the word for a sensor that was not there yet, or not any more."""
+
+LETTERS = dict(zip(".sfuxon", (ABSENT, *HEALTH), strict=True))
+"""A health matrix has a letter for each state."""
+
+SEVERITY = ".sfnuox"
+"""The letters, the worst last: where several cells become one, it shows the worst."""
+
+MAX_CELLS = 750
+"""Cells in a row of a health matrix: more than pixels can show become several days each."""
 
 PLAIN_REASONS = {
     "stuck": "stuck",
@@ -47,6 +62,7 @@ evaluated; with a cleaned value that is an estimate."""
 WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
 """How much trouble a day is. A gap is none to speak of, a silent day is half as bad as a wrong one, which misleads."""
 
+_LETTER_CODES = np.frombuffer("".join(LETTERS).encode("ascii"), np.uint8)
 WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
 SPIKE, DUPLICATE, SILENT, ALONE = (REASONS.index(word) for word in ("spike", "duplicate", "silent", "alone"))
 
@@ -75,7 +91,7 @@ class Health:
     heard: int | None
 
 
-def counted_as(rows: Rows) -> dict[str, BoolArray]:
+def _counted_as(rows: Rows) -> dict[str, BoolArray]:
     """Say of every row what it counts as."""
     spike = (rows.flag == Flag.FAIL) & (rows.reason == SPIKE)
     return {
@@ -108,11 +124,48 @@ def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
     return state
 
 
+def days_per_cell(first: int, last: int, step: int) -> int:
+    """Return how many days a cell of a health matrix has, from one date to another, with slots of a length.
+
+    It is not shorter than a slot: the days between two values would look as if the sensor had left.
+    """
+    return max(-(-(last - first + 1) // MAX_CELLS), -(-step // DAY), 1)
+
+
+def states_by_cell(rows: Rows, first: int, last: int, days: int = 1) -> tuple[list[tuple[str, str]], NDArray[np.int8]]:
+    """Return the channels (sensor, variable), and their states in every cell of so many days, from date to date."""
+    cells = (last - first) // days + 1
+    rows = rows.taken((rows.time >= first * DAY) & (rows.time < (last + 1) * DAY))
+    pairs, channel = np.unique(np.stack([rows.sensor, rows.variable]), axis=1, return_inverse=True)
+    names = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in pairs.T.tolist()]
+    cell = channel.reshape(-1) * cells + (rows.time // DAY - first) // days
+    counts = {
+        name: np.bincount(cell[chosen], minlength=len(names) * cells).reshape(len(names), cells)
+        for name, chosen in _counted_as(rows).items()
+    }
+    return names, states(counts)
+
+
+def letters(state: NDArray[np.int8]) -> str:
+    """Write one row of states.
+
+    Examples
+    --------
+    >>> letters(np.array([NO_ROWS, HEALTH.index("sound"), HEALTH.index("faulty")]))
+    '.sx'
+    """
+    return _LETTER_CODES[state - NO_ROWS].tobytes().decode("ascii")
+
+
 def trouble(state: NDArray[np.int8]) -> NDArray[np.float64]:
     """Return how much trouble each row of states (sensor, day) was."""
     weights = np.array([0.0, *(WEIGHTS.get(word, 0.0) for word in HEALTH)])
-    found: NDArray[np.float64] = weights[state - NO_ROWS].sum(axis=1)
-    return found
+    return np.asarray(weights[state - NO_ROWS].sum(axis=1))
+
+
+def by_trouble(state: NDArray[np.int8]) -> NDArray[np.intp]:
+    """Return the rows of a health matrix, those with most trouble first."""
+    return np.argsort(-trouble(state), kind="stable")
 
 
 def shade_words(own: Rows) -> NDArray[Any]:

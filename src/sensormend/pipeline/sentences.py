@@ -1,4 +1,4 @@
-"""What is wrong, said so that whoever goes out and repairs understands it."""
+"""`sentence` tells a fault in plain words; the other functions write sizes, times, shares and counts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from sensormend.io.metadata import SensorSummary
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Flag
 
 __all__ = [
-    "Course",
-    "Figures",
-    "Story",
+    "FaultDescription",
+    "FaultEffect",
+    "ReadingSums",
+    "add_sums",
     "comma",
     "counted",
-    "gather",
     "how_far_judged",
     "how_long",
     "how_often",
@@ -56,7 +56,7 @@ more days they go up and down by themselves."""
 BETWEEN = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(OFTEN)]
 
 
-class Figures(Protocol):
+class ReadingSums(Protocol):
     """What the wrong readings of a fault add up to.
 
     Attributes
@@ -77,7 +77,7 @@ class Figures(Protocol):
     last_value: float
 
 
-class Course(Figures, Protocol):
+class FaultEffect(ReadingSums, Protocol):
     """What a fault does to the readings."""
 
     @property
@@ -96,7 +96,7 @@ class Course(Figures, Protocol):
         ...
 
 
-class Story(Course, Protocol):
+class FaultDescription(FaultEffect, Protocol):
     """What a sentence is told from: a fault of `tally.py`."""
 
     sensor: str
@@ -110,7 +110,7 @@ class Story(Course, Protocol):
         ...
 
 
-def gather(mine: Figures, later: Figures) -> None:
+def add_sums(mine: ReadingSums, later: ReadingSums) -> None:
     """Add later figures to mine."""
     mine.count, mine.value = mine.count + later.count, mine.value + later.value
     mine.distance, mine.square = mine.distance + later.distance, mine.square + later.square
@@ -232,7 +232,7 @@ def readable(time: int) -> str:
         return "an unknown time"
 
 
-def sentence(fault: Story, *, open_since: str = "") -> str:
+def sentence(fault: FaultDescription, *, open_since: str = "") -> str:
     """Tell a fault in one plain sentence with its numbers: since when, where it is open, else for how long."""
     name = who(fault.sensor, fault.variable)
     span = fault.end - fault.start
@@ -250,7 +250,7 @@ def comma(deed: str) -> str:
     return "," if "," in deed else ""
 
 
-def what_it_does(fault: Course, span: int, *, over: bool) -> str:
+def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
     """Say what a sensor does, or did, in the words that table, page, report and alert have in common.
 
     Parameters
@@ -293,10 +293,10 @@ def _sign(value: float) -> int:
     return 0 if not math.isfinite(value) or value == 0 else 1 if value > 0 else -1
 
 
-def _too_far(found: Figures) -> str:
+def _too_far(sums: ReadingSums) -> str:
     # Without an estimate the network has not judged it: then somebody has said what can be.
-    off = f"up to {unsigned(found.farthest)} off, too far to be true"
-    return off if found.square else "beyond the limits given"
+    off = f"up to {unsigned(sums.farthest)} off, too far to be true"
+    return off if sums.square else "beyond the limits given"
 
 
 def _how_much(gain: float) -> str:
@@ -361,7 +361,7 @@ def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: i
     """
     unjudged, judged = flags.get(Flag.NOT_EVALUATED, 0), _judged(flags)
     dead = f"; from {without_number:,} of {counted(sensors, 'sensor')} no number came." if without_number else "."
-    kept = "the others have flag 2 and are kept as they came"
+    others = "the others have flag 2 and are kept as they came"
     if not judged and not unjudged:
         return "Nothing was judged: no number came." if flags.get(Flag.MISSING, 0) else ""
     if not judged:
@@ -370,7 +370,7 @@ def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: i
         return f"All readings were judged{dead}"
     share = percent(judged, judged + unjudged)
     if judged < unjudged:
-        return f"Only {share} of the readings were judged: {kept}{dead}"
+        return f"Only {share} of the readings were judged: {others}{dead}"
     return f"{share} of the readings were judged{dead}"
 
 

@@ -16,7 +16,7 @@ from sensormend.pipeline.grid import Grid
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.pipeline.mender import DatedFault, Mended
 from sensormend.pipeline.places import Places
-from sensormend.pipeline.sentences import gather, readable, sentence
+from sensormend.pipeline.sentences import add_sums, readable, sentence
 from sensormend.readings import CORRECTED, ESTIMATED, OBSERVED, REASONS, Flag, Rows
 from sensormend.recovery import BoolArray, Fault, FloatArray
 
@@ -124,7 +124,7 @@ class FaultEpisode:
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
         self.score, self.wrong = max(self.score, later.score), self.wrong + later.wrong
-        gather(self, later)
+        add_sums(self, later)
 
 
 COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")

@@ -1,4 +1,4 @@
-"""Pictures of networks, sensors and methods; needs the extra `plot`."""
+"""Pictures of networks, sensors and methods, drawn with matplotlib; needs the extra `plot`."""
 
 from sensormend.plot.notebook import beside, course, health
 

@@ -1,4 +1,4 @@
-"""What all pictures share: the palette, a blank figure, and files that are the same bytes every time."""
+"""The canvas of all pictures: the palette, a blank figure, and files that are the same bytes every time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from sensormend.errors import SensormendError
+from sensormend.pipeline.health import HEALTH
 
-__all__ = ["BLUE", "GREYS", "INK", "ORANGE", "bare", "blank", "darken", "heading", "is_dark", "save", "save_both"]
+__all__ = [
+    "AREAS_AT_NIGHT",
+    "BLUE",
+    "GREYS",
+    "HEALTH_COLOURS",
+    "INK",
+    "MAP_COLOURS",
+    "NIGHT",
+    "ORANGE",
+    "bare",
+    "blank",
+    "darken",
+    "heading",
+    "is_dark",
+    "save",
+    "save_both",
+]
 
 # From Okabe and Ito's palette, which stays apart for every kind of colour blindness.
 BLUE, ORANGE = "#0072b2", "#d55e00"
@@ -30,6 +47,16 @@ NIGHT = {
     "#cfcfcf": "#565d66",
 }
 """What each colour of a picture becomes on a dark page; those that are not here stay."""
+
+# The lightness differs as well as the hue, so that a health matrix survives a grey print.
+HEALTH_COLOURS = dict(zip(HEALTH, ("#edf3ef", "#d3e6f3", "#f0c419", "#d55e00", INK, "#cfcfcf"), strict=True))
+
+# Ink that fills an area would be the brightest thing on a dark page.
+AREAS_AT_NIGHT = NIGHT | {INK: "#8e99a6"}
+
+# ColorBrewer's RdYlBu, the other way round: light in the middle and coloured, never black, at both ends.
+MAP_COLOURS = ("#313695", "#4575b4", "#74add1", "#abd9e9", "#e0f3f8", "#ffffbf", "#fee090", "#fdae61", "#f46d43",
+               "#d73027", "#a50026")  # fmt: skip
 
 # Without a fixed salt an SVG's identifiers change with every run.
 _SAVED = {"svg.hashsalt": "sensormend", "svg.fonttype": "path"}
@@ -93,8 +120,7 @@ def darken(figure: Any) -> None:
     def night(colour: Any, area: bool = False) -> Any:
         if isinstance(colour, str) and colour.lower() in ("none", "auto"):
             return colour
-        # Ink that fills an area would be the brightest thing on the page.
-        named = (NIGHT | {INK: "#8e99a6"} if area else NIGHT).get(colours.to_hex(colour))
+        named = (AREAS_AT_NIGHT if area else NIGHT).get(colours.to_hex(colour))
         return colour if named is None else (*colours.to_rgba(named)[:3], colours.to_rgba(colour)[3])
 
     for axes in figure.axes:

@@ -1,4 +1,4 @@
-"""The idea in one picture: what came in is what the network agrees on, plus whole days of lying sensors."""
+"""`decomposition` draws the idea: observed values are the low-rank part plus whole days of wrong sensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of a network: one sensor over time, and the health of all of them. Needs the extra `plot`."""
+"""`draw_series` draws one sensor over time, `draw_health` the health matrix of a network."""
 
 from __future__ import annotations
 
@@ -11,27 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.health import HEALTH, PLAIN_REASONS, carry_over_gaps, trouble
-from sensormend.plot.canvas import BLUE, GREYS, INK, ORANGE, bare, blank, heading, save
+from sensormend.pipeline.health import HEALTH, PLAIN_REASONS, by_trouble, carry_over_gaps, states
+from sensormend.plot.canvas import BLUE, GREYS, HEALTH_COLOURS, INK, ORANGE, bare, blank, heading, save
 from sensormend.recovery import BoolArray, FloatArray, Recovery
 
 __all__ = [
     "CLEANED",
     "RAW",
-    "Course",
+    "SensorSeries",
     "dates",
-    "draw_course",
     "draw_health",
     "draw_sensor",
+    "draw_series",
     "health",
     "legend_above",
-    "most_trouble",
     "picture",
     "worst",
 ]
 
-# The lightness differs as well as the hue, so that the matrix survives a grey print.
-HEALTH_COLOURS = ("#edf3ef", "#d3e6f3", "#f0c419", "#d55e00", "#3b4252", "#cfcfcf")
 RAW, CLEANED, TRUTH = ORANGE, BLUE, "#1f2933"
 
 MOST_LABELS = 30
@@ -51,7 +48,7 @@ LETTER = 0.0066
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class SensorSeries:
     """One sensor over time, slot by slot.
 
     Attributes
@@ -79,14 +76,19 @@ class Course:
 
 def health(readings: FloatArray, recovery: Recovery) -> NDArray[np.int8]:
     """Return one index into `HEALTH` per (sensor, day) of readings (sensor, slot, day)."""
-    there = np.isfinite(readings)
-    state = np.zeros((readings.shape[0], readings.shape[2]), dtype=np.int8)
-    state[(~there).any(axis=1) | recovery.spikes.any(axis=1)] = HEALTH.index("filled")
-    state[recovery.suspect] = HEALTH.index("suspect")
-    state[recovery.faulty | (recovery.wrong & ~recovery.spikes).any(axis=1)] = HEALTH.index("faulty")
-    state[~recovery.evaluated] = HEALTH.index("not evaluated")
-    state[~there.any(axis=1)] = HEALTH.index("silent")
-    return state
+    missing, judged = np.isnan(readings).sum(axis=1), recovery.evaluated
+    wrong = recovery.faulty | (recovery.wrong & ~recovery.spikes).any(axis=1)
+    return states(
+        {
+            "slots": np.full_like(missing, readings.shape[1]),
+            "missing": missing,
+            "spikes": recovery.spikes.sum(axis=1),
+            "unjudged": (~judged).astype(int),
+            # What could not be judged is nothing else.
+            "suspect": (recovery.suspect & judged).astype(int),
+            "faulty": (wrong & judged).astype(int),
+        }
+    )
 
 
 def worst(readings: FloatArray, recovery: Recovery, days: int = 28) -> tuple[int, slice]:
@@ -172,7 +174,7 @@ def draw_sensor(
     words = np.where(wrong, np.repeat(reasons, slots), "").astype(object)
     carry_over_gaps(words, np.isnan(raw))
     words[np.repeat(np.isnan(readings[sensor, :, days]).all(axis=0), slots)] = "silent"
-    course = Course(
+    course = SensorSeries(
         clock=times[:, days].T.reshape(-1),
         step=np.timedelta64(24 * 60 // slots, "m"),
         raw=raw,
@@ -183,10 +185,10 @@ def draw_sensor(
         spikes=_line(recovery.spikes, sensor, days).astype(bool),
         truth=None if truth is None else _line(truth, sensor, days),
     )
-    draw_course(axes, course, quantity=quantity, unit=unit)
+    draw_series(axes, course, quantity=quantity, unit=unit)
 
 
-def draw_course(axes: Any, course: Course, *, quantity: str = "value", unit: str = "") -> float:
+def draw_series(axes: Any, course: SensorSeries, *, quantity: str = "value", unit: str = "") -> float:
     """Draw a course: raw, cleaned with its interval, the truth where known, and shaded what has a word.
 
     Returns where the legend stands, above the words.
@@ -230,11 +232,6 @@ def legend_above(axes: Any, above: float) -> None:
     )  # fmt: skip
 
 
-def most_trouble(state: NDArray[np.int8]) -> NDArray[np.intp]:
-    """Return the rows of a health matrix, those with most trouble first."""
-    return np.argsort(-trouble(state), kind="stable")
-
-
 def draw_health(
     axes: Any,
     state: NDArray[np.int8],
@@ -250,11 +247,11 @@ def draw_health(
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch, Rectangle
 
-    order = most_trouble(state)
+    order = by_trouble(state)
     # Matplotlib counts dates in days since 1970, as numpy does.
     first, last = (float(day.astype("datetime64[m]").astype(int)) / (24 * 60) for day in times[0, [0, -1]])
     last += cell_days
-    cells = ListedColormap(HEALTH_COLOURS).with_extremes(under="white")
+    cells = ListedColormap(list(HEALTH_COLOURS.values())).with_extremes(under="white")
     axes.imshow(
         state[order], cmap=cells, vmin=-0.5, vmax=len(HEALTH) - 0.5, aspect="auto", interpolation="nearest",
         extent=(first, last, len(sensors) - 0.5, -0.5), zorder=1,
@@ -276,8 +273,8 @@ def draw_health(
         if len(sensors) > most_labels:
             axes.set_yticks([row], [sensors[sensor]], fontsize=8)
     axes.set_title(title, loc="left", fontsize=11, color=INK, pad=8)
-    present = [index for index in range(len(HEALTH)) if (state == index).any()]
-    boxes = [Patch(fc=HEALTH_COLOURS[index], ec="#b8c0c8", lw=0.5, label=HEALTH[index]) for index in present]
+    present = [word for code, word in enumerate(HEALTH) if (state == code).any()]
+    boxes = [Patch(fc=HEALTH_COLOURS[word], ec="#b8c0c8", lw=0.5, label=word) for word in present]
     axes.legend(
         handles=boxes, loc="lower right", bbox_to_anchor=(1.0, 1.015), ncols=len(boxes), frameon=False,
         fontsize=9, handlelength=1.1, handleheight=1.1, columnspacing=1.3, borderaxespad=0, labelcolor=INK,
@@ -293,19 +290,19 @@ def _line(values: FloatArray | BoolArray, sensor: int, days: slice) -> FloatArra
 
 def _limits(lines: list[FloatArray], raw: FloatArray) -> tuple[float, float]:
     """Leave room for wrong readings, but not so much that the right ones become a line."""
-    told = np.concatenate(lines)
-    told, came = told[np.isfinite(told)], raw[np.isfinite(raw)]
-    if not told.size:
-        told = came if came.size else np.zeros(1)
-    low, high = float(told.min()), float(told.max())
+    known = np.concatenate(lines)
+    known, read = known[np.isfinite(known)], raw[np.isfinite(raw)]
+    if not known.size:
+        known = read if read.size else np.zeros(1)
+    low, high = float(known.min()), float(known.max())
     spread = max(high - low, 1e-9)
-    bottom = max(low - 0.6 * spread, float(came.min()) if came.size else low)
-    top = min(high + 0.6 * spread, float(came.max()) if came.size else high)
+    bottom = max(low - 0.6 * spread, float(read.min()) if read.size else low)
+    top = min(high + 0.6 * spread, float(read.max()) if read.size else high)
     margin = 0.05 * spread
     return min(low, bottom) - margin, max(high, top) + margin
 
 
-def _shade(axes: Any, course: Course) -> None:
+def _shade(axes: Any, course: SensorSeries) -> None:
     """Shade the slots that have a word, and say it above each run of them where there is room."""
     words, clock, step = course.words, course.clock, course.step
     kind = np.where(words == "", 0, 1)
@@ -319,21 +316,21 @@ def _shade(axes: Any, course: Course) -> None:
             left, right = clock[first], clock[stop - 1] + step
             colour, alpha, ink = SHADES.get(str(words[first]), FAULT_SHADE)
             axes.axvspan(left, right, color=colour, alpha=alpha, lw=0, zorder=0)
-            said = ", ".join(list(dict.fromkeys(words[first:stop].tolist()))[:2])
-            runs.append((left, right, said, ink))
+            label = ", ".join(list(dict.fromkeys(words[first:stop].tolist()))[:2])
+            runs.append((left, right, label, ink))
     taken: list[list[tuple[float, float]]] = [[], []]
     # The long ones first: where two labels have no room, the longer stretch keeps its own.
-    for left, right, said, ink in sorted(runs, key=lambda run: run[0] - run[1]):
+    for left, right, label, ink in sorted(runs, key=lambda run: run[0] - run[1]):
         middle = left + (right - left) / 2
         place = float((middle - clock[0]) / np.timedelta64(1, "s")) / span
-        reach = (place - LETTER * (len(said) + 1) / 2, place + LETTER * (len(said) + 1) / 2)
+        reach = (place - LETTER * (len(label) + 1) / 2, place + LETTER * (len(label) + 1) / 2)
         free = (level for level in (0, 1) if all(reach[1] < low or reach[0] > high for low, high in taken[level]))
         level = next(free, None)
         if level is None:
             continue
         taken[level].append(reach)
         axes.annotate(
-            said, (middle, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 14 if level else 4),
+            label, (middle, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 14 if level else 4),
             textcoords="offset points", ha="center", va="bottom", fontsize=8.5, color=ink, annotation_clip=False,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""A network on a map: every sensor's Voronoi cell in the colour of its value, as it came and as it was mended."""
+"""`voronoi_cells` divides a map among sensors; `city_map` draws their values on it, raw and mended."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import Voronoi
 
 from sensormend.errors import InputError, ShapeError
-from sensormend.plot.canvas import GREYS, INK, blank, heading, save_both
+from sensormend.plot.canvas import GREYS, INK, MAP_COLOURS, blank, heading, save_both
 from sensormend.recovery import BoolArray, FloatArray
 
-__all__ = ["Cells", "chosen_days", "city_map", "voronoi_cells"]
+__all__ = ["VoronoiCells", "cell_means", "chosen_days", "city_map", "value_range", "voronoi_cells"]
 
 DATES = 6
 SETTLING_DAYS = 10
@@ -27,7 +27,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class VoronoiCells:
     """The Voronoi cells of a network, clipped to a box; sensors at one place share a cell.
 
     Attributes
@@ -45,7 +45,7 @@ class Cells:
     box: Box
 
 
-def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> Cells:
+def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> VoronoiCells:
     """Divide a box among sensors: each gets the part that is nearest to it.
 
     Parameters
@@ -95,7 +95,7 @@ def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> Cells:
         polygons.append(np.clip(corners[turn], 0, (wide, high)) * scale + corner)
     place = np.full(len(points), -1, dtype=np.intp)
     place[known] = of_sensor.reshape(-1)
-    return Cells(polygons, place, (left, lower, right, upper))
+    return VoronoiCells(polygons, place, (left, lower, right, upper))
 
 
 def city_map(
@@ -129,7 +129,7 @@ def city_map(
     slot = min(round(hour * slots / 24), slots - 1)
     chosen = chosen_days(times[slot])
     flagged = np.zeros((readings.shape[0], days), dtype=bool) if faulty is None else faulty
-    low, high = _limits(cleaned[:, slot][:, chosen])
+    low, high = value_range(cleaned[:, slot][:, chosen])
     left, lower, right, upper = cells.box
     side = 9.0 / max(len(chosen), 3)
     tall = side * min(max((upper - lower) / (right - left), 0.4), 1.8)
@@ -182,27 +182,31 @@ def _around(points: FloatArray) -> Box:
             float(middle[0] + half[0]), float(middle[1] + half[1]))  # fmt: skip
 
 
-def _limits(values: FloatArray) -> tuple[float, float]:
-    told = values[np.isfinite(values)]
-    if not told.size:
+def value_range(values: FloatArray) -> tuple[float, float]:
+    """Return the ends of a colour bar for values; NaN for nothing."""
+    known = values[np.isfinite(values)]
+    if not known.size:
         return 0.0, 1.0
-    low, high = float(told.min()), float(told.max())
+    low, high = float(known.min()), float(known.max())
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _draw_cells(axes: Any, cells: Cells, values: FloatArray, low: float, high: float) -> Any:
-    """Colour each cell by the mean of what its sensors say; black where none says anything."""
-    from matplotlib import colormaps
-    from matplotlib.collections import PolyCollection
+def cell_means(cell: NDArray[np.intp], cells: int, values: FloatArray) -> FloatArray:
+    """Return the mean of the values in each of so many cells, by the number of each value's cell; NaN without any."""
+    known = np.isfinite(values) & (cell >= 0)
+    count = np.bincount(cell[known], minlength=cells)
+    total = np.bincount(cell[known], weights=values[known], minlength=cells)
+    return np.asarray(np.divide(total, count, out=np.full(cells, np.nan), where=count > 0))
 
-    told = np.full(len(cells.polygons), np.nan)
-    for place in range(len(cells.polygons)):
-        here = values[cells.place == place]
-        if np.isfinite(here).any():
-            told[place] = np.nanmean(here)
-    # Light in the middle and coloured, never black, at both ends.
-    shades = colormaps["RdYlBu_r"].with_extremes(bad=MISSING)
-    drawn = PolyCollection(cells.polygons, array=np.ma.masked_invalid(told), cmap=shades, edgecolors="white", lw=0.5)
+
+def _draw_cells(axes: Any, cells: VoronoiCells, values: FloatArray, low: float, high: float) -> Any:
+    """Colour each cell by the mean of what its sensors say; black where none says anything."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import LinearSegmentedColormap
+
+    means = cell_means(cells.place, len(cells.polygons), values)
+    shades = LinearSegmentedColormap.from_list("map", MAP_COLOURS).with_extremes(bad=MISSING)
+    drawn = PolyCollection(cells.polygons, array=np.ma.masked_invalid(means), cmap=shades, edgecolors="white", lw=0.5)
     drawn.set_clim(low, high)
     axes.add_collection(drawn)
     left, lower, right, upper = cells.box
@@ -214,9 +218,9 @@ def _draw_cells(axes: Any, cells: Cells, values: FloatArray, low: float, high: f
 
 def _draw_sensors(axes: Any, positions: FloatArray, values: FloatArray, faulty: BoolArray) -> None:
     """Draw a dot per sensor, light where its cell is black, and a ring around faulty ones."""
-    there = np.isfinite(values)
-    axes.plot(*positions[there].T, ".", ms=4.2, color=INK, mew=0, zorder=4)
-    axes.plot(*positions[~there].T, ".", ms=4.2, color="white", mew=0, zorder=4)
+    known = np.isfinite(values)
+    axes.plot(*positions[known].T, ".", ms=4.2, color=INK, mew=0, zorder=4)
+    axes.plot(*positions[~known].T, ".", ms=4.2, color="white", mew=0, zorder=4)
     axes.plot(*positions[faulty].T, "o", ms=7.5, mfc="none", mec="white", mew=2.6, zorder=5)
     axes.plot(*positions[faulty].T, "o", ms=7.5, mfc="none", mec=INK, mew=1.2, zorder=6)
 

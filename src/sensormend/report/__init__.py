@@ -1,5 +1,5 @@
-"""One HTML file about an OUT, to send by mail: it refers to nothing outside of itself."""
+"""The report is one HTML file about an OUT that refers to nothing outside of itself."""
 
-from sensormend.report.page import write_report
+from sensormend.report.document import write_report
 
 __all__ = ["write_report"]

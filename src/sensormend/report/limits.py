@@ -1,32 +1,102 @@
-"""What not to use the data for, as far as the data itself tells."""
+"""`limits_section` says what not to use the data for, as far as the data itself shows."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
+
+from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.sentences import counted, how_long, percent
-from sensormend.readings import DAY, Flag
-from sensormend.report.believed import believed
-from sensormend.report.html import Html, joined, name_of, tag
-from sensormend.report.material import Material
-from sensormend.report.words import date, span, spread
-from sensormend.views.digest import Name
+from sensormend.readings import DAY, Flag, Rows
+from sensormend.recovery import BoolArray, FloatArray
+from sensormend.report.markup import Html, channel_name, concat, date, rounded, span, tag
+from sensormend.report.report_data import ReportData
+from sensormend.views.daily_counts import ChannelName
 
-__all__ = ["limits"]
+__all__ = ["AcceptedOffset", "accepted_offsets", "limits_section"]
 
-MOST = 10
+SHORTEST_OFFSET, MAX_CHECKED = 2 * DAY, 40
+"""A new level is believed after three to ten days; the first of these may be suspect rather than faulty."""
+
+MAX_LISTED = 10
+
 THIRD = 1 / 3
 
 
-def limits(material: Material) -> Html:
+@dataclass(frozen=True)
+class AcceptedOffset:
+    """An offset that a sensor kept when its fault was over; `level` is how far it was from what the others say."""
+
+    fault: FaultInterval
+    level: float
+
+
+def accepted_offsets(data: ReportData) -> list[AcceptedOffset]:
+    """Return the offsets after which a sensor went on at its new level, and was trusted.
+
+    When a fault ends because the level is believed, the mended values jump from the estimate to the reading, by about
+    the offset, while those of the others do not; when it ends because the sensor came back, they do not jump.
+    """
+    faults = [
+        fault
+        for fault in data.reader.faults
+        if fault.reason in ("offset", "drifting")
+        and fault.end - fault.start >= SHORTEST_OFFSET
+        and fault.end < data.end
+    ]
+    faults = sorted(faults, key=lambda fault: (fault.start - fault.end, fault.sensor))[:MAX_CHECKED]
+    levels = [(fault, _accepted_level(data, fault)) for fault in faults]
+    return [AcceptedOffset(fault, level) for fault, level in levels if level is not None]
+
+
+def _accepted_level(data: ReportData, fault: FaultInterval) -> float | None:
+    archive = data.reader.archive
+    assert archive is not None
+    rows = archive.rows(None, fault.end - DAY, fault.end + DAY, fault.variable)
+    if fault.sensor not in rows.sensors:
+        return None
+    mine = rows.sensor == rows.sensors.index(fault.sensor)
+    before, after = rows.time < fault.end, rows.time >= fault.end
+    level = _mean((rows.value - rows.cleaned)[mine & before & (rows.flag == 4)])
+    # Only readings that were trusted: an estimate after the fault says nothing of the sensor.
+    jump = _mean(rows.cleaned[mine & after & (rows.flag == 1)]) - _mean(rows.cleaned[mine & before])
+    others = _changes(rows, ~mine, before, after)
+    if not others.size or not np.isfinite(level) or not np.isfinite(jump):
+        return None
+    lasting = jump - float(np.median(others))
+    usual = float(np.median(np.abs(others - np.median(others))))
+    return level if lasting / level > 0.5 and abs(lasting) > 3 * usual else None
+
+
+def _mean(values: FloatArray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else float("nan")
+
+
+def _changes(rows: Rows, others: BoolArray, before: BoolArray, after: BoolArray) -> FloatArray:
+    """Return how far the mended values of each of the others moved from one day to the next."""
+    size = len(rows.sensors)
+    means = []
+    for when in (before, after):
+        chosen = others & when & np.isfinite(rows.cleaned)
+        many = np.bincount(rows.sensor[chosen], minlength=size)
+        total = np.bincount(rows.sensor[chosen], weights=rows.cleaned[chosen], minlength=size)
+        means.append(np.divide(total, many, out=np.full(size, np.nan), where=many > 0))
+    moved = means[1] - means[0]
+    return np.asarray(moved[np.isfinite(moved)])
+
+
+def limits_section(data: ReportData) -> Html:
     """Return the section."""
-    found = [
+    items = [
         part
-        for ask in (_stretches, _mostly_estimated, _believed, _nobody, _unjudged, _alone, _suspect, _smooth, _unknown,
-                    _averaged, _provisional)
-        for part in ask(material)
+        for ask in (_stretches, _mostly_estimated, _accepted_levels, _nobody, _unjudged, _alone, _suspect, _smooth,
+                    _unknown, _averaged, _provisional)
+        for part in ask(data)
     ]  # fmt: skip
     unseen = (
         "A fault that all neighbours share looks like weather, and a small or very slow one stays within what is usual "
@@ -36,15 +106,16 @@ def limits(material: Material) -> Html:
     return tag(
         "section",
         tag("h2", "What not to use the data for"),
-        tag("ul", *found, class_="limits") if found else Html(""),
+        tag("ul", *items, class_="limits") if items else Html(""),
         tag("p", unseen, class_="note"),
         id="limits",
     )
 
 
-def _limit(title: str, text: str, items: Sequence[str] = (), rest: int = 0) -> list[Html]:
-    listed = [tag("li", item) for item in items]
-    listed += [tag("li", f"and {rest:,} more")] if rest > 0 else []
+def _limit(title: str, text: str, items: Sequence[str] = ()) -> list[Html]:
+    """Return one thing not to do, with the first of some items."""
+    listed = [tag("li", item) for item in items[:MAX_LISTED]]
+    listed += [tag("li", f"and {len(items) - MAX_LISTED:,} more")] if len(items) > MAX_LISTED else []
     return [
         tag(
             "li",
@@ -55,89 +126,88 @@ def _limit(title: str, text: str, items: Sequence[str] = (), rest: int = 0) -> l
     ]
 
 
-def _stretches(material: Material) -> list[Html]:
-    found = material.counts.stretches
-    if not found:
+def _stretches(data: ReportData) -> list[Html]:
+    spans = data.counts.stretches
+    if not spans:
         return []
     items = [
-        joined(
+        concat(
             [
-                name_of(one.sensor, one.variable),
+                channel_name(one.sensor, one.variable),
                 f": {span(one.start // DAY * DAY, -(-one.end // DAY) * DAY)} ({how_long(one.end - one.start)})",
             ]
         )
-        for one in found[:MOST]
+        for one in spans
     ]
-    total = sum(one.end - one.start for one in found)
+    total = sum(one.end - one.start for one in spans)
     return _limit(
         "Sensors in times when all they have is estimates.",
-        f"In {counted(len(found), 'stretch', 'stretches')} of a day and more, {how_long(total)} of sensor time in all, "
+        f"In {counted(len(spans), 'stretch', 'stretches')} of a day and more, {how_long(total)} of sensor time in all, "
         "the values are what the others and its own past let expect. They complete a map or a mean; they say "
         "nothing about the sensor itself or its own spot.",
         items,
-        len(found) - MOST,
     )
 
 
-def _mostly_estimated(material: Material) -> list[Html]:
-    found = [(one.estimated / one.rows, name) for name, one in material.counts.channels.items()
+def _mostly_estimated(data: ReportData) -> list[Html]:
+    channels = [(one.estimated / one.rows, name) for name, one in data.counts.channels.items()
              if one.estimated > THIRD * one.rows]  # fmt: skip
-    found.sort(key=lambda entry: (-entry[0], entry[1]))
-    items = [joined([name_of(*name), f": {percent(share)}"]) for share, name in found[:MOST]]
+    channels.sort(key=lambda entry: (-entry[0], entry[1]))
+    items = [concat([channel_name(*name), f": {percent(share)}"]) for share, name in channels]
     return _limit(
         "Statistics of sensors that are estimates by more than a third.",
-        f"{material.many(len(found))} {'is' if len(found) == 1 else 'are'} so; their means, trends and extremes "
+        f"{data.many(len(channels))} {'is' if len(channels) == 1 else 'are'} so; their means, trends and extremes "
         "are those of their neighbours to a good part.",
         items,
-        len(found) - MOST,
-    ) if found else []  # fmt: skip
+    ) if channels else []  # fmt: skip
 
 
-def _believed(material: Material) -> list[Html]:
-    found = believed(material)
+def _accepted_levels(data: ReportData) -> list[Html]:
+    offsets = accepted_offsets(data)
     items = [
-        joined([name_of(one.fault.sensor, one.fault.variable), f": {spread(abs(one.level))} "
+        concat([channel_name(one.fault.sensor, one.fault.variable), f": {rounded(abs(one.level))} "
                 f"{'above' if one.level > 0 else 'below'} the others from {date(one.fault.start)}, trusted at that "
                 f"level from {date(one.fault.end)} on"])
-        for one in found[:MOST]
+        for one in offsets
     ]  # fmt: skip
     return _limit(
         "Absolute levels of sensors that kept an offset.",
         "A new level that lasts three to ten days is believed, since the sensor may have been moved or calibrated. "
-        f"That happened {'once' if len(found) == 1 else f'{len(found)} times'}. If nobody "
+        f"That happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If nobody "
         "was there, the values after it are off by as much.",
         items,
-        len(found) - MOST,
-    ) if found else []  # fmt: skip
+    ) if offsets else []  # fmt: skip
 
 
-def _nobody(material: Material) -> list[Html]:
-    found = sorted(material.counts.nobody, key=lambda one: (one[0] - one[1], one))
-    if not found:
+def _nobody(data: ReportData) -> list[Html]:
+    gaps = sorted(data.counts.nobody, key=lambda one: (one[0] - one[1], one))
+    if not gaps:
         return []
-    total = sum(end - begin for begin, end in found)
-    items = [f"{span(begin, end)} ({how_long(end - begin)})" for begin, end in sorted(found[:MOST])]
+    total = sum(end - begin for begin, end in gaps)
+    items = [
+        f"{span(begin, end)} ({how_long(end - begin)})"
+        for begin, end in [*sorted(gaps[:MAX_LISTED]), *gaps[MAX_LISTED:]]
+    ]
     return _limit(
         "Times when nobody in the network reported.",
-        f"There {'is' if len(found) == 1 else 'are'} {counted(len(found), 'such gap')}, {how_long(total)} in all. What "
+        f"There {'is' if len(gaps) == 1 else 'are'} {counted(len(gaps), 'such gap')}, {how_long(total)} in all. What "
         "stands there comes from the time around and from what is usual, not from any measurement; short events in it "
         "are lost.",
         items,
-        len(found) - MOST,
     )
 
 
-def _unjudged_on(material: Material, days: Sequence[int]) -> dict[Name, int]:
+def _unjudged_on(data: ReportData, days: Sequence[int]) -> dict[ChannelName, int]:
     """Count the readings of every channel that were not judged on some dates."""
-    found: Counter[Name] = Counter()
+    unjudged: Counter[ChannelName] = Counter()
     for first, last in _runs(sorted(days)):
-        names, counts = material.look.digest.totals(first, last)
-        found.update(dict(zip(names, counts["unjudged"].tolist(), strict=True)))
-    return found
+        names, counts = data.reader.daily_counts.totals(first, last)
+        unjudged.update(dict(zip(names, counts["unjudged"].tolist(), strict=True)))
+    return unjudged
 
 
-def _unjudged(material: Material) -> list[Html]:
-    dates = material.counts.unjudged
+def _unjudged(data: ReportData) -> list[Html]:
+    dates = data.counts.unjudged
     everybody = [day for day, (unjudged, heard) in dates.items() if unjudged > heard / 2]
     parts: list[Html] = []
     if everybody:
@@ -147,95 +217,92 @@ def _unjudged(material: Material) -> list[Html]:
             "Dates on which most readings were not judged.",
             f"{counted(readings, 'reading')} of {counted(len(everybody), 'day')}, where the network was not known yet "
             "or people had said to leave it alone, taken as they came: faults were not looked for.",
-            [span(first * DAY, last * DAY + DAY) for first, last in runs[:MOST]],
-            len(runs) - MOST,
+            [span(first * DAY, last * DAY + DAY) for first, last in runs],
         )
-    together = _unjudged_on(material, everybody)
-    others = [(many, name) for name, one in material.counts.channels.items()
+    together = _unjudged_on(data, everybody)
+    others = [(many, name) for name, one in data.counts.channels.items()
               if (many := one.unjudged - together.get(name, 0)) > 0]  # fmt: skip
     apart = sum(many for many, _ in others)
     if apart:
         others.sort(key=lambda entry: (-entry[0], entry[1]))
-        items = [joined([name_of(*name), f": {counted(many, 'reading')}"]) for many, name in others[:MOST]]
+        items = [concat([channel_name(*name), f": {counted(many, 'reading')}"]) for many, name in others]
         parts += _limit(
             "Readings that were not judged while the others were.",
             f"{counted(apart, 'reading')}: sensors that were new, or that people said to leave alone. They may be "
             "wrong.",
             items,
-            len(others) - MOST,
         )
     return parts
 
 
 def _runs(days: Sequence[int]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for day in days:
-        found = [*found[:-1], (found[-1][0], day)] if found and found[-1][1] == day - 1 else [*found, (day, day)]
-    return found
+        runs = [*runs[:-1], (runs[-1][0], day)] if runs and runs[-1][1] == day - 1 else [*runs, (day, day)]
+    return runs
 
 
-def _alone(material: Material) -> list[Html]:
-    found = [
-        (one.alone / max(one.heard, 1), one.alone, name) for name, one in material.counts.channels.items() if one.alone
+def _alone(data: ReportData) -> list[Html]:
+    channels = [
+        (one.alone / max(one.heard, 1), one.alone, name) for name, one in data.counts.channels.items() if one.alone
     ]
-    found.sort(key=lambda entry: (-entry[0], entry[2]))
-    items = [joined([name_of(*name), f": {percent(share)} of its readings"]) for share, _, name in found[:MOST]]
-    total = sum(many for _, many, _ in found)
+    channels.sort(key=lambda entry: (-entry[0], entry[2]))
+    items = [concat([channel_name(*name), f": {percent(share)} of its readings"]) for share, _, name in channels]
+    total = sum(many for _, many, _ in channels)
     return _limit(
         "Sensors that stand alone.",
-        f"{counted(total, 'reading')} of {material.many(len(found))} could not be judged: fewer than two others "
+        f"{counted(total, 'reading')} of {data.many(len(channels))} could not be judged: fewer than two others "
         "reported, or none is like it. Only single spikes were looked for, and gaps are filled from its own past.",
         items,
-        len(found) - MOST,
-    ) if found else []  # fmt: skip
+    ) if channels else []  # fmt: skip
 
 
-def _suspect(material: Material) -> list[Html]:
-    many = material.counts.flags[Flag.SUSPECT]
+def _suspect(data: ReportData) -> list[Html]:
+    many = data.counts.flags[Flag.SUSPECT]
     return _limit(
         "Fine differences on doubtful days.",
-        f"{counted(many, 'reading')} ({percent(many, material.counts.rows)}) with flag 3: doubtful, but not enough to "
+        f"{counted(many, 'reading')} ({percent(many, data.counts.rows)}) with flag 3: doubtful, but not enough to "
         "be replaced. Leave them out where a wrong value would matter.",
     ) if many else []  # fmt: skip
 
 
-def _smooth(material: Material) -> list[Html]:
-    found = []
-    for variable, (read, guessed) in material.counts.change.items():
+def _smooth(data: ReportData) -> list[Html]:
+    items = []
+    for variable, (read, guessed) in data.counts.change.items():
         if math.isfinite(read) and math.isfinite(guessed) and guessed < 0.9 * read:
-            of = [name_of(variable), ": "] if variable else []
-            found.append(joined([*of, f"from one value to the next, readings change by {spread(read)} and estimates by "
-                                 f"{spread(guessed)}, {percent(1 - guessed / read)} less"]))  # fmt: skip
+            of = [channel_name(variable), ": "] if variable else []
+            items.append(concat([*of, f"from one value to the next, readings change by {rounded(read)} and estimates "
+                                 f"by {rounded(guessed)}, {percent(1 - guessed / read)} less"]))  # fmt: skip
     return _limit(
         "Extremes and quick changes of filled values.",
         "Estimates are smoother than readings; peaks, counts of exceedances and quick changes come out too small "
         "where they are used. Take rows with the origin “observed” for these.",
-        found,
-    ) if found else []  # fmt: skip
+        items,
+    ) if items else []  # fmt: skip
 
 
-def _unknown(material: Material) -> list[Html]:
-    many = material.counts.unknown
+def _unknown(data: ReportData) -> list[Html]:
+    many = data.counts.unknown
     return _limit(
         "Sums over all sensors without a look at empty values.",
         f"{counted(many, 'value')} {'is' if many == 1 else 'are'} empty even after mending: nothing was known yet.",
     ) if many else []  # fmt: skip
 
 
-def _averaged(material: Material) -> list[Html]:
-    heard = sum(one.heard for one in material.counts.channels.values())
-    readings = material.look.run.get("readings")
+def _averaged(data: ReportData) -> list[Html]:
+    heard = sum(one.heard for one in data.counts.channels.values())
+    readings = data.reader.run.get("readings")
     if not isinstance(readings, int) or not heard or readings < 1.5 * heard:
         return []
     return _limit(
-        f"Anything shorter than {how_long(material.step)}.",
+        f"Anything shorter than {how_long(data.step)}.",
         f"About {readings / heard:.0f} readings were averaged to one value; what happens within it is gone.",
     )
 
 
-def _provisional(material: Material) -> list[Html]:
-    since = material.network.provisional_from
+def _provisional(data: ReportData) -> list[Html]:
+    since = data.network.provisional_from
     return _limit(
-        f"What came after {date(material.end - 1)}.",
+        f"What came after {date(data.end - 1)}.",
         "The feed goes on; its latest values are provisional and not part of this report.",
     ) if since is not None else []  # fmt: skip

@@ -1,66 +1,102 @@
-"""What to repair: what is wrong now, and who was wrong for longest."""
+"""The sections on single sensors say what to repair, show the worst in charts, and compare calibrations."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
-from sensormend.io.metadata import FaultInterval
-from sensormend.pipeline.sentences import counted, how_far_judged, how_long, little_judged, percent
-from sensormend.readings import Flag
-from sensormend.report.html import Html, joined, name_of, quoted, table, tag
-from sensormend.report.material import Material, Trouble
-from sensormend.report.words import ADVICE, date, moment, reason_words
-from sensormend.views.faults import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
-from sensormend.views.now import Standing
+import numpy as np
 
-__all__ = ["repairs"]
+from sensormend.io.metadata import FaultInterval, iso
+from sensormend.pipeline.sentences import counted, how_far_judged, how_long, little_judged, number, percent, signed
+from sensormend.readings import DAY, SECOND, Flag
+from sensormend.recovery import BoolArray, FloatArray
+from sensormend.report.markup import (
+    ADVICE,
+    Html,
+    channel_name,
+    concat,
+    date,
+    html_table,
+    minute,
+    quotation,
+    reason_words,
+    slots_duration,
+    span,
+    tag,
+)
+from sensormend.report.report_data import ChannelFaults, ReportData
+from sensormend.report.svg import Scale, band, line, rect_path, short, svg, text, time_ticks, value_ticks
+from sensormend.views.calibration import Calibration, CalibrationRow, calibration
+from sensormend.views.channel_status import ChannelStatus
+from sensormend.views.fault_list import CERTAIN, LIKELY, PROBABLE, SURE, how_sure
+from sensormend.views.series import Series, axis, series
 
-MOST_OPEN, MOST_TROUBLES = 100, 10
+__all__ = ["calibration_section", "repairs_section", "telling_span", "worst_section"]
+
+MAX_OPEN, MAX_TROUBLES, MAX_WORST, MAX_CALIBRATED = 100, 10, 6, 10
+"""Rows of the tables, and charts."""
+
+CHART_WIDTH, CHART_HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960.0, 210.0, 46.0, 8.0, 26.0, 22.0
+SPARKLINE_WIDTH, SPARKLINE_HEIGHT = 420.0, 34.0
+POINTS = 1000
+
+SLOTS, SHORTEST, LONGEST = 28 * 24, 14 * DAY, 365 * DAY
+"""In a picture: four weeks of hours, but not less than two weeks nor more than a year."""
+
+AROUND = 1.4
+"""A fault that does not fit is shown whole, with so many times its length."""
+
+LETTER, LONGEST_COMMAND = 6.2, 250
+"""About so wide is one; a command that is longer is not shown."""
+
+FAR = 4.0
+"""Times the usual distance from which on a sensor is named as one to look at."""
 
 
-def repairs(material: Material) -> Html:
+def repairs_section(data: ReportData) -> Html:
     """Return the section."""
     return tag(
         "section",
         tag("h2", "What to repair"),
-        tag("h3", f"Wrong at the end, {moment(material.end)} UTC"),
-        _open(material, material.wrong_now()),
-        _gone(material.gone()),
+        tag("h3", f"Wrong at the end, {minute(data.end)} UTC"),
+        _open_table(data, data.wrong_now()),
+        _gone(data.gone()),
         tag("h3", "Most trouble in all that time"),
-        _worst(material, material.troubles),
+        _worst_table(data, data.troubles),
         id="repair",
     )
 
 
-def _open(material: Material, wrong: Sequence[Standing]) -> Html:
+def _open_table(data: ReportData, wrong: Sequence[ChannelStatus]) -> Html:
     if not wrong:
-        return tag("p", _nothing_judged(material) or "Nothing: no sensor was faulty, silent or gone at the end.")
+        return tag("p", _nothing_judged(data) or "Nothing: no sensor was faulty, silent or gone at the end.")
     rows = []
-    for one in wrong[:MOST_OPEN]:
-        fault = material.open_fault(one)
+    for one in wrong[:MAX_OPEN]:
+        fault = data.open_fault(one)
         since = one.since if one.since is not None else fault.start if fault is not None else one.heard
         reason = one.reason or ("silent" if one.state == "silent" else fault.reason if fault is not None else "")
-        said = quoted(fault.sentence if fault is not None else one.sentence)
+        happened = quotation(fault.sentence if fault is not None else one.sentence)
         rows.append([
-            name_of(one.sensor, one.variable),
+            channel_name(one.sensor, one.variable),
             tag("span", date(since), class_="whole") if since is not None else "unknown",
             reason_words(reason),
             tag("span", _how_sure(fault), class_="whole"),
-            joined([said, " ", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
+            concat([happened, " ", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
         ])  # fmt: skip
-    parts = [table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
-    if len(wrong) > MOST_OPEN:
-        parts.append(tag("p", f"{len(wrong) - MOST_OPEN:,} more are in faults.csv.", class_="note"))
+    parts = [html_table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
+    if len(wrong) > MAX_OPEN:
+        parts.append(tag("p", f"{len(wrong) - MAX_OPEN:,} more are in faults.csv.", class_="note"))
     parts.append(tag("p", "How sure: ", tag("b", "certain"), f" is a probability of {SURE:g} and more, or, where "
                      f"there is none, {CERTAIN:g} times past the limit and more, ", tag("b", "likely"),
                      f" {PROBABLE:g}, or {LIKELY:g} times, and more, ", tag("b", "borderline"), " less. Silence "
                      "needs no judgement.", class_="note"))  # fmt: skip
-    return joined(parts)
+    return concat(parts)
 
 
-def _nothing_judged(material: Material) -> str:
+def _nothing_judged(data: ReportData) -> str:
     """Say so where nothing was judged: that nothing wrong is known says nothing then."""
-    flags = material.counts.flags
+    flags = data.counts.flags
     return "" if flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL] else how_far_judged(flags)
 
 
@@ -71,32 +107,290 @@ def _how_sure(fault: FaultInterval | None) -> str:
 def _gone(gone: Sequence[tuple[str, int]]) -> Html:
     if not gone:
         return Html("")
-    said = [joined([name_of(sensor), f" on {date(heard)}"]) for sensor, heard in gone[:MOST_TROUBLES]]
-    rest = f" and {len(gone) - MOST_TROUBLES:,} more" if len(gone) > MOST_TROUBLES else ""
-    return tag("p", "Not part of the network any more at the end, and last heard: ", joined(said, ", "), f"{rest}.")
+    entries = [concat([channel_name(sensor), f" on {date(heard)}"]) for sensor, heard in gone[:MAX_TROUBLES]]
+    rest = f" and {len(gone) - MAX_TROUBLES:,} more" if len(gone) > MAX_TROUBLES else ""
+    return tag("p", "Not part of the network any more at the end, and last heard: ", concat(entries, ", "), f"{rest}.")
 
 
-def _worst(material: Material, troubles: Sequence[Trouble]) -> Html:
+def _worst_table(data: ReportData, troubles: Sequence[ChannelFaults]) -> Html:
     if not troubles:
-        flags = material.counts.flags
-        little = _nothing_judged(material) or (how_far_judged(flags) if little_judged(flags) else "")
+        flags = data.counts.flags
+        little = _nothing_judged(data) or (how_far_judged(flags) if little_judged(flags) else "")
         return tag("p", little or "Nothing wrong was found, in no sensor and at no time.")
     rows = []
-    for one in troubles[:MOST_TROUBLES]:
-        channel = material.counts.channels.get((one.sensor, one.variable))
+    for one in troubles[:MAX_TROUBLES]:
+        channel = data.counts.channels.get((one.sensor, one.variable))
         longest = one.longest
         wrong = ", ".join(reason_words(reason) for reason, _ in one.reasons.most_common() if reason != "silent")
         rows.append([
-            name_of(one.sensor, one.variable),
+            channel_name(one.sensor, one.variable),
             tag("span", how_long(one.faulty) if one.faulty else "-", class_="whole"),
             tag("span", how_long(one.silent) if one.silent else "-", class_="whole"),
             percent(channel.estimated, channel.rows) if channel else "-",
             wrong or "silent",
-            joined([f"{date(longest.start)}: ", quoted(longest.sentence)]),
+            concat([f"{date(longest.start)}: ", quotation(longest.sentence)]),
         ])  # fmt: skip
     header = ("sensor", "faulty for", "silent for", "estimated", "reasons", "the longest of it")
-    rest = len(troubles) - MOST_TROUBLES
-    more = f" These are the {MOST_TROUBLES} worst; faults.csv lists all of it." if rest > 0 else ""
-    series = ", one variable of one sensor each," if material.several else ""
-    said = f"{counted(len(material.look.faults), 'fault')} of {material.many(len(troubles))}{series} in all.{more}"
-    return joined([tag("p", said), table(header, rows, numbers=(3,), wide=5)])
+    rest = len(troubles) - MAX_TROUBLES
+    more = f" These are the {MAX_TROUBLES} worst; faults.csv lists all of it." if rest > 0 else ""
+    series = ", one variable of one sensor each," if data.several else ""
+    summary = f"{counted(len(data.reader.faults), 'fault')} of {data.many(len(troubles))}{series} in all.{more}"
+    return concat([tag("p", summary), html_table(header, rows, numbers=(3,), wide=5)])
+
+
+def worst_section(data: ReportData) -> Html | None:
+    """Return the section; None where nothing was ever wrong."""
+    shown = data.troubles[:MAX_WORST]
+    if not shown:
+        return None
+    worst = [(one, *_series_of(data, one)) for one in shown]
+    named = {
+        "raw": "what came",
+        "mended": "what was made of it",
+        "corrected": "a reading with its fault taken out",
+        "interval": f"where the truth is expected, {percent(data.network.interval)} of the time",
+        "lasting": "a fault that lasts, with its size",
+    }
+    drawn = {kind for _, seen, _, _ in worst for kind in ("corrected", "lasting") if any(getattr(seen, kind))}
+    key = [_key(kind, says) for kind, says in named.items() if kind in drawn or kind not in ("corrected", "lasting")]
+    key.append(tag("li", "shaded: what was found wrong, and why"))
+    return tag(
+        "section",
+        tag("h2", "The worst of them"),
+        tag("p", f"{'The sensor that was' if len(shown) == 1 else f'The {len(shown)} sensors that were'} wrong for "
+            "longest, each in the weeks that show most. Times are UTC."),
+        tag("ul", *key, class_="key"),
+        *(_worst(data, *one) for one in worst),
+        id="worst",
+    )  # fmt: skip
+
+
+def _key(kind: str, says: str) -> Html:
+    drawn = tag("path", d="M0 0h13v8h-13z" if kind == "interval" else "M0 4h13", class_=kind)
+    return tag("li", tag("svg", drawn, viewBox="0 0 13 8", aria_hidden="true"), says)
+
+
+def telling_span(faults: Sequence[FaultInterval], start: int, end: int, length: int) -> tuple[int, int]:
+    """Return the span, no longer than `length`, that shows most of some faults.
+
+    Of a stretch that is wrong throughout nothing can be learned, so a half is best; each further reason counts as
+    much as a tenth of it.
+    """
+    length = min(length, end - start)
+    longest = sorted(faults, key=lambda fault: fault.start - fault.end)[:100]
+    best, choice = -1.0, start
+    for lead in longest:
+        begin = min(max(lead.start - length // 5, start), end - length)
+        inside = [fault for fault in longest if fault.end > begin and fault.start < begin + length]
+        wrong = sum(min(fault.end, begin + length) - max(fault.start, begin) for fault in inside) / length
+        score = min(wrong, 1 - wrong, 0.5) + 0.1 * len({fault.reason for fault in inside})
+        if score > best:
+            best, choice = score, begin
+    return choice, choice + length
+
+
+def _series_of(data: ReportData, one: ChannelFaults) -> tuple[Series, int, int]:
+    """Return a channel in the weeks that show most, and from when to when these are."""
+    length = int(np.clip(SLOTS * data.step, SHORTEST, LONGEST))
+    longest = one.longest
+    whole = min(int(AROUND * (longest.end - longest.start)), LONGEST)
+    # Of one that lasts, where it began is what matters.
+    faults = [longest] if whole > length else one.faults
+    begin, end = telling_span(faults, data.start, data.end, max(length, whole))
+    # Whole days, so that the marks below the picture are dates.
+    begin, end = max(begin // DAY * DAY, data.start), min(-(-end // DAY) * DAY, data.end)
+    return series(data.reader, one.sensor, one.variable, begin, end, POINTS), begin, end
+
+
+def _worst(data: ReportData, one: ChannelFaults, seen: Series, begin: int, end: int) -> Html:
+    longest = one.longest
+    middle = (longest.start + longest.end) // 2 // data.step * data.step
+    typed = f"sensormend explain {shlex.quote(data.reader.name)} {shlex.quote(one.sensor)} {iso(middle)[:16]}"
+    typed += f" --variable {shlex.quote(one.variable)}" if one.variable else ""
+    # A command that is cut would not run.
+    why = [" Why, with all numbers: ", tag("code", typed)] if len(typed) <= LONGEST_COMMAND else []
+    channel = data.counts.channels.get((one.sensor, one.variable))
+    estimated = (
+        f" In all, {slots_duration(channel.estimated, data.step)} of its values are estimates" if channel else ""
+    )
+    if channel and channel.corrected:
+        estimated += f", {slots_duration(channel.corrected, data.step)} are readings with their fault taken out"
+    estimated += "." if estimated else ""
+    return tag(
+        "div",
+        tag("h3", channel_name(one.sensor, one.variable)),
+        tag("p", quotation(longest.sentence.removesuffix(".")), f" ({span(longest.start, longest.end)}).", estimated),
+        tag("figure", tag("div", _chart(seen, begin, end), class_="scroll"), _cut(seen)),
+        tag("p", ADVICE.get(longest.reason, ""), *why, class_="note"),
+        class_="worst",
+    )
+
+
+def _array(values: Sequence[float | None]) -> FloatArray:
+    return np.array([np.nan if value is None else value for value in values], dtype=float)
+
+
+def _chart(seen: Series, begin: int, end: int) -> Html:
+    low, high = _limits(seen)
+    across = Scale(begin / SECOND, end / SECOND, LEFT, CHART_WIDTH - RIGHT)
+    down = Scale(low, high, CHART_HEIGHT - BOTTOM, TOP)
+    # A value stands for its whole slot; it is drawn in the middle of it.
+    slot = seen.step * seen.thinned
+    x = across.at(_array(seen.time) + slot / 2)
+    half = (across.place(slot) - across.place(0.0)) / 2
+    corrected = np.array(seen.corrected, dtype=bool)
+    replaced = corrected | np.array(seen.estimated, dtype=bool)
+    bottom = CHART_HEIGHT - BOTTOM
+    drawn: list[str] = []
+    for tick in value_ticks(low, high, 5):
+        y = down.place(tick)
+        drawn += [tag("path", d=f"M{short(LEFT)} {short(y)}H{short(CHART_WIDTH - RIGHT)}", class_="axis"),
+                  text(LEFT - 6, y + 4, f"{tick:g}", at="end", class_="soft")]  # fmt: skip
+    for time, word in time_ticks(begin, end, 10):
+        place = across.place(time / SECOND)
+        drawn += [tag("path", d=f"M{short(place)} {short(bottom)}v4", class_="tick"),
+                  text(place + 2, CHART_HEIGHT - 7, word, class_="soft")]  # fmt: skip
+    drawn += _shades(seen, across, bottom)
+
+    def places(values: Sequence[float | None], where: BoolArray | None = None) -> FloatArray:
+        known = _array(values) if where is None else np.where(where, _array(values), np.nan)
+        return down.at(np.clip(known, low, high))
+
+    def area(below: Sequence[float | None], above: Sequence[float | None], where: BoolArray, kind: str) -> Html:
+        return tag("path", d=band(x, places(below, where), places(above, where), half), class_=kind)
+
+    everywhere = np.ones(len(x), dtype=bool)
+    drawn.append(area(seen.lower, seen.upper, replaced, "interval"))
+    if seen.thinned > 1:
+        drawn += [
+            area(seen.low, seen.high, everywhere, "reach raw"),
+            area(seen.cleaned_low, seen.cleaned_high, _and_adjacent(~corrected), "reach mended"),
+            area(seen.cleaned_low, seen.cleaned_high, corrected, "reach corrected"),
+        ]
+    else:
+        # Where a reading was trusted both lines are one, and the upper one is drawn.
+        drawn += [
+            tag("path", d=line(x, places(seen.value)), class_="raw"),
+            tag("path", d=line(x, places(seen.cleaned, _and_adjacent(~corrected))), class_="mended"),
+            tag("path", d=line(x, places(seen.cleaned, corrected)), class_="corrected"),
+        ]
+    return svg(CHART_WIDTH, CHART_HEIGHT, *drawn, says=f"Readings of {seen.sensor[:80]}, raw and mended")
+
+
+def _and_adjacent(where: BoolArray) -> BoolArray:
+    """Return these and those beside them, so that one line begins where the other ends."""
+    wide = where.copy()
+    wide[1:] |= where[:-1]
+    wide[:-1] |= where[1:]
+    return wide
+
+
+def _values_read(seen: Series) -> FloatArray:
+    return _array([*seen.low, *seen.high] or seen.value)
+
+
+def _cut(seen: Series) -> Html:
+    """Say whether readings lie outside of the picture."""
+    raw = _values_read(seen)
+    low, high = _limits(seen)
+    if not ((raw < low) | (raw > high)).any():
+        return Html("")
+    return tag("figcaption", f"Readings reach from {number(float(np.nanmin(raw)))} to {number(float(np.nanmax(raw)))}; "
+               "those outside of the picture are drawn at its edge.")  # fmt: skip
+
+
+def _limits(seen: Series) -> tuple[float, float]:
+    low, high = axis(_values_read(seen), _array([*seen.cleaned, *seen.lower, *seen.upper]))
+    margin = 0.05 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _shades(seen: Series, across: Scale, bottom: float) -> list[str]:
+    """Return the shaded stretches and the lines of faults that last, with their words where there is room for them."""
+    kinds = {"faulty": ("shade", "warn"), "suspect": ("shade doubt", "doubt")}
+    drawn: list[str] = []
+    words: list[tuple[float, str, str]] = []
+    for fault in seen.lasting:
+        left, right = max(across.place(fault.start), across.start), min(across.place(fault.end), across.end)
+        drawn.append(tag("path", d=f"M{short(left)} {short(TOP - 1)}H{short(right)}", class_="lasting"))
+        words.append((left, f"{fault.word} {fault.size}", "warn"))
+    for shaded in seen.spans:
+        left, right = max(across.place(shaded.start), across.start), min(across.place(shaded.end), across.end)
+        if right - left < 0.2:
+            continue
+        shade, ink = kinds.get(shaded.kind, ("shade none", "soft"))
+        drawn.append(tag("path", d=rect_path(left, TOP, right - left, bottom - TOP), class_=shade))
+        if not any(
+            one.word in shaded.word and one.start < shaded.end and one.end > shaded.start for one in seen.lasting
+        ):
+            words.append((left, shaded.word, ink))
+    taken: list[tuple[float, float]] = []
+    # Those of the lines come first.
+    for left, word, ink in words:
+        begin = min(left, across.end - LETTER * len(word))
+        end = begin + LETTER * len(word) + 8
+        if all(end <= other or begin >= past for other, past in taken):
+            drawn.append(text(begin + 1, TOP - 5, word, class_=ink))
+            taken.append((begin, end))
+    return drawn
+
+
+def calibration_section(data: ReportData) -> Html | None:
+    """Return the section; None where there are too few weeks or sensors to say anything."""
+    distances = calibration(data.reader, end=data.end, limit=MAX_CALIBRATED)
+    known = [one for one in distances.rows if one.times is not None]
+    if not known:
+        return None
+    first = int(np.datetime64(distances.start, "D").astype(np.int64)) * DAY
+    last = first + distances.cells * distances.cell_days * DAY
+    far = sum(one.times is not None and one.times >= FAR for one in known)
+    who = data.many(far) if far < MAX_CALIBRATED else f"{MAX_CALIBRATED} and more"
+    verdict = (
+        f"{who} {'is' if far == 1 else 'are'} further from what the network expects than {FAR:g} times what is usual: "
+        "look there first."
+        if far
+        else "Nobody is much further from what the network expects than is usual."
+    )
+    rows = [
+        [channel_name(one.sensor, one.variable), signed(one.now or 0.0), _rate(one, distances),
+         _sparkline(one, distances)]
+        for one in known
+    ]  # fmt: skip
+    more = f" These are the {len(known)} farthest of {distances.total:,}." if distances.total > len(known) else ""
+    return tag(
+        "section",
+        tag("h2", "Calibration"),
+        tag("p", "How far each sensor reads from what the network expects of it, a point for every week from "
+            f"{date(first)} to {date(last - DAY)}, the farthest first. Zero is where it was in its first trusted "
+            f"weeks; the grey band is how far sensors usually are. {verdict}{more}"),
+        html_table(("sensor", "now", "in 30 days", "week by week"), rows, numbers=(1, 2), wide=3),
+        id="calibration",
+    )  # fmt: skip
+
+
+def _rate(one: CalibrationRow, distances: Calibration) -> str:
+    if one.rate is None:
+        return "-"
+    # What changes by less than sensors usually are apart is no drift.
+    return "steady" if abs(one.rate) < (distances.usual[one.variable] or 0.0) else signed(one.rate)
+
+
+def _sparkline(one: CalibrationRow, distances: Calibration) -> Html:
+    reach, usual = one.reach or 1.0, distances.usual[one.variable] or 0.0
+    across = Scale(0.0, float(distances.cells), 0.0, SPARKLINE_WIDTH)
+    down = Scale(-reach, reach, SPARKLINE_HEIGHT - 1, 1.0)
+    values: FloatArray = np.array([np.nan if value is None else value for value in one.distance], dtype=float)
+    top, bottom = down.place(usual), down.place(-usual)
+    kind = "far" if one.times is not None and one.times >= FAR else "mended"
+    return svg(
+        SPARKLINE_WIDTH,
+        SPARKLINE_HEIGHT,
+        tag("path", d=rect_path(0.0, top, SPARKLINE_WIDTH, bottom - top), class_="usual"),
+        tag("path", d=f"M0 {short(down.place(0.0))}H{short(SPARKLINE_WIDTH)}", class_="tick"),
+        tag(
+            "path",
+            d=line(across.at(np.arange(0.5, distances.cells)), down.at(np.clip(values, -reach, reach))),
+            class_=kind,
+        ),
+        says=f"Distance of {one.sensor[:80]} from the network, week by week",
+    )

@@ -1,8 +1,12 @@
-"""Drawing by hand: scales, ticks and paths, as short as a pixel allows."""
+"""`svg` and its helpers draw by hand, with scales, ticks and short paths; `palette_png` draws cells of few colours."""
 
 from __future__ import annotations
 
+import base64
 import math
+import struct
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +14,21 @@ from numpy.typing import NDArray
 
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.report.html import Html, tag
-from sensormend.report.words import MONTHS
+from sensormend.report.markup import MONTHS, Html, tag
 
-__all__ = ["Scale", "band", "line", "rect_path", "short", "svg", "text", "time_ticks", "value_ticks"]
+__all__ = [
+    "Scale",
+    "as_uri",
+    "band",
+    "line",
+    "palette_png",
+    "rect_path",
+    "short",
+    "svg",
+    "text",
+    "time_ticks",
+    "value_ticks",
+]
 
 STEPS = (SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 2 * DAY,
          7 * DAY, 14 * DAY)  # fmt: skip
@@ -88,8 +103,8 @@ def _tenths(value: int) -> str:
     return short(value / 10)
 
 
-def _runs(there: BoolArray) -> list[slice]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], there, [False]]).astype(np.int8)))
+def _runs(known: BoolArray) -> list[slice]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]]).astype(np.int8)))
     return [slice(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
 
 
@@ -101,8 +116,8 @@ def _bends(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
         return places
     ahead, below = np.diff(x[places]), np.diff(y[places])
     turn = (ahead[:-1] * below[1:] != below[:-1] * ahead[1:]) | (ahead[:-1] * ahead[1:] + below[:-1] * below[1:] < 0)
-    kept: NDArray[np.intp] = places[np.concatenate([[True], turn, [True]])]
-    return kept
+    needed: NDArray[np.intp] = places[np.concatenate([[True], turn, [True]])]
+    return needed
 
 
 def value_ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -138,7 +153,7 @@ def time_ticks(start: int, end: int, most: int = 8) -> list[tuple[int, str]]:
         # From the first day on: multiples of a week since 1970 are Thursdays, which nobody expects.
         begin = start // DAY * DAY if step >= DAY else 0
         times = [begin + number * step for number in range((start - begin) // step, (end - begin) // step + 1)]
-    found: list[tuple[int, str]] = []
+    ticks: list[tuple[int, str]] = []
     year = ""
     for time in (time for time in times if start <= time < end):
         exact = str(np.datetime64(time, "us").astype("datetime64[s]"))
@@ -146,13 +161,13 @@ def time_ticks(start: int, end: int, most: int = 8) -> list[tuple[int, str]]:
         clock = exact[11:] if step and step < MINUTE else exact[11:16]
         if step is None:
             word = day.split()[1] + (f" {exact[:4]}" if exact[:4] != year else "")
-        elif time % DAY and found:
+        elif time % DAY and ticks:
             word = clock
         else:
             word = day + (f" {exact[:4]}" if exact[:4] != year else "") + (f", {clock}" if time % DAY else "")
         year = exact[:4]
-        found.append((time, word))
-    return found
+        ticks.append((time, word))
+    return ticks
 
 
 def text(x: float, y: float, words: str, *, at: str = "start", class_: str | None = None) -> Html:
@@ -165,3 +180,29 @@ def svg(width: float, height: float, *children: str, says: str, widest: float | 
     style = None if widest is None else f"max-width:{short(widest)}px"
     box = f"0 0 {short(width)} {short(height)}"
     return tag("svg", *children, viewBox=box, role="img", aria_label=says, style=style)
+
+
+def palette_png(cells: NDArray[np.integer], colours: Sequence[str]) -> bytes:
+    r"""Return a PNG of cells (row, column) that count in colours like `#d55e00`.
+
+    Examples
+    --------
+    >>> palette_png(np.zeros((2, 3), dtype=int), ["#ffffff"])[:8]
+    b'\x89PNG\r\n\x1a\n'
+    """
+    height, width = cells.shape
+    lines = np.zeros((height, width + 1), dtype=np.uint8)  # each line begins with its filter: none
+    lines[:, 1:] = cells
+    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
+    palette = b"".join(bytes.fromhex(colour.removeprefix("#")) for colour in colours)
+    parts = ((b"IHDR", header), (b"PLTE", palette), (b"IDAT", zlib.compress(lines.tobytes(), 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in parts)
+
+
+def as_uri(png: bytes) -> str:
+    """Return an image as the address that is the image."""
+    return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))

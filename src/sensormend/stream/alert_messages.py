@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sensormend.pipeline.mender import NEVER
-from sensormend.pipeline.sentences import comma, gather, how_long, how_often, readable, what_it_does, who
+from sensormend.pipeline.sentences import add_sums, comma, how_long, how_often, readable, what_it_does, who
 from sensormend.readings import REASONS, SECOND, Rows
 from sensormend.recovery import BoolArray
 from sensormend.stream.deliveries import Alert
@@ -70,7 +70,7 @@ class Evidence:
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
         self.size, self.rate = later.size, later.rate
-        gather(self, later)
+        add_sums(self, later)
 
 
 def add_up(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:

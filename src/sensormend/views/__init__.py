@@ -1,3 +1,3 @@
-"""What there is to see in an OUT, as plain results: what the dashboard and the report show."""
+"""Views read an OUT and return plain results, which the dashboard and the report show."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""A network on a map: where its sensors stand, and what each of them says at a moment."""
+"""`atlas` gives the map of a network with its Voronoi cells, `moment` the values of its sensors at one time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from sensormend.pipeline.health import SPIKE
 from sensormend.pipeline.places import Position
 from sensormend.plot.maps import voronoi_cells
 from sensormend.readings import DAY, REASONS, Flag, Rows
-from sensormend.views.look import Look, numbers, utc
-from sensormend.views.sensors import place_of
+from sensormend.views.reader import OutReader, numbers, utc
 
 __all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
 
-MOST = 5000
+MAX_SENSORS = 5000
 """Sensors on a map: no screen shows more of them; evenly chosen where there are more."""
 
 DIGITS = 5
@@ -91,9 +90,9 @@ class Moment:
     reason: list[str]
 
 
-def atlas(look: Look) -> Atlas:
+def atlas(reader: OutReader) -> Atlas:
     """Return the map of a network."""
-    places = _places(look)
+    places = reader.places
     if not places:
         raise InputError("nobody says where the sensors stand: give coordinates to clean or watch")
     names = _shown(list(places))
@@ -120,16 +119,16 @@ def atlas(look: Look) -> Atlas:
     )
 
 
-def moment(look: Look, time: int | None = None, variable: str | None = None) -> Moment:
+def moment(reader: OutReader, time: int | None = None, variable: str | None = None) -> Moment:
     """Return what the sensors on the map say in the slot of a time; the latest one where none is said."""
-    variable = look.variable(variable)
-    span = look.span()
+    variable = reader.variable(variable)
+    span = reader.span()
     if span is None:
         raise InputError("there are no rows yet")
     time = span[1] if time is None else min(max(time, span[0]), span[1])
-    time = look.slot(time)
-    names = _shown(list(_places(look)) or list(look.channels))
-    rows, since = look.rows(None, time, time + look.step, variable)
+    time = reader.slot(time)
+    names = _shown(list(reader.places) or list(reader.channels))
+    rows, since = reader.rows(None, time, time + reader.step, variable)
     places = {name: place for place, name in enumerate(names)}
     columns = {name: np.full(len(names), np.nan) for name in ("value", "cleaned", "lower", "upper")}
     state, reason = ["nothing"] * len(names), [""] * len(names)
@@ -140,7 +139,7 @@ def moment(look: Look, time: int | None = None, variable: str | None = None) -> 
         for name, column in columns.items():
             column[place] = getattr(rows, name)[k]
         state[place], reason[place] = _state(rows, k), REASONS[rows.reason[k]]
-    low, high = _range(look, time, variable)
+    low, high = _range(reader, time, variable)
     return Moment(
         time=utc(time) or "",
         provisional=since is not None,
@@ -155,19 +154,10 @@ def moment(look: Look, time: int | None = None, variable: str | None = None) -> 
     )
 
 
-def _places(look: Look) -> dict[str, tuple[float, float]]:
-    found = {}
-    for entry in look.summaries:
-        place = place_of(entry)
-        if place is not None:
-            found[entry.sensor] = place
-    return found
-
-
 def _shown(names: list[str]) -> list[str]:
-    if len(names) <= MOST:
+    if len(names) <= MAX_SENSORS:
         return names
-    return [names[round(place)] for place in np.linspace(0, len(names) - 1, MOST).tolist()]
+    return [names[round(place)] for place in np.linspace(0, len(names) - 1, MAX_SENSORS).tolist()]
 
 
 def _state(rows: Rows, k: int) -> str:
@@ -179,14 +169,14 @@ def _state(rows: Rows, k: int) -> str:
     return {Flag.SUSPECT: "suspect", Flag.NOT_EVALUATED: "not evaluated"}.get(Flag(flag), "sound")
 
 
-def _range(look: Look, time: int, variable: str) -> tuple[float | None, float | None]:
+def _range(reader: OutReader, time: int, variable: str) -> tuple[float | None, float | None]:
     """Return the range of the cleaned values of a day."""
     day = time // DAY * DAY
 
     def looked_up() -> tuple[float | None, float | None]:
-        rows, _ = look.rows(None, day, day + DAY, variable)
+        rows, _ = reader.rows(None, day, day + DAY, variable)
         known = rows.cleaned[np.isfinite(rows.cleaned)]
         low, high = numbers(np.array([known.min(), known.max()])) if known.size else (None, None)
         return low, high
 
-    return look.remembered(("range", day, variable), look.written(day), looked_up)
+    return reader.cached(("range", day, variable), reader.written(day), looked_up)

@@ -11,7 +11,6 @@ of their cleaned values go together; a slow drift does not make two of them alik
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,18 +20,15 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.errors import InputError
 from sensormend.files import signature
 from sensormend.io.folder import data_files
-from sensormend.io.sql import literal
 from sensormend.pipeline.maintenance import Maintenance
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
-from sensormend.views.digest import Name
-from sensormend.views.look import Look, numbers
-from sensormend.views.paging import matches, page_of
+from sensormend.views.daily_counts import ChannelName, parquet_source, read_days
+from sensormend.views.reader import OutReader, matches, numbers, page_of
 
-__all__ = ["WEEK", "Calibration", "CalibrationLine", "calibration", "distances", "weekly"]
+__all__ = ["WEEK", "Calibration", "CalibrationRow", "calibration", "distances", "weekly"]
 
 WEEK = 7
 """Days of a cell: long enough that weather is even, short enough that a drift is seen early."""
@@ -73,7 +69,7 @@ NO_DAYS: Mapping[int, Sequence[int]] = {}
 
 
 @dataclass(frozen=True)
-class CalibrationLine:
+class CalibrationRow:
     """A channel's distance from the network; null where it is not known.
 
     Attributes
@@ -122,11 +118,11 @@ class Calibration:
     total: int
     offset: int
     next: int | None
-    rows: list[CalibrationLine]
+    rows: list[CalibrationRow]
 
 
 def calibration(
-    look: Look,
+    reader: OutReader,
     *,
     variable: str | None = None,
     search: str = "",
@@ -139,7 +135,7 @@ def calibration(
 
     Parameters
     ----------
-    look
+    reader
         At what; what is provisional is left out.
     variable, search
         One of them, all where none is said; only sensors whose name has this in it.
@@ -150,18 +146,18 @@ def calibration(
     offset, limit
         Which page.
     """
-    final = look.final()
-    span = look.span()
-    if final is None or span is None or look.archive is None:
+    final = reader.final()
+    span = reader.span()
+    if final is None or span is None or reader.archive is None:
         return Calibration("1970-01-01", WEEK, 0, {}, 0, offset, None, [])
     # Whole days: the last one may have only begun.
     stop = min(final, final if end is None else end) // DAY
-    most = max(2 * WEEK, MOST_CELLS // max(len(look.summaries), 1))
+    most = max(2 * WEEK, MOST_CELLS // max(len(reader.summaries), 1))
     days = min(stop - span[0] // DAY, USUAL_DAYS, most)
     # Of less than some weeks nothing can be learned: all of it is what distances are counted from.
     cells = days // WEEK if days >= LEAST_WEEKS * WEEK else 0
     first = stop - cells * WEEK
-    lines, usual = _everybody(look, first, stop, known or Maintenance()) if cells else ([], {})
+    lines, usual = _everybody(reader, first, stop, known or Maintenance()) if cells else ([], {})
     chosen = [
         line for line in lines if (variable is None or line.variable == variable) and matches(search, line.sensor)
     ]
@@ -179,23 +175,23 @@ def calibration(
     )
 
 
-def _everybody(look: Look, first: int, stop: int, known: Maintenance) -> tuple[list[CalibrationLine], dict[str, float]]:
+def _everybody(
+    reader: OutReader, first: int, stop: int, known: Maintenance
+) -> tuple[list[CalibrationRow], dict[str, float]]:
     """Return every channel's line over some dates, the last one left out, and how far channels usually are."""
     begins = range(first // AT_ONCE * AT_ONCE, stop, AT_ONCE)
     spans = {begin: (max(begin, first), min(begin + AT_ONCE, stop)) for begin in begins}
-    files = {begin: data_files(look.folder, start * DAY, end * DAY) for begin, (start, end) in spans.items()}
+    files = {begin: data_files(reader.folder, start * DAY, end * DAY) for begin, (start, end) in spans.items()}
     seen = {begin: (spans[begin], tuple(signature(file) for file in some)) for begin, some in files.items()}
 
-    def block(begin: int) -> dict[Name, FloatArray]:
-        return look.remembered(
-            ("calibration", begin), seen[begin], lambda: _read(look.folder, *spans[begin], files[begin])
-        )
+    def block(begin: int) -> dict[ChannelName, FloatArray]:
+        return reader.cached(("calibration", begin), seen[begin], lambda: _read(reader.folder, *spans[begin]))
 
-    def made() -> tuple[list[CalibrationLine], dict[str, float]]:
+    def made() -> tuple[list[CalibrationRow], dict[str, float]]:
         blocks = [block(begin) for begin in begins]
-        lines: list[CalibrationLine] = []
+        lines: list[CalibrationRow] = []
         usual: dict[str, float] = {}
-        for variable in look.variables:
+        for variable in reader.variables:
             names = sorted({name for one in blocks for name in one if name[1] == variable})
             if not names:
                 continue
@@ -211,10 +207,10 @@ def _everybody(look: Look, first: int, stop: int, known: Maintenance) -> tuple[l
             lines += some
         return lines, usual
 
-    return look.remembered("calibration", (seen, known), made)
+    return reader.cached("calibration", (seen, known), made)
 
 
-def _accepted(known: Maintenance, name: Name, first: int, stop: int) -> list[int]:
+def _accepted(known: Maintenance, name: ChannelName, first: int, stop: int) -> list[int]:
     """Return the days, counted from the first, from which on people take a level as right."""
     days = {
         time // DAY - first
@@ -273,7 +269,7 @@ def weekly(apart: FloatArray) -> FloatArray:
     return np.where(np.isfinite(weeks).sum(axis=2) >= LEAST_DAYS, _middle(weeks, axis=2), np.nan)
 
 
-def _lines(names: list[Name], weeks: FloatArray) -> tuple[list[CalibrationLine], float]:
+def _lines(names: list[ChannelName], weeks: FloatArray) -> tuple[list[CalibrationRow], float]:
     now = _middle(weeks[:, -LATELY:], axis=1)
     lately = weeks[:, -2 * LATELY :]
     rate = np.array([_slope(row) for row in lately]) * 30 / WEEK
@@ -285,7 +281,7 @@ def _lines(names: list[Name], weeks: FloatArray) -> tuple[list[CalibrationLine],
     )
     columns = [numbers(column) for column in (now, rate, times, reach)]
     lines = [
-        CalibrationLine(*name, columns[0][row], columns[1][row], columns[2][row], columns[3][row], numbers(weeks[row]))
+        CalibrationRow(*name, columns[0][row], columns[1][row], columns[2][row], columns[3][row], numbers(weeks[row]))
         for row, name in enumerate(names)
     ]
     return lines, usual
@@ -332,35 +328,22 @@ def _middle(values: FloatArray, axis: int) -> FloatArray:
     return np.squeeze(np.where(count > 0, (low + high) / 2, np.nan), axis=axis)
 
 
-def _read(folder: Path, first: int, stop: int, files: list[Path]) -> dict[Name, FloatArray]:
+def _read(folder: Path, first: int, stop: int) -> dict[ChannelName, FloatArray]:
     """Return the days of every channel (4, day).
 
     The dates, the means of the readings and of the cleaned values less the network's mean, and the share of readings
     that was trusted.
     """
-    while files:
-        try:
-            return _asked(files, first, stop)
-        except duckdb.Error as error:
-            # A watch may have made one file of several while they were read: then there are others now.
-            later = data_files(folder, first * DAY, stop * DAY)
-            if later == files:
-                raise InputError(f"cannot read {folder.name}/data: {str(error).splitlines()[0]}") from error
-            files = later
-    return {}
+    return read_days(folder, first * DAY, stop * DAY, lambda files: _query(files, first, stop) if files else {})
 
 
-def _asked(files: list[Path], first: int, stop: int) -> dict[Name, FloatArray]:
-    listed = ", ".join(literal(glob.escape(str(file))) for file in files)
+def _query(files: list[Path], first: int, stop: int) -> dict[ChannelName, FloatArray]:
     with duckdb.connect() as engine:
-        engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false, "
-                       "union_by_name = true)")  # fmt: skip
-        columns = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
-        variable = "coalesce(variable, '')" if "variable" in columns else "''"
+        source, variable = parquet_source(engine, files)
         # Of a slot in which a channel has no reading the network's mean must not count either: the difference is taken
         # slot by slot. A spike is no matter of calibration.
         table = engine.execute(
-            f"""WITH part AS (SELECT sensor, {variable} AS variable, time, value, cleaned, flag, reason FROM source
+            f"""WITH part AS (SELECT sensor, {variable} AS variable, time, value, cleaned, flag, reason FROM {source}
                   WHERE time >= make_timestamp({first * DAY}) AND time < make_timestamp({stop * DAY})),
                 network AS (SELECT variable, time, avg(cleaned) AS mean FROM part GROUP BY ALL)
             SELECT sensor, variable, time::DATE - DATE '1970-01-01' AS date,

@@ -1,4 +1,4 @@
-"""Every sensor on every day, in one letter."""
+"""`matrix` gives the health matrix: a letter for every channel and day."""
 
 from __future__ import annotations
 
@@ -8,33 +8,29 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.pipeline.health import HEALTH, NO_ROWS, trouble
+from sensormend.pipeline.health import (
+    ABSENT,
+    HEALTH,
+    LETTERS,
+    NO_ROWS,
+    days_per_cell,
+    letters,
+    states_by_cell,
+    trouble,
+)
 from sensormend.readings import DAY
-from sensormend.views.digest import Name, states_by_date
-from sensormend.views.look import Look
-from sensormend.views.now import NOTHING, RANKS, standings
-from sensormend.views.paging import matches, page_of
+from sensormend.views.channel_status import RANKS, channel_statuses
+from sensormend.views.daily_counts import ChannelName
+from sensormend.views.reader import OutReader, matches, page_of
 
-__all__ = ["LETTERS", "MOST_CELLS", "Line", "Matrix", "matrix"]
+__all__ = ["Matrix", "MatrixRow", "matrix"]
 
-LETTERS = {
-    ".": NOTHING,
-    "s": "sound",
-    "f": "filled",
-    "u": "suspect",
-    "x": "faulty",
-    "o": "silent",
-    "n": "not evaluated",
-}
-
-USUAL_DAYS, MOST_CELLS = 365, 750
-"""Days that are shown where nobody says which, and cells in a line: more become several days each."""
-
-_LETTER = np.array([ord(letter) for letter in LETTERS], np.uint8)
+USUAL_DAYS = 365
+"""Days that are shown where nobody says which."""
 
 
 @dataclass(frozen=True)
-class Line:
+class MatrixRow:
     """One channel: how it is now, and a letter for each of its cells."""
 
     sensor: str
@@ -71,11 +67,11 @@ class Matrix:
     total: int
     offset: int
     next: int | None
-    rows: list[Line]
+    rows: list[MatrixRow]
 
 
 def matrix(
-    look: Look,
+    reader: OutReader,
     *,
     variable: str | None = None,
     start: int | None = None,
@@ -90,7 +86,7 @@ def matrix(
 
     Parameters
     ----------
-    look
+    reader
         At what.
     variable
         One of them; all where none is said.
@@ -101,41 +97,32 @@ def matrix(
     offset, limit
         Which page.
     """
-    span = look.span()
+    span = reader.span()
     first, last = _dates(span, start, end) if span else (0, -1)
     if last < first:
         return Matrix(str(np.datetime64(first, "D")), 1, 0, 0, LETTERS, 0, offset, None, [])
-    # Nor shorter than a slot: the days between two values would look as if the sensor had left.
-    days = max(-(-(last - first + 1) // MOST_CELLS), -(-look.step // DAY))
-    names, codes = look.digest.states(first, last, days)
+    days = days_per_cell(first, last, reader.step)
+    names, codes = reader.daily_counts.states(first, last, days)
     provisional = 0
-    if look.provisional is not None and days == 1:
-        names, codes, provisional = _with_provisional(look, names, codes, first, last)
-    now = {name: one.state for name, one in standings(look).items()}
-    kept = np.array(
+    if reader.provisional is not None and days == 1:
+        names, codes, provisional = _with_provisional(reader, names, codes, first, last)
+    now = {name: one.state for name, one in channel_statuses(reader).items()}
+    rows_shown = np.array(
         [
             place
             for place, name in enumerate(names)
             if (variable is None or name[1] == variable)
-            and (not state or now.get(name, NOTHING) == state)
+            and (not state or now.get(name, ABSENT) == state)
             and matches(search, name[0])
         ],
         np.intp,
     )
-    kept = kept[(codes[kept] != NO_ROWS).any(axis=1)]
-    codes = codes[kept]
-    chosen = [names[place] for place in kept]
+    rows_shown = rows_shown[(codes[rows_shown] != NO_ROWS).any(axis=1)]
+    codes = codes[rows_shown]
+    chosen = [names[place] for place in rows_shown]
     order = _order(chosen, codes, now, sort)
     shown, following = page_of(order, offset, limit)
-    rows = [
-        Line(
-            chosen[k][0],
-            chosen[k][1],
-            now.get(chosen[k], NOTHING),
-            _LETTER[codes[k] - NO_ROWS].tobytes().decode("ascii"),
-        )
-        for k in shown
-    ]
+    rows = [MatrixRow(chosen[k][0], chosen[k][1], now.get(chosen[k], ABSENT), letters(codes[k])) for k in shown]
     return Matrix(
         start=str(np.datetime64(first, "D")),
         cell_days=days,
@@ -157,16 +144,16 @@ def _dates(span: tuple[int, int], start: int | None, end: int | None) -> tuple[i
 
 
 def _with_provisional(
-    look: Look, names: list[Name], codes: NDArray[np.int8], first: int, last: int
-) -> tuple[list[Name], NDArray[np.int8], int]:
+    reader: OutReader, names: list[ChannelName], codes: NDArray[np.int8], first: int, last: int
+) -> tuple[list[ChannelName], NDArray[np.int8], int]:
     """Put what is not final yet into the cells of its dates."""
-    assert look.provisional is not None
-    final = look.final()
-    rows = look.provisional.rows
+    assert reader.provisional is not None
+    final = reader.final()
+    rows = reader.provisional.rows
     rows = rows if final is None else rows.taken(rows.time >= final)
     if not len(rows):
         return names, codes, 0
-    later, states = states_by_date(rows, first, last)
+    later, states = states_by_cell(rows, first, last)
     places = {name: place for place, name in enumerate(names)}
     names = [*names, *(name for name in later if name not in places)]
     places = {name: place for place, name in enumerate(names)}
@@ -180,8 +167,8 @@ def _with_provisional(
     return names, whole, max(0, last - max(begins, first) + 1)
 
 
-def _order(names: list[Name], codes: NDArray[np.int8], now: dict[Name, str], sort: str) -> list[int]:
+def _order(names: list[ChannelName], codes: NDArray[np.int8], now: dict[ChannelName, str], sort: str) -> list[int]:
     if sort == "name":
         return sorted(range(len(names)), key=lambda k: names[k])
     weighed = trouble(codes)
-    return sorted(range(len(names)), key=lambda k: (RANKS.index(now.get(names[k], NOTHING)), -weighed[k], names[k]))
+    return sorted(range(len(names)), key=lambda k: (RANKS.index(now.get(names[k], ABSENT)), -weighed[k], names[k]))

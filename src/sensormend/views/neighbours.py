@@ -1,4 +1,4 @@
-"""The sensors whose course is most like that of one: who can speak for or against it."""
+"""`neighbours` gives the sensors most like one, `explanation` says why one of its readings has its flag."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sensormend.explain.correlated import witnesses
+from sensormend.errors import InputError
+from sensormend.explain.context import reading_context
+from sensormend.explain.correlated import correlated_sensors
+from sensormend.explain.paragraph import paragraph
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY
-from sensormend.views.look import Look, numbers
-from sensormend.views.sensors import place_of
+from sensormend.views.reader import OutReader, numbers, utc
 
-__all__ = ["Neighbour", "Neighbours", "among", "neighbours"]
+__all__ = ["Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
 
-MOST, SHOWN = 500, 5
+MAX_COMPARED, SHOWN = 500, 5
 """Sensors that are compared, the nearest where places are known; and how many of them are told."""
 
 LONGEST, SHORTEST, ROWS = 30, 3, 1_000_000
@@ -51,52 +53,59 @@ class Neighbours:
     items: list[Neighbour]
 
 
-def neighbours(look: Look, name: str, variable: str | None = None, at: int | None = None) -> Neighbours:
+def neighbours(reader: OutReader, name: str, variable: str | None = None, at: int | None = None) -> Neighbours:
     """Return who is most like a sensor in the days before a time; before the end where none is said."""
-    look.known(name)
-    variable, span = look.variable(variable, name), look.span()
+    variable, span = reader.variable(variable, name), reader.span()
     if span is None:
         return Neighbours(name, variable, [])
-    end = span[1] + look.step if at is None else min(max(at, span[0]), span[1] + look.step)
-    others = among(look, name, variable)
-    per_day = max(1, DAY // look.step)
+    end = span[1] + reader.step if at is None else min(max(at, span[0]), span[1] + reader.step)
+    others = candidates(reader, name, variable)
+    per_day = max(1, DAY // reader.step)
     days = min(max(ROWS // (per_day * len(others)), SHORTEST), LONGEST)
-    past, _ = look.rows(others, end - days * DAY, end, variable)
+    past, _ = reader.rows(others, end - days * DAY, end, variable)
     if not len(past):
         return Neighbours(name, variable, [])
-    found = witnesses(past, past, name, SHOWN)
-    here = _positions(look)
-    return Neighbours(
-        name,
-        variable,
-        [
-            Neighbour(
-                one.sensor,
-                round(one.likeness, 4),
-                *_told(one.says - one.value, one.spread),
-                round(here[name].metres_from(here[one.sensor]) / 1000, 3)
-                if {name, one.sensor} <= here.keys()
-                else None,
-            )
-            for one in found
-        ],
-    )
+    correlated = correlated_sensors(past, past, name, SHOWN)
+    positions = _positions(reader)
+    items = []
+    for one in correlated:
+        usual, spread = numbers(np.array([one.expected - one.value, one.spread]))
+        metres = positions[name].metres_from(positions[one.sensor]) if {name, one.sensor} <= positions.keys() else None
+        kilometres = None if metres is None else round(metres / 1000, 3)
+        items.append(Neighbour(one.sensor, round(one.likeness, 4), usual or 0.0, spread or 0.0, kilometres))
+    return Neighbours(name, variable, items)
 
 
-def among(look: Look, name: str, variable: str) -> list[str]:
+def candidates(reader: OutReader, name: str, variable: str) -> list[str]:
     """Return whom to compare a sensor with, itself included: all of a small network, else the nearest."""
-    names = [entry.sensor for entry in look.summaries if entry.variable == variable and entry.sensor != name]
-    here = _positions(look)
-    if len(names) >= MOST and name in here:
-        names.sort(key=lambda other: here[name].metres_from(here[other]) if other in here else np.inf)
-    return [name, *names[: MOST - 1]]
+    names = [entry.sensor for entry in reader.summaries if entry.variable == variable and entry.sensor != name]
+    positions = _positions(reader)
+    if len(names) >= MAX_COMPARED and name in positions:
+        names.sort(key=lambda other: positions[name].metres_from(positions[other]) if other in positions else np.inf)
+    return [name, *names[: MAX_COMPARED - 1]]
 
 
-def _told(usual: float, spread: float) -> tuple[float, float]:
-    shown = numbers(np.array([usual, spread]))
-    return shown[0] or 0.0, shown[1] or 0.0
+def _positions(reader: OutReader) -> dict[str, Position]:
+    return {sensor: Position(sensor, 0, *place) for sensor, place in reader.places.items()}
 
 
-def _positions(look: Look) -> dict[str, Position]:
-    places = ((entry.sensor, place_of(entry)) for entry in look.summaries)
-    return {sensor: Position(sensor, 0, *place) for sensor, place in places if place is not None}
+@dataclass(frozen=True)
+class Explanation:
+    """Why a reading has its flag, in one paragraph; `time` is the beginning of its slot."""
+
+    sensor: str
+    variable: str
+    time: str
+    text: str
+
+
+def explanation(reader: OutReader, name: str, time: int, variable: str | None = None) -> Explanation:
+    """Say why the reading of a sensor in the slot of a time has its flag."""
+    variable = reader.variable(variable, name)
+    final = reader.final()
+    if reader.archive is None or final is None or time >= final:
+        raise InputError("nothing is final at that time yet; a reading is explained when its period is over")
+    known = set(reader.archive.names)
+    among = [other for other in candidates(reader, name, variable) if other in known]
+    context = reading_context(reader.archive, reader.archive.known(name), time, variable, among)
+    return Explanation(name, variable, utc(context.row.time) or "", paragraph(context))

@@ -1,20 +1,34 @@
-"""The sensors of a network, and one of them."""
+"""`sensor_page` and `sensor_view` describe channels; `sensor_notes` has the notes of maintenance.csv on a sensor."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from sensormend.io.metadata import SensorSummary
-from sensormend.pipeline.health import PLAIN_REASONS
+from sensormend.errors import ConfigError
+from sensormend.io.metadata import SensorSummary, time_of
+from sensormend.pipeline.health import ABSENT, PLAIN_REASONS
+from sensormend.pipeline.maintenance import ACTIONS, EVER, Maintenance, Note, write_note
 from sensormend.pipeline.sentences import how_long
 from sensormend.readings import SECOND
-from sensormend.views.look import Look, utc
-from sensormend.views.now import NOTHING, RANKS, WRONG, Standing, standings
-from sensormend.views.paging import matches, page_of
+from sensormend.views.channel_status import RANKS, WRONG, ChannelStatus, channel_statuses
+from sensormend.views.reader import OutReader, matches, page_of, utc
 
-__all__ = ["Order", "SensorEntry", "SensorPage", "SensorView", "place_of", "sensor", "sensors"]
+__all__ = [
+    "NoteEntry",
+    "Order",
+    "SensorEntry",
+    "SensorNotes",
+    "SensorPage",
+    "SensorView",
+    "add_note",
+    "read_maintenance",
+    "sensor_notes",
+    "sensor_page",
+    "sensor_view",
+]
 
 Order = Literal["trouble", "name", "heard", "faulty", "missing"]
 
@@ -69,8 +83,8 @@ class SensorView(SensorEntry):
     sentence: str
 
 
-def sensors(
-    look: Look,
+def sensor_page(
+    reader: OutReader,
     *,
     search: str = "",
     state: str = "",
@@ -80,66 +94,59 @@ def sensors(
     limit: int = 200,
 ) -> SensorPage:
     """Return channels, those with most trouble first by default."""
-    found = standings(look)
+    statuses = channel_statuses(reader)
     chosen = [
-        (entry, found[entry.sensor, entry.variable])
-        for entry in look.summaries
+        (entry, statuses[entry.sensor, entry.variable])
+        for entry in reader.summaries
         if (variable is None or entry.variable == variable) and matches(search, entry.sensor)
     ]
     chosen = [pair for pair in chosen if not state or pair[1].state == state]
     chosen.sort(key=lambda pair: _key(sort, *pair))
     shown, following = page_of(chosen, offset, limit)
-    return SensorPage(len(chosen), offset, following, [SensorEntry(**_figures(*pair)) for pair in shown])
+    return SensorPage(len(chosen), offset, following, [SensorEntry(**_columns(*pair)) for pair in shown])
 
 
-def sensor(look: Look, name: str, variable: str | None = None) -> SensorView:
+def sensor_view(reader: OutReader, name: str, variable: str | None = None) -> SensorView:
     """Return one channel."""
-    look.known(name)
-    variable = look.variable(variable, name)
-    entry = next(one for one in look.summaries if (one.sensor, one.variable) == (name, variable))
-    standing = standings(look)[name, variable]
-    count = sum(fault.sensor == name and fault.variable in ("", variable) for fault in look.faults)
+    variable = reader.variable(variable, name)
+    entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
+    status = channel_statuses(reader)[name, variable]
+    count = sum(fault.sensor == name and fault.variable in ("", variable) for fault in reader.faults)
     return SensorView(
-        **_figures(entry, standing),
-        variables=list(look.channels[name]),
+        **_columns(entry, status),
+        variables=list(reader.channels[name]),
         faults=count,
-        sentence=_sentence(look, standing, count),
+        sentence=_sentence(reader, status, count),
     )
 
 
-def place_of(entry: SensorSummary) -> tuple[float, float] | None:
-    """Return latitude and longitude; None where they are not known."""
-    place = (entry.latitude, entry.longitude)
-    return place if all(map(math.isfinite, place)) else None
-
-
-def _figures(entry: SensorSummary, standing: Standing) -> dict[str, Any]:
-    place = place_of(entry) or (None, None)
+def _columns(entry: SensorSummary, status: ChannelStatus) -> dict[str, Any]:
+    placed = math.isfinite(entry.latitude) and math.isfinite(entry.longitude)
     return {
         "sensor": entry.sensor,
         "variable": entry.variable,
-        "state": standing.state,
-        "reason": standing.reason,
-        "since": utc(standing.since),
-        "heard": utc(standing.heard),
+        "state": status.state,
+        "reason": status.reason,
+        "since": utc(status.since),
+        "heard": utc(status.heard),
         "readings": entry.readings,
         "share_missing": _known(entry.share_missing),
         "share_faulty": _known(entry.share_faulty),
         "usual_error": _known(entry.usual_error),
-        "latitude": place[0],
-        "longitude": place[1],
+        "latitude": entry.latitude if placed else None,
+        "longitude": entry.longitude if placed else None,
         "first": utc(entry.first),
         "last": utc(entry.last),
     }
 
 
-def _key(sort: Order, entry: SensorSummary, standing: Standing) -> tuple[object, ...]:
+def _key(sort: Order, entry: SensorSummary, status: ChannelStatus) -> tuple[object, ...]:
     name = (entry.sensor, entry.variable)
     faulty, missing = _known(entry.share_faulty) or 0.0, _known(entry.share_missing) or 0.0
     return {
-        "trouble": (RANKS.index(standing.state), -faulty, -missing, name),
+        "trouble": (RANKS.index(status.state), -faulty, -missing, name),
         "name": (name,),
-        "heard": (standing.heard is not None, standing.heard or 0, name),
+        "heard": (status.heard is not None, status.heard or 0, name),
         "faulty": (-faulty, name),
         "missing": (-missing, name),
     }[sort]
@@ -149,21 +156,105 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _sentence(look: Look, standing: Standing, faults: int) -> str:
+def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
     """Say how a channel is."""
-    span = look.span()
-    now = span[1] + look.step if span else None
-    since = f" for {how_long(max(now - standing.since, SECOND))}" if now is not None and standing.since else ""
-    reason = PLAIN_REASONS.get(standing.reason, standing.reason)
-    told = {
+    span = reader.span()
+    now = span[1] + reader.step if span else None
+    since = f" for {how_long(max(now - status.since, SECOND))}" if now is not None and status.since else ""
+    reason = PLAIN_REASONS.get(status.reason, status.reason)
+    now_words = {
         "faulty": f"Faulty{since}{f': {reason}' if reason else ''}",
         "silent": f"Silent{since}",
         "gone": f"Gone{since}",
         "suspect": "Suspect on its last day",
         "not evaluated": "Cannot be judged yet",
-        NOTHING: "Not part of the network any more",
-    }.get(standing.state, "Sound")
-    if standing.state in WRONG and not faults:
-        return f"{told}. {standing.sentence}"
+        ABSENT: "Not part of the network any more",
+    }.get(status.state, "Sound")
+    if status.state in WRONG and not faults:
+        return f"{now_words}. {status.sentence}"
     history = f"{faults:,} fault{'s' if faults > 1 else ''} so far" if faults else "no fault so far"
-    return f"{told}; {history}."
+    return f"{now_words}; {history}."
+
+
+@dataclass(frozen=True)
+class NoteEntry:
+    """A line: a sensor (`*` for all), a variable (empty for all), `ignore`, `recalibrated` or `real`, and a span.
+
+    The ends of the span are null where it has none.
+    """
+
+    sensor: str
+    variable: str
+    action: str
+    start: str | None
+    end: str | None
+
+
+@dataclass(frozen=True)
+class SensorNotes:
+    """What people know.
+
+    Attributes
+    ----------
+    editable
+        Whether notes can be added here.
+    file
+        What the file is called that has them; empty where none is known.
+    applies
+        From when on a new one is heeded, in words.
+    items
+        Those about a sensor, in the order of the file.
+    """
+
+    editable: bool
+    file: str
+    applies: str
+    items: list[NoteEntry]
+
+
+def sensor_notes(reader: OutReader, file: Path | None, sensor: str) -> SensorNotes:
+    """Return what is known about a sensor; nothing where no file is known."""
+    reader.known(sensor)
+    entries = [
+        NoteEntry(note.sensor, note.variable, note.action, _open_end(note.start), _open_end(note.end))
+        for note in read_maintenance(file).notes
+        if note.concerns(sensor)
+    ]
+    applies = "from the period on that is open now" if reader.live else "from the next run of clean on"
+    return SensorNotes(file is not None, file.name if file is not None else "", applies, entries)
+
+
+def read_maintenance(file: Path | None) -> Maintenance:
+    """Return what a file says; nothing where there is none yet."""
+    return Maintenance.read(file) if file is not None and file.exists() else Maintenance()
+
+
+def add_note(reader: OutReader, file: Path, sensor: str, variable: str | None, action: str, start: str | None,
+          end: str | None) -> SensorNotes:  # fmt: skip
+    """Add a note on a sensor of this network, and return what is known about it then.
+
+    Parameters
+    ----------
+    reader, file
+        The network, and where notes are kept.
+    sensor, variable
+        Whom it is about; all variables where none is said.
+    action, start, end
+        What to do, and from when to when; a time that is None is open.
+    """
+    reader.known(sensor)
+    # Where there is but one, without a name or with it, nobody has to say which.
+    named = reader.variable(variable, sensor) if variable is not None and len(reader.variables) > 1 else ""
+    if action not in ACTIONS:
+        raise ConfigError(f"an action is {', '.join(ACTIONS)}; got {action[:40]!r}")
+    begin, stop = (-EVER if start is None else time_of(start)), (EVER if end is None else time_of(end))
+    if stop <= begin:
+        raise ConfigError("to is not after from")
+    if action == "recalibrated" and start is None and end is None:
+        raise ConfigError("recalibrated needs a time, from or to")
+    write_note(file, Note(sensor, begin, stop, action, named))
+    return sensor_notes(reader, file, sensor)
+
+
+def _open_end(time: int) -> str | None:
+    return None if abs(time) >= EVER else utc(time)

@@ -1,4 +1,4 @@
-"""One sensor over time: what came, what was made of it, and what was wrong."""
+"""`series` gives one channel over time: readings, cleaned values, intervals, flags and the spans of its faults."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from sensormend.pipeline.health import PLAIN_REASONS, shade_words
 from sensormend.pipeline.sentences import size_words
 from sensormend.readings import CORRECTED, DAY, ESTIMATED, SECOND, Flag, Rows
 from sensormend.recovery import FloatArray
-from sensormend.views.faults import chosen
-from sensormend.views.look import Look, numbers, utc
+from sensormend.views.fault_list import select_faults
+from sensormend.views.reader import OutReader, numbers, utc
 
 __all__ = ["MOST_DAYS", "REACH", "Lasting", "Series", "Span", "axis", "series"]
 
@@ -126,7 +126,7 @@ class Series:
 
 
 def series(
-    look: Look,
+    reader: OutReader,
     name: str,
     variable: str | None = None,
     start: int | None = None,
@@ -137,7 +137,7 @@ def series(
 
     Parameters
     ----------
-    look, name, variable
+    reader, name, variable
         Of what, of whom.
     start, end
         Times, `end` left out; the last days by default. No more than `MOST_DAYS` and `MOST_SLOTS`: what is earlier is
@@ -145,22 +145,21 @@ def series(
     points
         Slots are put together where there are more.
     """
-    look.known(name)
-    variable = look.variable(variable, name)
-    entry = next(one for one in look.summaries if (one.sensor, one.variable) == (name, variable))
-    span = _own_span(look, entry)
+    variable = reader.variable(variable, name)
+    entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
+    span = _own_span(reader, entry)
     if span is None:
         begin = stop = 0
     else:
-        stop = span[1] + look.step if end is None else min(end, span[1] + look.step)
+        stop = span[1] + reader.step if end is None else min(end, span[1] + reader.step)
         begin = stop - USUAL_DAYS * DAY if start is None else start
-        begin = max(begin, span[0], stop - min(MOST_DAYS * DAY, MOST_SLOTS * look.step))
-    rows, since = look.rows(name, begin, stop, variable)
-    step = look.step
+        begin = max(begin, span[0], stop - min(MOST_DAYS * DAY, MOST_SLOTS * reader.step))
+    rows, since = reader.rows(name, begin, stop, variable)
+    step = reader.step
     rows = rows.with_holes(step)
-    per_point = _slots_of_a_point(len(rows), points, max(1, (look.period or DAY) // step))
+    per_point = _slots_of_a_point(len(rows), points, max(1, (reader.period or DAY) // step))
     columns = _thinned(rows, per_point)
-    known = chosen(look, sensor=name, variable=variable, start=begin, end=stop) if span else []
+    known = select_faults(reader, sensor=name, variable=variable, start=begin, end=stop) if span else []
     episodes = [fault for fault in known if fault.reason in PLAIN_REASONS]
     return Series(
         sensor=name,
@@ -190,12 +189,12 @@ def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
     return least if least * FEWEST <= per_period or least == 1 else -(-least // per_period) * per_period
 
 
-def _own_span(look: Look, entry: SensorSummary) -> tuple[int, int] | None:
+def _own_span(reader: OutReader, entry: SensorSummary) -> tuple[int, int] | None:
     """Return the times of a channel's first and last row; one that has left ends soon after its last word."""
-    span = look.span()
+    span = reader.span()
     if span is None:
         return None
-    first = span[0] if entry.first is None else max(look.slot(entry.first), span[0])
+    first = span[0] if entry.first is None else max(reader.slot(entry.first), span[0])
     gone = entry.last is not None and span[1] - entry.last > GONE
     return first, min(span[1], (entry.last or 0) + DAY) if gone else span[1]
 
@@ -317,16 +316,16 @@ def _flagged(rows: Rows, step: int) -> list[Span]:
 
 def _drawn(spans: list[Span], apart: float) -> list[Span]:
     """Join those of one word that are nearer to each other than two points: there are no more than can be seen."""
-    found: list[Span] = []
+    joined: list[Span] = []
     last: dict[str, int] = {}
     for span in spans:
         place = last.get(span.word)
-        if place is not None and span.start - found[place].end < apart:
-            found[place] = replace(found[place], end=span.end)
+        if place is not None and span.start - joined[place].end < apart:
+            joined[place] = replace(joined[place], end=span.end)
         else:
-            last[span.word] = len(found)
-            found.append(span)
-    return found
+            last[span.word] = len(joined)
+            joined.append(span)
+    return joined
 
 
 def _thinned(rows: Rows, per_point: int) -> dict[str, Any]:
@@ -371,5 +370,5 @@ def _means(values: FloatArray, begins: NDArray[np.intp]) -> FloatArray:
 
 
 def _extremes(values: FloatArray, begins: NDArray[np.intp], which: np.ufunc) -> FloatArray:
-    found: FloatArray = which.reduceat(values, begins)
-    return found
+    extremes: FloatArray = which.reduceat(values, begins)
+    return extremes

@@ -1,45 +1,68 @@
-"""The JSON interface: one address for each thing there is to see."""
+"""The JSON API: `routes` has one address for each view, `handle_errors` the answers to what goes wrong."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
-from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.metadata import FAULTS_HEADER, csv_lines, time_of
-from sensormend.views import faults as repairs
+from sensormend.views import fault_list
 from sensormend.views.atlas import Atlas, Moment, atlas, moment
 from sensormend.views.calibration import Calibration, calibration
-from sensormend.views.explanation import Explanation, explanation
-from sensormend.views.look import Look
 from sensormend.views.matrix import Matrix, matrix
-from sensormend.views.neighbours import Neighbours, neighbours
-from sensormend.views.network import Network, network
-from sensormend.views.notes import Notes, known_of, noted, notes
-from sensormend.views.sensors import Order, SensorPage, SensorView, sensor, sensors
+from sensormend.views.neighbours import Explanation, Neighbours, explanation, neighbours
+from sensormend.views.overview import NetworkOverview, network_overview
+from sensormend.views.reader import OutReader
+from sensormend.views.sensors import (
+    Order,
+    SensorNotes,
+    SensorPage,
+    SensorView,
+    add_note,
+    read_maintenance,
+    sensor_notes,
+    sensor_page,
+    sensor_view,
+)
 from sensormend.views.series import Series, series
-from sensormend.web.models import as_json, model_of
+from sensormend.web.models import ErrorDetail, as_json, model_of, problem
 
-__all__ = ["NewNote", "routes"]
+__all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
 
-LOOK_AGAIN, PING = 0.5, 10.0
-"""Seconds between two looks for news, and between two words to whoever listens."""
+REFRESH, PING = 0.5, 10.0
+"""Seconds between two looks for changes, and without one until a ping is sent."""
 
 SLOW = 3
 """Answers that take long, at once: on two cores, 20 of them at once had everybody else wait for six seconds."""
 
 MOST_LINES = 50_000
 """Of a download."""
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorDetail, "description": "It is longer than a request may be, or what was sent is no JSON."},
+    401: {"model": ErrorDetail, "description": "There is a token, and this request does not have it."},
+    403: {"model": ErrorDetail, "description": "Nothing can be written here, or another site wants it."},
+    404: {"model": ErrorDetail, "description": "There is no such thing here."},
+    421: {"model": ErrorDetail, "description": "Without a token, only this machine's own names are answered to."},
+    422: {"model": ErrorDetail, "description": "A parameter is not what it may be; the line says which."},
+    429: {"model": ErrorDetail, "description": "Too many wrong tokens."},
+    503: {"model": ErrorDetail, "description": "Too many requests or listeners at once, or the disk is full."},
+}
+"""What every address may answer besides its view."""
 
 State = Literal["", "sound", "suspect", "faulty", "silent", "not evaluated", "nothing"]
 Words = Annotated[str, Query(max_length=200)]
@@ -48,18 +71,19 @@ Variable = Annotated[
     str | None, Query(max_length=200, description="What is measured; where it is left out, all or the first one.")
 ]
 
+Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Where the page begins.")]
+
 
 def _when(alias: str | None = None) -> Any:
     """Describe a time; one description for each, since FastAPI does not join several everywhere."""
     forms: Any = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
-    told = "ISO 8601, UTC where no zone is said; a date alone is its beginning."
-    return Query(alias=alias, max_length=40, description=told, json_schema_extra={"anyOf": forms})
+    description = "ISO 8601, UTC where no zone is said; a date alone is its beginning."
+    return Query(alias=alias, max_length=40, description=description, json_schema_extra={"anyOf": forms})
 
 
 Time = Annotated[str | None, _when()]
 From = Annotated[str | None, _when("from")]
 To = Annotated[str | None, _when("to")]
-Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Where the page begins.")]
 
 
 def _filters(
@@ -67,10 +91,10 @@ def _filters(
     name: Annotated[str | None, Query(alias="sensor", max_length=500)] = None,
     reason: Words = "",
     variable: Variable = None,
-    state: repairs.Which = "all",
+    state: fault_list.Which = "all",
     start: From = None,
     end: To = None,
-    sort: repairs.Order = "worst",
+    sort: fault_list.Order = "worst",
     order: Literal["asc", "desc"] = "desc",
 ) -> dict[str, Any]:
     return {
@@ -91,22 +115,21 @@ class NewNote(BaseModel):
     end: Annotated[str | None, Field(alias="to", max_length=40)] = None
 
 
-def routes(look: Look, edit: Path | None = None) -> APIRouter:
-    """Return the addresses under which an OUT is told.
+def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> APIRouter:
+    """Return the addresses of the API.
 
     Parameters
     ----------
-    look
+    reader
         The OUT.
     edit
         The maintenance.csv that notes are added to; None where nothing can be.
+    ending
+        Set when the server ends: the event streams end then.
     """
     writing = threading.Lock()
 
-    def fresh() -> None:
-        look.refresh()
-
-    api = APIRouter(prefix="/api", dependencies=[Depends(fresh)])
+    api = APIRouter(prefix="/api", dependencies=[Depends(reader.refresh)])
 
     def described(kind: type, **more: Any) -> dict[str, Any]:
         return {"response_model": model_of(kind), "response_class": JSONResponse, **more}
@@ -116,10 +139,10 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
     async def in_turn(make: Callable[[], object]) -> Response:
         return await anyio.to_thread.run_sync(lambda: _json(make()), limiter=slow)
 
-    @api.get("/network", **described(Network))
+    @api.get("/network", **described(NetworkOverview))
     def get_network() -> Response:
         """Return what the network is like now."""
-        return _json(network(look))
+        return _json(network_overview(reader))
 
     @api.get("/matrix", **described(Matrix))
     async def get_matrix(
@@ -135,7 +158,7 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
         """Return how every sensor was on every day, a letter each; the last year by default."""
         begin, stop = _time("from", start), _time("to", end)
         return await in_turn(
-            lambda: matrix(look, variable=variable, start=begin, end=stop, sort=sort, search=search, state=state,
+            lambda: matrix(reader, variable=variable, start=begin, end=stop, sort=sort, search=search, state=state,
                            offset=offset, limit=limit)
         )  # fmt: skip
 
@@ -147,20 +170,22 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
         """Return how far every sensor is from the network, week by week, the farthest first."""
-        named = None if variable is None else look.variable(variable)
+        named = None if variable is None else reader.variable(variable)
         return await in_turn(
-            lambda: calibration(look, variable=named, search=search, known=known_of(edit), offset=offset, limit=limit)
-        )  # fmt: skip
+            lambda: calibration(
+                reader, variable=named, search=search, known=read_maintenance(edit), offset=offset, limit=limit
+            )
+        )
 
     @api.get("/places", **described(Atlas))
     def get_places() -> Response:
         """Return the map: where sensors stand, and their Voronoi cells."""
-        return _json(atlas(look))
+        return _json(atlas(reader))
 
     @api.get("/moment", **described(Moment))
     def get_moment(time: Time = None, variable: Variable = None) -> Response:
         """Return what every sensor on the map says in the slot of a time; the latest by default."""
-        return _json(moment(look, _time("time", time), variable))
+        return _json(moment(reader, _time("time", time), variable))
 
     @api.get("/sensors", **described(SensorPage))
     def get_sensors(
@@ -173,13 +198,13 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
     ) -> Response:
         """Return the sensors, those with most trouble first by default."""
         return _json(
-            sensors(look, search=search, state=state, variable=variable, sort=sort, offset=offset, limit=limit)
+            sensor_page(reader, search=search, state=state, variable=variable, sort=sort, offset=offset, limit=limit)
         )
 
     @api.get("/sensor", **described(SensorView))
     def get_sensor(name: Name, variable: Variable = None) -> Response:
         """Return one sensor: how it is, and its figures."""
-        return _json(sensor(look, name, variable))
+        return _json(sensor_view(reader, name, variable))
 
     @api.get("/series", **described(Series))
     async def get_series(
@@ -191,23 +216,23 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
     ) -> Response:
         """Return one sensor over time; the last 30 days by default, 400 days at most."""
         begin, stop = _time("from", start), _time("to", end)
-        return await in_turn(lambda: series(look, name, variable, begin, stop, points))
+        return await in_turn(lambda: series(reader, name, variable, begin, stop, points))
 
-    @api.get("/notes", **described(Notes))
+    @api.get("/notes", **described(SensorNotes))
     def get_notes(name: Name) -> Response:
         """Return what people know about a sensor."""
-        return _json(notes(look, edit, name))
+        return _json(sensor_notes(reader, edit, name))
 
     if edit is not None:
 
-        @api.post("/notes", **described(Notes))
-        def add_note(note: NewNote) -> Response:
+        @api.post("/notes", **described(SensorNotes))
+        def post_note(note: NewNote) -> Response:
             """Add a line to maintenance.csv, and return what people know about the sensor then."""
             for name, time in (("from", note.start), ("to", note.end)):
                 _time(name, time)
             try:
                 with writing:
-                    known = noted(look, edit, note.sensor, note.variable, note.action, note.start, note.end)
+                    known = add_note(reader, edit, note.sensor, note.variable, note.action, note.start, note.end)
             except (ConfigError, InputError):
                 raise
             except SensormendError as error:
@@ -220,7 +245,7 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
     async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:
         """Return the sensors that are most like one, by the days before a time."""
         end = _time("at", at)
-        return await in_turn(lambda: neighbours(look, name, variable, end))
+        return await in_turn(lambda: neighbours(reader, name, variable, end))
 
     @api.get("/explain", **described(Explanation))
     async def get_explanation(
@@ -229,11 +254,11 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
         variable: Variable = None,
     ) -> Response:
         """Say why the reading of a sensor at a time has its flag."""
-        found = _time("time", time)
-        assert found is not None
-        return await in_turn(lambda: explanation(look, name, found, variable))
+        at = _time("time", time)
+        assert at is not None
+        return await in_turn(lambda: explanation(reader, name, at, variable))
 
-    @api.get("/faults", **described(repairs.FaultPage))
+    @api.get("/faults", **described(fault_list.FaultPage))
     def get_faults(
         chosen: Annotated[dict[str, Any], Depends(_filters)],
         offset: Offset = 0,
@@ -244,7 +269,7 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
 
         The single wrong readings of a sensor are one line, unless `fold` is false or they are all that is wanted.
         """
-        return _json(repairs.faults(look, **chosen, offset=offset, limit=limit, fold=fold))
+        return _json(fault_list.fault_page(reader, **chosen, offset=offset, limit=limit, fold=fold))
 
     @api.get(
         "/faults.csv",
@@ -253,11 +278,11 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
     )
     def get_faults_table(chosen: Annotated[dict[str, Any], Depends(_filters)]) -> Response:
         """Return the same as a table to download, its first 50,000 lines."""
-        found = repairs.faults(look, **chosen, limit=MOST_LINES, fold=False).items
+        faults = fault_list.fault_page(reader, **chosen, limit=MOST_LINES, fold=False).items
         lines = (
             (_harmless(one.sensor), _harmless(one.variable), one.start, one.end, one.reason, one.score,
              _harmless(one.sentence), one.size, one.rate, one.confidence)
-            for one in found
+            for one in faults
         )  # fmt: skip
         text = csv_lines(FAULTS_HEADER, [FAULTS_HEADER]) + csv_lines(FAULTS_HEADER, lines)
         headers = {"Content-Disposition": 'attachment; filename="faults.csv"'}
@@ -270,21 +295,21 @@ def routes(look: Look, edit: Path | None = None) -> APIRouter:
     )
     async def get_events(request: Request) -> StreamingResponse:
         """Tell what changes as it changes: `hello`, then `changed` with what, and `ping` now and then."""
-        return StreamingResponse(_news(look, request), media_type="text/event-stream")
+        return StreamingResponse(_changes(reader, request, ending), media_type="text/event-stream")
 
     return api
 
 
-async def _news(look: Look, request: Request) -> AsyncIterator[str]:
-    seen, silence = look.version, 0.0
+async def _changes(reader: OutReader, request: Request, ending: threading.Event) -> AsyncIterator[str]:
+    seen, silence = reader.version, 0.0
     yield _event("hello", {"version": seen})
-    while not await request.is_disconnected():
-        await asyncio.sleep(LOOK_AGAIN)
-        await run_in_threadpool(look.refresh)
-        what, now = look.since(seen), look.version
-        silence += LOOK_AGAIN
-        if what:
-            yield _event("changed", {"version": now, "what": what})
+    while not ending.is_set() and not await request.is_disconnected():
+        await asyncio.sleep(REFRESH)
+        await run_in_threadpool(reader.refresh)
+        changed, now = reader.since(seen), reader.version
+        silence += REFRESH
+        if changed:
+            yield _event("changed", {"version": now, "what": changed})
             seen, silence = now, 0.0
         elif silence >= PING:
             yield _event("ping", {"version": now})
@@ -299,11 +324,11 @@ def _event(name: str, data: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-def _time(name: str, said: str | None) -> int | None:
-    if said is None:
+def _time(name: str, text: str | None) -> int | None:
+    if text is None:
         return None
     try:
-        return time_of(said)
+        return time_of(text)
     except (InputError, OverflowError) as error:
         raise ConfigError(f"{name}: {error}") from None
 
@@ -311,3 +336,40 @@ def _time(name: str, said: str | None) -> int | None:
 def _harmless(text: str) -> str:
     """Return a text that no spreadsheet takes for a formula: names come from whoever can send a reading."""
     return f"'{text}" if text[:1] in "=+-@\t\r" and text else text
+
+
+def handle_errors(app: FastAPI, *folders: Path) -> None:
+    """Have an application say in one line what is wrong, without the folders that its files are in."""
+
+    def plain(error: Exception) -> str:
+        text = str(error)
+        for folder in folders:
+            text = text.replace(f"{folder}{os.sep}", "").replace(str(folder), folder.name)
+        return text
+
+    async def missing(request: Request, error: Exception) -> Response:
+        return problem(404, plain(error))
+
+    async def wrong(request: Request, error: Exception) -> Response:
+        return problem(422, plain(error))
+
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _refused)
+    app.add_exception_handler(InputError, missing)
+    app.add_exception_handler(ConfigError, wrong)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    lines = []
+    for one in error.errors()[:3]:
+        name = ".".join(str(part) for part in one.get("loc", ())[1:]) or "the request"
+        lines.append(f"{name}: {one.get('msg', 'is not valid')}")
+    return problem(422, "; ".join(lines))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    unknown = error.status_code == 404 and error.detail == "Not Found"
+    detail = "there is no such page" if unknown else str(error.detail)
+    return problem(error.status_code, detail, dict(error.headers or {}))

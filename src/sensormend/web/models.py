@@ -1,25 +1,31 @@
-"""Results as JSON, and what a description of the interface says about them."""
+"""`as_json` writes a view's result as JSON, `model_of` describes it for OpenAPI, `problem` is an error response."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, Field, create_model
+from starlette.responses import JSONResponse, Response
 
-__all__ = ["Problem", "as_json", "model_of"]
+__all__ = ["ErrorDetail", "as_json", "model_of", "problem"]
 
 NAMES = {"start": "from", "end": "to"}
 """What fields are called in JSON, where Python does not let them be."""
 
 
-class Problem(BaseModel):
-    """What is wrong, in one line."""
+class ErrorDetail(BaseModel):
+    """What is wrong, in one line; every error is answered like this."""
 
     detail: str
+
+
+def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer that says in one line what is wrong."""
+    line = " ".join(detail.split())
+    return JSONResponse({"detail": line if len(line) <= 500 else f"{line[:497]}..."}, status, headers)
 
 
 def as_json(result: object) -> bytes:
@@ -55,7 +61,8 @@ def model_of(kind: type) -> type[BaseModel]:
     """Return a description of a result for OpenAPI: the same names and types as JSON has them."""
     hints = get_type_hints(kind)
     described: dict[str, Any] = {name: (_described(hints[name]), Field(alias=NAMES.get(name))) for name in _names(kind)}
-    return create_model(kind.__name__, __doc__=_first_line(kind), **described)
+    first_line = (kind.__doc__ or "").strip().partition("\n")[0]
+    return create_model(kind.__name__, __doc__=first_line, **described)
 
 
 def _described(hint: Any) -> Any:
@@ -64,8 +71,3 @@ def _described(hint: Any) -> Any:
     if get_origin(hint) is list and is_dataclass(get_args(hint)[0]):
         return list[model_of(get_args(hint)[0])]  # type: ignore[misc]
     return hint
-
-
-def _first_line(kind: type) -> str:
-    lines: Iterator[str] = iter((kind.__doc__ or "").strip().splitlines())
-    return next(lines, "")

@@ -1,4 +1,4 @@
-"""The page's own files: those that were there at the start, by their names, and no other."""
+"""`Pages` serves the static files of the dashboard, by the names that exist at the start and no other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sensormend.web.guard import problem
+from sensormend.web.models import problem
 
 __all__ = ["Pages"]
 
@@ -45,7 +45,6 @@ class Pages:
         """Return which address leads to which page."""
         return [
             Route("/", lambda request: self.answer(request, "index.html")),
-            Route("/docs", lambda request: self.answer(request, "docs.html")),
             Route("/static/{name:path}", lambda request: self.answer(request, request.path_params["name"])),
         ]
 

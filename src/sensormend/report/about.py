@@ -1,0 +1,171 @@
+"""`header_section` opens the report with its key numbers; `provenance_section` says how the data was made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sensormend.io.options import in_words
+from sensormend.pipeline.sentences import counted, how_long, how_often, percent
+from sensormend.readings import DAY, MEANINGS, Flag
+from sensormend.report.markup import (
+    LONGEST_NAME,
+    Html,
+    concat,
+    enumeration,
+    escape,
+    html_table,
+    minute,
+    quotation,
+    span,
+    tag,
+)
+from sensormend.report.report_data import ReportData
+
+__all__ = ["header_section", "provenance_section"]
+
+FLAG_WORDS = {
+    Flag.GOOD: "the reading was trusted and not changed",
+    Flag.NOT_EVALUATED: "nobody could judge it, or it was to be left alone",
+    Flag.SUSPECT: "doubtful; the reading was kept",
+    Flag.FAIL: "wrong; replaced by its correction or an estimate",
+    Flag.MISSING: "no reading; filled by an estimate",
+}
+
+OPTIONS = (
+    "step",
+    "period",
+    "fill",
+    "valid",
+    "tolerance",
+    "gone_after",
+    "interval",
+    "one_pass",
+    "per_reading",
+    "grace",
+    "seed",
+)
+"""What people said that is no path, no address and no name."""
+
+DURATIONS = ("step", "period", "gone_after", "grace")
+
+VERSIONS = ("sensormend", "python", "numpy", "scipy", "duckdb")
+
+
+def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
+    """Return the head of the page.
+
+    Parameters
+    ----------
+    data
+        What there is to say.
+    contents
+        The name and the title of each section.
+    """
+    network = data.network
+    measured = [name[:LONGEST_NAME] for name in network.variables if name]
+    of = f" · {enumeration(measured)}" if measured else ""
+    return tag(
+        "header",
+        tag("p", "Report on a sensor network", class_="over"),
+        tag("h1", network.name[:120]),
+        tag(
+            "p",
+            f"{span(data.start // DAY * DAY, -(-data.end // DAY) * DAY)}{of} · all times are UTC",
+            class_="span",
+        ),
+        tag("p", network.sentence, class_="says"),
+        tag(
+            "ul",
+            *(tag("li", tag("b", number), tag("span", meaning)) for number, meaning in _key_numbers(data)),
+            class_="figures",
+        ),
+        tag("nav", concat((tag("a", title, href=f"#{name}") for name, title in contents), " "), aria_label="Contents"),
+    )
+
+
+def _key_numbers(data: ReportData) -> list[tuple[str, str]]:
+    counts = data.counts
+    heard = sum(one.heard for one in counts.channels.values())
+    wrong = len({one.sensor for one in data.wrong_now()})
+    sensors = len({name for name, _ in counts.channels})
+    days = counted(-(-(data.end - data.start) // DAY), "day")
+    return [
+        (f"{sensors:,}", f"{'sensor' if sensors == 1 else 'sensors'} over {days}"),
+        (f"{wrong:,}", "faulty, silent or gone at the end: to be repaired"),
+        (percent(counts.flags[Flag.FAIL], heard), "of what was measured was wrong"),
+        (percent(counts.flags[Flag.MISSING], counts.rows), "of all values never came"),
+        (percent(counts.estimated, counts.rows), "of all values are estimates"),
+    ]
+
+
+def provenance_section(data: ReportData) -> Html:
+    """Return the section."""
+    counts, run = data.counts, data.reader.run
+    rows = [[str(int(flag)), MEANINGS[flag].replace("_", " "), FLAG_WORDS[flag], f"{counts.flags[flag]:,}",
+             percent(counts.flags[flag], counts.rows)] for flag in Flag]  # fmt: skip
+    facts = [(name, value) for name, value in _facts(data, run) if value]
+    return tag(
+        "section",
+        tag("h2", "How it was made"),
+        tag("p", "sensormend learned how the sensors of this network move together, day by day, and held each of them "
+            "against the others and its own past. Raw readings are kept beside every mended value; none was changed."),
+        html_table(("", ""), [[escape(name), value] for name, value in facts], wide=1),
+        tag("h3", "QARTOD flags"),
+        html_table(("flag", "", "meaning", "values", "of all"), rows, numbers=(3, 4), wide=2),
+        *([tag("h3", "Notes"), tag("ul", *(tag("li", quotation(note)) for note in data.network.notes[:20]))]
+          if data.network.notes else []),
+        id="made",
+    )  # fmt: skip
+
+
+def _facts(data: ReportData, run: Mapping[str, Any]) -> list[tuple[str, Html]]:
+    counts = data.counts
+    versions = _mapping(run.get("surroundings"))
+    readings = run.get("readings")
+    rejected = run.get("rejected")
+    made = run.get("finished") or run.get("updated")
+    period = data.reader.period
+    return [
+        ("made by", escape(f"sensormend {run.get('command')}" if run.get("command") else "")),
+        ("when", escape(f"{str(made).replace('T', ' ').removesuffix('Z')[:16]} UTC" if made else "")),
+        ("from", escape(_source(run, readings, rejected))),
+        ("grid", escape(f"one value {how_often(data.step)}"
+                       + (f", in periods of {how_long(period)}" if period else ""))),
+        ("result", escape(f"{counts.rows:,} values of {counted(len({name for name, _ in counts.channels}), 'sensor')}, "
+                         f"{minute(data.start)} to {minute(data.end)} UTC")),
+        ("said by people", escape(_options(run))),
+        ("intervals", escape(f"hold the truth in {100 * data.network.interval:g} % of all cases")),
+        ("versions", escape(", ".join(f"{name} {versions[name]}" for name in VERSIONS if versions.get(name)))),
+    ]  # fmt: skip
+
+
+def _mapping(given: Any) -> Mapping[str, Any]:
+    return given if isinstance(given, Mapping) else {}
+
+
+def _source(run: Mapping[str, Any], readings: Any, rejected: Any) -> str:
+    parts = [counted(readings, "reading")] if isinstance(readings, int) else []
+    source = run.get("source")
+    files = (
+        [entry for entry in source if isinstance(entry, list) and len(entry) == 3] if isinstance(source, list) else []
+    )
+    if files:
+        size = sum(entry[1] for entry in files if isinstance(entry[1], int))
+        parts.append(f"{counted(len(files), 'file')}, {size / 1e6:,.1f} MB")
+    if isinstance(rejected, int) and rejected:
+        parts.append(f"{counted(rejected, 'row')} could not be read")
+    return "; ".join(parts)
+
+
+def _options(run: Mapping[str, Any]) -> str:
+    # What a watch was told stands beside what it found: the fill values there are those that were found.
+    options = _mapping(run["options"]) if "options" in run else {**run, "fill": None}
+    return ", ".join(
+        f"{name} = {_short(name, options[name])}" for name in OPTIONS if options.get(name) not in (None, False, "")
+    )
+
+
+def _short(name: str, value: Any) -> str:
+    text = in_words(value) if name in DURATIONS and isinstance(value, int) else str(value)
+    return text if len(text) <= 80 else text[:79] + "…"

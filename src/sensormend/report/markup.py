@@ -1,0 +1,259 @@
+"""`tag` and `html_table` write HTML that is escaped and closed; `span` and others write times and numbers."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from sensormend.pipeline.health import PLAIN_REASONS
+from sensormend.pipeline.sentences import how_long
+from sensormend.plot.canvas import AREAS_AT_NIGHT, BLUE, GREYS, HEALTH_COLOURS, INK, NIGHT, ORANGE
+from sensormend.readings import DAY, REASONS
+
+__all__ = [
+    "ADVICE",
+    "NIGHT_STATES",
+    "Html",
+    "channel_name",
+    "concat",
+    "date",
+    "enumeration",
+    "escape",
+    "html_table",
+    "minute",
+    "quotation",
+    "reason_words",
+    "rounded",
+    "slots_duration",
+    "span",
+    "style_sheet",
+    "tag",
+]
+
+LONGEST_NAME, LONGEST_LINE, LONGEST_QUOTE = 80, 28, 300
+"""Of a name, of one that is kept on a line, and of a sentence so much is shown; nobody reads more, and a thousand
+of them must not fill the page."""
+
+# What an HTML parser would replace or refuse; a lone surrogate cannot even be written.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_EMPTY = frozenset({"meta", "img", "br", "col", "source"})
+
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+
+ADVICE = {
+    "stuck": "Look whether it is frozen, blocked or no longer connected, then restart or replace it.",
+    "noisy": "Check the cable, the supply and the mounting; a loose contact looks like this.",
+    "drifting": "Clean it and compare it with a reference; then calibrate or replace it.",
+    "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
+    "gain": "Check its range and scaling, then calibrate it.",
+    "implausible": "Check the wiring and what the logger takes for its unit.",
+    "spike": "Single wrong values: check the contact and the transmission if they become more.",
+    "silent": "Check the supply and the connection.",
+    "gone": "Look whether it is still there; if it was taken away, maintenance.csv says so with removed.",
+}
+"""What to do about each reason."""
+
+NIGHT_STATES = {state: AREAS_AT_NIGHT.get(colour, colour) for state, colour in HEALTH_COLOURS.items()}
+"""The colour of each state on a dark page."""
+
+
+class Html(str):
+    """Text that is HTML already; all other text is escaped on its way in."""
+
+    __slots__ = ()
+
+
+def escape(text: str) -> Html:
+    """Escape a text.
+
+    Examples
+    --------
+    >>> escape("a<b & 'c'")
+    'a&lt;b &amp; &#x27;c&#x27;'
+    """
+    return text if isinstance(text, Html) else Html(html.escape(_UNSEEN.sub("\N{REPLACEMENT CHARACTER}", text)))
+
+
+def concat(parts: Iterable[str], between: str = "") -> Html:
+    """Put parts one after the other."""
+    return Html(escape(between).join(escape(part) for part in parts))
+
+
+def tag(name: str, /, *children: str, **attributes: str | int | float | None) -> Html:
+    """Return an element; an attribute that is None is left out, `class_` is `class` and `a_b` is `a-b`.
+
+    Examples
+    --------
+    >>> tag("p", "1 < 2", tag("br"), class_="note")
+    '<p class="note">1 &lt; 2<br></p>'
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{name}{written}>" if name in _EMPTY else f"<{name}{written}>{concat(children)}</{name}>")
+
+
+def channel_name(sensor: str, variable: str = "") -> Html:
+    """Return the name of a channel, kept apart from the text around it, whichever way it is written."""
+    shown = sensor if len(sensor) <= LONGEST_NAME else sensor[: LONGEST_NAME - 1] + "…"
+    named = tag("bdi", shown or "(no name)", class_="name whole" if len(shown) <= LONGEST_LINE else "name")
+    return concat([named, " ", tag("bdi", variable[:LONGEST_NAME], class_="of")]) if variable else named
+
+
+def quotation(sentence: str) -> Html:
+    """Return a sentence that has names in it, kept apart from the text around it as well."""
+    return tag("bdi", sentence if len(sentence) <= LONGEST_QUOTE else sentence[: LONGEST_QUOTE - 1] + "…")
+
+
+def html_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = (), wide: int = -1
+) -> Html:
+    """Return a table that becomes a list of cards on a phone.
+
+    Parameters
+    ----------
+    header
+        What each column is.
+    rows
+        The cells.
+    numbers
+        The columns that are numbers.
+    wide
+        The column that takes the room that is left.
+    """
+
+    def kind(column: int, cell: str = "") -> str | None:
+        # A card leaves out what is not there.
+        return "none" if cell == "-" else "number" if column in numbers else "wide" if column == wide else None
+
+    head = tag("tr", *(tag("th", name, scope="col", class_=kind(column)) for column, name in enumerate(header)))
+    body = [
+        tag("tr", *(
+            tag("td", tag("div", cell), class_=kind(column, _text(cell)), data_is=_text(header[column]))
+            for column, cell in enumerate(row)
+        ))
+        for row in rows
+    ]  # fmt: skip
+    return tag("table", tag("thead", head), tag("tbody", *body))
+
+
+def _text(text: str) -> str:
+    return html.unescape(re.sub("<[^>]*>", "", text)) if isinstance(text, Html) else text
+
+
+def reason_words(reason: str) -> str:
+    """Return a reason as a person says it."""
+    return PLAIN_REASONS.get(reason, reason) if reason and reason in (*REASONS, "gone") else "faulty"
+
+
+def date(time: int, *, year: bool = True) -> str:
+    """Return the date of a time.
+
+    Examples
+    --------
+    >>> date(1_709_251_200_000_000)
+    '1 March 2024'
+    """
+    whole, month, day = str(np.datetime64(time, "us").astype("datetime64[D]")).rsplit("-", 2)
+    return f"{int(day)} {MONTHS[int(month) - 1]}{f' {whole}' if year else ''}"
+
+
+def minute(time: int) -> str:
+    """Return a time to the minute.
+
+    Examples
+    --------
+    >>> minute(1_709_269_200_000_000)
+    '1 March 2024, 05:00'
+    """
+    return f"{date(time)}, {str(np.datetime64(time, 'us').astype('datetime64[m]'))[-5:]}"
+
+
+def span(start: int, end: int) -> str:
+    """Return from when to when; `end` itself is left out.
+
+    Examples
+    --------
+    >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 3 * DAY)
+    '1 to 3 March 2024'
+    >>> span(1_709_251_200_000_000, 1_709_251_200_000_000 + 5 * 3_600_000_000)
+    '1 March 2024, 00:00 to 05:00'
+    >>> span(1_709_251_200_000_000 + 3_600_000_000, 1_709_251_200_000_000 + DAY)
+    '1 March 2024, 01:00 to 24:00'
+    """
+    if start % DAY or end % DAY:
+        same = start // DAY == (end - 1) // DAY
+        # The end of a day is not its beginning.
+        clock = minute(end)[-5:] if end % DAY else "24:00"
+        return f"{minute(start)} to {clock if same else minute(end)}"
+    last = end - DAY
+    if last <= start:
+        return date(start)
+    first, second = date(start).split(" "), date(last).split(" ")
+    parts = 1 if first[1:] == second[1:] else 2 if first[2] == second[2] else 3
+    return f"{' '.join(first[:parts])} to {' '.join(second)}"
+
+
+def slots_duration(slots: int, step: int) -> str:
+    """Say how long so many slots are."""
+    return how_long(slots * step) if slots else "nothing"
+
+
+def rounded(value: float) -> str:
+    """Write a width with the two or three digits that a person reads.
+
+    Examples
+    --------
+    >>> rounded(1.2345), rounded(0.0123), rounded(1234.5)
+    ('1.2', '0.012', '1234')
+    >>> rounded(7.5e-9)
+    '7.5e-09'
+    """
+    if not math.isfinite(value) or not value:
+        return "0" if value == 0 else "unknown"
+    if abs(value) < 1e-5:
+        return f"{value:.2g}"
+    return f"{value:.{max(0, 1 - math.floor(math.log10(abs(value))))}f}"
+
+
+def enumeration(words: Sequence[str], most: int = 6) -> str:
+    """Return words in a row.
+
+    Examples
+    --------
+    >>> enumeration(["a", "b", "c"]), enumeration(["a", "b", "c"], most=2)
+    ('a, b and c', 'a, b and 1 more')
+    """
+    if len(words) > most:
+        return f"{', '.join(words[:most])} and {len(words) - most:,} more"
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""
+
+
+def style_sheet() -> str:
+    """Return the style sheet, with the colours of day and night before it."""
+
+    def variables(states: dict[str, str], **others: str) -> str:
+        named = {state.replace(" ", "-"): colour for state, colour in states.items()} | others
+        return "".join(f"--{name}:{colour};" for name, colour in named.items())
+
+    day = {
+        "page": "#ffffff", "ink": INK, "strong": "#1f2933", "soft": GREYS[0], "faint": GREYS[1], "rule": GREYS[2],
+        "hair": GREYS[3], "raw": ORANGE, "mended": BLUE, "warn": "#a04000", "doubt": "#7a6000",
+    }  # fmt: skip
+    night = {name: NIGHT[colour] for name, colour in day.items()}
+    by_day = variables(HEALTH_COLOURS, **day, corrected="#00805c", card="#f7f9fa")
+    by_night = variables(NIGHT_STATES, **night, corrected="#3fc79a", card="#1b2027")
+    # Without the comment at its top.
+    sheet = Path(__file__).with_name("style.css").read_text(encoding="utf-8").partition("\n")[2]
+    dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{by_night}}}}}"
+    return f":root{{color-scheme:light dark;{by_day}}}\n{dark}\n{sheet}"

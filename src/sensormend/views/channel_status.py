@@ -1,0 +1,161 @@
+"""`channel_statuses` says how every channel is now, by a watch's alerts or else by the faults and rows of the end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sensormend.io.metadata import FaultInterval
+from sensormend.pipeline.health import ABSENT, HEALTH, NO_ROWS, PLAIN_REASONS
+from sensormend.pipeline.sentences import how_long, number
+from sensormend.readings import DAY
+from sensormend.views.daily_counts import ChannelName
+from sensormend.views.reader import OutReader
+
+__all__ = ["RANKS", "WRONG", "ChannelStatus", "all_faults", "channel_statuses", "is_open"]
+
+WRONG = ("faulty", "silent", "gone")
+"""The states of a sensor that is to be repaired."""
+
+RANKS = (*WRONG, "suspect", "not evaluated", "sound", ABSENT)
+"""What a sensor can be now, the worst first."""
+
+
+@dataclass(frozen=True)
+class ChannelStatus:
+    """How a channel is now.
+
+    Attributes
+    ----------
+    state
+        One of `RANKS`.
+    reason, since
+        Why, and from when on, where something is wrong.
+    heard, value
+        When its last reading was taken, None for one that was never heard; and what it read, NaN where that is not
+        known.
+    sentence
+        What is wrong with it, for a person; empty where nothing is.
+    """
+
+    sensor: str
+    variable: str
+    state: str
+    reason: str
+    since: int | None
+    heard: int | None
+    value: float = math.nan
+    sentence: str = ""
+
+
+def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
+    """Return how every channel is."""
+    last = _last_states(reader)
+    until, lately, health = reader.tables_end(), _heard_lately(reader), reader.health
+    faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, until)}
+    removed = _removed(reader)
+    statuses = {}
+    for entry in reader.summaries:
+        name = (entry.sensor, entry.variable)
+        alert = health.get(name)
+        state, reason, since = last.get(name, ABSENT), "", None
+        # A fault goes on while its sensor is silent; that it is silent is said first.
+        fault = faults.get((entry.sensor, "")) or faults.get(name)
+        if state in ("faulty", "silent"):
+            # The date was; whether it still is by its end is what faults tell.
+            state = "sound"
+        if fault is not None and state != ABSENT:
+            reason, since = fault.reason, fault.start
+            state = "silent" if reason == "silent" else "suspect" if fault.doubtful else "faulty"
+        if alert is not None and alert.state in WRONG:
+            # What a watch tells is what the page says, at the same time.
+            since = since if state == alert.state and since is not None else alert.since
+            state, reason = alert.state, alert.reason or alert.state
+        elif alert is not None and state == "silent":
+            state, reason, since = "sound", "", None
+        elif alert is not None and state == "faulty":
+            # A fault that is not sure enough to be told, or has not stood for long enough.
+            state = "suspect"
+        elif not health and state == ABSENT and entry.last is not None and not removed & {name, (entry.sensor, "")}:
+            state, reason, since = "gone", "gone", entry.last
+        times = (entry.last, alert.heard if alert else None, lately.get(name))
+        heard = max((time for time in times if time is not None), default=None)
+        value = entry.last_value if heard == entry.last else math.nan
+        text = _sentence(name, state, reason, since, heard, value, until) if state in WRONG else ""
+        statuses[name] = ChannelStatus(*name, state, reason, since, heard, value, text)
+    return statuses
+
+
+def all_faults(reader: OutReader) -> list[FaultInterval]:
+    """Return all faults: those of faults.csv, and what is wrong now and has no line there, being too new, or gone."""
+    faults, until = list(reader.faults), reader.tables_end()
+    if until is None:
+        return faults
+    listed = {(fault.sensor, fault.variable) for fault in faults if is_open(fault, until)}
+    ends: dict[ChannelName, int] = {}
+    for fault in reader.faults:
+        ends[fault.sensor, fault.variable] = max(fault.end, ends.get((fault.sensor, fault.variable), fault.end))
+    for name, one in channel_statuses(reader).items():
+        # A faulty sensor is one until it is told to be well, also when its fault is over.
+        over = one.state == "faulty" and name in ends and ends[name] > (one.since or 0)
+        if one.state in WRONG and not over and not listed & {name, (one.sensor, "")}:
+            since = until if one.since is None else one.since
+            faults.append(FaultInterval(*name, since, max(until, since), one.reason, math.nan, one.sentence))
+    return faults
+
+
+def _sentence(
+    name: ChannelName, state: str, reason: str, since: int | None, heard: int | None, value: float, until: int | None
+) -> str:
+    who = " ".join(name).strip()
+    when = "" if heard is None else f" at {np.datetime64(heard, 'us').astype('datetime64[m]')}".replace("T", " ")
+    read = f", when it read {number(value)}" if when and math.isfinite(value) else ""
+    last = f"its last reading was{when}{read}" if when else "no number ever came from it"
+    if state == "gone":
+        return f"{who} is gone: {last}. It stays on this list until maintenance.csv has it as removed."
+    if state == "silent":
+        return f"{who} is silent: {last}."
+    lasted = f" for {how_long(until - since)}" if until is not None and since is not None and until > since else ""
+    why = PLAIN_REASONS.get(reason, reason)
+    return f"{who} is faulty{lasted}{f': {why}' if why not in ('', 'faulty') else ''}; its period is not over."
+
+
+def _removed(reader: OutReader) -> set[ChannelName]:
+    """Return the channels that people have removed, as a run of `clean` was told; no variable stands for all."""
+    removed = reader.run.get("removed")
+    pairs = removed if isinstance(removed, list) else []
+    return {(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2}
+
+
+def is_open(fault: FaultInterval, until: int | None) -> bool:
+    """Say whether a fault lasts until the end of what the tables tell."""
+    return until is not None and fault.end >= until and fault.reason != "spike"
+
+
+def _heard_lately(reader: OutReader) -> dict[ChannelName, int]:
+    """Return when channels were last heard in a period that is not over."""
+    provisional = reader.provisional
+    if provisional is None:
+        return {}
+    rows = provisional.rows
+
+    def last_times() -> dict[ChannelName, int]:
+        here = np.flatnonzero(rows.n > 0)
+        here = here[np.argsort(rows.time[here], kind="stable")]
+        codes = zip(rows.sensor[here].tolist(), rows.variable[here].tolist(), rows.time[here].tolist(), strict=True)
+        return {(rows.sensors[sensor], rows.variables[variable]): time for sensor, variable, time in codes}
+
+    return reader.cached("heard", provisional, last_times)
+
+
+def _last_states(reader: OutReader) -> dict[ChannelName, str]:
+    """Return how every channel was in the last period that is final, a date at least; where gaps were filled, sound."""
+    final = reader.final()
+    if final is None:
+        return {}
+    date, days = (final - 1) // DAY, -(-max(reader.period or DAY, reader.step) // DAY)
+    names, states = reader.daily_counts.states(date - days + 1, date, days)
+    words = {NO_ROWS: ABSENT, **{code: "sound" if word == "filled" else word for code, word in enumerate(HEALTH)}}
+    return {name: words[state] for name, state in zip(names, states[:, 0].tolist(), strict=True)}

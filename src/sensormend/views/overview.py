@@ -1,0 +1,194 @@
+"""`network_overview` describes a network as it is now, in numbers and in one sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sensormend.io.metadata import time_of
+from sensormend.pipeline.health import ABSENT
+from sensormend.pipeline.sentences import counted, how_far_judged, percent, without_number
+from sensormend.readings import DAY, SECOND, Flag
+from sensormend.views.channel_status import RANKS, ChannelStatus, channel_statuses
+from sensormend.views.reader import OutReader, utc
+
+__all__ = ["FILLED_DAYS", "NetworkOverview", "network_overview"]
+
+FILLED_DAYS = 30
+"""How far back "filled" looks: long enough to be steady, short enough to be about now."""
+
+
+@dataclass(frozen=True)
+class NetworkOverview:
+    """What a network is like.
+
+    Attributes
+    ----------
+    name, sentence
+        What it is called, and how it is in one line that a person would say.
+    sensors
+        How many belong to it now; one that has left does not.
+    states
+        How many of them are sound, suspect, faulty, silent, not evaluated; a sensor counts as its worst variable.
+    filled, filled_days
+        The share of values that are estimates, and over how many of the last days.
+    variables
+        What is measured; one empty name where it has none.
+    first, last
+        The times of the first and the last row, provisional ones too.
+    step, period
+        Seconds of a slot and of a period; the period is null where nobody says so.
+    interval
+        How often the interval of an estimate is meant to hold the truth.
+    command
+        What wrote it: watch or clean.
+    live, reached, updated
+        Whether a watch is writing now, the time of the network, and when it was last described.
+    provisional_from
+        From when on values are provisional.
+    places
+        Whether the coordinates of sensors are known.
+    notes
+        What was noticed when the readings were looked at.
+    version
+        Grows with everything that changes.
+    """
+
+    name: str
+    sentence: str
+    sensors: int
+    states: dict[str, int]
+    filled: float | None
+    filled_days: int
+    variables: list[str]
+    first: str | None
+    last: str | None
+    step: float
+    period: float | None
+    interval: float
+    command: str
+    live: bool
+    reached: str | None
+    updated: str | None
+    provisional_from: str | None
+    places: bool
+    notes: list[str]
+    version: int
+
+
+def network_overview(reader: OutReader) -> NetworkOverview:
+    """Return what a network is like now."""
+    run, span, provisional = reader.run, reader.span(), reader.provisional
+    states, gone = _per_sensor(list(channel_statuses(reader).values()))
+    filled, days = _filled(reader)
+    final = reader.final()
+    later = provisional.rows.time if provisional is not None else np.empty(0, np.int64)
+    later = later if final is None else later[later >= final]
+    times = [time for time in (final, provisional.reached if provisional else None) if time is not None]
+    return NetworkOverview(
+        name=reader.name,
+        sentence=f"{_judged(reader)} {_sentence(states, gone, filled, days)}".lstrip()
+        if reader.folder.is_dir()
+        else f"{reader.name} is not there any more.",
+        sensors=sum(states.values()),
+        states=states,
+        filled=filled,
+        filled_days=days,
+        variables=list(reader.variables),
+        first=utc(span[0]) if span else None,
+        last=utc(span[1]) if span else None,
+        step=reader.step / SECOND,
+        period=None if reader.period is None else reader.period / SECOND,
+        interval=_interval(run),
+        command=str(run.get("command", "")),
+        live=reader.live,
+        reached=utc(max(times, default=None)),
+        updated=_time(run.get("updated") or run.get("finished")),
+        provisional_from=utc(int(later.min())) if later.size else None,
+        places=bool(reader.places),
+        notes=[str(note) for note in _listed(run.get("notes"))],
+        version=reader.version,
+    )
+
+
+def _per_sensor(statuses: list[ChannelStatus]) -> tuple[dict[str, int], int]:
+    """Count sensors by the worst of their variables, and those that are gone."""
+    worst: dict[str, str] = {}
+    for one in statuses:
+        known = worst.get(one.sensor, ABSENT)
+        worst[one.sensor] = min(known, one.state, key=RANKS.index)
+    counts = Counter(worst.values())
+    states = {state: counts[state] for state in ("sound", "suspect", "faulty", "silent", "not evaluated")}
+    return states, counts["gone"]
+
+
+def _judged(reader: OutReader) -> str:
+    """Say how much was judged, of all that is final."""
+    flags = reader.run.get("flags")
+    try:
+        counts = {int(flag): int(count) for flag, count in flags.items()} if isinstance(flags, dict) else {}
+    except (TypeError, ValueError):
+        counts = {}
+    span, final = reader.span(), reader.final()
+    if not counts and span is not None and final is not None:
+        _, totals = reader.daily_counts.totals(span[0] // DAY, (final - 1) // DAY)
+        slots = {name: int(count.sum()) for name, count in totals.items()}
+        wrong, suspect, unjudged = slots["faulty"] + slots["spikes"], slots["suspect"], slots["unjudged"]
+        good = slots["slots"] - slots["missing"] - wrong - suspect - unjudged
+        counts = {Flag.GOOD: good, Flag.NOT_EVALUATED: unjudged, Flag.SUSPECT: suspect, Flag.FAIL: wrong}
+    return how_far_judged(counts, *without_number(reader.summaries))
+
+
+def _filled(reader: OutReader) -> tuple[float | None, int]:
+    """Return the share of estimates in the last days, and how many days these are."""
+    span, final = reader.span(), reader.final()
+    if span is None or final is None:
+        return None, 0
+    last = (final - 1) // DAY
+    first = max(span[0] // DAY, last - FILLED_DAYS + 1)
+    _, counts = reader.daily_counts.totals(first, last)
+    slots = int(counts["slots"].sum())
+    return (round(int(counts["estimated"].sum()) / slots, 6) if slots else None), last - first + 1
+
+
+def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int) -> str:
+    sensors = sum(states.values())
+    if not sensors and not gone:
+        return "No sensor has been heard for long enough to say anything yet."
+    total = counted(sensors, "sensor")
+    if not sensors:
+        summary = "No sensor is left"
+    elif states["sound"] == sensors:
+        summary = f"All {total} sound" if sensors > 1 else f"{total} sound"
+    elif states["not evaluated"] == sensors:
+        summary = f"Nothing is judged yet, of {total}"
+    else:
+        others = (
+            f"{states[word]:,} {word}" for word in ("faulty", "silent", "suspect", "not evaluated") if states[word]
+        )
+        summary = ", ".join([f"{states['sound']:,} of {total} sound", *others])
+    summary += f", {gone:,} gone" if gone else ""
+    if filled is None:
+        return f"{summary}."
+    when = f"the last {days} days" if days > 1 else "the last day"
+    return f"{summary}; {percent(filled)} of {when} filled."
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _interval(run: dict[str, Any]) -> float:
+    options = run.get("options")
+    share = options.get("interval") if isinstance(options, dict) else None
+    return float(share) if isinstance(share, int | float) else 0.9
+
+
+def _time(text: object) -> str | None:
+    try:
+        return utc(time_of(str(text))) if text else None
+    except ValueError:
+        return None

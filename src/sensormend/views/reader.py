@@ -1,0 +1,462 @@
+"""`OutReader` reads an OUT, finished or growing: its tables as they are now, and rows where they are asked for."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import duckdb
+import numpy as np
+
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.files import Closing, is_locked, signature
+from sensormend.io.folder import Archive, data_files, file_metadata, file_rows
+from sensormend.io.metadata import FaultInterval, SensorSummary, iso, read_faults, read_json, read_sensors, time_of
+from sensormend.io.options import duration
+from sensormend.io.sql import literal
+from sensormend.io.writing import RowWriter
+from sensormend.pipeline.grid import ANCHOR
+from sensormend.pipeline.health import Health
+from sensormend.readings import COLUMNS, DAY, HOUR, SECOND, Rows
+from sensormend.recovery import FloatArray
+from sensormend.views.daily_counts import DailyCounts
+
+__all__ = ["OutReader", "ProvisionalRows", "matches", "numbers", "page_of", "utc"]
+
+_X = TypeVar("_X")
+
+FILES = {
+    "run": "run.json",
+    "faults": "faults.csv",
+    "sensors": "sensors.csv",
+    "alerts": "state/alerts.json",
+    "provisional": "state/provisional.parquet",
+}
+"""What can be news, and the file that tells it."""
+
+REFRESH_SECONDS = 0.4
+"""Seconds between two looks at whether something has changed."""
+
+MAX_CACHED = 500
+"""Small results that are kept."""
+
+DAYS_AT_ONCE = 30 * DAY
+"""Of a NetCDF file, so that a year of many sensors does not have to be in memory at once."""
+
+_EMPTY_ROWS = Rows(
+    (), ("",), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0),
+    np.empty(0, np.int32), np.empty(0), np.empty(0), np.empty(0), np.empty(0, np.int8), np.empty(0, np.int8),
+    np.empty(0, np.int8),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ProvisionalRows:
+    """What is known of periods that are not over; `reached` is the time of the network."""
+
+    rows: Rows
+    reached: int | None
+
+    def taken(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> Rows:
+        """Return rows in order of time; of one sensor, several, or everybody."""
+        rows = self.rows
+        taken = (rows.time >= start) & (rows.time < end)
+        taken &= rows.variable == rows.variables.index(variable) if variable in rows.variables else False
+        if sensor is not None:
+            wanted = {sensor} if isinstance(sensor, str) else set(sensor)
+            taken &= np.isin(rows.sensor, [code for code, name in enumerate(rows.sensors) if name in wanted])
+        return rows.taken(np.flatnonzero(taken)[np.argsort(rows.time[taken], kind="stable")])
+
+
+class OutReader(Closing):
+    """An OUT, finished or growing; what was read is kept while its file stays as it is.
+
+    May be asked from several threads.
+
+    Parameters
+    ----------
+    path
+        What `clean` or `watch` wrote. That of a watch may have no rows yet.
+
+    Attributes
+    ----------
+    path, name
+        Where it is and what it is called.
+    version
+        Grows with everything that changes, as `refresh` sees it.
+    folder
+        Where the rows are, by date: the OUT, or for a single file a folder for as long as this is open.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).absolute()
+        self.name, self.folder = self.path.name, self.path
+        self._scratch: TemporaryDirectory[str] | None = None
+        self._archive: Archive | None = None
+        self._cache: OrderedDict[object, tuple[object, Any]] = OrderedDict()
+        self._lock = threading.RLock()
+        self._seen: dict[str, object] = {}
+        self._changed: dict[str, int] = {}
+        self._again = 0.0
+        self.version = 0
+        if not (self.path / "state" / "watch.json").exists():
+            self._open(Archive(path))
+        self.daily_counts = DailyCounts(self.folder)
+        self.refresh()
+
+    def _open(self, archive: Archive) -> None:
+        if archive.path.is_file():
+            self._scratch = TemporaryDirectory(prefix="sensormend-")
+            self.folder = Path(self._scratch.name)
+            with archive:
+                _unfold(archive, self.folder)
+            archive = Archive(self.folder)
+        self._archive = archive
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.daily_counts.close()
+        if self._archive is not None:
+            self._archive.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    @property
+    def archive(self) -> Archive | None:
+        """The rows; None while a watch has not finished its first period."""
+        with self._lock:
+            if self._archive is None and (self.folder / "data").is_dir():
+                self._archive = Archive(self.folder)
+            return self._archive
+
+    def refresh(self) -> None:
+        """See what has changed; at most some times in a second, however often it is asked."""
+        with self._lock:
+            if time.monotonic() < self._again:
+                return
+            self._again = time.monotonic() + REFRESH_SECONDS
+            now: dict[str, object] = {name: signature(self.folder / file) for name, file in FILES.items()}
+            data = self.folder / "data"
+            try:
+                newest = max(os.listdir(data), default="")
+            except OSError:
+                newest = ""
+            now["rows"] = (signature(data), signature(data / newest) if newest else None)
+            now["live"] = self.live
+            changed = [name for name, seen in now.items() if self._seen.get(name, self) != seen]
+            if changed:
+                self.version += 1
+                self._changed |= dict.fromkeys(changed, self.version)
+            self._seen = now
+
+    def since(self, version: int) -> list[str]:
+        """Return what has changed after a version: rows, provisional, faults, sensors, alerts, run, live."""
+        with self._lock:
+            return [name for name, changed in self._changed.items() if changed > version]
+
+    @property
+    def live(self) -> bool:
+        """Whether a watch is writing to it now."""
+        return is_locked(self.folder / "state" / "lock")
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """What run.json says."""
+        return self.from_file("run", read_json)
+
+    @property
+    def faults(self) -> list[FaultInterval]:
+        """What faults.csv says."""
+        return self.from_file("faults", read_faults)
+
+    @property
+    def summaries(self) -> list[SensorSummary]:
+        """What sensors.csv says; and who is known but provisionally."""
+        known, provisional = self.from_file("sensors", read_sensors), self.provisional
+        if provisional is None:
+            return known
+        return self.cached("summaries", (known, provisional), lambda: _with_new_channels(known, provisional.rows))
+
+    @property
+    def health(self) -> dict[tuple[str, str], Health]:
+        """How a watch's alerts see each channel; empty for what `clean` wrote."""
+        return self.from_file("alerts", _read_health)
+
+    @property
+    def provisional(self) -> ProvisionalRows | None:
+        """What is known of periods that are not over; None where nothing is."""
+        return self.from_file("provisional", _read_provisional)
+
+    @property
+    def step(self) -> int:
+        """How long a slot is."""
+        return self._grid("step", HOUR)
+
+    @property
+    def period(self) -> int | None:
+        """How long a period is; None where nobody says so."""
+        return self._grid("period", 0) or None
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of what is measured; one of them, empty, where it has no name."""
+        names = {entry.variable: None for entry in self.summaries}
+        return tuple(names) or ("",)
+
+    def variable(self, name: str | None, sensor: str | None = None) -> str:
+        """Return the name of a variable, of a sensor where one is said; the first one where None is given."""
+        known = self.variables if sensor is None else self.channels[self.known(sensor)]
+        if name is None:
+            return known[0] if known else ""
+        if name not in known:
+            raise InputError(f"there is no variable {name!r}; there is {', '.join(map(repr, known[:10]))}")
+        return name
+
+    @property
+    def channels(self) -> dict[str, tuple[str, ...]]:
+        """The variables of every sensor."""
+        entries = self.summaries
+
+        def gathered() -> dict[str, tuple[str, ...]]:
+            variables: dict[str, tuple[str, ...]] = {}
+            for entry in entries:
+                variables[entry.sensor] = (*variables.get(entry.sensor, ()), entry.variable)
+            return variables
+
+        return self.cached("channels", entries, gathered)
+
+    @property
+    def places(self) -> dict[str, tuple[float, float]]:
+        """Latitude and longitude of every sensor whose place is known."""
+        entries = ((entry.sensor, entry.latitude, entry.longitude) for entry in self.summaries)
+        return {name: (north, east) for name, north, east in entries if math.isfinite(north) and math.isfinite(east)}
+
+    def known(self, sensor: str) -> str:
+        """Return the name of a sensor, or refuse one that is not there."""
+        if sensor not in self.channels:
+            raise InputError(f"there is no sensor {sensor[:80]!r}")
+        return sensor
+
+    def span(self) -> tuple[int, int] | None:
+        """Return the first and the last time of all rows, provisional ones too; None where there is none."""
+        spans = [self._final_span()]
+        if self.provisional is not None and len(self.provisional.rows):
+            spans.append((int(self.provisional.rows.time.min()), int(self.provisional.rows.time.max())))
+        known = [span for span in spans if span is not None]
+        return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+
+    def slot(self, time: int) -> int:
+        """Return the beginning of the slot that a time lies in."""
+        try:
+            early = round(float(self.run["grid"]["early_seconds"]) * SECOND)
+        except (KeyError, TypeError, ValueError):
+            early = 0
+        return (time + early - ANCHOR) // self.step * self.step + ANCHOR
+
+    def final(self) -> int | None:
+        """Return the end of the last slot that is final; None where none is."""
+        span = self._final_span()
+        return None if span is None else self.slot(span[1]) + self.step
+
+    def tables_end(self) -> int | None:
+        """Return where the tables end: those of a watch may be behind its rows; None where nothing is final."""
+        final = self.final()
+        try:
+            return final if final is None else min(final, time_of(self.run["closed"]))
+        except (KeyError, TypeError, AttributeError, InputError):
+            return final
+
+    def rows(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> tuple[Rows, int | None]:
+        """Return rows in order of time, and the time from which on they are provisional; None where none are.
+
+        Parameters
+        ----------
+        sensor
+            One, several, or everybody.
+        start, end, variable
+            As for `Archive.rows`.
+        """
+        # Asked for first: what becomes final meanwhile is in both, and not in neither.
+        provisional, final = self.provisional, _EMPTY_ROWS
+        if self.archive is not None:
+            names = set(self.archive.names)
+            wanted = sensor if sensor is None else [one for one in ([sensor] if isinstance(sensor, str) else sensor)
+                                                    if one in names]  # fmt: skip
+            if wanted is None or wanted:
+                final = self.archive.rows(wanted, start, end, variable)
+        if provisional is None:
+            return final, None
+        over = [start, self.final() or start, int(final.time[-1]) + 1 if len(final) else start]
+        later = provisional.taken(sensor, max(over), end, variable)
+        if not len(later):
+            return final, None
+        return (_concatenated(final, later) if len(final) else later), int(later.time[0])
+
+    def _final_span(self) -> tuple[int, int] | None:
+        archive = self.archive
+        return None if archive is None else self.cached("span", self._seen.get("rows"), archive.span)
+
+    def _grid(self, name: str, otherwise: int) -> int:
+        try:
+            return duration(self.run["grid"][name])
+        except (KeyError, TypeError, ConfigError):
+            return otherwise
+
+    def written(self, day: int) -> object:
+        """Return what changes when the rows of a day do."""
+        files = data_files(self.folder, day, day + DAY)
+        final = self.final()
+        later = None if final is not None and final > day + DAY else signature(self.folder / FILES["provisional"])
+        return tuple(signature(file) for file in files), later
+
+    def cached(self, key: object, seen: object, make: Callable[[], _X]) -> _X:
+        """Return what was made when the same was seen, else make it; some hundred results are remembered."""
+        with self._lock:
+            entry = self._cache.get(key)
+            if entry is not None and entry[0] == seen:
+                self._cache.move_to_end(key)
+                old: _X = entry[1]
+                return old
+        made = make()
+        with self._lock:
+            self._cache[key] = (seen, made)
+            while len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
+        return made
+
+    def from_file(self, name: str, read: Callable[[Path], _X]) -> _X:
+        """Return what a file says, read again when it has changed."""
+        path = self.folder / FILES[name]
+        return self.cached(("file", name), signature(path), lambda: read(path))
+
+
+def utc(time: int | None) -> str | None:
+    """Write a time as the pages have it: ISO 8601 with a Z.
+
+    Examples
+    --------
+    >>> utc(1_546_300_800_000_000)
+    '2019-01-01T00:00:00Z'
+    """
+    return None if time is None else f"{iso(time)}Z"
+
+
+def numbers(values: FloatArray) -> list[float | None]:
+    """Return numbers as JSON has them: None for those that are none.
+
+    Examples
+    --------
+    >>> numbers(np.array([1.23456789, np.nan]))
+    [1.234568, None]
+    >>> numbers(np.array([1.23456789e-8]))
+    [1.23457e-08]
+    """
+    # Six digits after the point, and of small numbers as many that tell something.
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        digits = np.clip(5 - np.floor(np.log10(np.abs(values))), 6, 300)
+        rounded = np.round(values * 10.0**digits) / 10.0**digits
+    rounded = np.where(np.isfinite(rounded), rounded, values)
+    return [value if math.isfinite(value) else None for value in rounded.tolist()]
+
+
+def _read_health(path: Path) -> dict[tuple[str, str], Health]:
+    try:
+        entries = [Health(**entry) for entry in read_json(path).get("sensors", ())]
+        if not all(isinstance(time, int) for one in entries for time in (one.since, one.heard or 0)):
+            raise TypeError("a time that is none")
+        return {(one.sensor, one.variable): one for one in entries}
+    except TypeError:
+        raise InputError(f"cannot read {path}: it is not one that sensormend wrote") from None
+
+
+def page_of(items: Sequence[_X], offset: int, limit: int) -> tuple[Sequence[_X], int | None]:
+    """Return some of the items, and where the next page begins; None where there is none.
+
+    Examples
+    --------
+    >>> page_of("abcde", 2, 2)
+    ('cd', 4)
+    """
+    end = offset + limit
+    return items[offset:end], end if end < len(items) else None
+
+
+def matches(search: str, *texts: str) -> bool:
+    """Say whether one of the texts has what is searched for; upper and lower case are the same."""
+    wanted = search.strip().casefold()
+    return not wanted or any(wanted in text.casefold() for text in texts)
+
+
+def _read_provisional(path: Path) -> ProvisionalRows | None:
+    """Read what a watch writes between two periods; None where there is no such file."""
+    while (written := signature(path)) is not None:
+        try:
+            reached, rows = file_metadata(path).get("reached"), file_rows(path)
+        except InputError:
+            if signature(path) == written:
+                raise
+            continue
+        # The watch may have written it again in between: then the one is not about the other.
+        if signature(path) == written:
+            return ProvisionalRows(rows, None if reached is None else time_of(reached))
+    return None
+
+
+def _concatenated(final: Rows, later: Rows) -> Rows:
+    """Join rows whose names are counted differently."""
+    sensors = {name: code for code, name in enumerate(dict.fromkeys((*final.sensors, *later.sensors)))}
+    variables = {name: code for code, name in enumerate(dict.fromkeys((*final.variables, *later.variables)))}
+    parts = []
+    for rows in (final, later):
+        sensor = np.array([sensors[name] for name in rows.sensors], np.int32)[rows.sensor]
+        variable = np.array([variables[name] for name in rows.variables], np.int32)[rows.variable]
+        columns = {name: getattr(rows, name) for name in COLUMNS} | {"sensor": sensor, "variable": variable}
+        parts.append(Rows(tuple(sensors), tuple(variables), **columns))
+    return Rows.concatenate(parts)
+
+
+def _with_new_channels(known: list[SensorSummary], rows: Rows) -> list[SensorSummary]:
+    """Return the sensors that are known, then those of which nothing is final yet."""
+    nan, names = float("nan"), {(entry.sensor, entry.variable) for entry in known}
+    codes = sorted(set(zip(rows.sensor.tolist(), rows.variable.tolist(), strict=True)))
+    new = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in codes]
+    unknown = [SensorSummary(*name, 0, nan, nan, nan, nan, nan, None, None) for name in new if name not in names]
+    return [*known, *unknown]
+
+
+def _unfold(archive: Archive, folder: Path) -> None:
+    """Write the rows of a single-file OUT into `data/date=.../` of a folder, and link what stands beside them."""
+    (folder / "data").mkdir()
+    for name in ("faults.csv", "sensors.csv", "run.json"):
+        if (archive.meta / name).exists():
+            os.symlink(archive.meta / name, folder / name)
+    if archive.path.name.lower().endswith(".nc"):
+        _unfold_netcdf(archive, folder)
+        return
+    with archive.table() as (engine, columns):
+        if not columns:
+            return
+        try:
+            engine.execute(
+                f"COPY (SELECT *, strftime(time, '%Y-%m-%d') AS date FROM source) TO {literal(folder / 'data')} "
+                "(FORMAT parquet, PARTITION_BY (date), OVERWRITE_OR_IGNORE)"
+            )
+        except duckdb.IOException as error:
+            raise SensormendError(f"no room to lay {archive.path.name} out by date: {error}") from error
+
+
+def _unfold_netcdf(archive: Archive, folder: Path) -> None:
+    span = archive.span()
+    if span is None:
+        raise InputError(f"there are no rows in {archive.path.name}")
+    with RowWriter(folder) as writer:
+        for start in range(span[0] // DAY * DAY, span[1] + 1, DAYS_AT_ONCE):
+            writer.write(archive.rows(start=start, end=start + DAYS_AT_ONCE))

@@ -1,0 +1,344 @@
+"""The middleware that every request passes: strict response headers, the host check, the token, and the sign-in page.
+
+starlette's TrustedHostMiddleware is not used: it takes a list of names, and every address of 127.0.0.0/8 is this
+machine; and a refusal here is JSON, with status 421.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sensormend.web.models import problem
+from sensormend.web.sessions import MONTH, RateLimiter, Sessions, is_loopback
+
+__all__ = ["AccessMiddleware", "SecurityMiddleware"]
+
+_log = logging.getLogger("sensormend.web")
+
+EVENTS, NOTES = "/api/events", "/api/notes"
+"""The address whose answer has no end, and the one that can be written to."""
+
+MAX_STREAMS = 100
+"""Pages that listen for changes at once, each a connection that stays open."""
+
+MAX_ADDRESS, MAX_HEADERS = 16_384, 16_384
+"""Bytes of an address with its query, and of all headers. The longest names that there may be, in signs of which each
+becomes twelve characters, make 13,200."""
+
+MAX_BODY, BODY_TIMEOUT = 4096, 10.0
+"""Bytes of a request's body, and seconds in which it has to arrive: a note or a token in a form is all there is."""
+
+WRONG_TOKEN_DELAY = 0.5
+"""Seconds that a wrong token waits for its answer."""
+
+MESSAGE = "<!-- message -->"
+"""Where the sign-in page says what was wrong."""
+
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+STRICT_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    # Other sites do not learn where a link was. With "no-referrer" browsers would send "null" as a sign-in's origin.
+    "referrer-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_CLOSE = {"connection": "close"}
+
+
+class SecurityMiddleware:
+    """Adds the strict headers to every response, and turns an unforeseen exception into a plain 500 and a log record.
+
+    `HEAD` is answered as `GET` is; the server leaves out the body.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._streams = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        path, started = scope["path"], False
+        headers = [(name.encode(), value.encode()) for name, value in _headers_of(path).items()]
+        names = {name for name, _ in headers}
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                others = [pair for pair in message.get("headers", ()) if pair[0].lower() not in names]
+                message = {**message, "headers": [*others, *headers]}
+            await send(message)
+
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        try:
+            if path == EVENTS:
+                await self._stream(scope, receive, send_with_headers)
+            else:
+                await self._app(scope, receive, send_with_headers)
+        except Exception as error:
+            _log.error("a request to %s failed: %r", path[:200], type(error).__name__, exc_info=error)
+            if not started:
+                failed = problem(500, "something went wrong here; the log of the server says what")
+                await failed(scope, receive, send_with_headers)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._streams >= MAX_STREAMS:
+            await problem(503, "too many are listening", {"retry-after": "5"})(scope, receive, send)
+            return
+        self._streams += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._streams -= 1
+
+
+def _headers_of(path: str) -> dict[str, str]:
+    caching = "no-cache" if path.startswith("/static/") else "no-store"
+    # nginx collects some kilobytes of an answer before it passes them on: events would come hours late.
+    buffering = {"x-accel-buffering": "no"} if path == EVENTS else {}
+    return {**STRICT_HEADERS, **buffering, "cache-control": caching}
+
+
+class AccessMiddleware:
+    """Decides who may read, and who may add a note.
+
+    Without a token only requests for this machine's own names are answered: a page of another site could otherwise
+    read everything by a name that resolves to 127.0.0.1. With one, everything but the sign-in page and the page's own
+    files needs it, as `Authorization: Bearer` or as the session cookie that signing in gives.
+
+    Parameters
+    ----------
+    app
+        What is protected.
+    sessions
+        Checks the token; None where there is none.
+    page
+        The sign-in page.
+    edit
+        Whether notes may be written.
+    """
+
+    def __init__(self, app: ASGIApp, sessions: Sessions | None, page: str, *, edit: bool = False) -> None:
+        self._app, self._sessions, self._page, self._edit = app, sessions, page, edit
+        self._limiter = RateLimiter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is None and scope["path"] in ("/login", "/logout"):
+            refusal = await self._sign_in_or_out(scope, receive)
+        elif refusal is None:
+            refusal = await self._authorize(scope)
+            if refusal is None and self._sessions is not None and self._sessions.is_valid(_cookie(scope)):
+                send = _with_access_header(send)
+            if refusal is None and scope["method"] == "POST":
+                refusal, receive = await _whole_note(scope, receive)
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return why a request is refused, by its host, its method and its size; None where it is not."""
+        headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS:
+            return problem(400, f"an address has {MAX_ADDRESS} bytes at most", _CLOSE)
+        if sum(len(name) + len(value) for name, value in headers.raw) > MAX_HEADERS:
+            return problem(431, f"headers have {MAX_HEADERS} bytes at most", _CLOSE)
+        if self._sessions is None and not _is_for_this_machine(headers):
+            return problem(421, "this is for this machine alone: ask for http://127.0.0.1 or http://localhost")
+        if method == "POST" and path == NOTES and not self._edit:
+            reason = "nothing can be written here: serve was started without --edit, watch without --serve-edit"
+            return problem(403, reason, _CLOSE)
+        reading, writing = ("GET", "HEAD"), ("GET", "HEAD", "POST")
+        by_path = {"/login": writing, "/logout": ("POST",), NOTES: writing if self._edit else reading}
+        allowed = by_path.get(path, reading)
+        if method not in allowed:
+            return problem(405, f"{path[:100]} takes {' or '.join(allowed)}", {"allow": ", ".join(allowed), **_CLOSE})
+        length = headers.get("content-length", "0")
+        chunked = "transfer-encoding" in headers and path not in ("/login", "/logout")
+        if not length.isdecimal() or int(length[:20]) > MAX_BODY or chunked:
+            return problem(413, f"nobody sends more than {MAX_BODY} bytes here", _CLOSE)
+        return None
+
+    async def _authorize(self, scope: Scope) -> Response | None:
+        """Return the answer to a request without a valid token; None where there is one or none is needed."""
+        if self._sessions is None or scope["path"].startswith("/static/"):
+            return None
+        kind, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            client = _client(scope)
+            if not self._limiter.allows(client):
+                return problem(429, "too many wrong tokens: wait a minute", {"retry-after": "60"})
+            if self._sessions.is_token(given.strip().encode("latin-1", "replace")):
+                return None
+            await self._count_failure(client)
+        elif self._sessions.is_valid(_cookie(scope)):
+            return None
+        if scope["path"] == "/":
+            return RedirectResponse("login", 303)
+        return problem(401, "sign in, or send the token as Authorization: Bearer", {"www-authenticate": "Bearer"})
+
+    async def _sign_in_or_out(self, scope: Scope, receive: Receive) -> Response:
+        sessions = self._sessions
+        if sessions is None:
+            return RedirectResponse("./", 303)
+        if scope["method"] != "POST":
+            return self._sign_in_page("")
+        if not _is_same_origin(Headers(scope=scope)):
+            return problem(403, "another site sent this")
+        secure = scope.get("scheme") == "https"
+        if scope["path"] == "/logout":
+            sessions.revoke(_cookie(scope))
+            response = RedirectResponse("login", 303)
+            response.delete_cookie(_cookie_name(scope), httponly=True, samesite="strict", secure=secure)
+            return response
+        client = _client(scope)
+        if not self._limiter.allows(client):
+            return self._sign_in_page("Too many wrong tokens. Wait a minute, then try again.", 429)
+        try:
+            given = await asyncio.wait_for(_token_of_form(receive), BODY_TIMEOUT)
+        except (TimeoutError, ValueError):
+            return problem(413, f"a sign-in is a form with the field token, {MAX_BODY} bytes at most", _CLOSE)
+        if not sessions.is_token(given):
+            await self._count_failure(client)
+            return self._sign_in_page("That is not the token.", 401)
+        response = RedirectResponse("./", 303)
+        response.set_cookie(
+            _cookie_name(scope), sessions.issue(), MONTH, httponly=True, samesite="strict", secure=secure
+        )
+        return response
+
+    async def _count_failure(self, client: str) -> None:
+        self._limiter.failed(client)
+        await asyncio.sleep(WRONG_TOKEN_DELAY)
+
+    def _sign_in_page(self, message: str, status: int = 200) -> Response:
+        alert = f'<p class="wrong" role="alert">{message}</p>' if message else ""
+        return HTMLResponse(self._page.replace(MESSAGE, alert), status)
+
+
+def _with_access_header(send: Send) -> Send:
+    """Have the response say that there is a session to sign out of."""
+
+    async def send_with_header(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), (b"x-access", b"login")]}
+        await send(message)
+
+    return send_with_header
+
+
+async def _whole_note(scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
+    """Return why a note is refused, or None and a `receive` that has all of it."""
+    headers = Headers(scope=scope)
+    if not _is_same_origin(headers, typed=False):
+        return problem(403, "another site sent this", _CLOSE), receive
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return problem(415, "a note is sent as application/json", _CLOSE), receive
+    try:
+        body = await asyncio.wait_for(_body(receive), BODY_TIMEOUT)
+    except (TimeoutError, ValueError):
+        return problem(413, f"a note has {MAX_BODY} bytes at most", _CLOSE), receive
+    read = False
+
+    async def replay() -> Message:
+        nonlocal read
+        if read:
+            return await receive()
+        read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return None, replay
+
+
+def _is_for_this_machine(headers: Headers) -> bool:
+    hosts = headers.getlist("host")
+    if len(hosts) != 1:
+        return False
+    try:
+        # Takes the brackets off an IPv6 address, and the port with it; raises for a port that is none.
+        split = urlsplit(f"//{hosts[0]}")
+        name, _ = split.hostname, split.port
+    except ValueError:
+        return False
+    return name is not None and split.netloc == hosts[0] and "@" not in hosts[0] and is_loopback(name)
+
+
+def _is_same_origin(headers: Headers, *, typed: bool = True) -> bool:
+    """Say whether a request comes from a page of ours, or was `typed`; without any such header it is no browser's."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site == "same-origin" or (typed and site == "none")
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+
+def _client(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0])[:64] if client else ""
+
+
+def _cookie_name(scope: Scope) -> str:
+    """Return the name of the cookie: browsers have one jar for all ports of a machine."""
+    server = scope.get("server")
+    return f"sensormend-{server[1]}" if server and server[1] else "sensormend"
+
+
+def _cookie(scope: Scope) -> str:
+    """Return the session cookie of a request; cookies of other servers on this machine are skipped."""
+    name = _cookie_name(scope)
+    for line in Headers(scope=scope).getlist("cookie"):
+        for entry in line.split(";"):
+            key, _, value = entry.strip().partition("=")
+            if key == name:
+                return value
+    return ""
+
+
+async def _body(receive: Receive) -> bytes:
+    body = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ValueError("the client is gone")
+        body += bytes(message.get("body", b""))
+        if len(body) > MAX_BODY:
+            raise ValueError("too long")
+        if not message.get("more_body", False):
+            return body
+
+
+async def _token_of_form(receive: Receive) -> bytes:
+    body = await _body(receive)
+    fields = parse_qsl(body.decode("latin-1"), keep_blank_values=True, max_num_fields=10)
+    tokens: list[str] = [value for key, value in fields if key == "token"]
+    if len(tokens) != 1:
+        raise ValueError("no token")
+    return tokens[0].strip().encode("utf-8", "replace")

@@ -1,0 +1,106 @@
+"""`sensormend report` as a person types it, and what it says of a network that is alive."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from html_pages import page_of
+from outs import FIRST, out_of, small_out, write_faults
+from sensormend.cli import main
+from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
+from sensormend.readings import DAY, REASONS, Flag
+from sensormend.report.limits import accepted_offsets
+from sensormend.report.report_data import read_report_data
+from sensormend.views.reader import OutReader
+
+
+def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = small_out(tmp_path / "city").path
+    assert main(["report", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert f"The report is in {out / 'report.html'} (" in said.replace("\n", "")
+    assert "kB)" in said
+    assert main(["report", str(out), "--to", str(tmp_path / "mail.html")]) == 0
+    assert page_of((tmp_path / "mail.html").read_text(encoding="utf-8")).text
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["report"], 2, "requires an argument"),
+        (["report", "nowhere"], 1, "there is no nowhere"),
+        (["report", "empty"], 1, "nothing that sensormend clean or watch wrote"),
+        (["report", "city", "--to", "nowhere/x.html"], 1, "cannot write"),
+        (["report", "city", "--to", "empty"], 2, "is a folder"),
+        (["report", "city", "--to", "city/faults.csv"], 2, "part of what is reported on"),
+        (["report", "city", "--to", "readings.csv"], 2, "readings.csv is there, and is no HTML page"),
+        (["report", "city", "--to", "pipe"], 2, "pipe is there, and is no HTML page"),
+        (["report", "city", "--colour"], 2, "colour"),
+    ],
+)
+def test_what_goes_wrong_is_one_line(
+    words: list[str], code: int, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    small_out(tmp_path / "city", days=3)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "readings.csv").write_text("sensor,time,value\n")
+    os.mkfifo(tmp_path / "pipe")
+    assert main(words) == code
+    said = capsys.readouterr()
+    assert not said.out
+    assert says in said.err
+    assert said.err.count("\n") == 1
+    assert not (tmp_path / "city" / "report.html").exists()
+    assert (tmp_path / "readings.csv").read_text() == "sensor,time,value\n"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_page_that_is_there_is_replaced_whatever_its_name_and_a_link_stays_one(tmp_path: Path) -> None:
+    out = small_out(tmp_path / "city", days=3).path
+    (tmp_path / "page").write_text("<!DOCTYPE html>\n")
+    (tmp_path / "link.html").symlink_to("page")
+    for name in ("page", "link.html"):
+        assert main(["report", str(out), "--to", str(tmp_path / name)]) == 0
+    assert (tmp_path / "link.html").is_symlink()
+    assert page_of((tmp_path / "page").read_text(encoding="utf-8")).text
+
+
+def kept_level(path: Path, *, after: float) -> Path:
+    """Write an OUT in which sensor `a` reads 8 too much for five days, and then so much too much as is said."""
+    slots, days = 24, 20
+    random = np.random.default_rng(3)
+    clock = np.arange(slots * days)
+    truth = 10 + 4 * np.sin(clock / 24 * 2 * np.pi) + random.normal(0, 0.3, (6, 1, clock.size))
+    value, flag = truth.copy(), np.full(truth.shape, Flag.GOOD, np.int8)
+    reason = np.zeros(truth.shape, np.int8)
+    wrong = (clock >= 8 * slots) & (clock < 13 * slots)
+    value[0, 0, wrong] += 8
+    value[0, 0, clock >= 13 * slots] += after
+    flag[0, 0, wrong], reason[0, 0, wrong] = Flag.FAIL, REASONS.index("offset")
+    names = tuple("abcdef")
+    written = out_of(path, names, ("",), value, truth, flag, reason, slots)
+    nan = float("nan")
+    lines = [(name, "", clock.size, 0.0, 0.0, 0.3, nan, nan, FIRST, int(written.time[-1]), 20.5) for name in names]
+    write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
+    line = ("a", "", FIRST + 8 * DAY, FIRST + 13 * DAY, "offset", 5.0, "a read 8.00 above what the others say.")
+    write_faults(path, [line])
+    write_json(path / "run.json", {"command": "clean", "grid": {"step": "1h", "period": "1d"}})
+    return path
+
+
+def test_a_level_that_was_believed_is_told_from_one_that_came_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with OutReader(kept_level(tmp_path / "kept", after=8.0)) as reader:
+        [found] = accepted_offsets(read_report_data(reader))
+    assert found.level == pytest.approx(8.0, abs=0.2)
+    with OutReader(kept_level(tmp_path / "back", after=0.0)) as reader:
+        assert accepted_offsets(read_report_data(reader)) == []
+    assert main(["report", str(tmp_path / "kept")]) == 0
+    text = page_of((tmp_path / "kept" / "report.html").read_text(encoding="utf-8")).text
+    assert "8.0 above the others from 9 January 2024, trusted at that level from 14 January 2024 on" in text
+    capsys.readouterr()

@@ -1,0 +1,420 @@
+"""The report as a file: whole, by itself, and with the figures that the rows have."""
+
+import errno
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from html_pages import Page, page_of
+from outs import FIRST, Written, big_out, drifting_out, out_of, small_out, write_faults
+from sensormend.errors import ConfigError, InputError, SensormendError
+from sensormend.io.metadata import SENSORS_HEADER, read_json, write_csv, write_json
+from sensormend.io.target import export
+from sensormend.pipeline.sentences import percent
+from sensormend.readings import DAY, REASONS, Flag
+from sensormend.report.document import write_report
+
+HEBREW = "\u202e\u05e9\u05dc\u05d5\u05dd"
+HOSTILE = (
+    "S0",
+    "x" * 5000,
+    "<script>alert(1)</script>",
+    "\"quoted' &amp; <b>",
+    "]]>-->",
+    HEBREW,
+    "a\x00b\x1b[31m",
+    "S6",
+)
+
+
+def read(path: Path) -> Page:
+    return page_of(path.read_text(encoding="utf-8"))
+
+
+def own(page: Page) -> None:
+    """Hold a page to its promise: nothing of it is anywhere else."""
+    ids = page.ids()
+    assert len(ids) == len(set(ids))
+    for reference in page.references:
+        assert reference.startswith(("#", "data:image/png;base64,")), reference[:100]
+        if reference.startswith("#"):
+            assert reference[1:] in ids, reference
+    assert not {tag for tag, _ in page.tags} & {"script", "iframe", "object", "embed", "link", "base", "form", "video"}
+    assert "@import" not in page.style
+    assert "@font-face" not in page.style
+    assert not any("http-equiv" in attributes for attributes in page.named("meta"))
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    return small_out(tmp_path_factory.mktemp("page") / "city")
+
+
+@pytest.fixture(scope="module")
+def page(written: Written) -> Page:
+    return read(write_report(written.path))
+
+
+def test_it_is_one_whole_file_that_refers_to_nothing_else(page: Page) -> None:
+    own(page)
+    assert page.ids() == [
+        "repair", "health", "map", "hatch", "worst", "filled", "limits", "made",
+    ]  # fmt: skip
+    assert "UTC" in page.text
+
+
+def test_it_follows_the_reader_s_light_and_prints(page: Page) -> None:
+    assert "prefers-color-scheme:dark" in page.style
+    assert "@media print" in page.style
+    assert "size:A4" in page.style
+    assert any(meta.get("name") == "viewport" for meta in page.named("meta"))
+
+
+def test_its_figures_are_those_of_the_rows(page: Page, written: Written) -> None:
+    flag, total = written.flag, written.flag.size
+    estimated = int(((flag == Flag.FAIL) | (flag == Flag.MISSING)).sum())
+    heard = int(np.isfinite(written.value).sum())
+    assert f"{total:,} in all" in page.text
+    assert f"{estimated:,} are estimates ({percent(estimated, total)})" in page.text
+    assert f"{percent(int((flag == Flag.FAIL).sum()), heard)}of what was measured was wrong" in page.text
+    assert f"{percent(int((flag == Flag.MISSING).sum()), total)}of all values never came" in page.text
+    flags = {row[0]: row[3] for row in page.table("flag", "meaning")}
+    assert flags == {str(int(code)): f"{int((flag == code).sum()):,}" for code in Flag}
+
+
+def test_corrections_are_neither_estimates_nor_readings_as_they_came(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", corrected=True)
+    text = read(write_report(written.path)).text
+    total, offset = written.flag.size, written.reason == REASONS.index("offset")
+    corrected = int(offset.sum())
+    wrong = (written.flag == Flag.FAIL) | (written.flag == Flag.MISSING)
+    estimated = int((wrong & ~offset).sum())
+    read_as_is = total - estimated - corrected
+    assert 18 < corrected <= 24
+    assert f"{corrected} are wrong readings with their fault taken out ({percent(corrected, total)})" in text
+    assert f"{estimated:,} are estimates" in text
+    assert f"{read_as_is:,} are readings as they came" in text
+
+
+def test_each_cause_has_its_values_and_their_interval(page: Page, written: Written) -> None:
+    word = {name: np.int8(REASONS.index(name)) for name in ("stuck", "spike", "silent")}
+    found = {row[0]: int(row[1].replace(",", "")) for row in page.table("why", "values")}
+    missing = written.flag == Flag.MISSING
+    silent = missing & (written.reason == word["silent"])
+    fail = written.flag == Flag.FAIL
+    assert found == {
+        "No reading came": int((missing & ~silent).sum()),
+        "The sensor was silent for a whole period": int(silent.sum()),
+        "The reading was replaced: the sensor was faulty": int((fail & (written.reason == word["stuck"])).sum()),
+        "The reading was replaced: a single wrong value": 1,
+    }
+    assert {row[3] for row in page.table("why", "values")} == {"± 1.0"}
+
+
+def test_the_sensors_with_most_estimates_come_first(page: Page, written: Written) -> None:
+    estimated = ((written.flag == Flag.FAIL) | (written.flag == Flag.MISSING))[:, 0].sum(axis=1)
+    slots = written.flag.shape[2]
+    expected = sorted(zip((-estimated).tolist(), written.sensors, strict=True))
+    shown = [[row[0], row[2]] for row in page.table("sensor", "estimated", "values")]
+    assert shown == [[name, f"{-many:,} of {slots:,}"] for many, name in expected[:10] if many]
+
+
+def test_what_is_open_is_to_be_repaired(page: Page) -> None:
+    rows = page.table("sensor", "since", "reason", "how sure")
+    assert [row[:4] for row in rows] == [["S01", "16 January 2024", "stuck", "certain"]]
+    assert "S01 was stuck." in rows[0][4]
+    worst = page.table("sensor", "faulty for", "silent for")
+    assert [row[0] for row in worst] == ["S01", "S03", "S02"]
+
+
+def test_it_says_what_the_data_is_not_for(page: Page, written: Written) -> None:
+    unjudged = int((written.flag == Flag.NOT_EVALUATED).sum())
+    assert "S01: 16 to 20 January 2024 (5 days)" in page.text
+    assert re.search(r"S02: \d+ to 10 January 2024", page.text)
+    assert f"{unjudged:,} readings of 2 days" in page.text
+    assert "1 to 2 January 2024" in page.text
+    assert "nobody in the network reported" not in page.text
+    assert "stand alone" not in page.text
+
+
+def test_the_map_is_of_the_latest_time_with_most_faulty_sensors(page: Page, written: Written) -> None:
+    stuck = written.reason[:, 0] == REASONS.index("stuck")
+    dates = {int(time) // DAY for time in written.time[stuck.any(axis=0)]}
+    assert f"{max(dates) - FIRST // DAY + 1} January 2024" in page.text.split("On the map")[1][:40]
+    assert "most sensors were faulty at once: 1." in page.text
+    assert len(page.named("circle")) == 4
+
+
+def test_names_that_are_no_names_stay_text(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "<b>city", names=HOSTILE)
+    path = write_report(written.path)
+    found = read(path)
+    own(found)
+    assert "<script>alert(1)</script>" in found.text
+    assert "<b>city" in found.text
+    assert HEBREW in found.text
+    raw = path.read_bytes()
+    assert b"<script" not in raw
+    assert b"<b>city" not in raw
+    assert b"\x00" not in raw
+    assert b"\x1b" not in raw
+    assert b"x" * 300 not in raw
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".nc"])
+def test_a_single_file_has_its_report_beside_it(written: Written, page: Page, ending: str, tmp_path: Path) -> None:
+    if ending == ".nc":
+        pytest.importorskip("h5netcdf")
+    out = tmp_path / f"city{ending}"
+    export(written.path, out)
+    meta = tmp_path / f"city{ending}.meta"
+    meta.mkdir()
+    for name in ("faults.csv", "sensors.csv", "run.json"):
+        shutil.copy(written.path / name, meta)
+    path = write_report(out)
+    assert path == meta / "report.html"
+    found = read(path)
+    own(found)
+    assert found.table("why", "values")[0][:3] == page.table("why", "values")[0][:3]
+    assert found.table("flag", "meaning") == page.table("flag", "meaning")
+
+
+def test_who_drifts_is_told_before_it_is_a_fault(tmp_path: Path) -> None:
+    found = read(write_report(drifting_out(tmp_path / "city")))
+    section = found.text.partition("Zero is where it was")[2].partition("What was filled, and how")[0]
+    assert "1 sensor is further from what the network expects than 4 times what is usual" in section
+    rows = found.table("sensor", "now", "in 30 days", "week by week")
+    assert rows[0][:2] == ["S07", "+3.0"]
+    assert len(rows) == 10
+    assert "Calibration" not in read(write_report(small_out(tmp_path / "short", days=9).path)).text, (
+        "nothing to say yet"
+    )
+
+
+def test_names_are_not_cut(tmp_path: Path) -> None:
+    names = tuple(f"Upper-Franklin-Basin-Station-{number:02d}-north" for number in range(6))
+    variables = ("conductivity", "temp")
+    drawn = read(write_report(small_out(tmp_path / "river", names=names, variables=variables, places=False).path)).text
+    for name in names:
+        assert f"{name} conductivity" in drawn
+    assert "\N{HORIZONTAL ELLIPSIS}" not in drawn
+
+
+def test_a_lasting_fault_and_what_was_corrected_are_drawn(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=6, days=200, corrected=True)
+    write_faults(
+        written.path,
+        [("S04", "", FIRST + 3 * DAY, FIRST + 150 * DAY, "drifting", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
+    )
+    path = write_report(written.path)
+    found = read(path)
+    assert "drifting +2.1, rising" in found.text
+    assert "a reading with its fault taken out" in found.text
+    assert path.read_text().count('class="reach corrected"') == 1, "months are bands"
+    assert 'class="lasting"' in path.read_text()
+
+
+def test_without_places_there_is_no_map(tmp_path: Path) -> None:
+    found = read(write_report(small_out(tmp_path / "city", places=False).path))
+    own(found)
+    assert "map" not in found.ids()
+    assert "#map" not in found.references
+
+
+def test_several_variables_are_told_apart(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", variables=("temp", "humidity"))
+    found = read(write_report(written.path))
+    own(found)
+    rows = found.table("usual interval", "wide interval")
+    assert [row[0] for row in rows] == ["temp", "humidity"]
+    assert [found.text.split("On the map")[1].count(f"{name}20 January") for name in ("temp", "humidity")] == [1, 1]
+    assert [row[0] for row in found.table("sensor", "since", "reason")] == ["S01 temp"]
+    assert "series" in found.text
+
+
+def test_an_archive_without_faults_says_so(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=1, days=5)
+    found = read(write_report(written.path))
+    own(found)
+    assert "no sensor was faulty, silent or gone at the end" in found.text
+    assert "Nothing wrong was found" in found.text
+    assert "worst" not in found.ids()
+    assert "no sensor was ever faulty" in found.text
+
+
+def perfect(path: Path, days: int) -> Written:
+    """Write an OUT in which nothing is missing and nothing wrong."""
+    value = np.random.default_rng(0).normal(size=(3, 1, 24 * days))
+    names = ("a", "b", "c")
+    flag, reason = np.full(value.shape, Flag.GOOD, np.int8), np.zeros(value.shape, np.int8)
+    written = out_of(path, names, ("",), value, value, flag, reason, 24)
+    nan = float("nan")
+    lines = [(name, "", 24 * days, 0.0, 0.0, 0.1, nan, nan, FIRST, int(written.time[-1]), 20.5) for name in names]
+    write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
+    write_faults(path, [])
+    write_json(path / "run.json", {"command": "clean", "grid": {"step": "1h", "period": "1d"}})
+    return written
+
+
+def test_a_day_with_nothing_wrong_is_a_short_report(tmp_path: Path) -> None:
+    found = read(write_report(perfect(tmp_path / "city", 1).path))
+    own(found)
+    assert "72 are readings as they came, not changed in any way (100 %)" in found.text
+    assert "1 January 2024" in found.text
+    assert found.table("flag", "meaning")[0][3:] == ["72", "100 %"]
+    assert not [table for table in found.tables if "why" in table[0]]
+
+
+def test_nothing_private_is_told(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city")
+    secret = {
+        "command": "watch",
+        "grid": {"step": "1h", "period": "1d"},
+        "source": "mqtt://user:hunter2@broker.example/city",
+        "out": "/home/alice/city",
+        "options": {"maintenance": "/home/alice/maintenance.csv", "gone_after": "60d"},
+        "surroundings": {"sensormend": "0.1.0", "python": "3.11.7", "host": "alice-laptop"},
+    }
+    write_json(written.path / "run.json", secret)
+    text = write_report(written.path).read_text(encoding="utf-8")
+    for word in ("alice", "hunter2", "broker.example", str(tmp_path)):
+        assert word not in text
+    assert "gone_after = 60d" in text
+    assert "python 3.11.7" in text
+
+
+def test_a_large_network_stays_small_enough_to_mail(tmp_path: Path) -> None:
+    path = write_report(big_out(tmp_path / "city", sensors=2000, days=60, slots=2), tmp_path / "large.html")
+    assert path.stat().st_size < 1_000_000
+    found = read(path)
+    own(found)
+    # All lines are in a picture, once for each light; the worst have names.
+    assert [image["class"] for image in found.named("img")] == ["pixels"]
+    assert len(found.named("source")) == 1
+    assert "The worst 40 of them" in found.text
+
+
+def test_who_has_left_is_named(tmp_path: Path) -> None:
+    written = perfect(tmp_path / "city", 3)
+    nan = float("nan")
+    lines = [(name, "", 72, 0.0, 0.0, 0.1, nan, nan, FIRST, FIRST + DAY, 20.5) for name in ("a", "b", "c", "gone")]
+    write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
+    run = read_json(written.path / "run.json")
+    text = read(write_report(written.path)).text
+    assert "All readings were judged. All 3 sensors sound, 1 gone" in text
+    assert "gone is gone: its last reading was at 2024-01-02 00:00, when it read 20.5. It stays on this list" in text
+    write_json(written.path / "run.json", {**run, "removed": [["gone", ""]]})
+    text = read(write_report(written.path)).text
+    assert "last heard: gone on 2 January 2024." in text
+    assert "gone is gone" not in text
+
+
+def test_a_watch_without_a_final_period_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "out" / "state").mkdir(parents=True)
+    (tmp_path / "out" / "state" / "watch.json").write_text("{}")
+    with pytest.raises(InputError, match="no period is final yet in out"):
+        write_report(tmp_path / "out")
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_an_archive_without_rows_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "out" / "data").mkdir(parents=True)
+    with pytest.raises(InputError, match="no rows in out"):
+        write_report(tmp_path / "out")
+
+
+def test_a_full_disk_leaves_the_old_report(written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("the old one")
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(SensormendError, match="No space left"):
+            write_report(written.path, target)
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    assert target.read_text() == "the old one"
+
+
+def test_a_target_that_cannot_be_is_refused(written: Written, tmp_path: Path) -> None:
+    with pytest.raises(SensormendError, match="cannot write"):
+        write_report(written.path, tmp_path / "nowhere" / "report.html")
+    with pytest.raises(ConfigError, match="is a folder"):
+        write_report(written.path, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_never_replaces_what_it_reports_on(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=4)
+    for name in ("faults.csv", "run.json", "sensors.csv"):
+        with pytest.raises(ConfigError, match="part of"):
+            write_report(written.path, written.path / name)
+    assert (written.path / "faults.csv").read_text().startswith("sensor,variable")
+
+
+def test_a_watch_whose_tables_are_behind_its_rows_is_reported_as_of_the_tables(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city")
+    run = {"command": "watch", "grid": {"step": "1h", "period": "1d"}, "closed": "2024-01-11T00:00:00"}
+    write_json(written.path / "run.json", run)
+    found = read(write_report(written.path))
+    assert "1 to 10 January 2024" in found.text
+    assert f"{12 * 24 * 10:,} in all" in found.text
+
+
+def test_a_name_cannot_turn_the_text_around_it(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", names=("S0", HEBREW, "S2", "S3"))
+    text = write_report(written.path).read_text(encoding="utf-8")
+    # Outside of pictures each of them is isolated; in a picture every text is by itself.
+    outside = re.sub("<svg.*?</svg>", "", text, flags=re.DOTALL)
+    outside = re.sub("<bdi.*?</bdi>|<code>.*?</code>", "", outside, flags=re.DOTALL)
+    assert HEBREW in text
+    assert HEBREW not in outside
+
+
+def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=6)
+    run = {"command": "clean", "grid": {"step": "1h", "period": "1h"}}
+    write_json(written.path / "run.json", run)
+    begin, end = FIRST + 5 * DAY, FIRST + 5 * DAY + DAY // 4
+    write_faults(written.path, [("S01", "", begin, end, "stuck", 2.0, "S01 was stuck.")])
+    found = read(write_report(written.path))
+    assert "Nothing: no sensor was faulty, silent or gone at the end." in found.text
+    assert "S01 was stuck." in found.table("sensor", "faulty for")[0][5]
+
+
+def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=60, slots=1)
+    found = read(write_report(written.path))
+    own(found)
+    assert "one value per sensor and day" in found.text
+    assert "In 2 stretches of a day and more" in found.text
+
+
+def test_who_was_not_judged_while_others_were_is_told_with_those_readings_alone(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", days=8)
+    flag = written.flag.copy()
+    again = (written.time >= FIRST + 5 * DAY) & (flag[5, 0] == Flag.GOOD)
+    flag[5, 0, again] = Flag.NOT_EVALUATED
+    out_of(written.path, written.sensors, ("",), written.value, written.cleaned, flag, written.reason, 24)
+    text = " ".join(read(write_report(written.path)).text.split())
+    told = text[text.index("not judged while the others were") :][:300]
+    assert f"{again.sum()} readings: sensors that were new" in told
+    assert f"S05: {again.sum()} readings" in told
+    assert "S06" not in told
+
+
+def test_who_has_left_was_heard_when_any_of_its_variables_was(tmp_path: Path) -> None:
+    written = small_out(tmp_path / "city", sensors=3, days=4, variables=("rh", "temp"))
+    with (written.path / "sensors.csv").open("a") as file:
+        file.write("old,rh,9,0,0,0.1,,,2023-01-01T00:00:00,2023-03-05T00:00:00\n")
+        file.write("old,temp,9,0,0,0.1,,,2023-01-01T00:00:00,2023-01-07T00:00:00\n")
+    text = read(write_report(written.path)).text
+    assert "old rh is gone: its last reading was at 2023-03-05 00:00." in text
+    write_json(written.path / "run.json", {**read_json(written.path / "run.json"), "removed": [["old", ""]]})
+    assert "old on 5 March 2023" in read(write_report(written.path)).text

@@ -1,0 +1,107 @@
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from outs import FIRST, Written, small_out
+from sensormend.io.folder import Archive
+from sensormend.io.writing import RowWriter
+from sensormend.pipeline.health import HEALTH, NO_ROWS, states_by_cell
+from sensormend.readings import DAY, REASONS, Flag
+from sensormend.views.daily_counts import DailyCounts
+
+DATE = FIRST // DAY
+
+
+def plainly(written: Written, s: int, v: int, first: int, last: int) -> str:
+    """Say how a channel was from one day to another, row by row."""
+    here = (written.time >= FIRST + first * DAY) & (written.time < FIRST + (last + 1) * DAY)
+    flags, reasons = written.flag[s, v, here].tolist(), written.reason[s, v, here].tolist()
+    if all(flag == Flag.MISSING for flag in flags):
+        return "silent"
+    pairs = list(zip(flags, (REASONS[code] for code in reasons), strict=True))
+    if any(flag == Flag.FAIL and word != "spike" for flag, word in pairs):
+        return "faulty"
+    for flag, word in ((Flag.SUSPECT, "suspect"), (Flag.NOT_EVALUATED, "not evaluated"), (Flag.MISSING, "filled")):
+        if flag in flags:
+            return word
+    return "filled" if (Flag.FAIL, "spike") in pairs else "sound"
+
+
+@pytest.mark.parametrize("days", [1, 3])
+def test_days_are_called_as_their_rows_say(tmp_path: Path, days: int) -> None:
+    written = small_out(tmp_path, sensors=6, days=20, variables=("temp", "wind"))
+    with DailyCounts(tmp_path) as digest:
+        names, states = digest.states(DATE, DATE + 19, days)
+    assert sorted(names) == [(sensor, variable) for sensor in written.sensors for variable in written.variables]
+    assert states.shape == (12, -(-20 // days))
+    for (sensor, variable), line in zip(names, states, strict=True):
+        s, v = written.sensors.index(sensor), written.variables.index(variable)
+        expected = [plainly(written, s, v, day, min(day + days - 1, 19)) for day in range(0, 20, days)]
+        assert [HEALTH[code] for code in line] == expected
+
+
+def test_rows_in_memory_are_called_the_same(tmp_path: Path) -> None:
+    small_out(tmp_path, sensors=5, days=6, variables=("temp", "wind"))
+    with DailyCounts(tmp_path) as digest:
+        names, states = digest.states(DATE, DATE + 5)
+    again, also = states_by_cell(Archive(tmp_path).rows(), DATE, DATE + 5)
+    assert {name: line.tolist() for name, line in zip(names, states, strict=True)} == {
+        name: line.tolist() for name, line in zip(again, also, strict=True)
+    }
+
+
+def test_totals_are_counts_of_rows(tmp_path: Path) -> None:
+    written = small_out(tmp_path, sensors=4, days=10)
+    with DailyCounts(tmp_path) as digest:
+        names, counts = digest.totals(DATE + 2, DATE + 9)
+    order = [written.sensors.index(sensor) for sensor, _ in names]
+    later = written.flag[order, 0, 48:]
+    assert counts["slots"].tolist() == [192] * 4
+    assert counts["missing"].tolist() == (later == Flag.MISSING).sum(axis=1).tolist()
+    assert counts["estimated"].tolist() == np.isin(later, (Flag.MISSING, Flag.FAIL)).sum(axis=1).tolist()
+
+
+def test_a_date_is_counted_again_when_its_file_is_another_one(tmp_path: Path) -> None:
+    small_out(tmp_path, sensors=3, days=4)
+    with DailyCounts(tmp_path) as digest:
+        _, before = digest.states(DATE, DATE + 3)
+        rows = Archive(tmp_path).rows(start=FIRST + 2 * DAY, end=FIRST + 3 * DAY)
+        rows.flag[:] = Flag.SUSPECT
+        with RowWriter(tmp_path) as writer:
+            writer.write(rows, FIRST + 2 * DAY)
+        _, after = digest.states(DATE, DATE + 3)
+        assert [HEALTH[code] for code in after[:, 2]] == ["suspect"] * 3
+        assert (after[:, [0, 1, 3]] == before[:, [0, 1, 3]]).all()
+        shutil.rmtree(tmp_path / "data" / "date=2024-01-02")
+        assert (digest.states(DATE, DATE + 3)[1][:, 1] == NO_ROWS).all()
+
+
+def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_out(tmp_path, sensors=3, days=4)
+    read: list[int] = []
+    counted = DailyCounts._counted
+
+    def noted(self: DailyCounts, files: Sequence[Path]) -> dict[str, Any]:
+        read.append(len(files))
+        return counted(self, files)
+
+    monkeypatch.setattr(DailyCounts, "_counted", noted)
+    with DailyCounts(tmp_path) as digest:
+        digest.states(DATE + 1, DATE + 2)
+        digest.states(DATE, DATE + 3)
+        digest.totals(DATE, DATE + 3)
+    assert read == [2, 2]
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_out(tmp_path, sensors=3, days=8)
+    monkeypatch.setattr("sensormend.views.daily_counts.MAX_BYTES", 200)
+    with DailyCounts(tmp_path) as digest:
+        _, states = digest.states(DATE, DATE + 7)
+        assert (states != NO_ROWS).all()
+        assert sum(entry.size for entry in digest._dates.values()) <= 200
+        assert (digest.states(DATE, DATE + 7)[1] == states).all()
