@@ -69,7 +69,7 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
         first.run()
     service = watched(out, with_flood, note)
     alerts = [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
-    # Told again from the journal, as every event is; the outbox knows by its number that it is the same.
+    # Told again from the journal, as every event is; the queue knows by its number that it is the same.
     floods = {alert for alert in alerts if alert.state == FLOOD}
     assert len(floods) == 1
     (told,) = floods

@@ -17,9 +17,8 @@ import pytest
 
 from post import alert, until
 from sensormend.errors import ConfigError, RefusedError, SensormendError
-from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.outbox import Outbox
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.sinks import open_alert
 from sensormend.stream.sinks.command import Command
 from sensormend.stream.sinks.webhook import Webhook
@@ -126,14 +125,14 @@ def test_a_slow_answer_is_given_up_and_no_server_is_no_refusal(site: Site) -> No
 
 def test_those_before_one_that_failed_are_not_posted_again(site: Site, tmp_path: Path) -> None:
     site.answers = [200, 500, 502, 200]
-    box = Outbox(tmp_path, ["hook"])
-    courier = Courier("hook", open_alert(site.address), box, (0.01, 0.02))
-    courier.start()
+    queue = DeliveryQueue(tmp_path / "queue", ["hook"])
+    worker = DeliveryWorker("hook", open_alert(site.address), queue, (0.01, 0.02))
+    worker.start()
     for number in range(2):
-        box.append(two(number), number)
-    until(lambda: box.backlog("hook") == 0)
-    assert courier.stop(5)
-    box.close()
+        queue.append(two(number), number)
+    until(lambda: queue.backlog("hook") == 0)
+    assert worker.stop(5)
+    queue.close()
     asked = [json.loads(body)["sensor"] for *_, body in site.asked]
     assert asked == ["s1", "s2", "s2", "s2", "s1", "s2"]
 
@@ -181,16 +180,16 @@ def test_one_alert_that_a_command_fails_on_does_not_block_the_others(tmp_path: P
     runs = tmp_path / "runs"
     # It fails on one name; what comes with that, and after it, is told once.
     script = f'echo "$SENSORMEND_SENSOR" >> {runs}; test "$SENSORMEND_SENSOR" != bad'
-    box = Outbox(tmp_path / "box", ["pager"])
-    courier = Courier("pager", Command(["sh", "-c", script]), box, (0.01, 0.02))
-    courier.start()
+    queue = DeliveryQueue(tmp_path / "queue", ["pager"])
+    worker = DeliveryWorker("pager", Command(["sh", "-c", script]), queue, (0.01, 0.02))
+    worker.start()
     bad = [alert(sensor=name).alerts[0] for name in ("first", "bad", "third")]
-    box.append(Delivery("alert", 0, 1, alerts=bad), 0)
-    box.append(alert(1, sensor="later"), 1)
-    until(lambda: box.backlog("pager") == 0)
-    assert courier.stop(5)
-    assert courier.state().lost == 1
-    box.close()
+    queue.append(Delivery("alert", 0, 1, alerts=bad), 0)
+    queue.append(alert(1, sensor="later"), 1)
+    until(lambda: queue.backlog("pager") == 0)
+    assert worker.stop(5)
+    assert worker.state().lost == 1
+    queue.close()
     seen = runs.read_text().split()
     assert [seen.count(name) for name in ("first", "third", "later")] == [1, 1, 1]
     assert seen.count("bad") > 2

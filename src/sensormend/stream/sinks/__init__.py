@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import SCHEMES
 from sensormend.stream.addresses import COMMAND, MQTT, WEB, host_of, plain
-from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Sink
-from sensormend.stream.outbox import Outbox
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
 
 if TYPE_CHECKING:
     from sensormend.stream.sinks.mqtt import Broker
 
-__all__ = ["couriers", "open_alert", "open_sink"]
+__all__ = ["open_alert", "open_sink", "open_workers"]
 
 
 def open_sink(address: str, settings: Settings | None = None) -> Sink:
@@ -70,12 +69,12 @@ def open_alert(address: str | Sequence[str], settings: Settings | None = None) -
     raise ConfigError(f"alerts go to mqtt://host/topic, https://... or command: words; got {plain(address)!r}")
 
 
-def couriers(settings: Settings) -> dict[str, Callable[[Outbox], Courier]]:
-    """Return what opens a courier for each sink and each place for alerts, by names that may be shown.
+def open_workers(settings: Settings) -> dict[str, Callable[[DeliveryQueue], DeliveryWorker]]:
+    """Return what opens a worker for each sink and each place for alerts, by names that may be shown.
 
     A name is the same after a restart, whatever else is in the list, as long as the address but for its password is.
     """
-    found: dict[str, Callable[[Outbox], Courier]] = {}
+    found: dict[str, Callable[[DeliveryQueue], DeliveryWorker]] = {}
     kinds: tuple[tuple[str, Sequence[str], Callable[[str, Settings], Sink]], ...] = (
         ("", settings.sinks, open_sink),
         ("alerts to ", settings.alerts.to, open_alert),
@@ -87,7 +86,7 @@ def couriers(settings: Settings) -> dict[str, Callable[[Outbox], Courier]]:
             if shown[plain(address)] > 1:
                 # Two webhooks of one host, say: their paths are secret, and only that they differ is said.
                 name += f" ({hashlib.sha256(address.encode()).hexdigest()[:6]})"
-            found[name] = partial(Courier, name, opened(address, settings))
+            found[name] = partial(DeliveryWorker, name, opened(address, settings))
     return found
 
 
