@@ -240,7 +240,7 @@ def test_where_we_may_not_publish_is_a_refusal_and_not_silence() -> None:
 
 
 def test_a_broker_that_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mqtt, "PATIENCE", 0.3)
+    monkeypatch.setattr(mqtt, "ANSWER_WITHIN", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"mqtt://127.0.0.1:{mute.getsockname()[1]}"
         with open_sink(address) as sink, pytest.raises(SensormendError, match="has not answered"):
@@ -264,12 +264,14 @@ def test_a_wrong_address_is_told_at_once(address: str) -> None:
 
 
 def test_without_paho_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
+    monkeypatch.setitem(sys.modules, "paho.mqtt.enums", None)
+    for module in ("mqtt", "sinks.mqtt"):
+        monkeypatch.delitem(sys.modules, f"sensormend.stream.{module}", raising=False)
     with pytest.raises(SensormendError, match=r"pip install 'sensormend\[live\]'"):
         open_sink("mqtt://host/x")
 
 
-def test_couriers_have_names_that_differ_and_show_no_secret(tmp_path: Path) -> None:
+def test_workers_have_names_that_differ_and_show_no_secret(tmp_path: Path) -> None:
     to = ("https://hooks.example.org/T1/hush", "https://hooks.example.org/T2/hush", "command: true hush")
     settings = Settings("-", tmp_path, sinks=("mqtt://me:hush@host/x",), alerts=replace(
         Settings("-", tmp_path).alerts, to=(*to, "mqtt://me:hush@host/x")))  # fmt: skip

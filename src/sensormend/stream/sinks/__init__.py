@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import SCHEMES
-from sensormend.stream.addresses import COMMAND, MQTT, WEB, host_of, plain
+from sensormend.stream.addresses import COMMAND, MQTT, WEB, host_of, login_of, plain
 from sensormend.stream.deliveries import Sink
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
 
 if TYPE_CHECKING:
-    from sensormend.stream.sinks.mqtt import Broker
+    from sensormend.stream.mqtt import Broker
 
 __all__ = ["open_alert", "open_sink", "open_workers"]
 
@@ -91,11 +91,16 @@ def open_workers(settings: Settings) -> dict[str, Callable[[DeliveryQueue], Deli
 
 
 def _broker(address: str, settings: Settings | None) -> Broker:
-    from sensormend.stream.sinks.mqtt import Broker
+    from sensormend.stream.mqtt import Broker
 
+    user, password = login_of(address)
     if settings is None:
-        return Broker(address)
+        return Broker(address, user, password)
     mqtt, source = settings.mqtt, settings.source
     # A password goes to nobody but whom it was meant for.
-    ours = source.startswith(MQTT) and host_of(address) == host_of(source)
-    return Broker(address, mqtt.user if ours else None, mqtt.password if ours else None, mqtt.ca)
+    if source.startswith(MQTT) and host_of(address) == host_of(source):
+        if user is None:
+            user, password = mqtt.user, mqtt.password
+        elif password is None and user == mqtt.user:
+            password = mqtt.password
+    return Broker(address, user, password, mqtt.ca)
