@@ -418,7 +418,7 @@ class Service:
         self._journal.drop(self._journal.next)
 
     def _describe(self) -> None:
-        about = {**self.settings.told(), **self._counts}
+        about = {**self.settings.to_dict(), **self._counts}
         began = time.monotonic()
         self._retry(partial(self._output.describe, self.stream, about))
         self._describe_at = time.monotonic() + max(DESCRIBE, OFTEN * (time.monotonic() - began))
