@@ -25,6 +25,7 @@ __all__ = [
     "Options",
     "Validator",
     "choice",
+    "column",
     "declarations",
     "duration",
     "flag",

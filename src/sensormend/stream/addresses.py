@@ -19,6 +19,7 @@ __all__ = [
     "PREFIX",
     "REPLAY",
     "WEB",
+    "broker_of",
     "clear",
     "host_of",
     "is_address",

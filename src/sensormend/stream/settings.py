@@ -46,7 +46,18 @@ from sensormend.stream.addresses import (
 )
 from sensormend.stream.formats.topics import filter_of
 
-__all__ = ["LIVE", "TABLES", "AlertSettings", "MqttSettings", "Settings"]
+__all__ = [
+    "LIVE",
+    "PASSWORD",
+    "TABLES",
+    "AlertSettings",
+    "MqttSettings",
+    "Settings",
+    "dashboard",
+    "listener",
+    "size",
+    "texts",
+]
 
 PASSWORD = "SENSORMEND_MQTT_PASSWORD"
 """The variable of the environment that has the broker's password."""
