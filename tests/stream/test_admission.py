@@ -26,8 +26,8 @@ from sensormend.stream.alerts import Alerts
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import FLOOD, Alert
-from sensormend.stream.formats.refused import TOO_MANY_NAMES
-from sensormend.stream.payloads import Decoder
+from sensormend.stream.formats.decoding import Decoder
+from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.service import Service
 from sensormend.stream.stream import AlertsRaised, Event, ReadingsRejected, Stream
 

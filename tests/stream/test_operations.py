@@ -10,7 +10,6 @@ import pytest
 
 from sensormend.stream.deliveries import SinkState
 from sensormend.stream.metrics import Metrics
-from sensormend.stream.payloads import Decoder
 from sensormend.stream.settings import Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -70,7 +69,7 @@ def test_every_metric_is_described_and_there_is_no_other() -> None:
 
 def test_what_is_said_of_refusals_is_said() -> None:
     from sensormend.stream import admission
-    from sensormend.stream.formats import refused
+    from sensormend.stream.formats import values as refused
 
     for reason in (
         admission.FUTURE,

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import UNCLEAR, is_unclear, shown
-from sensormend.stream.formats.topics import meet
+from sensormend.stream.formats.topics import overlap
 
 __all__ = [
     "ALERTS",
@@ -144,7 +144,7 @@ def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[
     """
     if source.startswith(MQTT):
         for address, published in _published(sinks, alerts):
-            if broker_of(address) == broker_of(source) and any(meet(topic, published) for topic in topics):
+            if broker_of(address) == broker_of(source) and any(overlap(topic, published) for topic in topics):
                 raise ConfigError(
                     f"the source would take in what goes to {plain(address)} as {published}: say which topics are "
                     "readings, like mqtt://host/city/#"

@@ -1,4 +1,4 @@
-"""What goes out to sinks: rows, how each sensor is, and alerts; and how it stands with a sink."""
+"""`Delivery` is what goes out to sinks: rows, how each sensor is, and alerts."""
 
 from __future__ import annotations
 

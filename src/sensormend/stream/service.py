@@ -26,7 +26,7 @@ from sensormend.stream.codec import input_from_bytes, input_to_bytes
 from sensormend.stream.deliveries import Alert, Delivery, Kind
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.event_time import EventClock
-from sensormend.stream.formats.refused import TOO_MANY_NAMES
+from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.logs import Once, say
 from sensormend.stream.metrics import Metrics, MetricsServer

@@ -1,4 +1,4 @@
-"""Where readings come from: one source per file, and which of them an address means."""
+"""`open_source` opens the source that an address means; there is one per module."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def open_source(
     """
     # Each needs what the others do not: only the one that is meant is loaded.
     if address.startswith(MQTT):
-        from sensormend.stream.sources.mqtt import MqttSource
+        from sensormend.stream.sources.mqtt_source import MqttSource
 
         return MqttSource(address, mqtt, options, former=former)
     if address.startswith(REPLAY):
-        from sensormend.stream.sources.replay import ReplaySource
+        from sensormend.stream.sources.replay_source import ReplaySource
 
         return ReplaySource(address.removeprefix(REPLAY), options, work / "replay", mark=mark, speed=speed)
     if address == "-":
-        from sensormend.stream.sources.pipe import PipeSource
+        from sensormend.stream.sources.pipe_source import PipeSource
 
         return PipeSource(options)
     check_source(address)
-    from sensormend.stream.sources.folder import FolderSource
+    from sensormend.stream.sources.folder_source import FolderSource
 
     return FolderSource(Path(address), options, work / "folder", mark=mark, without=without)
 

@@ -20,8 +20,7 @@ from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.stream.deliveries import Delivery
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.sinks import open_alert
-from sensormend.stream.sinks.command import Command
-from sensormend.stream.sinks.webhook import Webhook
+from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
 
 MESSAGE = {
     "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
@@ -114,7 +113,7 @@ def test_what_an_answer_means(site: Site, status: int, refused: bool) -> None:
 
 def test_a_slow_answer_is_given_up_and_no_server_is_no_refusal(site: Site) -> None:
     site.pause = 1.0
-    with Webhook(f"{site.address}/hush", timeout=0.2) as sink, pytest.raises(SensormendError, match="timed out"):
+    with WebhookAlerts(f"{site.address}/hush", timeout=0.2) as sink, pytest.raises(SensormendError, match="timed out"):
         sink.write(alert())
     with open_alert("http://127.0.0.1:1/hush") as sink, pytest.raises(SensormendError) as failed:
         sink.write(alert())
@@ -169,7 +168,7 @@ def test_a_text_is_taken_apart_and_nothing_in_it_is_expanded(tmp_path: Path) -> 
 
 def test_a_command_that_fails_says_why_and_is_run_again(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    with Command(["sh", "-c", f"echo run >> {runs}; echo first >&2; echo no such pager >&2; exit 3"]) as sink:
+    with CommandAlerts(["sh", "-c", f"echo run >> {runs}; echo first >&2; echo no such pager >&2; exit 3"]) as sink:
         for _ in range(2):
             with pytest.raises(RefusedError, match=r"^sh ended with 3: no such pager$"):
                 sink.write(alert())
@@ -181,7 +180,7 @@ def test_one_alert_that_a_command_fails_on_does_not_block_the_others(tmp_path: P
     # It fails on one name; what comes with that, and after it, is told once.
     script = f'echo "$SENSORMEND_SENSOR" >> {runs}; test "$SENSORMEND_SENSOR" != bad'
     queue = DeliveryQueue(tmp_path / "queue", ["pager"])
-    worker = DeliveryWorker("pager", Command(["sh", "-c", script]), queue, (0.01, 0.02))
+    worker = DeliveryWorker("pager", CommandAlerts(["sh", "-c", script]), queue, (0.01, 0.02))
     worker.start()
     bad = [alert(sensor=name).alerts[0] for name in ("first", "bad", "third")]
     queue.append(Delivery("alert", 0, 1, alerts=bad), 0)
@@ -199,7 +198,7 @@ def test_a_command_that_cannot_be_run_refuses_nothing(tmp_path: Path) -> None:
     program = tmp_path / "pager"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    sink = Command([str(program)])
+    sink = CommandAlerts([str(program)])
     sink.write(alert())
     program.unlink()
     with pytest.raises(SensormendError, match=r"cannot be run: No such file") as failed:
@@ -212,7 +211,7 @@ def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) 
     began = time.monotonic()
     command = ["sh", "-c", f"(sleep 1; touch {mark}) & sleep 30"]
     with (
-        Command(command, timeout=0.3) as sink,
+        CommandAlerts(command, timeout=0.3) as sink,
         pytest.raises(SensormendError, match=r"sh did not end within") as failed,
     ):
         sink.write(alert())
@@ -224,7 +223,7 @@ def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) 
 
 
 def test_names_that_no_environment_can_hold() -> None:
-    with Command(["sh", "-c", "cat > /dev/null"]) as sink:
+    with CommandAlerts(["sh", "-c", "cat > /dev/null"]) as sink:
         sink.write(alert(sensor="nul\0half\ud800"))
 
 

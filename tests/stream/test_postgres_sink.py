@@ -19,7 +19,7 @@ from sensormend.readings import DAY, HOUR, Rows
 from sensormend.stream.deliveries import Delivery
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.sinks import open_sink
-from sensormend.stream.sinks.postgres import PostgresSink
+from sensormend.stream.sinks.postgres_sink import PostgresSink
 from servers import Postgres, restartable_postgres
 
 psycopg = pytest.importorskip("psycopg")

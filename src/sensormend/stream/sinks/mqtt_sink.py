@@ -9,7 +9,7 @@ from sensormend.pipeline.health import Health
 from sensormend.stream.addresses import ALERTS, PREFIX, plain, topic_of
 from sensormend.stream.deliveries import Alert, Delivery, Kind, Sink
 from sensormend.stream.mqtt import Broker, DeniedError, MqttConnection, connect
-from sensormend.stream.sinks.alerts import AlertSink
+from sensormend.stream.sinks.alert_sinks import AlertSink
 from sensormend.stream.sinks.messages import alert_message, health_message, row_messages, text_of
 
 __all__ = ["MqttAlerts", "MqttSink", "level"]

@@ -24,8 +24,9 @@ from sensormend.readings import DAY, Rows
 from sensormend.stream.deliveries import Delivery, Kind
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
-from sensormend.stream.sinks import mqtt, open_alert, open_sink, open_workers
-from sensormend.stream.sinks.mqtt import level
+from sensormend.stream.sinks import mqtt_sink as mqtt
+from sensormend.stream.sinks import open_alert, open_sink, open_workers
+from sensormend.stream.sinks.mqtt_sink import level
 from servers import Mosquitto, running_mosquitto
 
 paho = pytest.importorskip("paho.mqtt.client")
@@ -265,7 +266,7 @@ def test_a_wrong_address_is_told_at_once(address: str) -> None:
 
 def test_without_paho_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "paho.mqtt.enums", None)
-    for module in ("mqtt", "sinks.mqtt"):
+    for module in ("mqtt", "sinks.mqtt_sink"):
         monkeypatch.delitem(sys.modules, f"sensormend.stream.{module}", raising=False)
     with pytest.raises(SensormendError, match=r"pip install 'sensormend\[live\]'"):
         open_sink("mqtt://host/x")

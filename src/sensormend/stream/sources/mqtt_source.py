@@ -17,9 +17,9 @@ from sensormend.io.options import Options
 from sensormend.readings import NOTHING
 from sensormend.stream.addresses import host_of, login_of, plain
 from sensormend.stream.arrivals import Arrived, Source, clock
+from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.logs import Once
 from sensormend.stream.mqtt import Broker, DeniedError, MqttConnection, Subscription, connect
-from sensormend.stream.payloads import Decoder
 from sensormend.stream.settings import MqttSettings
 
 __all__ = ["MqttSource"]

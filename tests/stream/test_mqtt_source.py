@@ -22,10 +22,10 @@ from rubbish import rubbish
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.stream import mqtt
 from sensormend.stream.arrivals import Arrived, Source
-from sensormend.stream.formats import refused as why
+from sensormend.stream.formats import values as why
 from sensormend.stream.settings import MqttSettings
 from sensormend.stream.sources import open_source
-from sensormend.stream.sources.mqtt import MqttSource
+from sensormend.stream.sources.mqtt_source import MqttSource
 from servers import Mosquitto, running_mosquitto
 
 
@@ -280,7 +280,7 @@ def test_a_broker_that_speaks_only_3_1_1(broker: Mosquitto, answer: bytes) -> No
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "paho.mqtt.enums", None)
-    for module in ("mqtt", "sources.mqtt"):
+    for module in ("mqtt", "sources.mqtt_source"):
         monkeypatch.delitem(sys.modules, f"sensormend.stream.{module}", raising=False)
     with pytest.raises(SensormendError, match=r"sensormend\[live\]"):
         open_source("mqtt://localhost", work=tmp_path)
