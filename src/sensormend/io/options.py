@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,43 +60,14 @@ Validator = Callable[[str, Any], Any]
 
 @dataclass(frozen=True)
 class Declaration:
-    """How an option is given; see `option`."""
+    """How an option is given.
 
-    key: str
-    validator: Validator
-    help: str
-    group: str
-    command: str | None
-    flag: str | None
-    kind: Any
-    parse: Callable[[Any], Any] | None
-    leading_hyphen: bool
-
-
-def option(
-    validator: Validator,
-    help: str,  # noqa: A002
-    default: Any = None,
-    *,
-    group: str = "",
-    command: str | None = None,
-    key: str = "",
-    flag: str | None = None,
-    kind: Any = str,
-    parse: Callable[[Any], Any] | None = None,
-    leading_hyphen: bool = False,
-    secret: bool = False,
-) -> Any:
-    """Declare an option: a field of a dataclass.
-
-    Parameters
+    Attributes
     ----------
     validator
         Checks what is given in Python, in a TOML file or on the command line.
     help
         What it says, for `--help`.
-    default
-        Its value where nothing is given; a class is called.
     group
         Under which heading of `--help` it stands; empty where it is not for the command line.
     command
@@ -104,18 +76,37 @@ def option(
         Its name, where that is not the field's.
     flag
         Its name on the command line, where that is not the key's.
-    kind
-        The type that the command line reads.
     parse
-        Makes of that what the validator takes.
+        Makes of what is typed what the validator takes.
+    repeated
+        Whether it may be typed several times.
     leading_hyphen
-        What is typed may begin with a `-`.
-    secret
-        Whether it is left out of the `repr`.
+        Whether what is typed may begin with a `-`.
     """
-    declaration = Declaration(key, validator, help, group, command, flag, kind, parse, leading_hyphen)
+
+    validator: Validator
+    help: str
+    group: str = ""
+    command: str | None = None
+    key: str = ""
+    flag: str | None = None
+    parse: Callable[[Any], Any] | None = None
+    repeated: bool = False
+    leading_hyphen: bool = False
+
+    @property
+    def kind(self) -> Any:
+        """The type that the command line reads."""
+        return list[str] if self.repeated else _KINDS.get(self.validator, str)
+
+
+def option(validator: Validator, help: str, default: Any = None, *, secret: bool = False, **more: Any) -> Any:  # noqa: A002
+    """Declare an option: a field of a dataclass, with the rest of its `Declaration`.
+
+    A default that is a class is called; what is `secret` is left out of the `repr`.
+    """
     given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(**given, repr=not secret, metadata={"option": declaration})
+    return field(**given, repr=not secret, metadata={"option": Declaration(validator, help, **more)})
 
 
 def declarations(declared: type) -> dict[str, Declaration]:
@@ -293,24 +284,23 @@ def _typed_tolerances(typed: Sequence[str]) -> dict[str, float]:
     return tolerances
 
 
+_KINDS: dict[Validator, type] = {path: Path, flag: bool, whole: int, number: float, _share: float}
+_column = partial(option, column, group="columns")
+_data = partial(option, group="data")
+
+
 @dataclass(frozen=True)
 class Options:
     """How the readings are to be read and mended; what is not said is found from the data."""
 
-    sensor: str | None = option(column, "The column with the sensor's name.", group="columns")
-    time: str | None = option(
-        column,
-        "The column with the time. Times with an offset become UTC; without one they are taken as they are.",
-        group="columns",
+    sensor: str | None = _column("The column with the sensor's name.")
+    time: str | None = _column(
+        "The column with the time. Times with an offset become UTC; without one they are taken as they are."
     )
-    value: str | None = option(column, "The column with the reading.", group="columns")
-    variable: str | None = option(
-        column, "The column that says what was measured, where there are several things.", group="columns"
-    )
-    latitude: str | None = option(
-        column, "The column with the latitude; a sensor whose place changes becomes a new one.", group="columns"
-    )
-    longitude: str | None = option(column, "The column with the longitude.", group="columns")
+    value: str | None = _column("The column with the reading.")
+    variable: str | None = _column("The column that says what was measured, where there are several things.")
+    latitude: str | None = _column("The column with the latitude; a sensor whose place changes becomes a new one.")
+    longitude: str | None = _column("The column with the longitude.")
     networks: str | None = option(
         column,
         "The column that says which network a reading is from. Each is mended on its own, into OUT/<network>, and "
@@ -318,7 +308,7 @@ class Options:
         group="networks",
         command="clean",
     )
-    sensor_from_file: bool = option(flag, "The sensor is the name of the file.", False, group="columns", kind=bool)
+    sensor_from_file: bool = option(flag, "The sensor is the name of the file.", False, group="columns")
     variables: tuple[str, ...] = option(
         _columns,
         "The columns that are variables, where each has its own: temp,humidity.",
@@ -329,51 +319,42 @@ class Options:
     sensors: tuple[str, ...] = option(
         _columns, "The columns that are sensors, where each has its own: a,b,c.", (), group="columns", parse=listed
     )
-    step: int | None = option(
-        span, "The step of the grid: 15min, 1h. Several readings in a step are averaged.", group="data"
-    )
-    period: int | None = option(span, "The cycle that repeats: 1d, 7d.", group="data")
-    fill: Mapping[str, tuple[float, ...]] | None = option(
+    step: int | None = _data(span, "The step of the grid: 15min, 1h. Several readings in a step are averaged.")
+    period: int | None = _data(span, "The cycle that repeats: 1d, 7d.")
+    fill: Mapping[str, tuple[float, ...]] | None = _data(
         _fill,
         'Values that stand for "no reading": -999,85. By default they are found; `none` says that there are none.',
-        group="data",
         parse=_typed_fill,
         leading_hyphen=True,
     )
-    valid: Mapping[str, tuple[float, float]] = option(
+    valid: Mapping[str, tuple[float, float]] = _data(
         _limits,
         "The lowest and the highest value that are possible: -40,50, or for one variable temp=-40,50; may be repeated. "
         "What lies beyond is flagged as implausible.",
         dict,
-        group="data",
-        kind=list[str],
         parse=_typed_limits,
+        repeated=True,
         leading_hyphen=True,
     )
-    tolerance: Mapping[str, float] = option(
+    tolerance: Mapping[str, float] = _data(
         _tolerances,
         "The accuracy of the probes: 0.5, or for one variable temp=0.5; may be repeated. Nothing that is off by less "
         "is flagged; by default the step of the readings.",
         dict,
-        group="data",
-        kind=list[str],
         parse=_typed_tolerances,
+        repeated=True,
     )
-    maintenance: Path | None = option(
+    maintenance: Path | None = _data(
         path,
         "A CSV file of what you know: sensor, from, to, action. The action is ignore (do not look), recalibrated (the "
         "level from then on is right) or real (it was odd, but true).",
-        group="data",
-        kind=Path,
     )
-    coordinates: Path | None = option(
-        path, "A CSV file of where the sensors stand: sensor, latitude, longitude.", group="data", kind=Path
-    )
-    gone_after: int = option(
-        span, "How long a sensor may be silent before it is taken to be gone; 30d by default.", 30 * DAY, group="data"
+    coordinates: Path | None = _data(path, "A CSV file of where the sensors stand: sensor, latitude, longitude.")
+    gone_after: int = _data(
+        span, "How long a sensor may be silent before it is taken to be gone; 30d by default.", 30 * DAY
     )
     interval: float = option(
-        _share, "How much of the truth the interval is to hold; 0.9 by default.", 0.9, group="output", kind=float
+        _share, "How much of the truth the interval is to hold; 0.9 by default.", 0.9, group="output"
     )
     seed: int = option(_seed, "For the random axes by which the sensors of a large network are compared.", 0)
     one_pass: bool = option(
@@ -383,10 +364,9 @@ class Options:
         False,
         group="output",
         command="clean",
-        kind=bool,
     )
     per_reading: bool = option(
-        flag, "A row for every reading rather than for every slot.", False, group="output", command="clean", kind=bool
+        flag, "A row for every reading rather than for every slot.", False, group="output", command="clean"
     )
     wide: bool = option(
         flag,
@@ -395,7 +375,6 @@ class Options:
         False,
         group="output",
         command="clean",
-        kind=bool,
     )
     units: Mapping[str, str] = option(
         _texts, "What variables are measured in, for pictures and NetCDF: a text for all, or one per variable.", dict

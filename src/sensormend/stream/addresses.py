@@ -131,17 +131,7 @@ def plain(address: str) -> str:
 
 
 def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[str], alerts: Sequence[str]) -> None:
-    """Refuse a source that would take in results, which would be mended again, for ever.
-
-    Parameters
-    ----------
-    source, topics
-        The address of the source, and what it is subscribed to.
-    out
-        Where results are written.
-    sinks, alerts
-        Where else they go.
-    """
+    """Refuse a source that would take in results, which would be mended again, for ever."""
     if source.startswith(MQTT):
         for address, published in _published(sinks, alerts):
             if broker_of(address) == broker_of(source) and any(overlap(topic, published) for topic in topics):

@@ -352,22 +352,6 @@ class DeliveryWorker:
         Where deliveries wait.
     pauses
         The first pause and the longest.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> class Printer(Sink):
-    ...     def write(self, delivery):
-    ...         print(delivery.kind, delivery.start)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     queue = DeliveryQueue(Path(folder, "queue"), ["printer"])
-    ...     worker = DeliveryWorker("printer", Printer(), queue)
-    ...     worker.start()
-    ...     queue.append(Delivery("final", 7, 8), 0)
-    ...     worker.stop(5)
-    ...     queue.close()
-    final 7
-    True
     """
 
     def __init__(self, name: str, sink: Sink, queue: DeliveryQueue, pauses: tuple[float, float] = PAUSES) -> None:
@@ -389,6 +373,10 @@ class DeliveryWorker:
         self._return: _Return | None = None
         self._thread = threading.Thread(target=self._run, name=f"delivery to {name}", daemon=True)
         queue.listen(self._wake)
+
+    @property
+    def _backlog(self) -> int:
+        return self._queue.backlog(self.name)
 
     def start(self) -> None:
         """Begin."""
@@ -418,7 +406,7 @@ class DeliveryWorker:
             self.name,
             self._down_since is None and busy <= HANGING and not dead,
             busy,
-            self._queue.backlog(self.name),
+            self._backlog,
             self._delivered,
             self._queue.lost(self.name),
             error,
@@ -430,16 +418,6 @@ class DeliveryWorker:
         A sink that is down is not waited for: what is left is delivered after the next start.
         """
         return stop_all([self], timeout)
-
-    def _set_deadline(self, deadline: float) -> None:
-        with self._changed:
-            self._deadline = deadline
-            self._changed.notify()
-
-    def _join(self, deadline: float) -> bool:
-        if self._thread.ident is not None:
-            self._thread.join(max(0.0, deadline - time.monotonic()))
-        return self._queue.backlog(self.name) == 0
 
     def _wake(self) -> None:
         with self._changed:
@@ -480,20 +458,14 @@ class DeliveryWorker:
                 self._changed.wait_for(lambda: self._deadline is not None, self._pause)
                 self._pause = min(2 * self._pause, self._pauses[1])
             else:
-                self._changed.wait_for(
-                    lambda: (
-                        self._deadline is not None
-                        or self._provisional is not None
-                        or self._queue.backlog(self.name) > 0
-                    )
-                )
+                self._changed.wait_for(lambda: self._deadline is not None or self._provisional or self._backlog)
 
     def _finished(self) -> bool:
         """Say whether to end: when asked to, and nothing is left, or the sink is down, or the time is up."""
         deadline = self._deadline
         if deadline is None:
             return False
-        return self._down_since is not None or time.monotonic() > deadline or not self._queue.backlog(self.name)
+        return self._down_since is not None or time.monotonic() > deadline or not self._backlog
 
     def _deliver_waiting(self) -> bool:
         """Deliver until nothing waits or one fails; say whether anything was tried."""
@@ -510,7 +482,9 @@ class DeliveryWorker:
             failure = self._write(delivery)
             if failure is None:
                 if refused:
-                    self._give_up(place)
+                    count = self._queue.give_up(self.name, place)
+                    _log.error("%s: %d deliveries are given up and lost to it: it refuses them, and took a later one",
+                               self.name, count)  # fmt: skip
                 if delivery.kind == "final":
                     self._final = place
                 self._queue.delivered(self.name, place)
@@ -530,7 +504,7 @@ class DeliveryWorker:
     def _deliver_provisional(self) -> None:
         with self._changed:
             waiting = self._provisional
-        if waiting is None or self._queue.backlog(self.name):
+        if waiting is None or self._backlog:
             return
         before, delivery = waiting
         # What became final since is not to be followed by what was thought of it before.
@@ -565,34 +539,29 @@ class DeliveryWorker:
         self._down_since = time.monotonic()
         self._return = None
         self._pause = self._pauses[0]
-        _log.warning(
-            "%s: cannot deliver: %s; deliveries wait on disk (each further try is logged at level debug)",
-            self.name,
-            self._error,
-        )
+        wait = "deliveries wait on disk (each further try is logged at level debug)"
+        _log.warning("%s: cannot deliver: %s; %s", self.name, self._error, wait)
 
     def _log_return(self) -> None:
         """Say that the sink is back, when it has what waited."""
         returned = self._return
-        if returned is not None and self._queue.next - self._queue.backlog(self.name) >= returned.until:
+        if returned is not None and self._queue.next - self._backlog >= returned.until:
             count = self._delivered - returned.before
             _log.info("%s: back after %.0f s, and has the %d deliveries that waited", self.name, returned.away, count)
             self._return = None
-
-    def _give_up(self, place: int) -> None:
-        count = self._queue.give_up(self.name, place)
-        _log.error(
-            "%s: %d deliveries are given up and lost to it: it refuses them, and took a later one", self.name, count
-        )
 
 
 def stop_all(workers: Sequence[DeliveryWorker], timeout: float) -> bool:
     """Stop workers together, as `DeliveryWorker.stop` stops one: it takes no longer for many than for one."""
     deadline = time.monotonic() + timeout
     for worker in workers:
-        worker._set_deadline(deadline)
-    empty = [worker._join(deadline) for worker in workers]
-    return all(empty)
+        with worker._changed:
+            worker._deadline = deadline
+            worker._changed.notify()
+    for worker in workers:
+        if worker._thread.ident is not None:
+            worker._thread.join(max(0.0, deadline - time.monotonic()))
+    return not any(worker._backlog for worker in workers)
 
 
 @dataclass(frozen=True)

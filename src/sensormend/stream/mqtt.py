@@ -244,22 +244,7 @@ class MqttConnection:
 
     With a subscription it is driven by whoever reads (`pump`, `take`, `acknowledge`); without one by a thread of paho's
     from the first `publish` on, which keeps it alive between two of them.
-
-    Parameters
-    ----------
-    broker
-        Where to.
-    subscription
-        What to read; None for a connection that only publishes.
-    modern
-        Speak MQTT 5.
-    within
-        Seconds for each step of the way in.
-
-    Raises
-    ------
-    OSError, DeniedError
-        Where there is no way in.
+    Where there is no way in within so many seconds for each step, that is an `OSError` or a `DeniedError`.
     """
 
     def __init__(
@@ -358,14 +343,8 @@ class MqttConnection:
     def pump(self, wait: float, *, most: int = MOST_MESSAGES, largest: int = LARGEST_GROUP, wake: Any = None) -> bool:
         """Wait for something, and take all that is there; False where the connection is lost.
 
-        Parameters
-        ----------
-        wait
-            Seconds.
-        most, largest
-            Messages and bytes after which to leave the rest.
-        wake
-            A socket on which somebody may say that there is something else to do.
+        After `most` messages or `largest` bytes the rest is left; `wake` is a socket on which somebody may say that
+        there is something else to do.
         """
         client, socket = self._client, self._client.socket()
         if socket is None:
@@ -430,17 +409,8 @@ class MqttConnection:
     def publish(self, messages: Iterable[tuple[str, bytes, bool]], *, within: float) -> None:
         """Publish messages (topic, payload, whether it is retained), and return when all are confirmed.
 
-        Parameters
-        ----------
-        within
-            Seconds to wait for the broker to confirm anything at all.
-
-        Raises
-        ------
-        OSError
-            The connection is lost, or the broker is silent.
-        RefusedError
-            A message that no broker could take, or that this one does not.
+        It is an `OSError` where the connection is lost, or the broker confirms nothing for so many seconds, and a
+        `RefusedError` where no broker could take a message, or this one does not.
         """
         if not self._threaded:
             self._threaded = True

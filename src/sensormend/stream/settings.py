@@ -142,14 +142,12 @@ class MqttSettings:
         texts, "What topics mean: city/{sensor}/{variable}.", (), group="feed", parse=listed
     )
     user: str | None = option(
-        text,
-        f"Who we are to the broker. The password is in --password-file or in {PASSWORD}.",
-        group="feed",
+        text, f"Who we are to the broker. The password is in --password-file or in {PASSWORD}.", group="feed"
     )
     password: str | None = option(text, "By default that of the address, or of the environment.", secret=True)
-    password_file: Path | None = option(path, "A file with the password.", group="feed", kind=Path)
+    password_file: Path | None = option(path, "A file with the password.", group="feed")
     ca: Path | None = option(
-        path, "The certificates to trust, for mqtts://; those of the system by default.", group="feed", kind=Path
+        path, "The certificates to trust, for mqtts://; those of the system by default.", group="feed"
     )
     client_id: str | None = option(
         text, "By which the broker knows us again after a restart; by default OUT has a name of its own."
@@ -169,7 +167,7 @@ class AlertSettings:
         key="alerts",
         flag="--alert",
         group="alerts",
-        kind=list[str],
+        repeated=True,
         secret=True,
     )
     after: int = option(
@@ -177,15 +175,12 @@ class AlertSettings:
         "Faulty periods in a row until a sensor is reported whose fault is not sure; 2 by default.",
         2,
         group="alerts",
-        kind=int,
     )
-    well_after: int = option(
-        whole, "Sound periods in a row until it is well again; 2 by default.", 2, group="alerts", kind=int
-    )
+    well_after: int = option(whole, "Sound periods in a row until it is well again; 2 by default.", 2, group="alerts")
     stood: int = option(
         span, "How long a sure fault has to stand until it is reported; 1h by default.", HOUR, group="alerts"
     )
-    stood_readings: int = option(whole, "In how many readings; 3 by default.", 3, group="alerts", kind=int)
+    stood_readings: int = option(whole, "In how many readings; 3 by default.", 3, group="alerts")
 
 
 @dataclass(frozen=True)
@@ -195,14 +190,10 @@ class Settings:
     source: str = option(
         text, "A broker, a folder, `-`, or `replay:` and what `clean` would read.", MISSING, secret=True
     )
-    out: Path = option(path, "The folder for the results.", MISSING, kind=Path)
+    out: Path = option(path, "The folder for the results.", MISSING)
     options: Options = field(default_factory=Options)
     start_from: Path | None = option(
-        path,
-        "The OUT of an archive: its model judges the first day already.",
-        key="from",
-        group="feed",
-        kind=Path,
+        path, "The OUT of an archive: its model judges the first day already.", key="from", group="feed"
     )
     grace: int | None = option(
         span,
@@ -216,7 +207,7 @@ class Settings:
         group="feed",
     )
     speed: float | None = option(
-        number, "Seconds of a replay in one second; as fast as possible by default.", group="feed", kind=float
+        number, "Seconds of a replay in one second; as fast as possible by default.", group="feed"
     )
     mqtt: MqttSettings = MqttSettings()
     keep: int | None = option(
@@ -229,7 +220,7 @@ class Settings:
         (),
         flag="--sink",
         group="output",
-        kind=list[str],
+        repeated=True,
         secret=True,
     )
     backlog: int = option(
@@ -246,17 +237,13 @@ class Settings:
         dashboard, "Show the dashboard too: --serve alone at 127.0.0.1:8464, or say where.", group="alerts"
     )
     serve_token_file: Path | None = option(
-        path,
-        "A file with the token that opens it; needed where other machines can reach it.",
-        group="alerts",
-        kind=Path,
+        path, "A file with the token that opens it; needed where other machines can reach it.", group="alerts"
     )
     serve_edit: bool = option(
         flag,
         "Let it add notes to the --maintenance file; they hold from the period on that is open then.",
         False,
         group="alerts",
-        kind=bool,
     )
     log: str = option(choice("text", "json"), "text or json, on standard error.", "text", group="alerts")
 

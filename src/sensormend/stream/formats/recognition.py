@@ -271,18 +271,8 @@ def aligned_columns(
 ) -> tuple[NDArray[Any], ...] | None:
     """Return sensor, variable, time and value of objects; None where one of them needs a closer look.
 
-    Parameters
-    ----------
-    entries
-        What should be such objects.
-    shape
-        How the first of them is read; a simple one.
-    sensors, variables
-        The names that are known.
-    variable
-        The topic's.
-    moment
-        Reads a written time.
+    `layout` is how the first of them is read, a simple one; `sensors` and `variables` are the names that are known,
+    `variable` is the topic's, and `moment` reads a written time.
     """
     keys = [layout.sensor, layout.time, layout.columns[0], *([layout.variable] if layout.variable is not None else [])]
     try:

@@ -34,18 +34,12 @@ def open_source(
     address
         `mqtt://` or `mqtts://`; `-` for newline JSON on standard input; `replay:` and whatever `clean` reads; else a
         folder in which files appear.
-    options
-        Which column, or key, is what, where that cannot be recognised.
     work
         A folder for what a source has to remember or to sort.
     mark
         Where to go on: the mark of the last `Arrived` that is safe.
-    mqtt
-        How to come to a broker.
     former
         Topics to which it was subscribed before.
-    speed
-        Of a replay.
     without
         A folder that is none of a source's business, though it may lie in the one that is watched: OUT.
     """
