@@ -43,6 +43,7 @@ def test_a_packet_that_is_too_short_is_an_error_of_the_protocol(protocol: int, p
     assert not client.arrived
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("lacking", ["method", "attribute", "key"])
 def test_where_it_has_not_paho_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch, lacking: str) -> None:
     if lacking == "method":  # paho calls it by another name

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sensormend.stream.deliveries import SinkState
+from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.settings import Settings
 
