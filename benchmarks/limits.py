@@ -32,10 +32,10 @@ from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, SECOND, Readings, Rows
 from sensormend.stream.admission import FIRST, MOST_UNKNOWN, MOST_VARIABLES, SEVERAL
 from sensormend.stream.arrivals import Arrived
-from sensormend.stream.formats.shapes import NESTED
+from sensormend.stream.formats.decoding import LARGEST, MOST_KEYS, MOST_READINGS, Decoder
+from sensormend.stream.formats.recognition import NESTED
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.output import Output
-from sensormend.stream.payloads import LARGEST, MOST_KEYS, MOST_READINGS, Decoder
 from sensormend.stream.stream import MOST_LATE, Event, LateReadings, PeriodFinal, ReadingsRejected, Stream
 from sensormend.stream.stream import MOST_READINGS as MOST_OF_SENSOR
 

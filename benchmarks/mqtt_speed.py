@@ -29,7 +29,7 @@ from sensormend.stream.arrivals import Arrived, Source
 from sensormend.stream.codec import input_to_bytes
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.settings import MqttSettings
-from sensormend.stream.sources.mqtt import MqttSource
+from sensormend.stream.sources.mqtt_source import MqttSource
 from sensormend.stream.stream import Stream
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

@@ -14,8 +14,8 @@ from given import Given, hourly, settings
 from sensormend.errors import SensormendError
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import service
-from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Delivery, Sink
+from sensormend.stream.delivery_queue import DeliveryWorker
 from sensormend.stream.service import Service
 
 __all__ = ["DAYS", "parts", "run"]
@@ -61,10 +61,10 @@ class Noting(Sink):
 def run(out: str, told: str) -> int:
     """Watch all parts to their end; an error that is one of ours is one line, and 1."""
     logging.disable(logging.CRITICAL)
-    couriers = {"noting": lambda outbox: Courier("noting", Noting(Path(told)), outbox)}
+    workers = {"noting": lambda queue: DeliveryWorker("noting", Noting(Path(told)), queue)}
     said = settings(Path(out), period="6h", keep="1d", late_for="1d", stood="1h", stood_readings=2)
     try:
-        Service(said, lambda mark, memory: Given(parts(), mark), couriers=couriers).run()
+        Service(said, lambda mark, memory: Given(parts(), mark), workers=workers).run()
     except SensormendError as error:
         os.write(2, f"one line: {' '.join(str(error).split())}\n".encode())
         return 1

@@ -153,8 +153,9 @@ class Watch:
 NURSERY = """
 import json, os, signal, sys
 import sensormend.cli
-import sensormend.stream.service as service, sensormend.stream.sources.mqtt_client
-import sensormend.stream.sinks.command, sensormend.stream.sinks.postgres, psycopg, prometheus_client.exposition
+import sensormend.stream.service as service, sensormend.stream.sources.mqtt_source
+import sensormend.stream.sinks.mqtt_sink, sensormend.stream.sinks.alert_sinks, sensormend.stream.sinks.postgres_sink
+import psycopg, prometheus_client.exposition
 import numpy, sensormend
 sensormend.AutoOLRTR(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -12,8 +12,6 @@ from feeds import START, city_readings, write_csv
 from html_pages import page_of
 from networks import sound
 from sensormend.cli import main
-from sensormend.cli.arguments import _fill, _valid
-from sensormend.errors import ConfigError
 from sensormend.readings import DAY, Readings
 from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader
@@ -118,15 +116,6 @@ def test_a_wrong_call_is_one_line_and_writes_nothing(
     # Work that was done before it failed may have been told of; nothing else.
     assert all(line.startswith(("reading", "sorting")) for line in lines[:-1])
     assert sorted(path.name for path in place.iterdir()) == before
-
-
-def test_values_and_limits_are_read_as_typed() -> None:
-    assert _fill("-999,85") == [-999.0, 85.0]
-    assert _fill("none") == []
-    assert _fill(None) is None
-    assert _valid(["-40,50", "hum=0,100"]) == {"": [-40.0, 50.0], "hum": [0.0, 100.0]}
-    with pytest.raises(ConfigError, match="--fill takes numbers"):
-        _fill("many")
 
 
 def test_standard_input_is_a_source(place: Path, tmp_path: Path) -> None:

@@ -26,8 +26,8 @@ from sensormend.stream.alerts import Alerts
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import FLOOD, Alert
-from sensormend.stream.formats.refused import TOO_MANY_NAMES
-from sensormend.stream.payloads import Decoder
+from sensormend.stream.formats.decoding import Decoder
+from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.service import Service
 from sensormend.stream.stream import AlertsRaised, Event, ReadingsRejected, Stream
 
@@ -69,7 +69,7 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
         first.run()
     service = watched(out, with_flood, note)
     alerts = [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
-    # Told again from the journal, as every event is; the outbox knows by its number that it is the same.
+    # Told again from the journal, as every event is; the queue knows by its number that it is the same.
     floods = {alert for alert in alerts if alert.state == FLOOD}
     assert len(floods) == 1
     (told,) = floods

@@ -64,15 +64,14 @@ def undisturbed(points: Points) -> Undisturbed:
 
 
 def test_all_that_is_written_is_seen(undisturbed: Undisturbed) -> None:
-    """The journal, checkpoints, rows, kept readings, the outbox with its cursor, and the tables."""
-    # The cursor of a sink is named by what tells it from others.
-    kinds = {re.sub(r"\d+", "#", re.sub(r"-\w+\.cursor$", ".cursor", point)) for point in undisturbed.points}
+    """The journal, checkpoints, rows, kept readings, what waits for a sink, and the tables."""
+    kinds = {re.sub(r"\d+", "#", point) for point in undisturbed.points}
     assert kinds >= {
         "write state/journal/#.log", "fsync state/journal/#.log", "unlink state/journal/#.log",
         "rename state/record-#/model.npz", "rename state/checkpoint.json", "fsync state/record-#",
         "rename data/date=#-#-#/part-#T#.parquet", "write data/date=#-#-#/part-#T#.parquet.new",
         "rename data/date=#-#-#/part-#T#-#T#.parquet", "rename state/kept/#.kept",
-        "write state/outbox/#.log", "write state/outbox/noting.cursor",
+        "write state/deliveries.sqlite-wal", "fsync state/deliveries.sqlite-wal", "write state/deliveries.sqlite",
         "rename faults.csv", "write rejected.csv", "rename state/provisional.parquet", "rename run.json",
     }  # fmt: skip
     assert undisturbed.rows.flag.size
@@ -92,7 +91,7 @@ def check(points: Points, undisturbed: Undisturbed, out: Path, told: Path, where
         assert len(deliveries) <= len(undisturbed.deliveries) + where.count(" (") + where.count(", then")
     except AssertionError as error:
         raise AssertionError(f"after a kill {where}: {error}") from error
-    halves = [path for path in out.rglob("*.new") if "outbox" not in path.parts]
+    halves = list(out.rglob("*.new"))
     assert not halves, where
     assert len(list((out / "state").glob("record-*"))) == 1, where
 

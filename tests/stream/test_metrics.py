@@ -12,7 +12,7 @@ import pytest
 
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.readings import SECOND
-from sensormend.stream.deliveries import Standing
+from sensormend.stream.deliveries import SinkState
 from sensormend.stream.metrics import QUIET, REASONS, Metrics, MetricsServer
 
 
@@ -55,8 +55,8 @@ def figures(metrics: Metrics) -> dict[str, float]:
     return {name: float(value) for name, value in lines}
 
 
-def sink(name: str, *, up: bool, backlog: int, lost: int = 0) -> Standing:
-    return Standing(name, up, 0.0, backlog, 0, lost, "")
+def sink(name: str, *, up: bool, backlog: int, lost: int = 0) -> SinkState:
+    return SinkState(name, up, 0.0, backlog, 0, lost, "")
 
 
 def test_what_is_counted_is_shown(metrics: Metrics) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sensormend.stream.deliveries import Standing
+from sensormend.stream.deliveries import SinkState
+from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.metrics import Metrics
-from sensormend.stream.payloads import Decoder
 from sensormend.stream.settings import Settings
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -62,7 +62,7 @@ def test_every_printed_message_is_a_reading_of_the_printed_network(tmp_path: Pat
 def test_every_metric_is_described_and_there_is_no_other() -> None:
     metrics = Metrics(DOCS)
     metrics.reject("why", 1)
-    metrics.sinks["x"] = Standing("x", True, 0.0, 0, 0, 0, "")
+    metrics.sinks["x"] = SinkState("x", True, 0.0, 0, 0, 0, "")
     there = set(re.findall(r"^# TYPE (sensormend_\w+)", metrics.text(), flags=re.MULTILINE))
     there = {name for name in there if not name.endswith("_created")}
     assert set(re.findall(r"\bsensormend_\w+", PAGE)) == there
@@ -70,7 +70,7 @@ def test_every_metric_is_described_and_there_is_no_other() -> None:
 
 def test_what_is_said_of_refusals_is_said() -> None:
     from sensormend.stream import admission
-    from sensormend.stream.formats import refused
+    from sensormend.stream.formats import values as refused
 
     for reason in (
         admission.FUTURE,

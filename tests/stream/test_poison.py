@@ -22,8 +22,8 @@ from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import DAY, HOUR, NOTHING, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
-from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Delivery, Sink
+from sensormend.stream.delivery_queue import DeliveryWorker
 from sensormend.stream.late import correct
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.service import Service
@@ -200,9 +200,9 @@ def test_other_settings_after_a_crash_cost_no_delivery(readings: Readings, tmp_p
             raise RecursionError
 
     def service(after: int, stop: Callable[[int], None] | None) -> Service:
-        couriers = {"noting": lambda outbox: Courier("noting", sink, outbox)}
+        workers = {"noting": lambda queue: DeliveryWorker("noting", sink, queue)}
         said = settings(out, after=after)
-        return Service(said, lambda mark, memory: Given(parts, mark, stop=stop), couriers=couriers)
+        return Service(said, lambda mark, memory: Given(parts, mark, stop=stop), workers=workers)
 
     with pytest.raises(RecursionError):
         service(1, dies).run()
@@ -418,9 +418,9 @@ def test_what_waits_for_a_sink_is_told_at_the_end(
             raise ConnectionError("nobody is there")
 
     monkeypatch.setattr("sensormend.stream.service.DRAIN", 0.1)
-    couriers = {"away": lambda outbox: Courier("away", Away(), outbox)}
+    workers = {"away": lambda queue: DeliveryWorker("away", Away(), queue)}
     parts = hourly(readings, 24)[:5]
-    Service(settings(tmp_path / "out"), lambda mark, memory: Given(parts, mark), couriers=couriers).run()
+    Service(settings(tmp_path / "out"), lambda mark, memory: Given(parts, mark), workers=workers).run()
     assert "away: 5 wait for it until the next start" in caplog.text
 
 

@@ -11,8 +11,8 @@ import pytest
 from sensormend.io.options import Options
 from sensormend.pipeline.places import Position
 from sensormend.readings import SECOND
-from sensormend.stream.formats import refused as why
-from sensormend.stream.payloads import Decoder
+from sensormend.stream.formats import values as why
+from sensormend.stream.formats.decoding import Decoder
 from tables_in import as_list
 
 NOW = 1_714_564_800 * SECOND

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sensormend.errors import ConfigError
+from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE
 from sensormend.stream.addresses import plain
-from sensormend.stream.settings import LIVE, OPTIONS, PASSWORD, TABLES, Settings
+from sensormend.stream.settings import LIVE, PASSWORD, TABLES, Settings
 
 WHOLE = """
 source = "mqtts://me@broker.example.org/city/{sensor}/{variable}"
@@ -69,7 +70,7 @@ def test_no_secret_is_shown(tmp_path: Path) -> None:
     file.write_text(WHOLE)
     found = Settings.of(file, source="mqtt://me:hush@broker/city/#")
     assert "hush" not in repr(found)
-    told = json.dumps(found.told())
+    told = json.dumps(found.to_dict())
     assert "hush" not in told
     for word in ("mqtt://me@broker/city/#", "hooks.example.org", "command: notify", "postgresql://writer@db", '"step"'):
         assert word in told
@@ -94,7 +95,7 @@ PLACES = [
 def test_no_password_is_shown_whatever_is_in_it(secret: str, place: tuple[str, str]) -> None:
     key, address = place[0], place[1].format(quote(secret, safe=""))
     told = Settings.of(**{"source": "incoming", "out": "mended", key: address})
-    for text in (plain(address), repr(told), json.dumps(told.told())):
+    for text in (plain(address), repr(told), json.dumps(told.to_dict())):
         assert "hush" not in text
     assert key != "source" or "replay" in address or told.mqtt.password == secret
 
@@ -105,7 +106,7 @@ def test_no_password_that_should_be_encoded_is_shown_either(secret: str, place: 
     assert "hush" not in plain(address)
     try:
         told = Settings.of(**{"source": "incoming", "out": "mended", key: address})
-        said = repr(told) + json.dumps(told.told())
+        said = repr(told) + json.dumps(told.to_dict())
     except ConfigError as error:
         said = str(error)
     assert "hush" not in said
@@ -196,7 +197,7 @@ def test_little_has_to_be_said() -> None:
     found = Settings.of(source="incoming", out="mended")
     assert found == Settings("incoming", Path("mended"))
     assert (found.late_for, found.keep, found.grace, found.metrics) == (30 * DAY, None, None, ("127.0.0.1", 9464))
-    assert found.told() == {"source": "incoming", "out": "mended"}
+    assert found.to_dict() == {"source": "incoming", "out": "mended"}
     assert Settings.of(source="incoming", out="mended", metrics="off").metrics is None
     assert Settings.of(source="incoming", out="mended", keep="5d").late_for == 5 * DAY
 
@@ -317,8 +318,14 @@ def test_there_is_no_such_file(tmp_path: Path) -> None:
         Settings.of(tmp_path / "network.toml", source="a", out="b")
 
 
-def test_every_setting_can_be_said() -> None:
-    own = {entry.name for entry in fields(Settings)} - {"options", "alerts", "mqtt"}
-    assert own == {"start_from" if key == "from" else key for key in LIVE}
-    names = [*LIVE, *TABLES["alerts"], *TABLES["mqtt"]]
-    assert len({*names, *OPTIONS}) == len(names) + len(OPTIONS), "no name means two things"
+def test_no_name_means_two_things() -> None:
+    names = [*LIVE, *TABLES["alerts"], *TABLES["mqtt"], *(entry.name for entry in fields(Options))]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("1.5GB", 1_500_000_000), ("2 MiB", 2 << 20), (100, 100), ("1k", 1000)],
+)
+def test_sizes_are_read_as_people_write_them(given: str | int, meant: int) -> None:
+    assert Settings.of(source="-", out="mended", backlog=given).backlog == meant

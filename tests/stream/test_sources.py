@@ -17,13 +17,14 @@ from feeds import city_readings, made_of, small_city, write_csv
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, HOUR, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, Source
-from sensormend.stream.formats import refused as why
-from sensormend.stream.payloads import LARGEST
-from sensormend.stream.sources import folder as folder_module
-from sensormend.stream.sources import open_source, staged
-from sensormend.stream.sources.folder import FolderSource
-from sensormend.stream.sources.pipe import PipeSource
-from sensormend.stream.sources.replay import ReplaySource
+from sensormend.stream.formats import values as why
+from sensormend.stream.formats.decoding import LARGEST
+from sensormend.stream.sources import folder_source as folder_module
+from sensormend.stream.sources import open_source
+from sensormend.stream.sources import replay_source as staged
+from sensormend.stream.sources.folder_source import FolderSource
+from sensormend.stream.sources.pipe_source import PipeSource
+from sensormend.stream.sources.replay_source import ReplaySource
 from tables_in import as_list
 
 
@@ -50,7 +51,7 @@ def readings_of(found: list[Arrived]) -> list[Any]:
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a hundred readings be many."""
-    for module in ("folder", "replay", "staged"):
+    for module in ("folder_source", "replay_source"):
         monkeypatch.setattr(f"sensormend.stream.sources.{module}.CHUNK", 100)
 
 
@@ -210,7 +211,7 @@ def test_lines() -> None:
 
 
 def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sensormend.stream.sources.pipe.LARGEST", 100_000)
+    monkeypatch.setattr("sensormend.stream.sources.pipe_source.LARGEST", 100_000)
 
     def work(source: PipeSource, into: int) -> None:
         found: list[Arrived | None] = []

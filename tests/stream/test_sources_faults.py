@@ -19,14 +19,12 @@ from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.options import Options
 from sensormend.io.staging import Staging
 from sensormend.stream.arrivals import Arrived, Source
-from sensormend.stream.formats import refused as why
-from sensormend.stream.sources import done as done_module
-from sensormend.stream.sources import folder as folder_module
+from sensormend.stream.formats import values as why
+from sensormend.stream.sources import folder_source as folder_module
 from sensormend.stream.sources import open_source
-from sensormend.stream.sources.folder import FolderSource
-from sensormend.stream.sources.looking import Seen, below
-from sensormend.stream.sources.pipe import PipeSource
-from sensormend.stream.sources.replay import ReplaySource
+from sensormend.stream.sources.folder_source import FileState, FolderSource, files_below
+from sensormend.stream.sources.pipe_source import PipeSource
+from sensormend.stream.sources.replay_source import ReplaySource
 from tables_in import as_list
 
 HEAD = "sensor,time,value\n"
@@ -37,7 +35,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look into a folder every time, and let a hundred readings be many."""
     monkeypatch.setattr(folder_module, "LOOK", 0.0)
     monkeypatch.setattr(folder_module, "SHARE", 1.0)
-    for module in ("folder", "replay"):
+    for module in ("folder_source", "replay_source"):
         monkeypatch.setattr(f"sensormend.stream.sources.{module}.CHUNK", 100)
 
 
@@ -122,9 +120,9 @@ def test_a_folder_that_could_not_be_read_is_read_again(
     full = OSError(28, "No space left on device")
     with FolderSource(incoming, None, tmp_path / "work") as source:
         if what == "list":
-            monkeypatch.setattr("sensormend.stream.sources.done.os.fsync", failing(os.fsync, full))
+            monkeypatch.setattr("sensormend.stream.sources.folder_source.os.fsync", failing(os.fsync, full))
         elif what == "begun":
-            monkeypatch.setattr(done_module.Done, "begin", failing(done_module.Done.begin, full))
+            monkeypatch.setattr(folder_module.FilesRead, "begin", failing(folder_module.FilesRead.begin, full))
         else:
             monkeypatch.setattr(Staging, what, failing(getattr(Staging, what), SensormendError("no room")))
         found, failed = insisted(source)
@@ -332,12 +330,12 @@ def test_looking_takes_a_tenth_of_the_time(incoming: Path, tmp_path: Path, monke
     monkeypatch.setattr(folder_module, "SHARE", 0.1)
     looks = []
 
-    def slowly(*given: Any) -> Iterator[Seen]:
+    def slowly(*given: Any) -> Iterator[FileState]:
         looks.append(given)
         time.sleep(0.03)
-        yield from below(*given)
+        yield from files_below(*given)
 
-    monkeypatch.setattr(folder_module, "below", slowly)
+    monkeypatch.setattr(folder_module, "files_below", slowly)
     with FolderSource(incoming, None, tmp_path / "work") as source:
         end = time.monotonic() + 1.0
         while time.monotonic() < end:
@@ -357,7 +355,7 @@ def test_lines_that_came_before_an_error_are_not_lost(monkeypatch: pytest.Monkey
             raise OSError(5, "Input/output error")
         return read(descriptor, size)
 
-    monkeypatch.setattr("sensormend.stream.sources.pipe.os.read", once)
+    monkeypatch.setattr("sensormend.stream.sources.pipe_source.os.read", once)
     found, failed = insisted(PipeSource(descriptor=out))
     os.close(out)
     assert failed == 1

@@ -16,7 +16,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from given import contents
 from rubbish import rubbish
-from sensormend.stream.formats import refused as why
+from sensormend.stream.formats import values as why
 from servers import restartable_postgres, running_mosquitto
 from torture import Network, Proxy, ended, feed, messages_of, publishing, same_as_the_archive, same_table
 from watching import GRID, Watch, until

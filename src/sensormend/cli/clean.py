@@ -17,14 +17,14 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
-from sensormend.cli.arguments import COLUMNS, FLAG, MANY, OUTPUT, STDIN, Said
+from sensormend.cli.arguments import FLAG, GROUPS, STDIN, Arguments, declared_options
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.io.options import Options, in_words
 from sensormend.pipeline.sentences import how_far_judged, how_long, little_judged, without_number
 from sensormend.readings import Flag
 
-__all__ = ["clean", "worst"]
+__all__ = ["CleanArguments", "clean", "worst"]
 
 if TYPE_CHECKING:
     from sensormend.cluster import NetworksReport
@@ -34,17 +34,18 @@ if TYPE_CHECKING:
 WORST = 5
 
 
+@declared_options("clean", Options)
+class CleanArguments(Arguments):
+    """What is typed for `clean`."""
+
+
 def clean(
     *paths: Annotated[str, Parameter(name="READINGS... OUT", negative=())],
-    config: Annotated[Path | None, Parameter(group=COLUMNS)] = None,
-    networks: Annotated[str | None, Parameter(group=MANY)] = None,
-    cluster: Annotated[str | None, Parameter(group=MANY)] = None,
-    one_pass: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
-    per_reading: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
-    wide: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
-    overwrite: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
-    resume: Annotated[bool, Parameter(group=OUTPUT, **FLAG)] = False,
-    said: Said | None = None,
+    config: Annotated[Path | None, Parameter(group=GROUPS["columns"])] = None,
+    typed: CleanArguments | None = None,
+    cluster: Annotated[str | None, Parameter(group=GROUPS["networks"])] = None,
+    overwrite: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
+    resume: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
 ) -> None:
     """Mend an archive: find the sensors that lie, fill what is missing, say how sure that is.
 
@@ -66,34 +67,22 @@ def clean(
         The readings, one or several, and at last where the result goes.
     config
         A TOML file with any of the options below, by the same names: `sensor = "node_id"`, `valid = [-40, 50]`.
-    networks
-        The column that says which network a reading is from. Each is mended on its own, into OUT/<network>, and
-        OUT/networks.csv has a line for each.
+    typed
+        What you know about the readings.
     cluster
         Spread the networks over a Dask cluster: the address of its scheduler, tcp://host:8786. Its workers have to see
         OUT by the same path.
-    one_pass
-        Meet every day for the first time, as a live feed would; by default the first four weeks are cleaned again
-        with what was learned from them, and readings from before a fault was seen are marked too.
-    per_reading
-        A row for every reading rather than for every slot.
-    wide
-        The cleaned values alone as one table, a column per sensor, or per variable where there are several; OUT ends in
-        .csv, .csv.gz or .parquet, and the rows with their flags are in OUT.meta.
     overwrite
         Replace an OUT that is there.
     resume
         Go on with a run that was interrupted; the result is the same as in one go.
-    said
-        What you know about the readings.
     """
     from sensormend.pipeline.archive import clean_archive
 
     if len(paths) < 2:
         raise ConfigError("clean needs READINGS and OUT: sensormend clean readings.csv mended")
     *readings, out = ["-" if path == STDIN else path for path in paths]
-    given = (said or Said()).told() | {"one_pass": one_pass or None, "per_reading": per_reading or None}
-    given |= {"networks": networks, "wide": wide or None}
+    given = (typed or CleanArguments()).given()
     options = Options.from_toml(config, **given) if config else Options.of(**given)
     source = readings[0] if len(readings) == 1 else readings
     if options.networks:

@@ -1,4 +1,4 @@
-"""`sensormend watch`: what a person types, and what they are told."""
+"""`sensormend watch` mends a live feed."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
-from sensormend.cli.arguments import FLAG, OUTPUT, STDIN, Said, listed
+from sensormend.cli.arguments import FLAG, GROUPS, STDIN, Arguments, declared_options
 from sensormend.errors import ConfigError
+from sensormend.io.options import Options
+from sensormend.stream.settings import Settings
 
-if TYPE_CHECKING:
-    from sensormend.stream.settings import Settings
-
-__all__ = ["open_dashboard", "stopping", "watch"]
+__all__ = ["WatchArguments", "open_dashboard", "stopping", "watch"]
 
 _log = logging.getLogger("sensormend.stream")
 
-LIVE = Group("The feed", sort_key=0)
-TELL = Group("Who is told", sort_key=4)
+
+@declared_options("watch", Settings, Options)
+class WatchArguments(Arguments):
+    """What is typed for `watch`."""
 
 
 def watch(
@@ -31,31 +32,9 @@ def watch(
     out: Annotated[Path | None, Parameter(negative=())] = None,
     /,
     *,
-    config: Annotated[Path | None, Parameter(group=LIVE)] = None,
-    start_from: Annotated[Path | None, Parameter(name="--from", group=LIVE)] = None,
-    grace: Annotated[str | None, Parameter(group=LIVE)] = None,
-    late_for: Annotated[str | None, Parameter(group=LIVE)] = None,
-    speed: Annotated[float | None, Parameter(group=LIVE)] = None,
-    topics: Annotated[str | None, Parameter(group=LIVE)] = None,
-    pattern: Annotated[str | None, Parameter(group=LIVE)] = None,
-    user: Annotated[str | None, Parameter(group=LIVE)] = None,
-    password_file: Annotated[Path | None, Parameter(group=LIVE)] = None,
-    ca: Annotated[Path | None, Parameter(group=LIVE)] = None,
-    keep: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    sink: Annotated[list[str] | None, Parameter(group=OUTPUT, negative=())] = None,
-    backlog: Annotated[str | None, Parameter(group=OUTPUT)] = None,
-    alert: Annotated[list[str] | None, Parameter(group=TELL, negative=())] = None,
-    after: Annotated[int | None, Parameter(group=TELL)] = None,
-    well_after: Annotated[int | None, Parameter(group=TELL)] = None,
-    stood: Annotated[str | None, Parameter(group=TELL)] = None,
-    stood_readings: Annotated[int | None, Parameter(group=TELL)] = None,
-    metrics: Annotated[str | None, Parameter(group=TELL)] = None,
-    serve: Annotated[str | None, Parameter(group=TELL)] = None,
-    serve_token_file: Annotated[Path | None, Parameter(group=TELL)] = None,
-    serve_edit: Annotated[bool | None, Parameter(group=TELL, **FLAG)] = None,
-    log: Annotated[str | None, Parameter(group=TELL)] = None,
-    verbose: Annotated[bool, Parameter(group=TELL, **FLAG)] = False,
-    said: Said | None = None,
+    config: Annotated[Path | None, Parameter(group=GROUPS["feed"])] = None,
+    typed: WatchArguments | None = None,
+    verbose: Annotated[bool, Parameter(group=GROUPS["alerts"], **FLAG)] = False,
 ) -> None:
     """Mend a live feed: clean values as they come, a list of what to repair, an alert when a sensor fails.
 
@@ -78,71 +57,18 @@ def watch(
         The folder for the results.
     config
         A TOML file with any of the options below, by the same names, and with SOURCE and OUT as `source` and `out`.
-    start_from
-        The OUT of an archive: its model judges the first day already.
-    grace
-        How long a finished period waits for late readings before it is final; one step by default.
-    late_for
-        How far back readings that are later still correct their own row; 30d by default.
-    speed
-        Seconds of a replay in one second; as fast as possible by default.
-    topics
-        What to subscribe to, with commas between; by default what SOURCE says.
-    pattern
-        What topics mean: city/{sensor}/{variable}.
-    user
-        Who we are to the broker. The password is in --password-file or in SENSORMEND_MQTT_PASSWORD.
-    password_file
-        A file with the password.
-    ca
-        The certificates to trust, for mqtts://; those of the system by default.
-    keep
-        Drop rows that are older than this: 365d. By default they are kept for ever.
-    sink
-        Where else results go: mqtt://host/prefix or postgresql://host/database?table=name; may be repeated.
-    backlog
-        How much may wait on disk for sinks that are away; 1GB by default.
-    alert
-        Who is told when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or
-        "command: words"; may be repeated.
-    after
-        Faulty periods in a row until a sensor is reported whose fault is not sure; 2 by default.
-    well_after
-        Sound periods in a row until it is well again; 2 by default.
-    stood
-        How long a sure fault has to stand until it is reported; 1h by default.
-    stood_readings
-        In how many readings; 3 by default.
-    metrics
-        Where to show /metrics for Prometheus and /healthz; 127.0.0.1:9464 by default, or off.
-    serve
-        Show the dashboard too: --serve alone at 127.0.0.1:8464, or say where.
-    serve_token_file
-        A file with the token that opens it; needed where other machines can reach it.
-    serve_edit
-        Let it add notes to the --maintenance file; they hold from the period on that is open then.
-    log
-        text or json, on standard error.
+    typed
+        What you know about the feed and its readings.
     verbose
         Say when each period is final.
-    said
-        What you know about the readings.
     """
     from sensormend.stream.logs import setup
     from sensormend.stream.service import open_service
-    from sensormend.stream.settings import Settings
 
     if source is not None and out is None and config is None:
         raise ConfigError("watch needs SOURCE and OUT: sensormend watch mqtt://localhost/city/# mended")
-    typed: dict[str, Any] = {
-        "source": "-" if source == STDIN else source, "out": out, "start_from": start_from, "grace": grace,
-        "late_for": late_for, "speed": speed, "topics": listed(topics), "pattern": listed(pattern), "user": user,
-        "password_file": password_file, "ca": ca, "keep": keep, "sinks": sink, "backlog": backlog, "alerts": alert,
-        "after": after, "well_after": well_after, "stood": stood, "stood_readings": stood_readings,
-        "metrics": metrics, "serve": serve,
-        "serve_token_file": serve_token_file, "serve_edit": serve_edit, "log": log,
-    }  # fmt: skip
-    settings = Settings.of(config, **typed, **(said or Said()).told())
+    given = (typed or WatchArguments()).given()
+    settings = Settings.of(config, source="-" if source == STDIN else source, out=out, **given)
     setup(settings.log, "debug" if verbose else "info")
     with open_service(settings, open_dashboard) as service:
         stopping(service.stop)

@@ -1,4 +1,4 @@
-"""What a user may say about readings: the same names for `clean()`, the command line and a TOML file."""
+"""`Options` is what a user may say about readings; `option` declares a field once, for Python, TOML and commands."""
 
 from __future__ import annotations
 
@@ -6,112 +6,391 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
+from sensormend.io.postgres import shown
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND
 
-__all__ = ["COLUMNS", "DASHBOARD", "EVERY", "LOOPBACK", "Options", "duration", "in_words", "read_toml"]
+__all__ = [
+    "COLUMNS",
+    "DASHBOARD",
+    "EVERY",
+    "LOOPBACK",
+    "Declaration",
+    "Options",
+    "Validator",
+    "choice",
+    "column",
+    "declarations",
+    "duration",
+    "flag",
+    "in_words",
+    "listed",
+    "number",
+    "option",
+    "path",
+    "read_toml",
+    "refused",
+    "span",
+    "text",
+    "whole",
+]
 
 EVERY = ""
 """The key of `fill`, `valid` and `tolerance` that stands for every variable."""
-
-COLUMNS = ("sensor", "time", "value", "variable", "latitude", "longitude", "networks")
-"""The options that are the name of a column."""
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD = (LOOPBACK, 8464)
 """Where the dashboard is served unless somebody says otherwise."""
 
-UNITS = {"s": SECOND, "sec": SECOND, "min": MINUTE, "m": MINUTE, "h": HOUR, "d": DAY, "w": 7 * DAY}
+UNITS = {
+    "s": SECOND, "sec": SECOND, "second": SECOND, "min": MINUTE, "m": MINUTE, "minute": MINUTE, "h": HOUR, "hour": HOUR,
+    "d": DAY, "day": DAY, "w": 7 * DAY, "week": 7 * DAY,
+}  # fmt: skip
+
+Validator = Callable[[str, Any], Any]
+"""Takes the name of an option and what was given for it, and returns its value, or raises a `ConfigError`."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """How an option is given.
+
+    Attributes
+    ----------
+    validator
+        Checks what is given in Python, in a TOML file or on the command line.
+    help
+        What it says, for `--help`.
+    group
+        Under which heading of `--help` it stands; empty where it is not for the command line.
+    command
+        The only command that takes it; None for all.
+    key
+        Its name, where that is not the field's.
+    flag
+        Its name on the command line, where that is not the key's.
+    parse
+        Makes of what is typed what the validator takes.
+    repeated
+        Whether it may be typed several times.
+    leading_hyphen
+        Whether what is typed may begin with a `-`.
+    """
+
+    validator: Validator
+    help: str
+    group: str = ""
+    command: str | None = None
+    key: str = ""
+    flag: str | None = None
+    parse: Callable[[Any], Any] | None = None
+    repeated: bool = False
+    leading_hyphen: bool = False
+
+    @property
+    def kind(self) -> Any:
+        """The type that the command line reads."""
+        return list[str] if self.repeated else _KINDS.get(self.validator, str)
+
+
+def option(validator: Validator, help: str, default: Any = None, *, secret: bool = False, **more: Any) -> Any:  # noqa: A002
+    """Declare an option: a field of a dataclass, with the rest of its `Declaration`.
+
+    A default that is a class is called; what is `secret` is left out of the `repr`.
+    """
+    given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
+    return field(**given, repr=not secret, metadata={"option": Declaration(validator, help, **more)})
+
+
+def declarations(declared: type) -> dict[str, Declaration]:
+    """Return the options that a dataclass declares, by the names of their fields."""
+    return {entry.name: entry.metadata["option"] for entry in fields(declared) if "option" in entry.metadata}
+
+
+def refused(name: str, wanted: str, given: Any) -> ConfigError:
+    """Return the error for what is not what was wanted; passwords in addresses are not shown."""
+    got = shown(repr(given))
+    return ConfigError(f"{name} is {wanted}; got {got if len(got) <= 60 else f'{got[:57]}...'}")
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool)
+
+
+def text(name: str, given: Any) -> str:
+    """Take a text."""
+    if not isinstance(given, str) or not given.strip():
+        raise ConfigError("password is a text") if name == "password" else refused(name, "a text", given)
+    return given
+
+
+def column(name: str, given: Any) -> str:
+    """Take the name of a column."""
+    if not isinstance(given, str):
+        raise refused(name, "the name of a column", given)
+    return given
+
+
+def path(name: str, given: Any) -> Path:
+    """Take the path of a file or a folder."""
+    if not isinstance(given, str | os.PathLike) or not str(given):
+        raise refused(name, "a path", given)
+    return Path(given)
+
+
+def flag(name: str, given: Any) -> bool:
+    """Take true or false."""
+    if not isinstance(given, bool):
+        raise refused(name, "true or false", given)
+    return given
+
+
+def whole(name: str, given: Any) -> int:
+    """Take a whole number of 1 or more."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise refused(name, "a whole number, 1 or more", given)
+    return given
+
+
+def number(name: str, given: Any) -> float:
+    """Take a number above zero."""
+    if not _is_number(given) or not 0 < given < math.inf:
+        raise refused(name, "a number above 0", given)
+    return float(given)
+
+
+def span(name: str, given: Any) -> int:
+    """Take a duration."""
+    if not isinstance(given, str | timedelta):
+        raise refused(name, "a number and a unit, like 15min, 1h or 1d", given)
+    try:
+        return duration(given)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def choice(*known: str) -> Validator:
+    """Return what takes one of a few words."""
+
+    def chosen(name: str, given: Any) -> str:
+        if given not in known:
+            raise refused(name, " or ".join(known), given)
+        return str(given)
+
+    return chosen
+
+
+def _seed(name: str, given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise refused(name, "a whole number", given)
+    return given
+
+
+def _share(name: str, given: Any) -> float:
+    if not _is_number(given):
+        raise refused(name, "a number", given)
+    if not 0 < given < 1:
+        raise ConfigError(f"{name} is a share between 0 and 1; got {given!r}")
+    return float(given)
+
+
+def _columns(name: str, given: Any) -> tuple[str, ...]:
+    given = [given] if isinstance(given, str) else given
+    if not isinstance(given, Sequence) or not all(isinstance(entry, str) for entry in given):
+        raise refused(name, "a list of column names", given)
+    return tuple(given)
+
+
+def _per_variable(given: Any) -> Mapping[str, Any]:
+    return given if isinstance(given, Mapping) else {EVERY: given}
+
+
+def _numbers(name: str, given: Any) -> tuple[float, ...]:
+    given = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not all(map(_is_number, given)):
+        raise refused(name, "a list of numbers", given)
+    return tuple(float(entry) for entry in given)
+
+
+def _texts(name: str, given: Any) -> dict[str, str]:
+    if not all(isinstance(entry, str) for entry in _per_variable(given).values()):
+        raise refused(name, "a text, or a text per variable", given)
+    return dict(_per_variable(given))
+
+
+def _fill(name: str, given: Any) -> dict[str, tuple[float, ...]]:
+    return {variable: _numbers(name, values) for variable, values in _per_variable(given).items()}
+
+
+def _limits(name: str, given: Any) -> dict[str, tuple[float, float]]:
+    limits = {}
+    for variable, pair in _per_variable(given).items():
+        numbers = _numbers(name, pair)
+        if len(numbers) != 2 or not numbers[0] < numbers[1]:
+            raise refused(name, "a lowest and a highest value, like [-40, 50]", pair)
+        limits[variable] = (numbers[0], numbers[1])
+    return limits
+
+
+def _tolerances(name: str, given: Any) -> dict[str, float]:
+    for entry in _per_variable(given).values():
+        if not _is_number(entry) or not 0 <= entry < math.inf:
+            raise refused(name, "a number, 0 or more, or one for each variable", entry)
+    return {variable: float(entry) for variable, entry in _per_variable(given).items()}
+
+
+def listed(typed: str) -> list[str]:
+    """Return what was typed with commas between.
+
+    Examples
+    --------
+    >>> listed("temp, humidity")
+    ['temp', 'humidity']
+    """
+    return [name.strip() for name in typed.split(",") if name.strip()]
+
+
+def _typed_numbers(typed: str, flag: str, like: str) -> list[float]:
+    try:
+        return [float(part) for part in typed.split(",")]
+    except ValueError:
+        raise ConfigError(f"--{flag} takes numbers like {like}; got {typed!r}") from None
+
+
+def _typed_fill(typed: str) -> list[float]:
+    return [] if typed.strip().lower() == "none" else _typed_numbers(typed, "fill", "-999,85")
+
+
+def _typed_limits(typed: Sequence[str]) -> dict[str, list[float]]:
+    entries = [entry.rpartition("=") for entry in typed]
+    return {name.strip() or EVERY: _typed_numbers(pair, "valid", "-40,50 or temp=-40,50") for name, _, pair in entries}
+
+
+def _typed_tolerances(typed: Sequence[str]) -> dict[str, float]:
+    tolerances = {}
+    for entry in typed:
+        name, _, given = entry.rpartition("=")
+        try:
+            tolerances[name.strip() or EVERY] = float(given)
+        except ValueError:
+            raise ConfigError(f"--tolerance takes a number like 0.5 or temp=0.5; got {entry!r}") from None
+    return tolerances
+
+
+_KINDS: dict[Validator, type] = {path: Path, flag: bool, whole: int, number: float, _share: float}
+_column = partial(option, column, group="columns")
+_data = partial(option, group="data")
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the readings are to be read and mended; what is not said is found from the data.
+    """How the readings are to be read and mended; what is not said is found from the data."""
 
-    Attributes
-    ----------
-    sensor, time, value, variable, latitude, longitude
-        The names of these columns.
-    networks
-        The column that says which network a reading is from, where each is to have a model of its own.
-    sensor_from_file
-        The sensor is the name of the file, without its ending.
-    variables
-        The columns that are variables, where each has its own.
-    sensors
-        The columns that are sensors, where each has its own.
-    step, period
-        The grid: `"15min"`, `"1h"`, `"1d"`.
-    fill
-        Values that stand for "no reading": a list, or a list per variable. An empty list: there are none.
-    valid
-        The lowest and the highest value that are possible: a pair, or a pair per variable.
-    tolerance
-        The accuracy of the probes: a number, or one per variable. Nothing that is off by less is flagged.
-    maintenance
-        A CSV file of what people know: sensor, from, to, action, and variable where it is about one only.
-    coordinates
-        A CSV file of where the sensors stand: sensor, latitude, longitude, and from, since when.
-    gone_after
-        How long a sensor may be silent before it is taken to be gone.
-    interval
-        Nominal coverage of `lower` ... `upper`.
-    seed
-        For the random axes by which the sensors of a large network are compared.
-    one_pass
-        Do not clean the first weeks again.
-    per_reading
-        A row for every reading rather than for every slot.
-    wide
-        Cleaned values alone, a column per sensor, or per variable beside a column of sensors where there are several.
-    units, names
-        What variables are measured in and called, for the axes of pictures and for NetCDF: a text for all, or one per
-        variable.
-    """
-
-    sensor: str | None = None
-    time: str | None = None
-    value: str | None = None
-    variable: str | None = None
-    latitude: str | None = None
-    longitude: str | None = None
-    networks: str | None = None
-    sensor_from_file: bool = False
-    variables: tuple[str, ...] = ()
-    sensors: tuple[str, ...] = ()
-    step: int | None = None
-    period: int | None = None
-    fill: Mapping[str, tuple[float, ...]] | None = None
-    valid: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    tolerance: Mapping[str, float] = field(default_factory=dict)
-    maintenance: Path | None = None
-    coordinates: Path | None = None
-    gone_after: int = 30 * DAY
-    interval: float = 0.9
-    seed: int = 0
-    one_pass: bool = False
-    per_reading: bool = False
-    wide: bool = False
-    units: Mapping[str, str] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
+    sensor: str | None = _column("The column with the sensor's name.")
+    time: str | None = _column(
+        "The column with the time. Times with an offset become UTC; without one they are taken as they are."
+    )
+    value: str | None = _column("The column with the reading.")
+    variable: str | None = _column("The column that says what was measured, where there are several things.")
+    latitude: str | None = _column("The column with the latitude; a sensor whose place changes becomes a new one.")
+    longitude: str | None = _column("The column with the longitude.")
+    networks: str | None = option(
+        column,
+        "The column that says which network a reading is from. Each is mended on its own, into OUT/<network>, and "
+        "OUT/networks.csv has a line for each.",
+        group="networks",
+        command="clean",
+    )
+    sensor_from_file: bool = option(flag, "The sensor is the name of the file.", False, group="columns")
+    variables: tuple[str, ...] = option(
+        _columns,
+        "The columns that are variables, where each has its own: temp,humidity.",
+        (),
+        group="columns",
+        parse=listed,
+    )
+    sensors: tuple[str, ...] = option(
+        _columns, "The columns that are sensors, where each has its own: a,b,c.", (), group="columns", parse=listed
+    )
+    step: int | None = _data(span, "The step of the grid: 15min, 1h. Several readings in a step are averaged.")
+    period: int | None = _data(span, "The cycle that repeats: 1d, 7d.")
+    fill: Mapping[str, tuple[float, ...]] | None = _data(
+        _fill,
+        'Values that stand for "no reading": -999,85. By default they are found; `none` says that there are none.',
+        parse=_typed_fill,
+        leading_hyphen=True,
+    )
+    valid: Mapping[str, tuple[float, float]] = _data(
+        _limits,
+        "The lowest and the highest value that are possible: -40,50, or for one variable temp=-40,50; may be repeated. "
+        "What lies beyond is flagged as implausible.",
+        dict,
+        parse=_typed_limits,
+        repeated=True,
+        leading_hyphen=True,
+    )
+    tolerance: Mapping[str, float] = _data(
+        _tolerances,
+        "The accuracy of the probes: 0.5, or for one variable temp=0.5; may be repeated. Nothing that is off by less "
+        "is flagged; by default the step of the readings.",
+        dict,
+        parse=_typed_tolerances,
+        repeated=True,
+    )
+    maintenance: Path | None = _data(
+        path,
+        "A CSV file of what you know: sensor, from, to, action. The action is ignore (do not look), recalibrated (the "
+        "level from then on is right) or real (it was odd, but true).",
+    )
+    coordinates: Path | None = _data(path, "A CSV file of where the sensors stand: sensor, latitude, longitude.")
+    gone_after: int = _data(
+        span, "How long a sensor may be silent before it is taken to be gone; 30d by default.", 30 * DAY
+    )
+    interval: float = option(
+        _share, "How much of the truth the interval is to hold; 0.9 by default.", 0.9, group="output"
+    )
+    seed: int = option(_seed, "For the random axes by which the sensors of a large network are compared.", 0)
+    one_pass: bool = option(
+        flag,
+        "Meet every day for the first time, as a live feed would; by default the first four weeks are cleaned again "
+        "with what was learned from them, and readings from before a fault was seen are marked too.",
+        False,
+        group="output",
+        command="clean",
+    )
+    per_reading: bool = option(
+        flag, "A row for every reading rather than for every slot.", False, group="output", command="clean"
+    )
+    wide: bool = option(
+        flag,
+        "The cleaned values alone as one table, a column per sensor, or per variable where there are several; OUT ends "
+        "in .csv, .csv.gz or .parquet, and the rows with their flags are in OUT.meta.",
+        False,
+        group="output",
+        command="clean",
+    )
+    units: Mapping[str, str] = option(
+        _texts, "What variables are measured in, for pictures and NetCDF: a text for all, or one per variable.", dict
+    )
+    names: Mapping[str, str] = option(_texts, "What variables are called there, in the same way.", dict)
 
     @classmethod
-    def of(cls, **said: Any) -> Options:
-        """Return options from what a user said, in the user's own forms; None is not said."""
-        known = {entry.name for entry in fields(cls)}
-        for name in said:
+    def of(cls, **given: Any) -> Options:
+        """Return options from what a user gives, in the user's own forms; None is not given."""
+        known = declarations(cls)
+        for name in given:
             if name not in known:
                 raise ConfigError(f"there is no option {name!r}; there are {', '.join(sorted(known))}")
-        checked = {name: _FORMS.get(name, _plain)(name, given) for name, given in said.items() if given is not None}
-        options = cls(**checked)
-        if not 0 < options.interval < 1:
-            raise ConfigError(f"interval is a share between 0 and 1; got {options.interval!r}")
+        options = cls(
+            **{name: known[name].validator(name, value) for name, value in given.items() if value is not None}
+        )
         if options.wide and options.per_reading:
             raise ConfigError("a wide table has one value per sensor and slot: give wide or per_reading, not both")
         if options.step and options.period and options.period % options.step:
@@ -121,15 +400,15 @@ class Options:
         return options
 
     @classmethod
-    def from_toml(cls, path: str | os.PathLike[str], **said: Any) -> Options:
-        """Read options from a TOML file; paths in it are meant from where it lies, what is `said` goes before it."""
+    def from_toml(cls, path: str | os.PathLike[str], **given: Any) -> Options:
+        """Read options from a TOML file; paths in it are meant from where it lies, what is `given` goes before it."""
         path = Path(path)
         written = read_toml(path)
-        for name in ("maintenance", "coordinates"):
-            if isinstance(written.get(name), str):
+        for name, declaration in declarations(cls).items():
+            if declaration.kind is Path and isinstance(written.get(name), str):
                 written[name] = path.parent / written[name]
         try:
-            return cls.of(**{**written, **{name: given for name, given in said.items() if given is not None}})
+            return cls.of(**{**written, **{name: value for name, value in given.items() if value is not None}})
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
 
@@ -161,11 +440,11 @@ class Options:
 
     def refuse_unknown(self, variables: Sequence[str]) -> None:
         """Refuse limits, fill values, tolerances, units and names of a variable that is not there."""
-        for name, said in self.per_variable().items():
-            unknown = sorted(set(said).difference(variables, [EVERY]))
+        for name, given in self.per_variable().items():
+            unknown = sorted(set(given).difference(variables, [EVERY]))
             if unknown:
-                there = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
-                raise ConfigError(f"{name} speaks of {unknown[0]!r}; there is {there}")
+                known = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
+                raise ConfigError(f"{name} speaks of {unknown[0]!r}; there is {known}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -178,7 +457,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def duration(said: str | timedelta) -> int:
+def duration(given: str | timedelta) -> int:
     """Return a duration like `15min`, `1h` or `1 d` in microseconds.
 
     Examples
@@ -186,19 +465,14 @@ def duration(said: str | timedelta) -> int:
     >>> duration("15min") // 1_000_000
     900
     """
-    if isinstance(said, timedelta):
-        said = f"{said / timedelta(seconds=1)}s"
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", said.lower()) if isinstance(said, str) else None
-    unit = UNITS.get(found[2]) or UNITS.get(found[2].rstrip("s")) or _long(found[2]) if found else None
-    length = round(float(found[1] or 1) * unit) if found and unit else 0
+    if isinstance(given, timedelta):
+        given = f"{given / timedelta(seconds=1)}s"
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)?\s*([a-z]+)\s*", given.lower()) if isinstance(given, str) else None
+    unit = UNITS.get(match[2]) or UNITS.get(match[2].rstrip("s")) if match else None
+    length = round(float(match[1] or 1) * unit) if match and unit else 0
     if length < 1:
-        raise ConfigError(f"a duration is a number and a unit, like 15min, 1h or 1d; got {said!r}")
+        raise ConfigError(f"a duration is a number and a unit, like 15min, 1h or 1d; got {given!r}")
     return length
-
-
-def _long(word: str) -> int | None:
-    names = {"second": SECOND, "minute": MINUTE, "hour": HOUR, "day": DAY, "week": 7 * DAY}
-    return names.get(word.rstrip("s"))
 
 
 def in_words(length: int) -> str:
@@ -215,83 +489,5 @@ def in_words(length: int) -> str:
     return f"{length / SECOND:g}s"
 
 
-def _plain(name: str, given: Any) -> Any:
-    kind: Any = Options.__dataclass_fields__[name].type
-    if kind == "bool" and not isinstance(given, bool):
-        raise ConfigError(f"{name} is true or false; got {given!r}")
-    if kind == "int" and (isinstance(given, bool) or not isinstance(given, int)):
-        raise ConfigError(f"{name} is a whole number; got {given!r}")
-    if kind == "float" and (isinstance(given, bool) or not isinstance(given, int | float)):
-        raise ConfigError(f"{name} is a number; got {given!r}")
-    if name in COLUMNS and not isinstance(given, str):
-        raise ConfigError(f"{name} is the name of a column; got {given!r}")
-    return given
-
-
-def _duration(name: str, given: Any) -> int:
-    try:
-        return duration(given)
-    except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
-
-
-def _names(name: str, given: Any) -> tuple[str, ...]:
-    given = [given] if isinstance(given, str) else given
-    if not isinstance(given, Sequence) or not all(isinstance(entry, str) for entry in given):
-        raise ConfigError(f"{name} is a list of column names; got {given!r}")
-    return tuple(given)
-
-
-def _path(name: str, given: Any) -> Path:
-    if not isinstance(given, str | os.PathLike):
-        raise ConfigError(f"{name} is the path of a CSV file; got {given!r}")
-    return Path(given)
-
-
-def _numbers(name: str, given: Any) -> tuple[float, ...]:
-    given = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    if any(isinstance(entry, bool) or not isinstance(entry, int | float) for entry in given):
-        raise ConfigError(f"{name} is a list of numbers; got {given!r}")
-    return tuple(float(entry) for entry in given)
-
-
-def _texts(name: str, given: Any) -> dict[str, str]:
-    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
-    if not all(isinstance(text, str) for text in per_variable.values()):
-        raise ConfigError(f"{name} is a text, or a text per variable; got {given!r}")
-    return dict(per_variable)
-
-
-def _fill(name: str, given: Any) -> dict[str, tuple[float, ...]]:
-    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
-    return {variable: _numbers(name, values) for variable, values in per_variable.items()}
-
-
-def _valid(name: str, given: Any) -> dict[str, tuple[float, float]]:
-    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
-    limits = {}
-    for variable, pair in per_variable.items():
-        numbers = _numbers(name, pair)
-        if len(numbers) != 2 or not numbers[0] < numbers[1]:
-            raise ConfigError(f"{name} is a lowest and a highest value, like [-40, 50]; got {pair!r}")
-        limits[variable] = (numbers[0], numbers[1])
-    return limits
-
-
-def _tolerance(name: str, given: Any) -> dict[str, float]:
-    per_variable = given if isinstance(given, Mapping) else {EVERY: given}
-    for number in per_variable.values():
-        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < math.inf:
-            raise ConfigError(f"{name} is a number, 0 or more, or one for each variable; got {number!r}")
-    return {variable: float(number) for variable, number in per_variable.items()}
-
-
-_FORMS: dict[str, Any] = {
-    **dict.fromkeys(("step", "period", "gone_after"), _duration),
-    **dict.fromkeys(("variables", "sensors"), _names),
-    **dict.fromkeys(("maintenance", "coordinates"), _path),
-    **dict.fromkeys(("units", "names"), _texts),
-    "fill": _fill,
-    "valid": _valid,
-    "tolerance": _tolerance,
-}
+COLUMNS = tuple(name for name, declaration in declarations(Options).items() if declaration.validator is column)
+"""The options that are the name of a column."""

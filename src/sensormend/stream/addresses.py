@@ -1,12 +1,16 @@
-"""Addresses of brokers, databases and webhooks, and what of them may be shown."""
+"""Functions here read addresses of brokers, databases and webhooks, hide their secrets, and refuse loops."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from urllib.parse import unquote
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import UNCLEAR, is_unclear, shown
+from sensormend.stream.formats.topics import overlap
 
 __all__ = [
     "ALERTS",
@@ -21,6 +25,7 @@ __all__ = [
     "is_address",
     "login_of",
     "plain",
+    "refuse_loops",
     "topic_of",
 ]
 
@@ -81,8 +86,8 @@ def broker_of(address: str) -> tuple[str, int]:
     >>> broker_of("mqtt://localhost"), broker_of("mqtts://me@127.0.0.1:8883/city")
     (('localhost', 1883), ('localhost', 1883))
     """
-    found = re.fullmatch(r"(.*?)(?::(\d+))?", host_of(address).lower(), re.DOTALL)
-    host, port = (found[1], int(found[2] or 1883)) if found else ("", 0)
+    match = re.fullmatch(r"(.*?)(?::(\d+))?", host_of(address).lower(), re.DOTALL)
+    host, port = (match[1], int(match[2] or 1883)) if match else ("", 0)
     return "localhost" if host in ("127.0.0.1", "[::1]") else host.rstrip("."), 1883 if port == 8883 else port
 
 
@@ -123,3 +128,29 @@ def plain(address: str) -> str:
         words = address.removeprefix(COMMAND).split(maxsplit=1)
         return " ".join([COMMAND, *map(shown, words[:1]), *["..."] * (len(words) > 1)])
     return shown(address)
+
+
+def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[str], alerts: Sequence[str]) -> None:
+    """Refuse a source that would take in results, which would be mended again, for ever."""
+    if source.startswith(MQTT):
+        for address, published in _published(sinks, alerts):
+            if broker_of(address) == broker_of(source) and any(overlap(topic, published) for topic in topics):
+                raise ConfigError(
+                    f"the source would take in what goes to {plain(address)} as {published}: say which topics are "
+                    "readings, like mqtt://host/city/#"
+                )
+    elif source != "-" and not source.startswith(REPLAY) and not is_address(source):
+        folder, results = (Path(os.path.realpath(path)) for path in (source, out))
+        if folder.is_relative_to(results):
+            raise ConfigError(f"OUT must be another folder than the one that is watched, and not above it; got {out}")
+
+
+def _published(sinks: Sequence[str], alerts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield whatever is published anywhere: the address and a filter for its topics."""
+    for address in sinks:
+        if address.startswith(MQTT):
+            prefix = topic_of(address).strip("/") or PREFIX
+            yield from ((address, f"{prefix}/{kind}/#") for kind in ("cleaned", "health"))
+    for address in alerts:
+        if address.startswith(MQTT):
+            yield address, topic_of(address).strip("/") or ALERTS

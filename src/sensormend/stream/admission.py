@@ -17,7 +17,7 @@ from sensormend.recovery import BoolArray
 from sensormend.stream.arrivals import Rejected
 from sensormend.stream.buffer import NameIndex
 from sensormend.stream.deliveries import FLOOD, Alert
-from sensormend.stream.formats.refused import TOO_MANY_NAMES
+from sensormend.stream.formats.values import TOO_MANY_NAMES
 
 __all__ = [
     "FUTURE", "MOST_VARIABLES", "OLD", "RARE", "TOO_MANY", "TOO_MANY_LATE", "UNKNOWN", "Admission", "Admitted",

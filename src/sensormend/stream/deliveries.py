@@ -1,4 +1,4 @@
-"""What goes out to sinks: rows, how each sensor is, and alerts; and how it stands with a sink."""
+"""`Delivery` is what goes out to sinks: rows, how each sensor is, and alerts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sensormend.files import Closing
 from sensormend.pipeline.health import Health
 from sensormend.readings import Rows
 
-__all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Kind", "Sink", "Standing"]
+__all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Kind", "Sink", "SinkState"]
 
 STATES = ("well", "faulty", "silent", "gone")
 """What a sensor can be, as alerts see it; that it is gone is told to nobody, since that it is silent was."""
@@ -108,7 +108,7 @@ class Sink(Closing):
 
 
 @dataclass(frozen=True)
-class Standing:
+class SinkState:
     """How it stands with a sink.
 
     Attributes

@@ -20,7 +20,7 @@ from typing import Any
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.files import Closing
 from sensormend.readings import SECOND
-from sensormend.stream.deliveries import Standing
+from sensormend.stream.deliveries import SinkState
 
 __all__ = ["Metrics", "MetricsServer"]
 
@@ -83,7 +83,7 @@ class Metrics:
     Examples
     --------
     >>> metrics = Metrics()
-    >>> metrics.sinks["broker"] = Standing("broker", False, 0.0, 3, 0, 0, "")
+    >>> metrics.sinks["broker"] = SinkState("broker", False, 0.0, 3, 0, 0, "")
     >>> [line for line in metrics.text().splitlines() if line.startswith("sensormend_backlog{")]
     ['sensormend_backlog{sink="broker"} 3.0']
     >>> metrics.health()
@@ -105,7 +105,7 @@ class Metrics:
         self.watermark: int | None = None
         self.sensors = dict.fromkeys(("known", "faulty", "silent", "gone", "strangers"), 0)
         self.journal_bytes = self.backlog_bytes = 0
-        self.sinks: dict[str, Standing] = {}
+        self.sinks: dict[str, SinkState] = {}
         self.connected = True
         self.disk_error: str | None = None
         self._beat = steady()

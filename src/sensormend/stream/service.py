@@ -23,19 +23,18 @@ from sensormend.stream.addresses import plain
 from sensormend.stream.admission import RARE, UNKNOWN
 from sensormend.stream.arrivals import Arrived, End, Input, MaintenanceChanged, Source, Tick
 from sensormend.stream.codec import input_from_bytes, input_to_bytes
-from sensormend.stream.courier import Courier, stop_all
 from sensormend.stream.deliveries import Alert, Delivery, Kind
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker, stop_all
 from sensormend.stream.event_time import EventClock
-from sensormend.stream.formats.refused import TOO_MANY_NAMES
+from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.logs import Once, say
 from sensormend.stream.metrics import Metrics, MetricsServer
-from sensormend.stream.outbox import Outbox
 from sensormend.stream.output import Output
 from sensormend.stream.retrying import DiskRetry, StoppedError
 from sensormend.stream.service_state import ServiceState
 from sensormend.stream.settings import Settings
-from sensormend.stream.sinks import couriers
+from sensormend.stream.sinks import open_workers
 from sensormend.stream.sources import check_source, open_source
 from sensormend.stream.stream import AlertsRaised, Event, LateReadings, PeriodFinal, Problem, ReadingsRejected
 
@@ -100,8 +99,8 @@ class Service:
         What the user says.
     source
         Opens the source, given where to go on and the state of the service.
-    couriers
-        Opens what takes results to sinks, given the outbox; by their names.
+    workers
+        Opens what takes results to sinks, given the queue; by their names.
     metrics
         Counts what happens.
     on_event
@@ -118,12 +117,12 @@ class Service:
         settings: Settings,
         source: Callable[[Any, ServiceState], Source],
         *,
-        couriers: dict[str, Callable[[Outbox], Courier]] | None = None,
+        workers: dict[str, Callable[[DeliveryQueue], DeliveryWorker]] | None = None,
         metrics: Metrics | None = None,
         on_event: Callable[[Event | None], None] = lambda event: None,
     ) -> None:
         self.settings, self.out = settings, settings.out
-        self._open_source, self._open_couriers, self._on_event = source, couriers or {}, on_event
+        self._open_source, self._open_workers, self._on_event = source, workers or {}, on_event
         self.metrics = metrics or Metrics()
         self._state = ServiceState(self.out)
         self._stopping = threading.Event()
@@ -181,15 +180,16 @@ class Service:
         stack.callback(self._output.close)
         self._journal = WriteAheadLog(folder / "journal")
         stack.callback(self._journal.close)
-        self._outbox = Outbox(folder / "outbox", list(self._open_couriers), settings.backlog)
-        stack.callback(self._outbox.close)
-        self._couriers = [opened(self._outbox) for opened in self._open_couriers.values()]
-        stack.callback(stop_all, self._couriers, DRAIN)
-        for courier in self._couriers:
-            courier.start()
+        names = list(self._open_workers)
+        self._queue = self._retry(partial(DeliveryQueue, folder / "deliveries.sqlite", names, settings.backlog))
+        stack.callback(self._queue.close)
+        self._workers = [opened(self._queue) for opened in self._open_workers.values()]
+        stack.callback(stop_all, self._workers, DRAIN)
+        for worker in self._workers:
+            worker.start()
         self._replay(saved.get("journal", 0))
         source = stack.enter_context(self._open_source(self._mark, self._state))
-        say(_log, logging.INFO, "watching", source=self._source_name, out=self.out, sinks=len(self._couriers))
+        say(_log, logging.INFO, "watching", source=self._source_name, out=self.out, sinks=len(self._workers))
         self._describe()
         self._loop(source)
         self._update_metrics()
@@ -199,8 +199,8 @@ class Service:
         status = self.status()
         fields = asdict(status) | {"reached": None if status.reached is None else iso(status.reached)}
         say(_log, logging.INFO, "stopped" if self._stopping.is_set() else "the source has ended", **fields)
-        stop_all(self._couriers, DRAIN)
-        for standing in (courier.state() for courier in self._couriers):
+        stop_all(self._workers, DRAIN)
+        for standing in (worker.state() for worker in self._workers):
             if standing.backlog:
                 say(_log, logging.WARNING, f"{standing.name}: {standing.backlog} wait for it until the next start")
 
@@ -355,9 +355,9 @@ class Service:
     def _deliver(
         self, place: int, kind: Kind, start: int, end: int, rows: Rows | None = None, alerts: Sequence[Alert] = ()
     ) -> None:
-        if self._couriers:
+        if self._workers:
             health = self.stream.health() if kind == "final" else ()
-            self._outbox.append(Delivery(kind, start, end, rows, health, alerts), place)
+            self._queue.append(Delivery(kind, start, end, rows, health, alerts), place)
 
     def _now(self) -> int:
         return self._clock.now(self.stream.watermark.time)
@@ -382,11 +382,11 @@ class Service:
             self._warn_once(f"no provisional values: {error}")
             rows = None
         self._retry(partial(self._output.provisional, rows, now))
-        if rows is not None and self._couriers:
+        if rows is not None and self._workers:
             new = rows.taken(ended(rows.time) >= ended(since))
             delivery = Delivery("provisional", int(rows.time.min()), now, new, self.stream.health())
-            for courier in self._couriers:
-                courier.offer(delivery)
+            for worker in self._workers:
+                worker.offer(delivery)
         seconds = time.monotonic() - began
         self._free_at = time.monotonic() + max(SHARE * seconds, 0.0 if live else 1.0)
         self.metrics.estimate.observe(seconds)
@@ -405,7 +405,6 @@ class Service:
 
     def _save(self) -> None:
         self._output.sync()
-        self._outbox.sync()
         self._output.rotate()
         self._state.save(
             self.stream,
@@ -419,7 +418,7 @@ class Service:
         self._journal.drop(self._journal.next)
 
     def _describe(self) -> None:
-        about = {**self.settings.told(), **self._counts}
+        about = {**self.settings.to_dict(), **self._counts}
         began = time.monotonic()
         self._retry(partial(self._output.describe, self.stream, about))
         self._describe_at = time.monotonic() + max(DESCRIBE, OFTEN * (time.monotonic() - began))
@@ -430,8 +429,8 @@ class Service:
         if stream.watermark.time != NEVER:
             metrics.watermark = stream.watermark.time
         metrics.sensors = {"known": len(stream.sensors), "strangers": stream.admission.unknown, **stream.alerts.counts}
-        metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._outbox.size
-        metrics.sinks = {standing.name: standing for standing in (courier.state() for courier in self._couriers)}
+        metrics.journal_bytes, metrics.backlog_bytes = self._journal.size, self._queue.size
+        metrics.sinks = {standing.name: standing for standing in (worker.state() for worker in self._workers)}
         self._measure_at = time.monotonic() + WAIT
 
 
@@ -499,14 +498,14 @@ def open_service(
     """
     check_source(settings.source)
     ServiceState(settings.out).check()
-    opened = couriers(settings)
+    opened = open_workers(settings)
     with ExitStack() as stack:
         metrics = Metrics(settings.out)
         metrics.connected = False  # until the source says otherwise
         _serve_metrics(metrics, settings, stack)
         if dashboard is not None:
             stack.enter_context(dashboard(settings))
-        yield Service(settings, partial(_open_source, settings), couriers=opened, metrics=metrics)
+        yield Service(settings, partial(_open_source, settings), workers=opened, metrics=metrics)
 
 
 def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:

@@ -1,16 +1,35 @@
-"""What a user may say to `watch`: the same names on the command line and in a TOML file."""
+"""`Settings` is what a user may say to `watch`: the same names on the command line and in a TOML file."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from sensormend.errors import ConfigError
-from sensormend.io.options import Options, read_toml
+from sensormend.io.options import (
+    DASHBOARD,
+    LOOPBACK,
+    Declaration,
+    Options,
+    choice,
+    declarations,
+    flag,
+    listed,
+    number,
+    option,
+    path,
+    read_toml,
+    refused,
+    span,
+    text,
+    whole,
+)
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.addresses import (
     COMMAND,
@@ -22,193 +41,277 @@ from sensormend.stream.addresses import (
     is_address,
     login_of,
     plain,
+    refuse_loops,
     topic_of,
 )
-from sensormend.stream.echoes import refuse_echoes
 from sensormend.stream.formats.topics import filter_of
-from sensormend.stream.forms import (
-    choice,
-    dashboard,
-    duration_of,
-    flag,
-    listener,
-    name,
-    number,
-    path,
-    size,
-    whole,
-    words,
-)
 
-__all__ = ["AlertSettings", "MqttSettings", "Settings"]
+__all__ = [
+    "LIVE",
+    "PASSWORD",
+    "TABLES",
+    "AlertSettings",
+    "MqttSettings",
+    "Settings",
+    "dashboard",
+    "listener",
+    "size",
+    "texts",
+]
 
 PASSWORD = "SENSORMEND_MQTT_PASSWORD"
 """The variable of the environment that has the broker's password."""
 
+SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def texts(name: str, given: Any) -> tuple[str, ...]:
+    """Take a text or a list of them; a list inside the list is a command, word by word.
+
+    Examples
+    --------
+    >>> texts("alerts", ["https://example.org/hook", ["notify", "the team"]])
+    ('https://example.org/hook', "command: notify 'the team'")
+    """
+    entries = [given] if isinstance(given, str) else given
+    if not isinstance(entries, Sequence):
+        raise refused(name, "a list of texts", given)
+    taken = []
+    for entry in entries:
+        if isinstance(entry, list | tuple) and entry and all(isinstance(word, str) for word in entry):
+            taken.append(f"{COMMAND} {shlex.join(entry)}")
+        elif isinstance(entry, str) and entry.strip():
+            taken.append(entry)
+        else:
+            raise ConfigError(f"{refused(name, 'a list of texts', entry)} in it")
+    return tuple(taken)
+
+
+def size(name: str, given: Any) -> int:
+    """Take a number of bytes.
+
+    Examples
+    --------
+    >>> size("backlog", "1.5GB"), size("backlog", "2 MiB"), size("backlog", 100)
+    (1500000000, 2097152, 100)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(given).lower())
+    unit = SIZES.get(match[2]) if match and not isinstance(given, bool) else None
+    if not match or unit is None or float(match[1]) * unit < 1:
+        raise refused(name, "a size like 500MB or 1GB", given)
+    return round(float(match[1]) * unit)
+
+
+def listener(name: str, given: Any, usual: str = f"{LOOPBACK}:9464") -> tuple[str, int] | None:
+    """Take a host and a port, a port alone, or `off`.
+
+    Examples
+    --------
+    >>> listener("metrics", "127.0.0.1:9464"), listener("metrics", 9000), listener("metrics", "off")
+    (('127.0.0.1', 9464), ('127.0.0.1', 9000), None)
+    """
+    if given == "off" or given is False:
+        return None
+    text = str(given).strip()
+    match = re.fullmatch(r"(?:(\[[0-9a-fA-F:.]+\]|[^:\s\[\]]*):)?(\d{1,5})", text)
+    if isinstance(given, bool) or not match or int(match[2]) > 65535:
+        raise refused(name, f"a host and a port like {usual}, or off", given)
+    return (match[1] or LOOPBACK).strip("[]"), int(match[2])
+
+
+def dashboard(name: str, given: Any) -> tuple[str, int] | None:
+    """Take where the dashboard is shown; `on` is its usual place.
+
+    Examples
+    --------
+    >>> dashboard("serve", "on"), dashboard("serve", "0.0.0.0:80"), dashboard("serve", "off")
+    (('127.0.0.1', 8464), ('0.0.0.0', 80), None)
+    """
+    host, port = DASHBOARD
+    return DASHBOARD if given == "on" or given is True else listener(name, given, f"{host}:{port}")
+
 
 @dataclass(frozen=True)
 class MqttSettings:
-    """How to come to a broker.
+    """How to come to a broker."""
 
-    Attributes
-    ----------
-    topics
-        What to subscribe to; by default the path of the address, else what `pattern` says, else everything.
-    pattern
-        What topics say: `city/{sensor}/{variable}`; the first that fits is taken.
-    user, password
-        By default those of the address. The password may come from `password_file` or the environment instead.
-    ca
-        The certificates to trust, for `mqtts://`.
-    client_id
-        By which the broker knows us again after a restart; by default OUT has a name of its own.
-    in_flight
-        How many messages the broker sends before it waits for us.
-    """
-
-    topics: tuple[str, ...] = ()
-    pattern: tuple[str, ...] = ()
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    ca: Path | None = None
-    client_id: str | None = None
-    in_flight: int = 1000
+    topics: tuple[str, ...] = option(
+        texts, "What to subscribe to, with commas between; by default what SOURCE says.", (), group="feed", parse=listed
+    )
+    pattern: tuple[str, ...] = option(
+        texts, "What topics mean: city/{sensor}/{variable}.", (), group="feed", parse=listed
+    )
+    user: str | None = option(
+        text, f"Who we are to the broker. The password is in --password-file or in {PASSWORD}.", group="feed"
+    )
+    password: str | None = option(text, "By default that of the address, or of the environment.", secret=True)
+    password_file: Path | None = option(path, "A file with the password.", group="feed")
+    ca: Path | None = option(
+        path, "The certificates to trust, for mqtts://; those of the system by default.", group="feed"
+    )
+    client_id: str | None = option(
+        text, "By which the broker knows us again after a restart; by default OUT has a name of its own."
+    )
+    in_flight: int = option(whole, "How many messages the broker sends before it waits for us.", 1000)
 
 
 @dataclass(frozen=True)
 class AlertSettings:
-    """Who is told, and when.
+    """Who is told, and when."""
 
-    Attributes
-    ----------
-    stood, stood_readings
-        For how long, and in how many readings, a sure fault has to stand until it is told.
-    after, well_after
-        Periods in a row until a sensor is faulty whose fault is not sure, and until it is well again.
-    to
-        `mqtt://host/topic`, `https://...`, or `command: words`.
-    """
-
-    after: int = 2
-    well_after: int = 2
-    to: tuple[str, ...] = field(default=(), repr=False)
-    stood: int = HOUR
-    stood_readings: int = 3
+    to: tuple[str, ...] = option(
+        texts,
+        "Who is told when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or "
+        '"command: words"; may be repeated.',
+        (),
+        key="alerts",
+        flag="--alert",
+        group="alerts",
+        repeated=True,
+        secret=True,
+    )
+    after: int = option(
+        whole,
+        "Faulty periods in a row until a sensor is reported whose fault is not sure; 2 by default.",
+        2,
+        group="alerts",
+    )
+    well_after: int = option(whole, "Sound periods in a row until it is well again; 2 by default.", 2, group="alerts")
+    stood: int = option(
+        span, "How long a sure fault has to stand until it is reported; 1h by default.", HOUR, group="alerts"
+    )
+    stood_readings: int = option(whole, "In how many readings; 3 by default.", 3, group="alerts")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that `watch` is told.
+    """Everything that `watch` is told; `options` is what is known of the readings, as for `clean`."""
 
-    Attributes
-    ----------
-    source
-        `mqtt://`, `mqtts://`, a folder, `-`, or `replay:` and what `clean` would read.
-    out
-        The folder for the results.
-    options
-        What is known of the readings, as for `clean`.
-    start_from
-        An OUT whose model to start with; `from` for the user.
-    grace
-        How long a period waits for its last readings; a step of the grid by default.
-    late_for
-        How far back late readings correct their rows.
-    keep
-        How long rows are kept; None for ever.
-    speed
-        Seconds of a replay per second; None for as fast as it goes.
-    compact
-        Whether the files of a date that is over are made one.
-    sinks
-        Where else results go: `mqtt://host/prefix`, `postgresql://...?table=rows`.
-    backlog
-        How many bytes wait on disk for sinks that are away.
-    metrics
-        Host and port of the figures for Prometheus; None for none.
-    serve
-        Host and port of the dashboard; None for none.
-    serve_token_file
-        The file with the token that opens it.
-    serve_edit
-        Whether it may add notes to the maintenance file.
-    log
-        `text` or `json`.
-    """
-
-    source: str = field(repr=False)
-    out: Path
+    source: str = option(
+        text, "A broker, a folder, `-`, or `replay:` and what `clean` would read.", MISSING, secret=True
+    )
+    out: Path = option(path, "The folder for the results.", MISSING)
     options: Options = field(default_factory=Options)
-    start_from: Path | None = None
-    grace: int | None = None
-    late_for: int = 30 * DAY
-    keep: int | None = None
-    speed: float | None = None
-    compact: bool = True
-    sinks: tuple[str, ...] = field(default=(), repr=False)
-    backlog: int = 10**9
-    metrics: tuple[str, int] | None = ("127.0.0.1", 9464)
-    serve: tuple[str, int] | None = None
-    serve_token_file: Path | None = None
-    serve_edit: bool = False
-    log: str = "text"
-    alerts: AlertSettings = AlertSettings()
+    start_from: Path | None = option(
+        path, "The OUT of an archive: its model judges the first day already.", key="from", group="feed"
+    )
+    grace: int | None = option(
+        span,
+        "How long a finished period waits for late readings before it is final; one step by default.",
+        group="feed",
+    )
+    late_for: int = option(
+        span,
+        "How far back readings that are later still correct their own row; 30d by default.",
+        30 * DAY,
+        group="feed",
+    )
+    speed: float | None = option(
+        number, "Seconds of a replay in one second; as fast as possible by default.", group="feed"
+    )
     mqtt: MqttSettings = MqttSettings()
+    keep: int | None = option(
+        span, "Drop rows that are older than this: 365d. By default they are kept for ever.", group="output"
+    )
+    compact: bool = option(flag, "Whether the files of a date that is over are made one.", True)
+    sinks: tuple[str, ...] = option(
+        texts,
+        "Where else results go: mqtt://host/prefix or postgresql://host/database?table=name; may be repeated.",
+        (),
+        flag="--sink",
+        group="output",
+        repeated=True,
+        secret=True,
+    )
+    backlog: int = option(
+        size, "How much may wait on disk for sinks that are away; 1GB by default.", 10**9, group="output"
+    )
+    alerts: AlertSettings = AlertSettings()
+    metrics: tuple[str, int] | None = option(
+        listener,
+        "Where to show /metrics for Prometheus and /healthz; 127.0.0.1:9464 by default, or off.",
+        (LOOPBACK, 9464),
+        group="alerts",
+    )
+    serve: tuple[str, int] | None = option(
+        dashboard, "Show the dashboard too: --serve alone at 127.0.0.1:8464, or say where.", group="alerts"
+    )
+    serve_token_file: Path | None = option(
+        path, "A file with the token that opens it; needed where other machines can reach it.", group="alerts"
+    )
+    serve_edit: bool = option(
+        flag,
+        "Let it add notes to the --maintenance file; they hold from the period on that is open then.",
+        False,
+        group="alerts",
+    )
+    log: str = option(choice("text", "json"), "text or json, on standard error.", "text", group="alerts")
 
     @classmethod
-    def of(cls, config: str | os.PathLike[str] | None = None, **said: Any) -> Settings:
-        """Return settings from a TOML file and from what is said, which goes before it; None is not said.
+    def of(cls, config: str | os.PathLike[str] | None = None, **given: Any) -> Settings:
+        """Return settings from a TOML file and from what is given, which goes before it; None is not given.
 
-        What the file has in its tables `alerts` and `mqtt` is said by the same names, `to` as `alerts`.
+        What the file has in its tables `alerts` and `mqtt` is given by the same names, `to` as `alerts`.
         """
-        told = {key: given for key, given in said.items() if given is not None}
+        typed = {key: value for key, value in given.items() if value is not None}
         if config is None:
-            return _settled(_checked(told))
+            return _settled(_checked(typed))
         file = Path(config)
         try:
             written = _checked(_flat(read_toml(file)), file.parent)
         except ConfigError as error:
-            raise ConfigError(_named(error, file)) from None
-        given = _checked(told)
-        for key in _outdone(given):
+            raise ConfigError(_with_file(error, file)) from None
+        checked = _checked(typed)
+        for key in _superseded(checked):
             written.pop(key, None)
         try:
-            return _settled({**written, **given})
+            return _settled({**written, **checked})
         except ConfigError as error:
-            raise ConfigError(_named(error, file)) from None
+            raise ConfigError(_with_file(error, file)) from None
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return what differs from the defaults, as JSON has it, without anything secret."""
-        usual = Settings(self.source, self.out)
-        found: dict[str, Any] = {"source": plain(self.source), "out": str(self.out)}
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if entry.name in ("source", "out") or value == getattr(usual, entry.name):
-                continue
-            if isinstance(value, Options | AlertSettings | MqttSettings):
-                value = _told(value)
-            found[entry.name] = [plain(address) for address in value] if entry.name == "sinks" else _json(value)
-        return found
+        return {"source": plain(self.source), "out": str(self.out), **_differing(self, Settings(self.source, self.out))}
 
 
-def _outdone(given: Mapping[str, Any]) -> tuple[str, ...]:
+LIVE = {declaration.key or name: declaration for name, declaration in declarations(Settings).items()}
+"""The keys of a TOML file for `watch`."""
+
+TABLES = {"alerts": declarations(AlertSettings), "mqtt": declarations(MqttSettings)}
+"""The tables of such a file, and their keys."""
+
+_OPTIONS = declarations(Options)
+_FLAT: dict[str, Declaration] = {
+    **LIVE,
+    **{declaration.key or name: declaration for table in TABLES.values() for name, declaration in table.items()},
+}
+
+
+def _superseded(given: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a file says in vain beside what is typed: another password, or topics for what has none."""
     secrets = ("password", "password_file")
     topics = ("topics", "pattern") if "source" in given and not given["source"].startswith(MQTT) else ()
     return (*topics, *(secrets if any(key in given for key in secrets) else ()))
 
 
-def _named(error: ConfigError, file: Path) -> str:
-    text = str(error)
-    return text if str(file) in text else f"{file}: {text}"
+def _with_file(error: ConfigError, file: Path) -> str:
+    message = str(error)
+    return message if str(file) in message else f"{file}: {message}"
 
 
-def _told(part: Options | AlertSettings | MqttSettings) -> dict[str, Any]:
-    usual = type(part)()
-    values = {entry.name: getattr(part, entry.name) for entry in fields(part)}
-    if "to" in values:
-        values["to"] = tuple(plain(address) for address in values["to"])
-    return {key: _json(value) for key, value in values.items() if key != "password" and value != getattr(usual, key)}
+def _differing(part: Any, usual: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not as usual; addresses without their passwords."""
+    differing: dict[str, Any] = {}
+    for entry in fields(part):
+        value = getattr(part, entry.name)
+        if value == getattr(usual, entry.name) or entry.name in ("source", "out", "password", "password_file"):
+            continue
+        if isinstance(value, Options | AlertSettings | MqttSettings):
+            value = _differing(value, type(value)())
+        elif entry.name in ("sinks", "to"):
+            value = [plain(address) for address in value]
+        differing[entry.name] = _json(value)
+    return differing
 
 
 def _json(value: Any) -> Any:
@@ -219,23 +322,6 @@ def _json(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-Form = Callable[[str, Any], Any]
-LIVE: dict[str, Form] = {
-    "source": name, "out": path, "from": path, "grace": duration_of, "late_for": duration_of, "keep": duration_of,
-    "speed": number, "compact": flag, "sinks": words, "backlog": size, "metrics": listener,
-    "serve": dashboard, "serve_token_file": path, "serve_edit": flag, "log": choice("text", "json"),
-}  # fmt: skip
-TABLES: dict[str, dict[str, Form]] = {
-    "alerts": {"stood": duration_of, "stood_readings": whole, "after": whole, "well_after": whole, "to": words},
-    "mqtt": {
-        "topics": words, "pattern": words, "user": name, "password": name, "password_file": path, "ca": path,
-        "client_id": name, "in_flight": whole,
-    },
-}  # fmt: skip
-PATHS = ("out", "from", "ca", "password_file", "serve_token_file", "maintenance", "coordinates")
-OPTIONS = {entry.name for entry in fields(Options)}
-
-
 def _flat(written: Mapping[str, Any]) -> dict[str, Any]:
     """Take what the tables have out of them."""
     flat = {}
@@ -244,8 +330,8 @@ def _flat(written: Mapping[str, Any]) -> dict[str, Any]:
             flat[key] = value
             continue
         if key not in TABLES:
-            if key in {inner for table in TABLES.values() for inner in table}:
-                table = next(outer for outer, inner in TABLES.items() if key in inner)
+            table = next((outer for outer, inner in TABLES.items() if key in inner), None)
+            if table is not None:
                 raise ConfigError(f"{key} belongs into the table [{table}]")
             flat[key] = value
             continue
@@ -254,28 +340,26 @@ def _flat(written: Mapping[str, Any]) -> dict[str, Any]:
         for inner, given in value.items():
             if inner not in TABLES[key]:
                 raise ConfigError(f"there is no key {inner!r} in [{key}]; there are {', '.join(TABLES[key])}")
-            flat["alerts" if inner == "to" else inner] = given
+            flat[TABLES[key][inner].key or inner] = given
     return flat
 
 
-def _checked(said: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
-    """Look at the form of everything; paths are meant from the folder."""
-    forms = {**LIVE, **TABLES["alerts"], **TABLES["mqtt"], "alerts": words}
-    told = {("from" if key == "start_from" else key): value for key, value in said.items()}
-    unknown = [key for key in told if key not in forms and key not in OPTIONS]
+def _checked(given: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
+    """Validate everything that is given; paths are meant from the folder."""
+    given = {("from" if key == "start_from" else key): value for key, value in given.items()}
+    unknown = [key for key in given if key not in _FLAT and key not in _OPTIONS]
     if unknown:
-        known = sorted({*LIVE, *TABLES, *OPTIONS})
+        known = sorted({*LIVE, *TABLES, *_OPTIONS})
         raise ConfigError(f"there is no key {unknown[0]!r}; there are {', '.join(known)}")
-    found = {}
-    for key, value in told.items():
-        checked = forms[key](key, value) if key in forms else value
-        if folder is not None and key in PATHS and isinstance(checked, str | os.PathLike):
-            checked = folder / checked
-        found[key] = checked
-    if folder is not None and "source" in found:
-        found["source"] = _beside(found["source"], folder)
-    Options.of(**{key: value for key, value in found.items() if key in OPTIONS})
-    return found
+    checked = {}
+    for key, value in given.items():
+        taken = _FLAT[key].validator(key, value) if key in _FLAT else value
+        is_path = (_FLAT.get(key) or _OPTIONS[key]).kind is Path and isinstance(taken, str | os.PathLike)
+        checked[key] = folder / taken if folder is not None and is_path else taken
+    if folder is not None and "source" in checked:
+        checked["source"] = _beside(checked["source"], folder)
+    Options.of(**{key: value for key, value in checked.items() if key in _OPTIONS})
+    return checked
 
 
 def _beside(source: str, folder: Path) -> str:
@@ -286,82 +370,85 @@ def _beside(source: str, folder: Path) -> str:
     return source if source == "-" or is_address(source) else str(folder / source)
 
 
-def _settled(said: dict[str, Any]) -> Settings:
-    """Make settings of what is said, and refuse what contradicts itself."""
+def _settled(given: dict[str, Any]) -> Settings:
+    """Make settings of what is given, and refuse what contradicts itself."""
     for key in ("source", "out"):
-        if key not in said:
+        if key not in given:
             raise ConfigError("watch needs SOURCE and OUT: sensormend watch mqtt://localhost/city/# mended")
     from sensormend.io.folder import ending_of
 
-    options = Options.of(**{key: value for key, value in said.items() if key in OPTIONS})
-    if ending_of(said["out"]) is not None:
-        raise ConfigError(f"watch writes a folder; OUT cannot be the file {said['out']}")
+    options = Options.of(**{key: value for key, value in given.items() if key in _OPTIONS})
+    if ending_of(given["out"]) is not None:
+        raise ConfigError(f"watch writes a folder; OUT cannot be the file {given['out']}")
     if options.networks:
         raise ConfigError("watch mends one network; networks is for clean")
     if options.per_reading:
         raise ConfigError("watch writes a row for every slot; per_reading is for clean")
     if options.wide:
         raise ConfigError("watch writes a row for every sensor and slot; wide is for clean")
-    given = {key: said[key] for key in TABLES["alerts"] if key in said}
-    alerts = AlertSettings(**given, to=said.get("alerts", ()))
-    _refuse_unknown(said.get("sinks", ()), ("postgresql://", "postgres://", *MQTT), "a sink is mqtt://host/prefix or "
+    alerts = AlertSettings(**_fields_of(AlertSettings, given))
+    _refuse_unknown(given.get("sinks", ()), ("postgresql://", "postgres://", *MQTT), "a sink is mqtt://host/prefix or "
                     "postgresql://host/database?table=name")  # fmt: skip
     _refuse_unknown(alerts.to, (*MQTT, *WEB, COMMAND), "alerts go to mqtt://host/topic, https://... or command: words")
-    names = {entry.name for entry in fields(Settings)} - {"options", "alerts", "mqtt", "start_from"}
-    plainly = {key: said[key] for key in names if key in said}
-    plainly["out"] = Path(os.path.normpath(said["out"]))
-    if "late_for" not in said and said.get("keep", math.inf) < Settings.late_for:
-        plainly["late_for"] = said["keep"]
-    found = Settings(**plainly, options=options, start_from=said.get("from"), alerts=alerts, mqtt=_mqtt(said))
-    if found.keep is not None and found.keep < found.late_for:
+    own = _fields_of(Settings, given) | {"out": Path(os.path.normpath(given["out"]))}
+    if "late_for" not in given and given.get("keep", math.inf) < Settings.late_for:
+        own["late_for"] = given["keep"]
+    settings = Settings(**own, options=options, alerts=alerts, mqtt=_mqtt(given))
+    if settings.keep is not None and settings.keep < settings.late_for:
         raise ConfigError("keep is shorter than late_for: rows that are gone cannot be corrected")
-    if found.speed is not None and not found.source.startswith(REPLAY):
+    if settings.speed is not None and not settings.source.startswith(REPLAY):
         raise ConfigError("speed is for a replay: replay:PATH")
-    if found.serve_token_file is not None and found.serve is None:
+    if settings.serve_token_file is not None and settings.serve is None:
         raise ConfigError("serve_token_file is for the dashboard: serve says where it is shown")
-    if found.serve_edit and found.serve is None:
+    if settings.serve_edit and settings.serve is None:
         raise ConfigError("serve_edit is for the dashboard: serve says where it is shown")
-    if found.serve_edit and options.maintenance is None:
+    if settings.serve_edit and options.maintenance is None:
         raise ConfigError("serve_edit needs maintenance: the file that notes are added to")
-    if found.start_from is not None and found.start_from.absolute() == found.out.absolute():
+    if settings.start_from is not None and settings.start_from.absolute() == settings.out.absolute():
         raise ConfigError("from and OUT are the same folder; a feed goes on in its OUT by itself")
-    refuse_echoes(found.source, found.mqtt.topics, found.out, found.sinks, found.alerts.to)
-    return found
+    refuse_loops(settings.source, settings.mqtt.topics, settings.out, settings.sinks, settings.alerts.to)
+    return settings
 
 
-def _refuse_unknown(addresses: Sequence[str], known: tuple[str, ...], said: str) -> None:
+def _fields_of(declared: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given for the fields of a dataclass."""
+    known = declarations(declared)
+    keys = {name: declaration.key or name for name, declaration in known.items()}
+    return {name: given[key] for name, key in keys.items() if key in given}
+
+
+def _refuse_unknown(addresses: Sequence[str], known: tuple[str, ...], wanted: str) -> None:
     for address in addresses:
         if not address.startswith(known) or (is_address(address) and not host_of(clear(address))):
-            raise ConfigError(f"{said}; got {plain(address)!r}")
+            raise ConfigError(f"{wanted}; got {plain(address)!r}")
 
 
-def _mqtt(said: Mapping[str, Any]) -> MqttSettings:
-    source = said["source"]
-    given = {key: said[key] for key in TABLES["mqtt"] if key in said and key != "password_file"}
-    if "password" in said and "password_file" in said:
+def _mqtt(given: Mapping[str, Any]) -> MqttSettings:
+    source, own = given["source"], _fields_of(MqttSettings, given)
+    if "password" in own and "password_file" in own:
         raise ConfigError("password and password_file: say one of them")
-    if "password_file" in said:
+    if "password_file" in own:
         try:
-            given["password"] = Path(said["password_file"]).read_text(encoding="utf-8").rstrip("\r\n")
+            own["password"] = Path(own["password_file"]).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"password_file cannot be read: {error}") from None
-    given.setdefault("password", os.environ.get(PASSWORD) or None)
-    if not 1 <= given.get("in_flight", 1) <= 65535:
-        raise ConfigError(f"in_flight is 1 to 65535; got {given['in_flight']}")
+    own.setdefault("password", os.environ.get(PASSWORD) or None)
+    if not 1 <= own.get("in_flight", 1) <= 65535:
+        raise ConfigError(f"in_flight is 1 to 65535; got {own['in_flight']}")
     if not source.startswith(MQTT):
         for key in ("topics", "pattern"):
-            if key in given:
+            if key in own:
                 raise ConfigError(f"{key} is for an mqtt:// source")
-        return MqttSettings(**given)
+        return MqttSettings(**own)
     if not host_of(clear(source)):
         raise ConfigError("an address of a broker is like mqtt://host:1883/city/+/temp")
     user, password = login_of(source)
-    given["user"] = given.get("user") or user
-    given["password"] = given["password"] if given["password"] is not None else password
+    own["user"] = own.get("user") or user
+    own["password"] = own["password"] if own["password"] is not None else password
     within = topic_of(source)
     if "{" in within:
-        given.setdefault("pattern", (within,))
+        own.setdefault("pattern", (within,))
         within = ""
-    filters = tuple(map(filter_of, given.get("pattern", ())))
-    given.setdefault("topics", (within,) if within else filters or ("#",))
-    return MqttSettings(**given)
+    filters = tuple(map(filter_of, own.get("pattern", ())))
+    own.setdefault("topics", (within,) if within else filters or ("#",))
+    return MqttSettings(**own)

@@ -1,1 +1,1 @@
-"""What may be in a message: JSON in its shapes, SenML, a number; names in topics, and times."""
+"""These modules read messages: JSON in its shapes, SenML, a number; names in topics, and times."""

@@ -1,4 +1,4 @@
-"""SenML (RFC 8428): a pack of records whose base fields hold for those after them."""
+"""`resolved` reads SenML (RFC 8428): a pack of records whose base fields hold for those after them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sensormend.readings import SECOND
-from sensormend.stream.formats.moments import epoch, in_range, number
-from sensormend.stream.formats.refused import (
+from sensormend.stream.formats.topics import TopicFields
+from sensormend.stream.formats.values import (
     NO_READING,
     NOT_A_NUMBER,
     NOT_A_READING,
     NOT_A_TIME,
     UNKNOWN_SENML,
-    Refused,
+    InvalidReadingError,
+    epoch,
+    in_range,
+    number,
 )
-from sensormend.stream.formats.topics import Told
 
-__all__ = ["Record", "is_senml", "resolved", "split_name"]
+__all__ = ["SenmlRecord", "is_senml", "resolved", "split_name"]
 
 VERSION = 10
 RELATIVE = 1 << 28
@@ -34,7 +36,7 @@ _BASE_KINDS: tuple[tuple[str, tuple[type, ...], str], ...] = (
 _LABELS = frozenset((*_BASES, *_VALUES, "n", "u", "t", "ut"))
 
 
-class Record(NamedTuple):
+class SenmlRecord(NamedTuple):
     """One record, resolved; `sensor` and `variable` are empty where it has no such name."""
 
     sensor: str
@@ -48,7 +50,7 @@ class Record(NamedTuple):
         """Whether it is a coordinate."""
         return self.unit in ("lat", "lon")
 
-    def named(self, topic: Told, variables: Sequence[str]) -> tuple[str | None, str]:
+    def named(self, topic: TopicFields, variables: Sequence[str]) -> tuple[str | None, str]:
         """Return whose value it is, and of what: by its name, else by the topic, else of what its unit is.
 
         A name without a base name is the sensor's, unless the topic has the sensor and it is one of the variables.
@@ -91,16 +93,16 @@ def split_name(base: str, own: str) -> tuple[str, str]:
     return sensor.rstrip("/:"), variable
 
 
-def resolved(pack: Sequence[Any], received: int) -> Iterator[tuple[Any, Record | Refused | None]]:
+def resolved(pack: Sequence[Any], received: int) -> Iterator[tuple[Any, SenmlRecord | InvalidReadingError | None]]:
     """Give every record of a pack with what it says, why it is refused, or None where it has base fields only."""
     bases: dict[str, Any] = {"bn": "", "bt": 0, "bv": 0, "bu": ""}
     for record in pack:
         try:
             if type(record) is not dict:
-                raise Refused(NOT_A_READING)
+                raise InvalidReadingError(NOT_A_READING)
             _take_bases(record, bases)
             yield record, _resolve(record, bases, received)
-        except Refused as refused:
+        except InvalidReadingError as refused:
             yield record, refused
 
 
@@ -108,42 +110,42 @@ def _take_bases(record: dict[str, Any], bases: dict[str, Any]) -> None:
     """Remember base fields. A broken one is an error that lasts: what follows would be somebody else's reading."""
     version = record.get("bver", VERSION)
     if type(version) is not int or version > VERSION or any(key.endswith("_") for key in record):
-        bases["later"] = Refused(UNKNOWN_SENML)
+        bases["later"] = InvalidReadingError(UNKNOWN_SENML)
     for key, kinds, reason in _BASE_KINDS:
         if key in record:
-            bases[key] = record[key] if type(record[key]) in kinds else Refused(reason)
-    for told in bases.values():
-        if isinstance(told, Refused):
-            raise Refused(told.reason)
+            bases[key] = record[key] if type(record[key]) in kinds else InvalidReadingError(reason)
+    for base in bases.values():
+        if isinstance(base, InvalidReadingError):
+            raise InvalidReadingError(base.reason)
 
 
-def _resolve(record: dict[str, Any], bases: dict[str, Any], received: int) -> Record | None:
+def _resolve(record: dict[str, Any], bases: dict[str, Any], received: int) -> SenmlRecord | None:
     if not any(key in record for key in _VALUES):
         if "n" not in record and "t" not in record:
             return None
         if "bv" not in record and not bases["bv"]:
-            raise Refused(NO_READING)
+            raise InvalidReadingError(NO_READING)
     if "v" not in record and any(key in record for key in ("vs", "vb", "vd")):
-        raise Refused(NOT_A_NUMBER)
+        raise InvalidReadingError(NOT_A_NUMBER)
     if "v" not in record and "s" in record:
-        raise Refused(NO_READING)  # a sum over time is no value at a time
+        raise InvalidReadingError(NO_READING)  # a sum over time is no value at a time
     own, unit, time = record.get("n", ""), record.get("u", bases["bu"]), record.get("t", 0)
     if type(own) is not str or type(unit) is not str:
-        raise Refused(NOT_A_READING)
+        raise InvalidReadingError(NOT_A_READING)
     if type(time) not in (int, float):
-        raise Refused(NOT_A_TIME)
+        raise InvalidReadingError(NOT_A_TIME)
     value = record.get("v", 0)
     if type(value) not in (int, float, type(None)):
-        raise Refused(NOT_A_NUMBER)
+        raise InvalidReadingError(NOT_A_NUMBER)
     sensor, variable = split_name(bases["bn"], own)
     timed = "t" in record or bases["bt"] != 0
     moment = _time(time + bases["bt"], received) if timed else None
-    return Record(sensor, variable, unit, moment, number(value) + number(bases["bv"]))
+    return SenmlRecord(sensor, variable, unit, moment, number(value) + number(bases["bv"]))
 
 
 def _time(seconds: float, received: int) -> int:
     if not abs(seconds) < 1e11:
-        raise Refused(NOT_A_TIME)
+        raise InvalidReadingError(NOT_A_TIME)
     if seconds >= RELATIVE:
         return epoch(seconds)
     return in_range(received + round(seconds * SECOND))

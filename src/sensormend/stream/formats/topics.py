@@ -1,4 +1,4 @@
-"""What a topic says about a reading: patterns with `{sensor}` and `{variable}` in them."""
+"""`Topics` reads sensor and variable from topics, by patterns with `{sensor}` and `{variable}` in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sensormend.errors import ConfigError
 
-__all__ = ["Told", "Topics", "filter_of", "meet"]
+__all__ = ["TopicFields", "Topics", "filter_of", "overlap"]
 
 REMEMBERED = 20_000
 """Topics that are not taken apart again; beyond it all are forgotten, since whoever invents topics invents more."""
@@ -20,7 +20,7 @@ _HOLDERS = re.compile(r"\{(\w*)\}")
 _NAMES = ("sensor", "variable")
 
 
-class Told(NamedTuple):
+class TopicFields(NamedTuple):
     """What a topic says; `sure` where a pattern named the sensor, rather than the habit of putting it last."""
 
     sensor: str | None = None
@@ -31,7 +31,7 @@ class Told(NamedTuple):
 class Topics:
     """Topics taken apart by patterns; without any the last level of a topic is the sensor.
 
-    `nothing` is what no topic says.
+    `default` is what no topic says.
 
     Parameters
     ----------
@@ -43,38 +43,38 @@ class Topics:
 
     Examples
     --------
-    >>> Topics(["city/{sensor}/{variable}"]).told("city/7/temp")
+    >>> Topics(["city/{sensor}/{variable}"]).fields("city/7/temp")
     Told(sensor='7', variable='temp', sure=True)
-    >>> Topics().told("city/north/7").sensor
+    >>> Topics().fields("city/north/7").sensor
     '7'
     """
 
     def __init__(self, patterns: Sequence[str] = (), variable: str | None = None) -> None:
         self._patterns = [_compiled(pattern) for pattern in patterns]
-        self.nothing = Told(variable=variable)
-        self._known: dict[str, Told] = {}
+        self.default = TopicFields(variable=variable)
+        self._known: dict[str, TopicFields] = {}
 
-    def told(self, topic: str) -> Told:
+    def fields(self, topic: str) -> TopicFields:
         """Return what a topic says."""
-        found = self._known.get(topic)
-        if found is None:
-            found = self._taken_apart(topic)
+        fields = self._known.get(topic)
+        if fields is None:
+            fields = self._taken_apart(topic)
             if len(self._known) >= REMEMBERED:
                 self._known.clear()
             if len(topic) <= LONGEST:
-                self._known[topic] = found
-        return found
+                self._known[topic] = fields
+        return fields
 
-    def _taken_apart(self, topic: str) -> Told:
+    def _taken_apart(self, topic: str) -> TopicFields:
         if not self._patterns:
-            return self.nothing._replace(sensor=topic.rpartition("/")[2] or None)
+            return self.default._replace(sensor=topic.rpartition("/")[2] or None)
         for pattern in self._patterns:
             fits = pattern.fullmatch(topic)
             if fits:
                 names = fits.groupdict()
                 sensor = names.get("sensor") or None
-                return Told(sensor, names.get("variable") or self.nothing.variable, sensor is not None)
-        return self.nothing
+                return TopicFields(sensor, names.get("variable") or self.default.variable, sensor is not None)
+        return self.default
 
 
 def filter_of(pattern: str) -> str:
@@ -89,7 +89,7 @@ def filter_of(pattern: str) -> str:
     return _HOLDERS.sub("+", pattern)
 
 
-def meet(one: str, other: str) -> bool:
+def overlap(one: str, other: str) -> bool:
     """Say whether there are topics that two filters both take.
 
     Examples

@@ -1,4 +1,4 @@
-"""Where results go, by address; adding a kind is a file and a line here."""
+"""`open_sink` and `open_alert` open the sink that an address means; adding a kind is a module and a line here."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 from sensormend.errors import ConfigError
 from sensormend.io.postgres import SCHEMES
-from sensormend.stream.addresses import COMMAND, MQTT, WEB, host_of, plain
-from sensormend.stream.courier import Courier
+from sensormend.stream.addresses import COMMAND, MQTT, WEB, host_of, login_of, plain
 from sensormend.stream.deliveries import Sink
-from sensormend.stream.outbox import Outbox
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
 
 if TYPE_CHECKING:
-    from sensormend.stream.sinks.mqtt import Broker
+    from sensormend.stream.mqtt import Broker
 
-__all__ = ["couriers", "open_alert", "open_sink"]
+__all__ = ["open_alert", "open_sink", "open_workers"]
 
 
 def open_sink(address: str, settings: Settings | None = None) -> Sink:
@@ -33,11 +32,11 @@ def open_sink(address: str, settings: Settings | None = None) -> Sink:
         Whose certificates are trusted, and whose user and password are used where it is the broker of the source.
     """
     if address.startswith(SCHEMES):
-        from sensormend.stream.sinks.postgres import PostgresSink
+        from sensormend.stream.sinks.postgres_sink import PostgresSink
 
         return PostgresSink(address)
     if address.startswith(MQTT):
-        from sensormend.stream.sinks.mqtt import MqttSink
+        from sensormend.stream.sinks.mqtt_sink import MqttSink
 
         return MqttSink(_broker(address, settings))
     raise ConfigError(f"a sink is mqtt://host/prefix or postgresql://host/database?table=name; got {plain(address)!r}")
@@ -53,29 +52,29 @@ def open_alert(address: str | Sequence[str], settings: Settings | None = None) -
     settings
         As for `open_sink`.
     """
-    from sensormend.stream.sinks.command import Command
+    from sensormend.stream.sinks.alert_sinks import CommandAlerts
 
     if not isinstance(address, str):
-        return Command(address)
+        return CommandAlerts(address)
     if address.startswith(COMMAND):
-        return Command(address.removeprefix(COMMAND))
+        return CommandAlerts(address.removeprefix(COMMAND))
     if address.startswith(WEB):
-        from sensormend.stream.sinks.webhook import Webhook
+        from sensormend.stream.sinks.alert_sinks import WebhookAlerts
 
-        return Webhook(address)
+        return WebhookAlerts(address)
     if address.startswith(MQTT):
-        from sensormend.stream.sinks.mqtt import MqttAlerts
+        from sensormend.stream.sinks.mqtt_sink import MqttAlerts
 
         return MqttAlerts(_broker(address, settings))
     raise ConfigError(f"alerts go to mqtt://host/topic, https://... or command: words; got {plain(address)!r}")
 
 
-def couriers(settings: Settings) -> dict[str, Callable[[Outbox], Courier]]:
-    """Return what opens a courier for each sink and each place for alerts, by names that may be shown.
+def open_workers(settings: Settings) -> dict[str, Callable[[DeliveryQueue], DeliveryWorker]]:
+    """Return what opens a worker for each sink and each place for alerts, by names that may be shown.
 
     A name is the same after a restart, whatever else is in the list, as long as the address but for its password is.
     """
-    found: dict[str, Callable[[Outbox], Courier]] = {}
+    workers: dict[str, Callable[[DeliveryQueue], DeliveryWorker]] = {}
     kinds: tuple[tuple[str, Sequence[str], Callable[[str, Settings], Sink]], ...] = (
         ("", settings.sinks, open_sink),
         ("alerts to ", settings.alerts.to, open_alert),
@@ -87,16 +86,21 @@ def couriers(settings: Settings) -> dict[str, Callable[[Outbox], Courier]]:
             if shown[plain(address)] > 1:
                 # Two webhooks of one host, say: their paths are secret, and only that they differ is said.
                 name += f" ({hashlib.sha256(address.encode()).hexdigest()[:6]})"
-            found[name] = partial(Courier, name, opened(address, settings))
-    return found
+            workers[name] = partial(DeliveryWorker, name, opened(address, settings))
+    return workers
 
 
 def _broker(address: str, settings: Settings | None) -> Broker:
-    from sensormend.stream.sinks.mqtt import Broker
+    from sensormend.stream.mqtt import Broker
 
+    user, password = login_of(address)
     if settings is None:
-        return Broker(address)
+        return Broker(address, user, password)
     mqtt, source = settings.mqtt, settings.source
     # A password goes to nobody but whom it was meant for.
-    ours = source.startswith(MQTT) and host_of(address) == host_of(source)
-    return Broker(address, mqtt.user if ours else None, mqtt.password if ours else None, mqtt.ca)
+    if source.startswith(MQTT) and host_of(address) == host_of(source):
+        if user is None:
+            user, password = mqtt.user, mqtt.password
+        elif password is None and user == mqtt.user:
+            password = mqtt.password
+    return Broker(address, user, password, mqtt.ca)

@@ -1,4 +1,4 @@
-"""Results as JSON, the same for every sink that speaks it."""
+"""Functions here write results as JSON, the same for every sink that speaks it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def row_fields(
         rows.sensor.tolist(),
         rows.variable.tolist(),
         rows.time.tolist(),
-        *(_said(column, known) for column in (rows.value, rows.cleaned, rows.lower, rows.upper)),
+        *(_known_numbers(column, known) for column in (rows.value, rows.cleaned, rows.lower, rows.upper)),
         rows.n.tolist(),
         rows.flag.tolist(),
         rows.reason.tolist(),
@@ -112,5 +112,5 @@ def whole(text: str) -> str:
     return re.sub("[\0\ud800-\udfff]", "\ufffd", text)
 
 
-def _said(column: NDArray[np.float64], known: Callable[[float], bool]) -> list[float | None]:
+def _known_numbers(column: NDArray[np.float64], known: Callable[[float], bool]) -> list[float | None]:
     return [number if known(number) else None for number in column.tolist()]

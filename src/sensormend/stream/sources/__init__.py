@@ -1,4 +1,4 @@
-"""Where readings come from: one source per file, and which of them an address means."""
+"""`open_source` opens the source that an address means; there is one per module."""
 
 from __future__ import annotations
 
@@ -34,36 +34,30 @@ def open_source(
     address
         `mqtt://` or `mqtts://`; `-` for newline JSON on standard input; `replay:` and whatever `clean` reads; else a
         folder in which files appear.
-    options
-        Which column, or key, is what, where that cannot be recognised.
     work
         A folder for what a source has to remember or to sort.
     mark
         Where to go on: the mark of the last `Arrived` that is safe.
-    mqtt
-        How to come to a broker.
     former
         Topics to which it was subscribed before.
-    speed
-        Of a replay.
     without
         A folder that is none of a source's business, though it may lie in the one that is watched: OUT.
     """
     # Each needs what the others do not: only the one that is meant is loaded.
     if address.startswith(MQTT):
-        from sensormend.stream.sources.mqtt import MqttSource
+        from sensormend.stream.sources.mqtt_source import MqttSource
 
         return MqttSource(address, mqtt, options, former=former)
     if address.startswith(REPLAY):
-        from sensormend.stream.sources.replay import ReplaySource
+        from sensormend.stream.sources.replay_source import ReplaySource
 
         return ReplaySource(address.removeprefix(REPLAY), options, work / "replay", mark=mark, speed=speed)
     if address == "-":
-        from sensormend.stream.sources.pipe import PipeSource
+        from sensormend.stream.sources.pipe_source import PipeSource
 
         return PipeSource(options)
     check_source(address)
-    from sensormend.stream.sources.folder import FolderSource
+    from sensormend.stream.sources.folder_source import FolderSource
 
     return FolderSource(Path(address), options, work / "folder", mark=mark, without=without)
 

@@ -1,4 +1,4 @@
-"""A simulated city that publishes its readings, for whoever wants to see a feed without having one."""
+"""`City` simulates a city that publishes its readings, for whoever wants to see a feed without having one."""
 
 from __future__ import annotations
 

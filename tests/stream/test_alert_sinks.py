@@ -17,12 +17,10 @@ import pytest
 
 from post import alert, until
 from sensormend.errors import ConfigError, RefusedError, SensormendError
-from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.outbox import Outbox
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.sinks import open_alert
-from sensormend.stream.sinks.command import Command
-from sensormend.stream.sinks.webhook import Webhook
+from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
 
 MESSAGE = {
     "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
@@ -115,7 +113,7 @@ def test_what_an_answer_means(site: Site, status: int, refused: bool) -> None:
 
 def test_a_slow_answer_is_given_up_and_no_server_is_no_refusal(site: Site) -> None:
     site.pause = 1.0
-    with Webhook(f"{site.address}/hush", timeout=0.2) as sink, pytest.raises(SensormendError, match="timed out"):
+    with WebhookAlerts(f"{site.address}/hush", timeout=0.2) as sink, pytest.raises(SensormendError, match="timed out"):
         sink.write(alert())
     with open_alert("http://127.0.0.1:1/hush") as sink, pytest.raises(SensormendError) as failed:
         sink.write(alert())
@@ -126,14 +124,14 @@ def test_a_slow_answer_is_given_up_and_no_server_is_no_refusal(site: Site) -> No
 
 def test_those_before_one_that_failed_are_not_posted_again(site: Site, tmp_path: Path) -> None:
     site.answers = [200, 500, 502, 200]
-    box = Outbox(tmp_path, ["hook"])
-    courier = Courier("hook", open_alert(site.address), box, (0.01, 0.02))
-    courier.start()
+    queue = DeliveryQueue(tmp_path / "queue", ["hook"])
+    worker = DeliveryWorker("hook", open_alert(site.address), queue, (0.01, 0.02))
+    worker.start()
     for number in range(2):
-        box.append(two(number), number)
-    until(lambda: box.backlog("hook") == 0)
-    assert courier.stop(5)
-    box.close()
+        queue.append(two(number), number)
+    until(lambda: queue.backlog("hook") == 0)
+    assert worker.stop(5)
+    queue.close()
     asked = [json.loads(body)["sensor"] for *_, body in site.asked]
     assert asked == ["s1", "s2", "s2", "s2", "s1", "s2"]
 
@@ -170,7 +168,7 @@ def test_a_text_is_taken_apart_and_nothing_in_it_is_expanded(tmp_path: Path) -> 
 
 def test_a_command_that_fails_says_why_and_is_run_again(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    with Command(["sh", "-c", f"echo run >> {runs}; echo first >&2; echo no such pager >&2; exit 3"]) as sink:
+    with CommandAlerts(["sh", "-c", f"echo run >> {runs}; echo first >&2; echo no such pager >&2; exit 3"]) as sink:
         for _ in range(2):
             with pytest.raises(RefusedError, match=r"^sh ended with 3: no such pager$"):
                 sink.write(alert())
@@ -181,16 +179,16 @@ def test_one_alert_that_a_command_fails_on_does_not_block_the_others(tmp_path: P
     runs = tmp_path / "runs"
     # It fails on one name; what comes with that, and after it, is told once.
     script = f'echo "$SENSORMEND_SENSOR" >> {runs}; test "$SENSORMEND_SENSOR" != bad'
-    box = Outbox(tmp_path / "box", ["pager"])
-    courier = Courier("pager", Command(["sh", "-c", script]), box, (0.01, 0.02))
-    courier.start()
+    queue = DeliveryQueue(tmp_path / "queue", ["pager"])
+    worker = DeliveryWorker("pager", CommandAlerts(["sh", "-c", script]), queue, (0.01, 0.02))
+    worker.start()
     bad = [alert(sensor=name).alerts[0] for name in ("first", "bad", "third")]
-    box.append(Delivery("alert", 0, 1, alerts=bad), 0)
-    box.append(alert(1, sensor="later"), 1)
-    until(lambda: box.backlog("pager") == 0)
-    assert courier.stop(5)
-    assert courier.state().lost == 1
-    box.close()
+    queue.append(Delivery("alert", 0, 1, alerts=bad), 0)
+    queue.append(alert(1, sensor="later"), 1)
+    until(lambda: queue.backlog("pager") == 0)
+    assert worker.stop(5)
+    assert worker.state().lost == 1
+    queue.close()
     seen = runs.read_text().split()
     assert [seen.count(name) for name in ("first", "third", "later")] == [1, 1, 1]
     assert seen.count("bad") > 2
@@ -200,7 +198,7 @@ def test_a_command_that_cannot_be_run_refuses_nothing(tmp_path: Path) -> None:
     program = tmp_path / "pager"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    sink = Command([str(program)])
+    sink = CommandAlerts([str(program)])
     sink.write(alert())
     program.unlink()
     with pytest.raises(SensormendError, match=r"cannot be run: No such file") as failed:
@@ -213,7 +211,7 @@ def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) 
     began = time.monotonic()
     command = ["sh", "-c", f"(sleep 1; touch {mark}) & sleep 30"]
     with (
-        Command(command, timeout=0.3) as sink,
+        CommandAlerts(command, timeout=0.3) as sink,
         pytest.raises(SensormendError, match=r"sh did not end within") as failed,
     ):
         sink.write(alert())
@@ -225,7 +223,7 @@ def test_a_command_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) 
 
 
 def test_names_that_no_environment_can_hold() -> None:
-    with Command(["sh", "-c", "cat > /dev/null"]) as sink:
+    with CommandAlerts(["sh", "-c", "cat > /dev/null"]) as sink:
         sink.write(alert(sensor="nul\0half\ud800"))
 
 

@@ -16,11 +16,10 @@ from row_tables import YEAR_2019, network
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, HOUR, Rows
-from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Delivery
-from sensormend.stream.outbox import Outbox
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.sinks import open_sink
-from sensormend.stream.sinks.postgres import PostgresSink
+from sensormend.stream.sinks.postgres_sink import PostgresSink
 from servers import Postgres, restartable_postgres
 
 psycopg = pytest.importorskip("psycopg")
@@ -182,15 +181,15 @@ def test_what_the_server_cannot_hold_is_refused_and_blocks_nothing(server: Postg
             CREATE TRIGGER no BEFORE INSERT ON limits FOR EACH ROW EXECUTE FUNCTION no()
         """,
         )
-    box = Outbox(tmp_path, ["postgres"])
-    courier = Courier("postgres", open_sink(f"{server.address}?table=limits"), box, (0.01, 0.02))
-    courier.start()
+    queue = DeliveryQueue(tmp_path / "queue", ["postgres"])
+    worker = DeliveryWorker("postgres", open_sink(f"{server.address}?table=limits"), queue, (0.01, 0.02))
+    worker.start()
     for number, name in enumerate(["bad", "good"]):
-        box.append(day(one(1.0, sensor=name)), number)
-    until(lambda: box.backlog("postgres") == 0)
-    assert courier.stop(5)
-    assert courier.state().lost == 1
-    box.close()
+        queue.append(day(one(1.0, sensor=name)), number)
+    until(lambda: queue.backlog("postgres") == 0)
+    assert worker.stop(5)
+    assert worker.state().lost == 1
+    queue.close()
     assert ask(server, "SELECT sensor FROM limits") == [("good",)]
 
 
@@ -218,28 +217,28 @@ def test_a_restart_of_the_server_costs_a_wait_and_nothing_else(
     server: Postgres, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
     caplog.set_level(logging.INFO, "sensormend.stream")
-    box = Outbox(tmp_path, ["postgres"])
+    queue = DeliveryQueue(tmp_path / "queue", ["postgres"])
     ask(server, "DROP TABLE IF EXISTS restarted; DROP SEQUENCE IF EXISTS counted; CREATE SEQUENCE counted")
     with open_sink(f"{server.address}?table=restarted") as before:
         before.write(day(one(0.0)))
     # In which order rows came, as the server saw it.
     ask(server, "ALTER TABLE restarted ADD COLUMN place int DEFAULT nextval('counted')")
-    courier = Courier("postgres", open_sink(f"{server.address}?table=restarted"), box, (0.05, 0.1))
-    courier.start()
-    box.append(day(one(1.0, hour=1)), 0)
-    until(lambda: box.backlog("postgres") == 0)
+    worker = DeliveryWorker("postgres", open_sink(f"{server.address}?table=restarted"), queue, (0.05, 0.1))
+    worker.start()
+    queue.append(day(one(1.0, hour=1)), 0)
+    until(lambda: queue.backlog("postgres") == 0)
     server.stop(mode)
     try:
         for hour in range(2, 7):
-            box.append(day(one(float(hour), hour=hour)), hour)
-        until(lambda: not courier.state().up)
-        assert box.backlog("postgres") == 5
+            queue.append(day(one(float(hour), hour=hour)), hour)
+        until(lambda: not worker.state().up)
+        assert queue.backlog("postgres") == 5
     finally:
         server.start()
-    until(lambda: box.backlog("postgres") == 0)
+    until(lambda: queue.backlog("postgres") == 0)
     until(lambda: len(caplog.records) == 2)
     assert ask(server, "SELECT value FROM restarted ORDER BY place") == [(float(hour),) for hour in range(7)]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "has the 5 deliveries that waited" in caplog.text
-    assert courier.stop(5)
-    box.close()
+    assert worker.stop(5)
+    queue.close()

@@ -1,4 +1,4 @@
-"""Results to PostgreSQL: rows and how each sensor is, one transaction for each delivery."""
+"""`PostgresSink` writes rows and how each sensor is to PostgreSQL, one transaction for each delivery."""
 
 from __future__ import annotations
 
@@ -137,14 +137,14 @@ class PostgresSink(Sink):
             sql.SQL("{} {}").format(sql.Identifier(column), sql.SQL(kind)) for column, kind in columns.items()
         )
         keys = sql.SQL(", ").join(map(sql.Identifier, key))
-        found = self._columns(name)
-        if found is None:
+        existing = self._columns(name)
+        if existing is None:
             # Asked for only where there is none: who may write into a table need not have the right to make one.
             self._server.execute(
                 sql.SQL("CREATE TABLE IF NOT EXISTS {} ({}, PRIMARY KEY ({}))").format(name, definitions, keys)
             )
-            found = self._columns(name)
-        lacking = [column for column in columns if column not in (found or ())]
+            existing = self._columns(name)
+        lacking = [column for column in columns if column not in (existing or ())]
         if lacking:
             raise RefusedError(
                 f"{self._shown}: the table {simple} has no column {lacking[0]}; let sensormend make one, "

@@ -1,7 +1,8 @@
-"""An archive once more, as if it came now."""
+"""`ReplaySource` reads an archive once more, as if it came now; `StagedParts` gives staged readings part by part."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -17,14 +18,95 @@ from sensormend.files import write_beside
 from sensormend.io.options import Options
 from sensormend.io.sources import find, is_stream
 from sensormend.io.staging import Staging
-from sensormend.readings import DAY, NOTHING, SECOND
-from sensormend.stream.arrivals import Arrived, Source, clock
-from sensormend.stream.sources.staged import CHUNK, Parts, rejected_of
+from sensormend.pipeline.places import Position
+from sensormend.readings import DAY, NOTHING, SECOND, Readings
+from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
 
-__all__ = ["ReplaySource"]
+__all__ = ["CHUNK", "ReplaySource", "StagedParts", "positions_of", "rejected_of"]
+
+CHUNK = 50_000
+"""Readings that come at once, at most: some seconds of work, after which a signal is seen."""
+
+MOST_REJECTED = 1_000
+"""Of one load that are told one by one; what is more is told in one."""
 
 BEAT = 0.1
 """Seconds between two parts of a replay that is paced, where its readings are closer than that."""
+
+
+class StagedParts:
+    """The readings of a staging that is sorted by days, each day's in the order of their times, part by part.
+
+    Where a method fails nothing has changed: it may be called again.
+
+    Parameters
+    ----------
+    staging
+        None for no readings.
+    skip
+        How many of them were given before.
+
+    Attributes
+    ----------
+    done
+        How many were given.
+    day, at
+        The readings of the day that it is, and how many of them were given.
+    """
+
+    def __init__(self, staging: Staging | None, skip: int = 0) -> None:
+        self._staging, self._skip = staging, skip
+        self._places = positions_of(staging) if staging is not None else {}
+        self._number = self._next = 0
+        self.done = self.at = 0
+        self.day = NOTHING
+
+    def ahead(self) -> bool:
+        """Go on to the next day that has readings left; False at the end."""
+        while self.at >= len(self.day):
+            if self._staging is None or self._next >= len(self._staging.periods):
+                return False
+            number = int(self._staging.periods[self._next])
+            readings = self._staging.read(number)
+            self.day = readings.taken(np.argsort(readings.time, kind="stable"))
+            self._number, self._next = number, self._next + 1
+            self.at = min(self._skip, len(self.day))
+            self._skip -= self.at
+            self.done += self.at
+        return True
+
+    def take(self, until: int) -> tuple[Readings, list[Position]]:
+        """Return the readings of the day up to there, and where sensors say they are from that day on."""
+        part = self.day.taken(slice(self.at, until))
+        self.done += len(part)
+        self.at += len(part)
+        return part, self._places.pop(self._number, [])
+
+
+def positions_of(staging: Staging) -> dict[int, list[Position]]:
+    """Return where sensors say they are, by the day from which on."""
+    positions: dict[int, list[Position]] = {}
+    for sensor, since, latitude, longitude in staging.locations:
+        place = Position(staging.sensors[sensor], since, latitude, longitude)
+        positions.setdefault(since // DAY, []).append(place)
+    return positions
+
+
+def rejected_of(staging: Staging) -> list[Rejected]:
+    """Return what could not be read."""
+    if not staging.rejected:
+        return []
+    path: Path = staging.folder / "rejected.csv"
+    staging.write_rejected(path)
+    rejected: list[Rejected] = []
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if len(rejected) == MOST_REJECTED:
+                more = f"and {staging.rejected - MOST_REJECTED:,} more rows"
+                rejected.append(Rejected(row["file"], row["reason"], more))
+                break
+            rejected.append(Rejected(f"{row['file']}, row {row['row']}", row["reason"], row["line"][:120]))
+    return rejected
 
 
 class ReplaySource(Source):
@@ -53,7 +135,7 @@ class ReplaySource(Source):
             raise ConfigError(f"speed is a number above 0; got {speed}")
         self._speed = speed
         self._staging = _staged(source, options or Options(), folder)
-        self._parts = Parts(self._staging, mark or 0)
+        self._parts = StagedParts(self._staging, mark or 0)
         self._rejected = [] if mark else rejected_of(self._staging)
         self._began: tuple[float, int] | None = None
 

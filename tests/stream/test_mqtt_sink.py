@@ -21,12 +21,12 @@ from row_tables import YEAR_2019, network
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, Rows
-from sensormend.stream.courier import Courier
 from sensormend.stream.deliveries import Delivery, Kind
-from sensormend.stream.outbox import Outbox
+from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.settings import Settings
-from sensormend.stream.sinks import couriers, mqtt, open_alert, open_sink
-from sensormend.stream.sinks.mqtt import level
+from sensormend.stream.sinks import mqtt_sink as mqtt
+from sensormend.stream.sinks import open_alert, open_sink, open_workers
+from sensormend.stream.sinks.mqtt_sink import level
 from servers import Mosquitto, running_mosquitto
 
 paho = pytest.importorskip("paho.mqtt.client")
@@ -142,16 +142,16 @@ def test_what_no_broker_could_take_is_refused_and_blocks_nothing(broker: Mosquit
     with open_sink(f"{broker.address}/long") as sink, pytest.raises(RefusedError, match=r"topic is too long") as failed:
         sink.write(some(endless))
     assert len(str(failed.value)) < 200
-    box = Outbox(tmp_path, ["broker"])
+    queue = DeliveryQueue(tmp_path / "queue", ["broker"])
     with listening(broker, "long/#") as listener:
-        courier = Courier("broker", open_sink(f"{broker.address}/long"), box, (0.01, 0.02))
-        courier.start()
-        box.append(some(endless), 0)
-        box.append(some(rows), 1)
+        worker = DeliveryWorker("broker", open_sink(f"{broker.address}/long"), queue, (0.01, 0.02))
+        worker.start()
+        queue.append(some(endless), 0)
+        queue.append(some(rows), 1)
         until(lambda: len(listener.heard) == 1)
-        until(lambda: courier.state().lost == 1)
-        assert courier.stop(5)
-    box.close()
+        until(lambda: worker.state().lost == 1)
+        assert worker.stop(5)
+    queue.close()
     assert listener.topics() == ["long/cleaned/s0"]
 
 
@@ -181,20 +181,20 @@ def test_a_broker_that_restarts_gets_everything_in_order(tmp_path: Path, caplog:
     caplog.set_level(logging.INFO, "sensormend.stream")
     rows = network(1, 1)
     with running_mosquitto(persistent=True) as broker, listening(broker, "sensormend/#", "known") as listener:
-        box = Outbox(tmp_path, ["broker"])
-        courier = Courier("broker", open_sink(broker.address), box, (0.05, 0.1))
-        courier.start()
-        box.append(some(rows.taken(slice(0, 1))), 0)
+        queue = DeliveryQueue(tmp_path / "queue", ["broker"])
+        worker = DeliveryWorker("broker", open_sink(broker.address), queue, (0.05, 0.1))
+        worker.start()
+        queue.append(some(rows.taken(slice(0, 1))), 0)
         until(lambda: len(listener.heard) == 1)
         broker.stop()
         for hour in range(1, 6):
-            box.append(some(rows.taken(slice(hour, hour + 1))), hour)
-        until(lambda: not courier.state().up)
-        assert box.backlog("broker") == 5
+            queue.append(some(rows.taken(slice(hour, hour + 1))), hour)
+        until(lambda: not worker.state().up)
+        assert queue.backlog("broker") == 5
         broker.start()
         until(lambda: len(listener.heard) == 6)
-        assert courier.stop(5)
-        box.close()
+        assert worker.stop(5)
+        queue.close()
     assert [message["time"] for _, message, _ in listener.heard] == [
         f"2019-01-01T{hour:02d}:00:00Z" for hour in range(6)
     ]
@@ -241,7 +241,7 @@ def test_where_we_may_not_publish_is_a_refusal_and_not_silence() -> None:
 
 
 def test_a_broker_that_says_nothing_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mqtt, "PATIENCE", 0.3)
+    monkeypatch.setattr(mqtt, "ANSWER_WITHIN", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"mqtt://127.0.0.1:{mute.getsockname()[1]}"
         with open_sink(address) as sink, pytest.raises(SensormendError, match="has not answered"):
@@ -265,19 +265,21 @@ def test_a_wrong_address_is_told_at_once(address: str) -> None:
 
 
 def test_without_paho_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
+    monkeypatch.setitem(sys.modules, "paho.mqtt.enums", None)
+    for module in ("mqtt", "sinks.mqtt_sink"):
+        monkeypatch.delitem(sys.modules, f"sensormend.stream.{module}", raising=False)
     with pytest.raises(SensormendError, match=r"pip install 'sensormend\[live\]'"):
         open_sink("mqtt://host/x")
 
 
-def test_couriers_have_names_that_differ_and_show_no_secret(tmp_path: Path) -> None:
+def test_workers_have_names_that_differ_and_show_no_secret(tmp_path: Path) -> None:
     to = ("https://hooks.example.org/T1/hush", "https://hooks.example.org/T2/hush", "command: true hush")
     settings = Settings("-", tmp_path, sinks=("mqtt://me:hush@host/x",), alerts=replace(
         Settings("-", tmp_path).alerts, to=(*to, "mqtt://me:hush@host/x")))  # fmt: skip
-    names = list(couriers(settings))
+    names = list(open_workers(settings))
     assert len(names) == 5
     assert not any("hush" in name for name in names)
     assert names[0] == "mqtt://me@host/x"
     assert names[-1] == "alerts to mqtt://me@host/x"
     fewer = replace(settings, alerts=replace(settings.alerts, to=to[1::-1]))
-    assert set(couriers(fewer)) == {names[0], *names[1:3]}
+    assert set(open_workers(fewer)) == {names[0], *names[1:3]}

@@ -1,4 +1,4 @@
-"""Lines on standard input, or on any pipe: each is a message."""
+"""`PipeSource` reads lines on standard input, or on any pipe: each is a message."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import time
 from sensormend.io.options import Options
 from sensormend.readings import NOTHING
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
-from sensormend.stream.formats.refused import TOO_LARGE
-from sensormend.stream.payloads import LARGEST, Decoder
+from sensormend.stream.formats.decoding import LARGEST, Decoder
+from sensormend.stream.formats.values import TOO_LARGE
 
 __all__ = ["PipeSource"]
 
@@ -20,7 +20,7 @@ MOST = 4 << 20
 
 
 class PipeSource(Source):
-    """Newline JSON: whatever `sensormend.stream.payloads.Decoder` takes, a message per line.
+    """Newline JSON: whatever `sensormend.stream.formats.decoding.Decoder` takes, a message per line.
 
     Parameters
     ----------
@@ -35,29 +35,29 @@ class PipeSource(Source):
         self._descriptor = descriptor
         self._rest: list[bytes] = []
         self._held = 0
-        self._line = self._told = 0
+        self._line = self._given = 0
         self._rejected: list[Rejected] = []
         self._over = False
         self._skipping = False
 
     def read(self, wait: float) -> Arrived | None:
         """Return what has come; see `Source.read`."""
-        if self._over and self._line == self._told:
+        if self._over and self._line == self._given:
             return None
         end = time.monotonic() + wait
         took = 0
         while took < MOST and not self._over:
             # What is there is taken; for more there is no waiting.
-            left = 0.0 if self._line > self._told else max(end - time.monotonic(), 0.0)
+            left = 0.0 if self._line > self._given else max(end - time.monotonic(), 0.0)
             if not select.select([self._descriptor], [], [], left)[0]:
                 break
             block = os.read(self._descriptor, BLOCK)
             took += len(block)
             self._take(block)
-        if self._line == self._told:
+        if self._line == self._given:
             return None if self._over else Arrived(NOTHING, clock())
         readings, refused, positions = self._decoder.take()
-        rejected, self._rejected, self._told = [*self._rejected, *refused], [], self._line
+        rejected, self._rejected, self._given = [*self._rejected, *refused], [], self._line
         return Arrived(readings, clock(), rejected, positions)
 
     def _take(self, block: bytes) -> None:

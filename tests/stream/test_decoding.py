@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from sensormend.io.options import Options
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, SECOND, written_time
-from sensormend.stream.formats import refused as why
-from sensormend.stream.formats.gathering import MOST_REFUSED, MOST_SENSORS
-from sensormend.stream.payloads import LARGEST, MOST_READINGS, Decoder
+from sensormend.stream.formats import values as why
+from sensormend.stream.formats.decoding import LARGEST, MOST_READINGS, MOST_REFUSED, MOST_SENSORS, Decoder
 from tables_in import as_list
 
 NOW = written_time("2024-05-01T12:00:00")
@@ -33,7 +32,7 @@ def read(
     for message in messages:
         decoder.add(message if isinstance(message, bytes) else json.dumps(message).encode(), NOW, topic)
     readings, rejected, _ = decoder.take()
-    assert all(entry.reason in why.REASONS for entry in rejected)
+    assert all(entry.reason in why.ALL_REASONS for entry in rejected)
     return as_list(readings), [entry.reason for entry in rejected]
 
 

@@ -1,4 +1,4 @@
-"""A folder in which files appear."""
+"""`FolderSource` reads the files that appear in a folder."""
 
 from __future__ import annotations
 
@@ -7,24 +7,44 @@ import json
 import logging
 import os
 import shutil
+import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sensormend.errors import ConfigError, InputError
+from sensormend.errors import ConfigError, InputError, StorageError
+from sensormend.files import write_beside
+from sensormend.io.metadata import read_json
 from sensormend.io.options import Options
+from sensormend.io.sources import format_of
 from sensormend.io.staging import Staging
 from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, NOTHING, Readings
 from sensormend.stream.arrivals import Arrived, Rejected, Source, clock
-from sensormend.stream.formats.refused import UNREADABLE
+from sensormend.stream.formats.values import UNREADABLE
 from sensormend.stream.logs import Once
-from sensormend.stream.sources.done import Done
-from sensormend.stream.sources.looking import STRANGE, Seen, below, is_out, is_strange, may_read
-from sensormend.stream.sources.staged import CHUNK, Parts, rejected_of
+from sensormend.stream.sources.replay_source import CHUNK, StagedParts, rejected_of
 
-__all__ = ["FolderSource"]
+__all__ = [
+    "UNREADABLE_NAME",
+    "FileState",
+    "FilesRead",
+    "FolderSource",
+    "files_below",
+    "has_unreadable_name",
+    "is_out",
+    "is_readable",
+]
+
+_HALF = (".part", ".partial", ".tmp", ".temp", ".new", ".crdownload", ".swp", "~")
+_NOT_THEIRS = (".", "_")
+# It is there from the first moment of an OUT on; run.json comes with the first rows.
+_WATCHED = os.path.join("state", "watch.json")
+
+UNREADABLE_NAME = -1
+"""The size of what has a name that is not UTF-8: nobody looks into it."""
 
 SETTLED = 2.0
 """Seconds for which a file must have stayed as it is: whoever writes it may not be done."""
@@ -38,6 +58,179 @@ TOGETHER, TOGETHER_BYTES = 10_000, 4 << 30
 has a file for each sensor, no sensor may run ahead of the others."""
 
 _log = logging.getLogger("sensormend.stream")
+
+
+class FileState(NamedTuple):
+    """A file as it is now: its name from the folder on, its size and its time of change."""
+
+    name: str
+    size: int
+    mtime: int
+
+
+def has_unreadable_name(name: str) -> bool:
+    r"""Say whether a name is not UTF-8.
+
+    Examples
+    --------
+    >>> is_strange("a.csv"), is_strange(os.fsdecode(b"a\xff.csv"))
+    (False, True)
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def files_below(root: Path, without: Path | None = None) -> Iterator[FileState]:
+    """Give the files of readings below a folder, and what cannot be read because of its name.
+
+    Files that are hidden, empty or half written are left out, and folders that are hidden or that we wrote.
+
+    Parameters
+    ----------
+    root
+        The folder; an OSError where it cannot be read. Those below it that cannot be read are passed over.
+    without
+        A folder that is left out, wherever it lies.
+    """
+    leave = None if without is None else os.path.realpath(without)
+    top = os.path.realpath(root)
+    waiting = [""]
+    while waiting:
+        above = waiting.pop()
+        try:
+            entries = list(os.scandir(os.path.join(root, above)))
+        except OSError:
+            if not above:
+                raise
+            continue
+        for entry in entries:
+            name = above + entry.name
+            if entry.name.startswith(_NOT_THEIRS):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if _is_ours(entry) or os.path.join(top, name) == leave:
+                    continue
+                if has_unreadable_name(name):
+                    yield FileState(name, UNREADABLE_NAME, 0)
+                else:
+                    waiting.append(f"{name}/")
+            elif not entry.name.lower().endswith(_HALF) and format_of(Path(entry.name)) is not None:
+                file = _file(entry, name)
+                if file is not None:
+                    yield file
+
+
+def is_out(folder: Path) -> bool:
+    """Say whether a folder is one that `clean` or `watch` wrote."""
+    if (folder / _WATCHED).exists():
+        return True
+    try:
+        return read_json(folder / "run.json").get("command") in ("clean", "watch")
+    except InputError:
+        return False  # somebody else's
+
+
+def is_readable(path: Path) -> bool:
+    """Say whether we are allowed to read a file; one that is broken, or gone, we are."""
+    try:
+        path.open("rb").close()
+    except PermissionError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _is_ours(folder: os.DirEntry[str]) -> bool:
+    ours = ("run.json", _WATCHED)
+    return folder.name.endswith((".meta", ".partial")) or any(
+        os.path.exists(os.path.join(folder.path, name)) for name in ours
+    )
+
+
+def _file(entry: os.DirEntry[str], name: str) -> FileState | None:
+    try:
+        status = entry.stat()
+    except OSError:
+        return None  # gone meanwhile, or a link to nowhere
+    if not stat.S_ISREG(status.st_mode) or not status.st_size:
+        return None
+    return (
+        FileState(name, UNREADABLE_NAME, 0)
+        if has_unreadable_name(name)
+        else FileState(name, status.st_size, status.st_mtime_ns)
+    )
+
+
+class FilesRead:
+    """The files that were read, numbered in that order; those that are gone are forgotten with a restart.
+
+    Parameters
+    ----------
+    folder
+        Where the list lies.
+    root
+        Where the files lie.
+    count
+        How many of them are done: what comes after them in the list is read again.
+    """
+
+    def __init__(self, folder: Path, root: Path, count: int) -> None:
+        self._path = folder / "files.jsonl"
+        self._begun = folder / "begun.json"
+        self.count = count
+        self._files: dict[str, FileState] = {}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            numbers: dict[str, int] = {}
+            for line in self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else ():
+                try:
+                    number, *state = json.loads(line)
+                    file = FileState(*state)
+                except (ValueError, TypeError):
+                    continue  # torn by a power cut: read again
+                if number <= count and (root / file.name).exists():
+                    self._files[file.name], numbers[file.name] = file, number
+            with write_beside(self._path) as out:
+                for name, file in self._files.items():
+                    out.write(json.dumps([numbers[name], *file]) + "\n")
+        except OSError as error:
+            raise StorageError(f"{folder}: cannot be written: {error.strerror}") from None
+
+    def __contains__(self, file: FileState) -> bool:
+        return self._files.get(file.name) == file
+
+    def add(self, files: Sequence[FileState]) -> None:
+        """Remember files, on disk before anybody hears of them; where that fails nothing has happened."""
+        size = self._path.stat().st_size
+        try:
+            with self._path.open("a", encoding="utf-8") as out:
+                for number, file in enumerate(files, start=self.count + 1):
+                    out.write(json.dumps([number, *file]) + "\n")
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError:
+            with suppress(OSError):
+                os.truncate(self._path, size)
+            raise
+        self.count += len(files)
+        self._files.update({file.name: file for file in files})
+
+    def begin(self, key: str, files: Sequence[FileState]) -> None:
+        """Remember files that are read in several parts, by a key that marks may have in place of them."""
+        with write_beside(self._begun) as out:
+            json.dump({"key": key, "files": files}, out)
+
+    def begun(self, key: str) -> list[FileState]:
+        """Return the files of a key, or none."""
+        try:
+            noted = json.loads(self._begun.read_text(encoding="utf-8"))
+            return [FileState(*file) for file in noted["files"]] if noted["key"] == key else []
+        except (OSError, ValueError, TypeError, KeyError):
+            return []
 
 
 class FolderSource(Source):
@@ -66,23 +259,23 @@ class FolderSource(Source):
     ) -> None:
         if not folder.is_dir():
             raise ConfigError(f"there is no folder {folder}")
-        if is_strange(str(folder)):
+        if has_unreadable_name(str(folder)):
             raise ConfigError(f"{str(folder)!a}: a name that is not UTF-8 cannot be read; rename the folder")
         if is_out(folder):
             raise ConfigError(f"{folder} has results of sensormend in it, no readings; watch another folder")
         self._folder, self._options, self._work, self._without = folder, options or Options(), work, without
         mark = mark or {}
-        self._done = Done(work, folder, int(mark.get("files", 0)))
+        self._done = FilesRead(work, folder, int(mark.get("files", 0)))
         self._group = self._done.begun(str(mark.get("begun", "")))
         self._given = int(mark.get("done", 0)) if self._group and self._key() == mark["begun"] else 0
-        self._last: dict[str, Seen] = {}
+        self._last: dict[str, FileState] = {}
         self._barred: set[str] = set()
         self._next = 0.0
         self._reading = False
         self._staging: Staging | None = None
-        self._parts: Parts | None = None
+        self._parts: StagedParts | None = None
         self._held: tuple[Readings, list[Position]] | None = None
-        self._told: list[Rejected] = []
+        self._rejected: list[Rejected] = []
         self._gone = Once(_log, f"there is no folder {folder}", f"folder {folder} is there again")
 
     @property
@@ -124,14 +317,14 @@ class FolderSource(Source):
         else:
             self._given = parts.done
         (readings, places), self._held = self._held, None
-        rejected, self._told = self._told, []
+        rejected, self._rejected = self._rejected, []
         return Arrived(readings, clock(), rejected, places, {"files": self._done.count, **mark})
 
     def _look(self) -> None:
         """Begin to read what is new, or go on with what was begun."""
         began = time.monotonic()
         try:
-            here = {file.name: file for file in below(self._folder, self._without)}
+            here = {file.name: file for file in files_below(self._folder, self._without)}
         except OSError as error:
             self._gone.begin(error=error.strerror)
             here = {}
@@ -146,7 +339,7 @@ class FolderSource(Source):
             if len(self._group) == TOGETHER:
                 self._next = now  # there may be more
 
-    def _new(self, here: Sequence[Seen]) -> list[Seen]:
+    def _new(self, here: Sequence[FileState]) -> list[FileState]:
         """Return the next files to be read: the oldest of the new ones."""
         now = time.time_ns()
         new = [file for file in here if file not in self._done]
@@ -156,7 +349,7 @@ class FolderSource(Source):
         self._last = {file.name: file for file in new}
         ready.sort(key=lambda file: (file.mtime, file.name))
         total = 0
-        group: list[Seen] = []
+        group: list[FileState] = []
         for file in ready:
             if not self._may(file):
                 continue
@@ -168,9 +361,9 @@ class FolderSource(Source):
                 break
         return group
 
-    def _may(self, file: Seen) -> bool:
+    def _may(self, file: FileState) -> bool:
         """Say whether we are allowed to read a file; where that is not so, it is said once."""
-        if file.size == STRANGE or may_read(self._folder / file.name):
+        if file.size == UNREADABLE_NAME or is_readable(self._folder / file.name):
             self._barred.discard(file.name)
             return True
         if file.name not in self._barred:
@@ -178,12 +371,12 @@ class FolderSource(Source):
             _log.warning("%s: not allowed to read it; tried again until it is", self._folder / file.name)
         return False
 
-    def _begin(self) -> Parts | None:
+    def _begin(self) -> StagedParts | None:
         """Load the files that are to be read; None where one of them is gone meanwhile."""
-        files = [file for file in self._group if file.size != STRANGE]
-        told = [Rejected(_printable(file.name), UNREADABLE, "a name that is not UTF-8; rename it")
-                for file in self._group if file.size == STRANGE]  # fmt: skip
-        parts = Parts(None)
+        files = [file for file in self._group if file.size != UNREADABLE_NAME]
+        rejected = [Rejected(_printable(file.name), UNREADABLE, "a name that is not UTF-8; rename it")
+                for file in self._group if file.size == UNREADABLE_NAME]  # fmt: skip
+        parts = StagedParts(None)
         if files:
             unread: dict[str, str] = {}
             self._clear()
@@ -191,7 +384,7 @@ class FolderSource(Source):
             try:
                 self._staging.load([self._folder / file.name for file in files], self._options, unread=unread)
                 self._staging.sort(0, DAY)
-                parts = Parts(self._staging, self._given)
+                parts = StagedParts(self._staging, self._given)
                 nothing = ""
             except (InputError, ConfigError, FileNotFoundError) as error:
                 if not all((self._folder / file.name).exists() for file in files):
@@ -200,13 +393,13 @@ class FolderSource(Source):
                 if isinstance(error, OSError):
                     raise
                 nothing = " ".join(str(error).split())
-            told += [Rejected(name, UNREADABLE, said[:300]) for name, said in unread.items()]
-            told += rejected_of(self._staging)
-            if nothing and not told:
-                told = [Rejected(files[0].name, UNREADABLE, nothing[:300])]
+            rejected += [Rejected(name, UNREADABLE, why[:300]) for name, why in unread.items()]
+            rejected += rejected_of(self._staging)
+            if nothing and not rejected:
+                rejected = [Rejected(files[0].name, UNREADABLE, nothing[:300])]
             if len(self._staging.periods) > 1 or self._staging.readings > CHUNK:
                 self._done.begin(self._key(), self._group)
-        self._told = [] if self._given else self._named(told)
+        self._rejected = [] if self._given else self._named(rejected)
         self._parts = parts
         return parts
 

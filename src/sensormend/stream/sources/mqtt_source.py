@@ -1,4 +1,4 @@
-"""Messages of an MQTT broker, acknowledged when they are on disk."""
+"""`MqttSource` reads the messages of a broker, and acknowledges them when they are on disk."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import Any
 
-from sensormend.errors import ConfigError, SensormendError
+from sensormend.errors import ConfigError
 from sensormend.io.options import Options
 from sensormend.readings import NOTHING
 from sensormend.stream.addresses import host_of, login_of, plain
 from sensormend.stream.arrivals import Arrived, Source, clock
+from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.logs import Once
-from sensormend.stream.payloads import Decoder
+from sensormend.stream.mqtt import Broker, DeniedError, MqttConnection, Subscription, connect
 from sensormend.stream.settings import MqttSettings
-
-if TYPE_CHECKING:
-    from sensormend.stream.sources.mqtt_client import Connection
 
 __all__ = ["MqttSource"]
 
-PATIENCE = (0.5, 30.0)
+PAUSES = (0.5, 30.0)
 """Seconds between two attempts to come back: the first ones, and the most."""
 
 _log = logging.getLogger("sensormend.stream")
@@ -65,17 +62,22 @@ class MqttSource(Source):
         *,
         former: Sequence[str] = (),
     ) -> None:
-        self._mqtt = _library()
         settings = MqttSettings() if settings is None else settings
+        user, password = login_of(address)
+        self._broker = Broker(
+            address,
+            settings.user or user,
+            settings.password if settings.password is not None else password,
+            settings.ca,
+        )
+        name = settings.client_id or f"sensormend-{socket.gethostname()}"
+        self._subscription = Subscription(name, settings.topics or ("#",), settings.in_flight, former)
         self._shown = plain(f"{address.partition('://')[0]}://{host_of(address)}")
-        self._broker = self._broker_of(address, settings, former)
-        self._context = self._broker.context()
         self._decoder = Decoder(options, settings.pattern)
-        self._modern = True
-        self._connection: Connection | None = None
+        self._connection: MqttConnection | None = None
         self._attempt: _Attempt | None = None
         self._number = 0
-        self._next, self._pause = 0.0, PATIENCE[0]
+        self._next, self._pause = 0.0, PAUSES[0]
         self._lock = threading.Lock()
         self._waiting: deque[tuple[int, list[int]]] = deque()
         self._woken, self._wake = socket.socketpair()
@@ -87,34 +89,11 @@ class MqttSource(Source):
             self.close()
             raise
 
-    def _broker_of(self, address: str, settings: MqttSettings, former: Sequence[str]) -> Any:
-        tls = address.startswith("mqtts://")
-        try:
-            where = urlsplit(f"//{host_of(address)}")
-            host, port = where.hostname, where.port
-        except ValueError:
-            host = port = None
-        if not host:
-            raise ConfigError(f"an address of a broker is like mqtt://host:1883; got {self._shown}")
-        user, password = login_of(address)
-        return self._mqtt.Broker(
-            host,
-            port or (8883 if tls else 1883),
-            settings.topics or ("#",),
-            settings.client_id or f"sensormend-{socket.gethostname()}",
-            settings.user or user,
-            settings.password if settings.password is not None else password,
-            tls,
-            settings.ca,
-            settings.in_flight,
-            former,
-        )
-
     def _begin(self) -> None:
         """Connect for the first time: what is wrong with the call is said now."""
         try:
-            self._came(self._connect())
-        except self._mqtt.NotLet as error:
+            self._connected(self._connect())
+        except DeniedError as error:
             raise ConfigError(f"{self._shown}: {error}; look at user, password and topics") from None
         except ssl.SSLCertVerificationError as error:
             raise ConfigError(
@@ -125,13 +104,8 @@ class MqttSource(Source):
         except OSError as error:
             self._failed(error)
 
-    def _connect(self) -> Connection:
-        try:
-            connection: Connection = self._mqtt.Connection(self._broker, self._context, modern=self._modern)
-        except self._mqtt.OldBroker:
-            connection = self._mqtt.Connection(self._broker, self._context, modern=False)
-            self._modern = False
-        return connection
+    def _connect(self) -> MqttConnection:
+        return connect(self._broker, self._subscription)
 
     @property
     def connected(self) -> bool:  # type: ignore[override]
@@ -148,7 +122,7 @@ class MqttSource(Source):
                 messages = self._connection.take() if self._connection is not None else []
                 left = max(end - time.monotonic(), 0.0)
                 if self._connection is None:
-                    self._come_back(left)
+                    self._reconnect(left)
                 elif not messages:
                     alive = self._connection.pump(left, wake=self._woken)
                     messages = self._connection.take()
@@ -185,8 +159,8 @@ class MqttSource(Source):
             if self._connection is not None and connection == self._number:
                 self._connection.acknowledge(numbers)
 
-    def _came(self, connection: Connection) -> None:
-        self._connection, self._pause = connection, PATIENCE[0]
+    def _connected(self, connection: MqttConnection) -> None:
+        self._connection, self._pause = connection, PAUSES[0]
         self._number += 1
         self._away.end()
 
@@ -199,9 +173,9 @@ class MqttSource(Source):
     def _failed(self, error: BaseException) -> None:
         self._away.begin(error=" ".join(str(error).split()))
         self._next = time.monotonic() + self._pause
-        self._pause = min(2 * self._pause, PATIENCE[1])
+        self._pause = min(2 * self._pause, PAUSES[1])
 
-    def _come_back(self, wait: float) -> None:
+    def _reconnect(self, wait: float) -> None:
         """Try to connect, in a thread of its own: the way to a host that is gone is long."""
         if self._attempt is None:
             pause = self._next - time.monotonic()
@@ -213,7 +187,7 @@ class MqttSource(Source):
             return
         attempt, self._attempt = self._attempt, None
         if attempt.connection is not None:
-            self._came(attempt.connection)
+            self._connected(attempt.connection)
         else:
             self._failed(attempt.error or ConnectionError("it broke"))
 
@@ -235,7 +209,7 @@ class _Attempt:
 
     def __init__(self, connect: Any) -> None:
         self.over = threading.Event()
-        self.connection: Connection | None = None
+        self.connection: MqttConnection | None = None
         self.error: BaseException | None = None
         self._connect = connect
         self._abandoned = False
@@ -257,11 +231,3 @@ class _Attempt:
         if self.over.is_set() and self.connection is not None:
             connection, self.connection = self.connection, None
             connection.close()
-
-
-def _library() -> Any:
-    try:
-        from sensormend.stream.sources import mqtt_client
-    except ImportError:
-        raise SensormendError("MQTT needs paho-mqtt: install it with pip install 'sensormend[live]'") from None
-    return mqtt_client

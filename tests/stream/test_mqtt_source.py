@@ -20,17 +20,27 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from rubbish import rubbish
 from sensormend.errors import ConfigError, SensormendError
+from sensormend.stream import mqtt
 from sensormend.stream.arrivals import Arrived, Source
-from sensormend.stream.formats import refused as why
+from sensormend.stream.formats import values as why
 from sensormend.stream.settings import MqttSettings
-from sensormend.stream.sources.mqtt import MqttSource
+from sensormend.stream.sources import open_source
+from sensormend.stream.sources.mqtt_source import MqttSource
 from servers import Mosquitto, running_mosquitto
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def broker() -> Iterator[Mosquitto]:
     with running_mosquitto() as server:
         yield server
+
+
+@pytest.fixture(params=["fast", "plain"])
+def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Take messages apart ourselves, or leave that to paho, as if it had other names for what we rely on."""
+    if request.param == "plain":
+        monkeypatch.setattr(mqtt, "is_fast", lambda: False)
+    return str(request.param)
 
 
 def settings(name: str, *topics: str, **more: object) -> MqttSettings:
@@ -79,6 +89,7 @@ def values(found: list[Arrived]) -> list[float]:
     return [float(value) for arrived in found for value in arrived.readings.value]
 
 
+@pytest.mark.usefixtures("client")
 def test_messages_come_and_are_not_sent_again(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("plain")) as source, publisher(broker) as publish:
         assert in_touch(source)
@@ -92,6 +103,7 @@ def test_messages_come_and_are_not_sent_again(broker: Mosquitto) -> None:
         assert source.read(0.3).empty
 
 
+@pytest.mark.usefixtures("client")
 def test_what_was_not_acknowledged_comes_again(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("again")) as source, publisher(broker) as publish:
         for number in range(10):
@@ -104,6 +116,7 @@ def test_what_was_not_acknowledged_comes_again(broker: Mosquitto) -> None:
         assert values(drained(source, lambda found: len(values(found)) >= 11)) == list(range(11))
 
 
+@pytest.mark.usefixtures("client")
 def test_what_waited_for_us_comes_at_once_however_much_it_is(broker: Mosquitto) -> None:
     MqttSource(broker.address, settings("much")).close()
     message = json.dumps([{"sensor": f"s{n % 9}", "time": 1577836800 + n, "value": n} for n in range(2000)])
@@ -120,6 +133,7 @@ def test_what_waited_for_us_comes_at_once_however_much_it_is(broker: Mosquitto) 
     assert len(values(found)) + len(first.readings) == 300_000
 
 
+@pytest.mark.usefixtures("client")
 def test_no_more_than_in_flight_comes_before_it_is_acknowledged(broker: Mosquitto) -> None:
     with MqttSource(broker.address, settings("few", in_flight=5)) as source, publisher(broker) as publish:
         for number in range(20):
@@ -142,6 +156,7 @@ def test_reading_waits_no_longer_than_it_may(broker: Mosquitto) -> None:
         assert 0.15 < time.monotonic() - began < 1.0
 
 
+@pytest.mark.usefixtures("client")
 def test_retained_messages(broker: Mosquitto) -> None:
     now = int(time.time())
     with publisher(broker) as publish:
@@ -179,6 +194,7 @@ def test_topics_that_are_not_wanted_any_more_stay_out(broker: Mosquitto) -> None
 
 
 @pytest.mark.server
+@pytest.mark.usefixtures("client")
 def test_broker_restarted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sensormend.stream")
     with running_mosquitto(persistent=True) as broker, MqttSource(broker.address, settings("back")) as source:
@@ -215,9 +231,8 @@ def test_a_broker_that_is_not_there_yet_is_waited_for(caplog: pytest.LogCaptureF
     assert sum("no connection" in record.getMessage() for record in caplog.records) == 1
 
 
-# After a handshake that fails paho leaves its socket to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.server
+@pytest.mark.usefixtures("client")
 def test_tls_with_user_and_password(tmp_path: Path) -> None:
     with running_mosquitto({"city": "s:e@c/ret"}, tls=True) as broker:
         who = {"user": "city", "password": "s:e@c/ret"}
@@ -252,6 +267,7 @@ def test_tls_with_user_and_password(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [b"\x20\x02\x00\x01", b""], ids=["refuses", "hangs up"])
+@pytest.mark.usefixtures("client")
 def test_a_broker_that_speaks_only_3_1_1(broker: Mosquitto, answer: bytes) -> None:
     with _old(broker.port, answer) as port:
         name = f"old{len(answer)}"
@@ -262,11 +278,12 @@ def test_a_broker_that_speaks_only_3_1_1(broker: Mosquitto, answer: bytes) -> No
             assert values(found) == list(range(50))
 
 
-def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sensormend.stream.sources.mqtt_client", None)
-    monkeypatch.delattr("sensormend.stream.sources.mqtt_client", raising=False)
+def test_without_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "paho.mqtt.enums", None)
+    for module in ("mqtt", "sources.mqtt_source"):
+        monkeypatch.delitem(sys.modules, f"sensormend.stream.{module}", raising=False)
     with pytest.raises(SensormendError, match=r"sensormend\[live\]"):
-        MqttSource("mqtt://localhost", settings("no"))
+        open_source("mqtt://localhost", work=tmp_path)
 
 
 @contextmanager

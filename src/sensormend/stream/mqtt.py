@@ -1,0 +1,494 @@
+"""`MqttConnection` is one connection to a broker, for the source that subscribes and for the sinks that publish.
+
+Of messages of 50 bytes at QoS 1, 1,000 in flight, paho's own loop takes 16,000 per second with MQTT 5, where it makes
+an object of properties for each, and 22,000 with 3.1.1; its own loop in a thread as many. Driven from here, with its
+`_handle_publish` overridden and each group acknowledged in one write, it is 100,000 with either
+(`benchmarks/mqtt_speed.py`). Where a version of paho does not have what that relies on, paho is used as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket as sockets
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from sensormend.errors import ConfigError, RefusedError, SensormendError
+from sensormend.stream.addresses import host_of, plain
+
+try:
+    from paho.mqtt import client as paho
+    from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
+    from paho.mqtt.packettypes import PacketTypes
+    from paho.mqtt.properties import Properties
+    from paho.mqtt.reasoncodes import ReasonCode
+    from paho.mqtt.subscribeoptions import SubscribeOptions
+except ImportError:
+    raise SensormendError("MQTT needs paho-mqtt: install it with pip install 'sensormend[live]'") from None
+
+__all__ = ["Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect", "is_fast"]
+
+KEEP_ALIVE = 30
+"""Seconds without a word after which one of the two asks: twice that, and a connection is known to be cut."""
+
+CONNECT_WITHIN = 10.0
+"""Seconds for each step of the way in."""
+
+LARGEST_PACKET = 64 << 20
+"""Bytes. More than is taken for a message, so that one that is too large is refused with a reason; the broker keeps
+what is larger still."""
+
+MOST_MESSAGES, LARGEST_GROUP = 5000, 4 << 20
+"""Messages, and bytes, that are taken at once."""
+
+IN_FLIGHT = 200
+"""Messages that are published before one is confirmed. With a broker on the same machine it is 11,000 per second with
+20 as with 200; with one that is 50 ms away, 20 would let through 400 per second."""
+
+CLOSE_WITHIN = 1.0
+"""Seconds for which the broker may take to close a connection that we have ended."""
+
+UNSUPPORTED_VERSION = 132
+"""What a broker answers that does not know MQTT 5; others just hang up."""
+
+_FOREVER = 0xFFFFFFFF
+_AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Message(NamedTuple):
+    """A message as it came; `number` is 0 where it needs no acknowledgement."""
+
+    number: int
+    topic: str
+    payload: bytes
+    retained: bool
+
+
+class DeniedError(Exception):
+    """The broker does not want us: a wrong password, a topic that is not ours."""
+
+
+class _OldBrokerError(Exception):
+    """The broker does not speak MQTT 5, or hung up on it."""
+
+
+@dataclass
+class Broker:
+    """Where a broker is, and who we are to it.
+
+    Attributes
+    ----------
+    address
+        `mqtt://` or `mqtts://`; what it says of user and password is not used.
+    user, password
+        Who we are.
+    ca
+        Certificates to trust in place of those that the system trusts.
+    modern
+        It speaks MQTT 5, in which we say how much may be in flight, and it whether we may publish somewhere; with 3.1.1
+        a message that we may not publish is confirmed and gone.
+    """
+
+    address: str = field(repr=False)
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca: Path | None = None
+    modern: bool = True
+
+    def __post_init__(self) -> None:
+        self.tls = self.address.startswith("mqtts://")
+        try:
+            where = urlsplit(f"//{host_of(self.address)}")
+            host, port = where.hostname, where.port
+        except ValueError:
+            host = port = None
+        if not host:
+            raise ConfigError(f"{plain(self.address)} is no address of a broker: it is like mqtt://host:1883/topic")
+        self.host, self.port = host, port or (8883 if self.tls else 1883)
+
+    @cached_property
+    def context(self) -> ssl.SSLContext | None:
+        """Whom to trust; None without TLS."""
+        if not self.tls:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"ca: {self.ca} holds no certificates that can be read: {error}") from None
+        context.sslsocket_class = _ClosingSocket
+        return context
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What a session at the broker is for.
+
+    Attributes
+    ----------
+    client_id
+        By which the broker knows the session again.
+    topics
+        What it takes.
+    in_flight
+        How many messages the broker sends before it waits for us.
+    former
+        What the session may still be subscribed to; what is not in `topics` is given up.
+    """
+
+    client_id: str
+    topics: Sequence[str]
+    in_flight: int = 1000
+    former: Sequence[str] = ()
+
+
+class _ClosingSocket(ssl.SSLSocket):
+    """A socket that is closed when the other side cannot be trusted; paho leaves it open."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        try:
+            super().do_handshake(block)
+        except BaseException:
+            self.close()
+            raise
+
+
+class _PlainClient(paho.Client):
+    """A client that only collects, by paho's public means."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(CallbackAPIVersion.VERSION2, manual_ack=True, reconnect_on_failure=False, **more)
+        self.arrived: list[Message] = []
+        self.size = 0
+        self.on_message = self._collect
+
+    def _collect(self, client: Any, userdata: Any, message: paho.MQTTMessage) -> None:
+        try:
+            topic = message.topic
+        except UnicodeDecodeError:
+            topic = "\ufffd"
+        payload = bytes(message.payload)
+        self.size += len(payload)
+        self.arrived.append(Message(message.mid if message.qos else 0, topic, payload, message.retain))
+
+
+class _FastClient(_PlainClient):
+    """The same, without paho's objects for each message."""
+
+    def _handle_publish(self) -> MQTTErrorCode:
+        packet: bytearray = self._in_packet["packet"]
+        first = self._in_packet["command"]
+        try:
+            at = 2 + (packet[0] << 8 | packet[1])
+            topic, number = packet[2:at], 0
+            if first & 6:
+                number = packet[at] << 8 | packet[at + 1]
+                at += 2
+            if self._protocol == paho.MQTTv5:
+                length = shift = 0
+                while True:
+                    byte = packet[at]
+                    at += 1
+                    length |= (byte & 127) << shift
+                    shift += 7
+                    if byte < 128:
+                        break
+                at += length
+        except IndexError:
+            return MQTTErrorCode.MQTT_ERR_PROTOCOL
+        payload = bytes(packet[at:])
+        self.size += len(payload)
+        self.arrived.append(Message(number, topic.decode(errors="replace"), payload, bool(first & 1)))
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
+
+
+@cache
+def is_fast() -> bool:
+    """Say whether this paho hands packets to `_FastClient` as it expects; what it relies on is not public."""
+    expected = Message(7, "a", b"1.5", True)
+    for protocol, packet in ((paho.MQTTv311, b"\0\1a\0\x071.5"), (paho.MQTTv5, b"\0\1a\0\x07\x02\x01\x001.5")):
+        client = _FastClient(protocol=protocol)
+        client.on_message = None  # what paho would do itself
+        try:
+            client._in_packet["command"] = 0x33
+            client._in_packet["packet"] = bytearray(packet)
+            if client._packet_handle() != MQTTErrorCode.MQTT_ERR_SUCCESS or client.arrived != [expected]:
+                return False
+        except (AttributeError, KeyError, TypeError):
+            return False
+    return True
+
+
+def connect(
+    broker: Broker, subscription: Subscription | None = None, *, within: float = CONNECT_WITHIN
+) -> MqttConnection:
+    """Connect, with 3.1.1 where the broker does not speak MQTT 5; see `MqttConnection`."""
+    try:
+        return MqttConnection(broker, subscription, modern=broker.modern, within=within)
+    except _OldBrokerError:
+        connection = MqttConnection(broker, subscription, modern=False, within=within)
+        broker.modern = False
+        return connection
+
+
+class MqttConnection:
+    """One connection to a broker, from the first word to the last.
+
+    With a subscription it is driven by whoever reads (`pump`, `take`, `acknowledge`); without one by a thread of paho's
+    from the first `publish` on, which keeps it alive between two of them.
+    Where there is no way in within so many seconds for each step, that is an `OSError` or a `DeniedError`.
+    """
+
+    def __init__(
+        self, broker: Broker, subscription: Subscription | None, *, modern: bool, within: float = CONNECT_WITHIN
+    ) -> None:
+        self._modern = modern
+        self._fast = is_fast()
+        self._unsent = b""
+        self._changed = threading.Condition()
+        self._threaded = False
+        self._answer: ReasonCode | None = None
+        self._granted: list[ReasonCode] | None = None
+        self._confirmed = 0
+        self._denied: ReasonCode | None = None
+        self.ended = ""
+        client = self._client = self._made(broker, subscription)
+        try:
+            self._enter(broker, subscription, within)
+            if subscription is not None:
+                self._subscribe(client, subscription, within)
+        except BaseException:
+            self.close()
+            raise
+
+    def _made(self, broker: Broker, subscription: Subscription | None) -> _PlainClient:
+        more: dict[str, Any] = {"protocol": paho.MQTTv5 if self._modern else paho.MQTTv311}
+        if subscription is not None:
+            # Without one, a name for each connection: a session of ours would keep what we send again anyway.
+            more |= {"client_id": subscription.client_id}
+            more |= {} if self._modern else {"clean_session": False}
+        client = (_FastClient if self._fast else _PlainClient)(**more)
+        if broker.user is not None or broker.password is not None:
+            client.username_pw_set(broker.user or "", broker.password)
+        if broker.context is not None:
+            client.tls_set_context(broker.context)
+        client.connect_timeout = CONNECT_WITHIN
+        client.max_inflight_messages_set(IN_FLIGHT)
+        client.on_connect = self._on_connect
+        client.on_subscribe = self._on_subscribe
+        client.on_disconnect = self._on_disconnect
+        client.on_publish = self._on_publish
+        return client
+
+    def _enter(self, broker: Broker, subscription: Subscription | None, within: float) -> None:
+        session: dict[str, Any] = {}
+        if self._modern and subscription is not None:
+            properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+            properties.SessionExpiryInterval = _FOREVER
+            properties.ReceiveMaximum = subscription.in_flight
+            properties.MaximumPacketSize = LARGEST_PACKET
+            session = {"clean_start": False, "properties": properties}
+        self._client.connect(broker.host, broker.port, KEEP_ALIVE, **session)
+        alive = self._pump_until(lambda: self._answer is not None, within)
+        answer = self._answer
+        if self._modern and (not alive if answer is None else answer.value == UNSUPPORTED_VERSION):
+            raise _OldBrokerError
+        if answer is None:
+            raise self._no_answer(within, alive=alive)
+        if answer.is_failure:
+            raise DeniedError(f"the broker says {str(answer).lower()!r}")
+
+    def _subscribe(self, client: _PlainClient, subscription: Subscription, within: float) -> None:
+        # A session keeps its subscriptions, those that nobody wants any more too.
+        unwanted = [topic for topic in subscription.former if topic not in subscription.topics]
+        if unwanted:
+            client.unsubscribe(unwanted)
+        # What is kept there is sent only to a new subscription: after a restart all of it was seen before.
+        options: Any = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
+        client.subscribe([(topic, options if self._modern else 1) for topic in subscription.topics])
+        # A session that has messages for us has its subscriptions: those may come first, and fill our hands.
+        alive = self._pump_until(lambda: self._granted is not None or client.size >= LARGEST_GROUP, within)
+        if self._granted is None and not client.arrived:
+            raise self._no_answer(within, alive=alive)
+        granted = zip(subscription.topics, self._granted or (), strict=False)
+        refused = [topic for topic, code in granted if code.is_failure]
+        if refused:
+            raise DeniedError(f"the broker does not let us read {', '.join(refused)}")
+
+    def _no_answer(self, within: float, *, alive: bool) -> ConnectionError:
+        if alive:
+            return ConnectionError(f"the broker has not answered for {within:g} s")
+        return ConnectionError(f"the broker has closed the connection{': ' if self.ended else ''}{self.ended}")
+
+    def _pump_until(self, done: Callable[[], bool], within: float) -> bool:
+        """Take what comes until then; False where the connection is lost before."""
+        end, alive = time.monotonic() + within, True
+        while alive and not done() and (left := end - time.monotonic()) > 0:
+            alive = self.pump(min(0.2, left), most=1 << 30)
+        return alive
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended yet, as far as is known."""
+        return not self.ended and self._client.socket() is not None
+
+    def pump(self, wait: float, *, most: int = MOST_MESSAGES, largest: int = LARGEST_GROUP, wake: Any = None) -> bool:
+        """Wait for something, and take all that is there; False where the connection is lost.
+
+        After `most` messages or `largest` bytes the rest is left; `wake` is a socket on which somebody may say that
+        there is something else to do.
+        """
+        client, socket = self._client, self._client.socket()
+        if socket is None:
+            return False
+        writing = bool(self._unsent) or client.want_write()
+        pending = getattr(socket, "pending", None)
+        try:
+            readable, writable, _ = select.select(
+                [socket] if wake is None else [socket, wake],
+                [socket] if writing else [],
+                [],
+                0 if pending is not None and pending() else wait,
+            )
+            if wake is not None and wake in readable:
+                wake.recv(4096)
+            if writable:
+                self._write()
+            # There is no telling whether more has come but trying: a packet that is not whole yet adds none.
+            arrived, before = client.arrived, -1
+            while len(arrived) > before and len(arrived) < most and client.size < largest:
+                before = len(arrived)
+                if client.loop_read() != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                    return False
+            if not self._unsent and client.loop_misc() != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                return False
+        except (OSError, ValueError) as error:
+            self.ended = self.ended or str(error)
+            return False
+        return client.socket() is not None
+
+    def take(self) -> list[Message]:
+        """Return what has come."""
+        client = self._client
+        taken, client.arrived, client.size = client.arrived, [], 0
+        return taken
+
+    def acknowledge(self, numbers: Sequence[int]) -> None:
+        """Tell the broker that it may forget these messages."""
+        if not self._fast:
+            for number in filter(None, numbers):
+                self._client.ack(number, 1)
+            return
+        # The four bytes of a PUBACK, the same in all versions; paho would write each by itself.
+        self._unsent += b"".join([b"\x40\x02" + number.to_bytes(2, "big") for number in numbers if number])
+        self._write()
+
+    def _write(self) -> None:
+        client, socket = self._client, self._client.socket()
+        if socket is None:
+            return
+        try:
+            if client.want_write():
+                client.loop_write()
+            # Within a packet of paho's own there is no place for ours.
+            while self._unsent and not client.want_write():
+                self._unsent = self._unsent[socket.send(self._unsent) :]
+        except _AGAIN:
+            return
+        except OSError as error:
+            self.ended = self.ended or str(error)
+
+    def publish(self, messages: Iterable[tuple[str, bytes, bool]], *, within: float) -> None:
+        """Publish messages (topic, payload, whether it is retained), and return when all are confirmed.
+
+        It is an `OSError` where the connection is lost, or the broker confirms nothing for so many seconds, and a
+        `RefusedError` where no broker could take a message, or this one does not.
+        """
+        if not self._threaded:
+            self._threaded = True
+            self._client.loop_start()
+        start, count, self._denied = self._confirmed, 0, None
+        for topic, payload, retain in messages:
+            self._wait(start + count + 1 - IN_FLIGHT, within)
+            try:
+                sent = self._client.publish(topic, payload, qos=1, retain=retain)
+            except ValueError as error:
+                # A topic has 65,535 bytes at most.
+                raise RefusedError(f"{topic[:60]!r} cannot be published: {error}") from None
+            if sent.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                raise ConnectionError(paho.error_string(sent.rc))
+            count += 1
+        self._wait(start + count, within)
+        if self._denied is not None:
+            raise RefusedError(f"the broker does not take it: {self._denied}")
+
+    def _wait(self, confirmed: int, within: float) -> None:
+        """Wait until so many messages are confirmed; as long as the broker confirms anything there is hope."""
+        with self._changed:
+            seen, end = self._confirmed, time.monotonic() + within
+            while self._confirmed < confirmed:
+                if self.ended:
+                    raise self._no_answer(within, alive=False)
+                if self._confirmed > seen:
+                    seen, end = self._confirmed, time.monotonic() + within
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise self._no_answer(within, alive=True)
+                self._changed.wait(left)
+
+    def close(self) -> None:
+        """Say goodbye; the broker keeps what comes from now on."""
+        if self._threaded:
+            self._client.disconnect()
+            self._client.loop_stop()
+            return
+        end = time.monotonic() + 1.0
+        while (self._unsent or self._client.want_write()) and time.monotonic() < end:
+            if not self.pump(0.05, most=0):
+                break
+        socket = self._client.socket()
+        if socket is None:
+            return
+        if self._unsent:
+            socket.close()
+            return
+        # paho closes its own at once; a broker that meets us again before it has read to the end sends all of it again.
+        still = sockets.socket(fileno=os.dup(socket.fileno()))
+        self._client.disconnect()
+        socket.close()
+        _read_to_end(still, CLOSE_WITHIN)
+
+    def _on_connect(self, client: Any, userdata: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
+        self._answer = reason
+
+    def _on_subscribe(self, client: Any, userdata: Any, number: int, granted: list[ReasonCode], more: Any) -> None:
+        self._granted = granted
+
+    def _on_disconnect(self, client: Any, userdata: Any, flags: Any, reason: ReasonCode, properties: Any) -> None:
+        with self._changed:
+            self.ended = self.ended or str(reason).lower()
+            self._changed.notify_all()
+
+    def _on_publish(self, client: Any, userdata: Any, number: int, reason: ReasonCode, properties: Any) -> None:
+        with self._changed:
+            self._confirmed += 1
+            self._denied = reason if reason.is_failure else self._denied
+            self._changed.notify_all()
+
+
+def _read_to_end(socket: sockets.socket, seconds: float) -> None:
+    """Read what still comes until the other side has closed, for so long at most, and close."""
+    end = time.monotonic() + seconds
+    with socket, suppress(OSError):
+        while (left := end - time.monotonic()) > 0:
+            socket.settimeout(left)
+            if not socket.recv(65536):
+                return
