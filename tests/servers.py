@@ -23,8 +23,8 @@ __all__ = [
     "running_postgres",
 ]  # fmt: skip
 
-marks: set[str] = set()
-"""The marks of the test that runs, kept by `conftest`."""
+marks = {"server", "browser", "processes"}
+"""The marks of the test that runs, kept by `conftest`; a program that is no test may start everything."""
 
 
 class Postgres:
