@@ -23,8 +23,8 @@ __all__ = [
     "running_postgres",
 ]  # fmt: skip
 
-marks: set[str] = set()
-"""The marks of the test that runs, kept by `conftest`."""
+marks = {"server", "browser", "processes"}
+"""The marks of the test that runs, kept by `conftest`; a program that is no test may start everything."""
 
 
 class Postgres:
@@ -199,8 +199,8 @@ def _certify(folder: Path) -> None:
 
 
 def require_mark(mark: str) -> None:
-    """Fail where the test that runs is not marked so: `make test` would not leave it out. Benchmarks need no mark."""
-    if "PYTEST_CURRENT_TEST" in os.environ and mark not in marks:
+    """Fail where the test that runs is not marked so: `make test` would not leave it out."""
+    if mark not in marks:
         pytest.fail(f"this test needs @pytest.mark.{mark}, or a fixture that `conftest` knows to bring it")
 
 

@@ -80,3 +80,10 @@ def test_programs_in_strings_import_modules_that_exist(folder: str) -> None:
                     if not (path.is_dir() or path.with_suffix(".py").is_file()):
                         missing.add(f"{file.name}: {name}")
     assert missing == set()
+
+
+def test_no_test_reaches_into_a_model() -> None:
+    """What a model knows is in the file that it saves; how it computes is in functions that can be called."""
+    tests = Path(__file__).parents[1] / "tests"
+    reaching = {file.name for file in tests.rglob("*.py") if re.search(r"\bmodel\._[a-z]", file.read_text("utf-8"))}
+    assert reaching == set()

@@ -82,7 +82,7 @@ def held(folder: Path, there: Callable[[], object], run: subprocess.Popen[str]) 
     while True:
         wait_until(there, run)
         hold.touch()
-        time.sleep(0.3)  # who was beyond the point where it holds on has come to the next one
+        time.sleep(1.0)  # who was beyond the point where it holds on has come to the next one
         if there():
             break
         hold.unlink()
