@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from checks import same
 from networks import Floats, sound
 from sensormend import AutoOLRTR, InputError, Recovery
-from sensormend.model import layout as at
+from sensormend.model import arrays as at
 
 DAYS, BROKEN, ACCEPTED = 90, 50, 60
 
@@ -90,7 +90,7 @@ def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
     after = known_by(model, tmp_path / "after.npz")
     np.testing.assert_array_equal(after["moments"], before["moments"])
     of_level = {at.REFERENCE, at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
-    changed = {*of_level, at.LEVEL_AGE, at.DISTANCE_BEFORE}
+    changed = {*of_level, at.LEVEL_AGE, at.DISTANCE_TWICE}
     kept = [field for field in range(at.KNOWN) if field not in changed]
     np.testing.assert_array_equal(after["known"][:, kept], before["known"][:, kept])
     others = np.arange(8) != 3

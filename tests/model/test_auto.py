@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from networks import LEARNED, Floats, partition_small_networks, regions, seen, sound, trained, walk
 from sensormend import AutoOLRTR, Recovery
-from sensormend.model.layout import CORRECTED, WRONG
+from sensormend.model.arrays import CORRECTED, WRONG
 from sensormend.simulate.degrade import Case, degrade
 
 LATER = slice(LEARNED, None)
@@ -126,10 +126,11 @@ def test_what_the_engine_corrected_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 
     def correcting(self: State, readings: Floats, *, learning: bool) -> Result:
         result = before(self, readings, learning=learning)
-        wrong = (result.code == WRONG) | (result.code == CORRECTED)
-        result.code[wrong] = CORRECTED
-        result.cleaned[wrong] = readings[wrong] - 4.0
-        result.lower[wrong], result.upper[wrong] = readings[wrong] - 4.5, readings[wrong] - 3.5
+        estimates = result.estimates
+        wrong = (estimates.code == WRONG) | (estimates.code == CORRECTED)
+        estimates.code[wrong] = CORRECTED
+        estimates.cleaned[wrong] = readings[wrong] - 4.0
+        estimates.lower[wrong], estimates.upper[wrong] = readings[wrong] - 4.5, readings[wrong] - 3.5
         return result
 
     days = sound(8, 30).copy()

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sensormend.model import partition as module
-from sensormend.model.layout import select
+from sensormend.model.arrays import select
 from sensormend.model.partition import (
     FEATURES,
-    RELATIVES,
+    NEAREST,
     Partitioning,
     drop,
     extend,
@@ -55,7 +55,7 @@ def halos(partitioning: Partitioning) -> list[list[int]]:
 
 def check_form(partitioning: Partitioning, group: Ints) -> None:
     """What is true of partitions however they came about."""
-    for name, array in vars(partitioning).items():
+    for name, array in partitioning._asdict().items():
         assert array.dtype == np.int32, name
     channels = group.size
     own, outside = owned_by(partitioning), halos(partitioning)
@@ -73,7 +73,7 @@ def check_form(partitioning: Partitioning, group: Ints) -> None:
 
 
 def equal(one: Partitioning, other: Partitioning) -> bool:
-    return all(np.array_equal(array, vars(other)[name]) for name, array in vars(one).items())
+    return all(np.array_equal(array, matching) for array, matching in zip(one, other, strict=True))
 
 
 # ------------------------------------------------------------------------------------------------- plain ways to it
@@ -102,7 +102,7 @@ def plain_nearness(profiles: Floats, own: list[int], district: list[int]) -> lis
         near = np.inf
         for owner in own:
             apart = np.sum((inside - profiles[owner]) ** 2, axis=1)
-            reach = np.sort(apart)[min(RELATIVES, apart.size - 1)]
+            reach = np.sort(apart)[min(NEAREST, apart.size - 1)]
             near = min(near, np.sum((profiles[channel] - profiles[owner]) ** 2) / (reach + least))
         nearness.append((float(near), channel))
     return sorted(nearness)
@@ -121,7 +121,7 @@ def plain_joined(partitioning: Partitioning, profiles: Floats, pieces: list[int]
     def apart(index: int) -> float:
         own = owned_by(partitioning)[index]
         away = np.sqrt(np.sum((profiles[own] - profiles[channel]) ** 2, axis=1))
-        return float(np.sort(away)[:RELATIVES].mean())
+        return float(np.sort(away)[:NEAREST].mean())
 
     return min(pieces, key=lambda index: (apart(index), index))
 
@@ -312,13 +312,13 @@ def test_many_partitions_are_searched_by_their_centres_first() -> None:
 def test_channels_that_go_leave_the_others_where_they_were(seed: int, channels: int, count: int, share: float) -> None:
     profiles, group = drawn(seed, channels), variables(seed, channels, count)
     before = partition(profiles, group, whole=20, owned=10, halo=6)
-    kept = np.random.default_rng(seed).random(channels) < share
-    after = drop(before, kept)
-    check_form(after, group[kept])
-    number = np.cumsum(kept) - 1
-    rows = [(own, outer) for own, outer in zip(owned_by(before), halos(before), strict=True) if kept[own].any()]
-    assert owned_by(after) == [number[[one for one in own if kept[one]]].tolist() for own, _ in rows]
-    assert halos(after) == [number[[one for one in outer if kept[one]]].tolist() for _, outer in rows]
+    keep = np.random.default_rng(seed).random(channels) < share
+    after = drop(before, keep)
+    check_form(after, group[keep])
+    number = np.cumsum(keep) - 1
+    rows = [(own, outer) for own, outer in zip(owned_by(before), halos(before), strict=True) if keep[own].any()]
+    assert owned_by(after) == [number[[one for one in own if keep[one]]].tolist() for own, _ in rows]
+    assert halos(after) == [number[[one for one in outer if keep[one]]].tolist() for _, outer in rows]
 
 
 # ----------------------------------------------------------------------------------------------------------- transfer
@@ -432,22 +432,22 @@ def test_partitions_that_stay_keep_their_moments_bit_by_bit(seed: int, channels:
     moments = second_moments(old, courses)
     everyone, spread = np.arange(channels), np.ones(channels)
     assert np.array_equal(transfer(old, moments, old, spread, profiles, everyone), moments)
-    kept = np.random.default_rng(seed).random(channels) < 0.8
-    left = drop(old, kept)
-    result = transfer(old, moments, left, spread[kept], profiles[kept], everyone[kept])
-    alive = [own for own in range(old.owned.size) if kept[old.members[own, : old.owned[own]]].any()]
+    keep = np.random.default_rng(seed).random(channels) < 0.8
+    left = drop(old, keep)
+    result = transfer(old, moments, left, spread[keep], profiles[keep], everyone[keep])
+    alive = [own for own in range(old.owned.size) if keep[old.members[own, : old.owned[own]]].any()]
     for matrix, size, index in zip(result, left.size, alive, strict=True):
-        stays = kept[old.members[index]] & (old.members[index] >= 0)
+        stays = keep[old.members[index]] & (old.members[index] >= 0)
         assert np.array_equal(matrix[:size, :size], moments[index][np.ix_(stays, stays)])
 
 
 def test_channels_that_never_varied() -> None:
     moments = np.diag([1.0, 0.0, 4.0])[None]
     moments[0, 0, 2] = moments[0, 2, 0] = 1.0
-    likeness = np.array([[1.0, 0], [1, 1], [0, 1]], np.float32)
-    still = transfer(single(3), moments, single(3), np.zeros(3), likeness, np.arange(3))
+    profiles = np.array([[1.0, 0], [1, 1], [0, 1]], np.float32)
+    still = transfer(single(3), moments, single(3), np.zeros(3), profiles, np.arange(3))
     assert np.array_equal(still, moments)
-    moved = transfer(single(3), moments, single(3), np.full(3, 3.0), likeness, np.arange(3))[0]
+    moved = transfer(single(3), moments, single(3), np.full(3, 3.0), profiles, np.arange(3))[0]
     half = np.sqrt(0.5)
     assert moved == pytest.approx(np.array([[1, 3 * half, 1], [3 * half, 9, 6 * half], [1, 6 * half, 4]]), rel=0.5)
     assert moved.diagonal().tolist() == [1, 9, 4]

@@ -1,7 +1,7 @@
-"""The stories of a channel, every one of them, each explained from its first reading to its last.
+"""The histories of a channel, every one of them, each explained from its first reading to its last.
 
-A story says which of a channel's readings are in which episode. Its log-likelihood is computed span by span from the
-definitions in the docstring of `sensormend.model.faults`.
+A history holds which of a channel's readings are in which episode. Its log-likelihood is computed span by span from the
+definitions in the docstring of `sensormend.model.hypotheses`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.model.faults import END, FOLLOW, GAIN_MEAN, GAIN_SD
+from sensormend.model.hypotheses import END_HAZARD, GAIN_MEAN, GAIN_SD, LEVEL_RATE
 
-__all__ = ["KINDS", "Case", "Channel", "Episode", "Explanation", "Story", "all_stories", "best_story", "explain"]
+__all__ = [
+    "KINDS",
+    "Case",
+    "Channel",
+    "Episode",
+    "Explanation",
+    "History",
+    "all_histories",
+    "best_history",
+    "explain",
+]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -26,7 +36,7 @@ KINDS = ("offset", "drifting", "gain", "noisy", "stuck")
 
 @dataclass(frozen=True)
 class Channel:
-    """What is known of a channel; the names are those of the parameters in `sensormend.model.faults`."""
+    """What is known of a channel; the names are those of the parameters in `sensormend.model.hypotheses`."""
 
     phi: float
     tau: float
@@ -72,24 +82,24 @@ class Episode:
     last: int
 
 
-Story = tuple[Episode, ...]
+History = tuple[Episode, ...]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """How likely a story is, in log; the channel's level after it; size and rate of every episode."""
+    """How likely a history is, in log; the channel's level after it; size and rate of every episode."""
 
     log_likelihood: float
     level: float
     sizes: tuple[tuple[float, float], ...]
 
 
-def explain(case: Case, story: Story) -> Explanation | None:
-    """Return how well a story explains the window; None where one that is stuck does not repeat its reading."""
+def explain(case: Case, history: History) -> Explanation | None:
+    """Return how well a history explains the window; None where one that is stuck does not repeat its reading."""
     past = _Past(case.last, case.last_time, case.level)
     total, reading, sizes = 0.0, 0, []
     slots = case.slots
-    for episode in story:
+    for episode in history:
         gained, past = _sound_span(case, slots[reading : episode.first], past)
         total += gained
         inside = slots[episode.first : episode.last + 1]
@@ -111,8 +121,8 @@ def explain(case: Case, story: Story) -> Explanation | None:
     return Explanation(total + gained, past.level, tuple(sizes))
 
 
-def all_stories(readings: int, episodes: int, kinds: Sequence[str] = KINDS) -> Iterator[Story]:
-    """Return all stories of so many readings with at most so many episodes, a sound reading between any two of them."""
+def all_histories(readings: int, episodes: int, kinds: Sequence[str] = KINDS) -> Iterator[History]:
+    """Return all histories of so many readings with at most so many episodes, a sound reading between any two."""
     spans = [(first, last) for first in range(readings) for last in range(first, readings)]
     for count in range(episodes + 1):
         for chosen in itertools.combinations(spans, count):
@@ -121,13 +131,13 @@ def all_stories(readings: int, episodes: int, kinds: Sequence[str] = KINDS) -> I
                     yield tuple(Episode(kind, *span) for kind, span in zip(named, chosen, strict=True))
 
 
-def best_story(case: Case, episodes: int = 1, kinds: Sequence[str] = KINDS) -> tuple[Story, float, float]:
-    """Return the most likely story, its log-likelihood, and by how much the next is less likely."""
+def best_history(case: Case, episodes: int = 1, kinds: Sequence[str] = KINDS) -> tuple[History, float, float]:
+    """Return the most likely history, its log-likelihood, and by how much the next is less likely."""
     scored = []
-    for story in all_stories(len(case.slots), episodes, kinds):
-        explanation = explain(case, story)
+    for history in all_histories(len(case.slots), episodes, kinds):
+        explanation = explain(case, history)
         if explanation is not None:
-            scored.append((explanation.log_likelihood, story))
+            scored.append((explanation.log_likelihood, history))
     scored.sort(key=lambda pair: -pair[0])
     return scored[0][1], scored[0][0], scored[0][0] - scored[1][0]
 
@@ -154,12 +164,12 @@ def _log_cauchy(miss: float, width: float) -> float:
 def _log_prior(channel: Channel, kind: str, length: int, *, is_open: bool) -> float:
     """Return the log probability that a fault begins and is so long.
 
-    After n readings it ends with the probability END / n, where n counts as at least two.
+    After n readings it ends with the probability END_HAZARD / n, where n counts as at least two.
     """
     total = channel.begin - {"gain": 3.0, "stuck": 2.0}.get(kind, 0.0)
     for readings in range(1, length):
-        total += math.log(1 - END / max(readings, 2))
-    return total if is_open else total + math.log(END / max(length, 2))
+        total += math.log(1 - END_HAZARD / max(readings, 2))
+    return total if is_open else total + math.log(END_HAZARD / max(length, 2))
 
 
 def _spread(channel: Channel, scale: float, gap: int) -> float:
@@ -179,7 +189,7 @@ def _sound_span(case: Case, slots: Sequence[int], past: _Past) -> tuple[float, _
         centre, width = _sound_prediction(case, slot, past)
         miss = case.residual[slot] - centre
         total += _log_t(miss, width, channel.freedom)
-        level = past.level + FOLLOW * float(np.clip(miss, -3 * case.scale[slot], 3 * case.scale[slot]))
+        level = past.level + LEVEL_RATE * float(np.clip(miss, -3 * case.scale[slot], 3 * case.scale[slot]))
         past = _Past(case.residual[slot], case.start + slot, float(np.clip(level, -channel.wander, channel.wander)))
     return total, past
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numba
 
-from sensormend.model import covariance, faults
+from sensormend.model import hypotheses, prediction
 
 __all__ = [
     "add_conditional_covariance", "best_hypothesis", "fault_size", "follow", "invert", "leave_one_out", "sound_only",
@@ -15,45 +15,39 @@ __all__ = [
 
 
 def _invert(a: Any, n: Any, work: Any) -> Any:
-    return covariance.invert(a, n, work)
+    return prediction.invert(a, n, work)
 
 
 def _leave_one_out(
-    precision: Any, n: Any, deviation: Any, trusted: Any, slot: Any, expected: Any, variance: Any, work: Any,
-    block: Any, column: Any, index: Any,
+    precision: Any, n: Any, deviation: Any, trusted: Any, slot: Any, expected: Any, variance: Any, algebra: Any
 ) -> None:  # fmt: skip
-    covariance.leave_one_out(
-        precision, n, deviation, trusted, slot, expected, variance, work, block, column, index
-    )  # fmt: skip
+    prediction.leave_one_out(precision, n, deviation, trusted, slot, expected, variance, algebra)
 
 
 def _add_conditional_covariance(
-    precision: Any, n: Any, trusted: Any, slot: Any, weight: Any, out: Any, block: Any, index: Any
+    precision: Any, n: Any, trusted: Any, slot: Any, weight: Any, out: Any, algebra: Any
 ) -> None:
-    covariance.add_conditional_covariance(precision, n, trusted, slot, weight, out, block, index)
+    prediction.add_conditional_covariance(precision, n, trusted, slot, weight, out, algebra)
 
 
 def _sound_only(beam: Any, residual: Any, time: Any, level: Any) -> None:
-    faults.sound_only(beam, residual, time, level)
+    hypotheses.sound_only(beam, residual, time, level)
 
 
-def _follow(
-    beam: Any, fresh: Any, start: Any, begin: Any, observed: Any, residual: Any, expected: Any, repeated: Any,
-    scale: Any, q: Any,
-) -> Any:  # fmt: skip
-    return faults.follow(beam, fresh, start, begin, observed, residual, expected, repeated, scale, q)
+def _follow(beam: Any, fresh: Any, start: Any, begin: Any, series: Any, q: Any) -> Any:
+    return hypotheses.follow(beam, fresh, start, begin, series, q)
 
 
 def _best_hypothesis(beam: Any) -> Any:
-    return faults.best_hypothesis(beam)
+    return hypotheses.best_hypothesis(beam)
 
 
 def _fault_size(beam: Any, b: Any) -> Any:
-    return faults.fault_size(beam, b)
+    return hypotheses.fault_size(beam, b)
 
 
 def _wrong_probability(beam: Any, start: Any, share: Any) -> Any:
-    return faults.wrong_probability(beam, start, share)
+    return hypotheses.wrong_probability(beam, start, share)
 
 
 # Not cached: numba would not notice that what they call has changed.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from networks import partition_small_networks
 from sensormend import AutoOLRTR, Recovery
-from sensormend.model import engine, layout
+from sensormend.model import arrays, engine
 
 __all__ = ["recovered", "small_network", "written"]
 
@@ -39,9 +39,9 @@ def small_network(sensors: int) -> NDArray[np.float64]:
 def recovered(*, partitioned: bool) -> Recovery:
     """Return what the model makes of the network; `partitioned` cuts one of six sensors into two partitions."""
     with pytest.MonkeyPatch.context() as patch:
-        if not hasattr(layout.forget_channel, "py_func"):
+        if not hasattr(arrays.reset_channel, "py_func"):
             # A function that is not compiled has no other self.
-            patch.setattr(layout.forget_channel, "py_func", layout.forget_channel, raising=False)
+            patch.setattr(arrays.reset_channel, "py_func", arrays.reset_channel, raising=False)
         if partitioned:
             partition_small_networks(patch, owned=3, halo=2)
         return AutoOLRTR().recover(small_network(6 if partitioned else 4))
@@ -76,10 +76,11 @@ class Doubles(np.ndarray[Any, Any]):
 
 
 def in_double(numbers: Any) -> Any:
-    """Let the arrays of a named tuple that are in single precision be computed with in double."""
-    single = [isinstance(value, np.ndarray) and value.dtype == np.float32 for value in numbers]
-    return type(numbers)(*(value.view(Doubles) if is_single else value
-                           for value, is_single in zip(numbers, single, strict=True)))  # fmt: skip
+    """Let the arrays of named tuples that are in single precision be computed with in double."""
+    if isinstance(numbers, tuple):
+        return type(numbers)(*(in_double(value) for value in numbers))
+    single = isinstance(numbers, np.ndarray) and numbers.dtype == np.float32
+    return numbers.view(Doubles) if single else numbers
 
 
 def main(path: str, fill: str) -> None:

@@ -16,7 +16,7 @@ from sensormend import AutoOLRTR, clean
 from sensormend.cli import main
 from sensormend.errors import ResultError
 from sensormend.io.options import Options
-from sensormend.model import layout
+from sensormend.model import arrays as at
 from sensormend.pipeline import archive
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.checkpoint import Checkpoint
@@ -120,14 +120,14 @@ def test_what_has_shown_one_value_or_hardly_anything_is_left_alone() -> None:
 
 def too_high(variable: Floats) -> None:
     """Let the engine believe that the variable lies, and may lie, far above."""
-    variable[layout.CENTRE] += 1e7
-    variable[layout.HIGH] = 1e9
+    variable[at.CENTRE] += 1e7
+    variable[at.HIGH] = 1e9
 
 
 def no_number(variable: Floats) -> None:
     """Let what the engine knows of the variable be no number."""
-    variable[layout.LOW], variable[layout.HIGH] = -np.inf, np.inf
-    variable[layout.CENTRE] = np.inf
+    variable[at.LOW], variable[at.HIGH] = -np.inf, np.inf
+    variable[at.CENTRE] = np.inf
 
 
 Way = Callable[[Floats], None]

@@ -1,1 +1,1 @@
-"""AutoOLRTR's engine: one for networks of any size."""
+"""AutoOLRTR and its engine, which is one for networks of any size."""

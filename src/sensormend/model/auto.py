@@ -1,4 +1,4 @@
-"""AutoOLRTR: online robust recovery that needs no tuning, the default of sensormend."""
+"""AutoOLRTR cleans a network online and needs no tuning; it is the default method of sensormend."""
 
 from __future__ import annotations
 
@@ -12,26 +12,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from sensormend.errors import ConfigError, InputError, ShapeError, StateError, ValueRangeError
 from sensormend.files import read_state, write_state
-from sensormend.model.scales import looks_circular
 from sensormend.recovery import BoolArray, Fault, FloatArray, Recovery
 from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 
 if TYPE_CHECKING:
     from sensormend.model.state import Result, State
 
-__all__ = [
-    "AutoOLRTR",
-    "Minibatch",
-]
+__all__ = ["AutoOLRTR", "Minibatch"]
 
 STATE_VERSION = 4
 """1 and 2 are of the engines that judged whole periods, 3 of one without slow references."""
 
-WATCHED = 30
+DIRECTION_PERIODS = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
 
 FORGET = 180
-"""Periods after which a sensor that is no longer heard of is forgotten; by then the memory of the others has been
+"""Periods after which a sensor without readings is forgotten; by then the memory of the others has been
 renewed more than three times."""
 
 FORGET_FAULTY = 1800
@@ -40,18 +36,18 @@ FORGET_FAULTY = 1800
 LASTING_KINDS = ("offset", "drifting", "gain")
 
 LEARNING = 5
-"""Periods in which a channel must have been heard before it counts as evaluated."""
+"""Periods in which a channel must have been observed before it counts as evaluated."""
 
 FAULT_KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck", "implausible", "spike")
 """As the engine numbers them."""
 
-SOME = 20_000
+SAMPLED_SENSORS = 20_000
 """Sensors of a large network by which directions are recognised."""
 
 
 @dataclass(frozen=True, eq=False)
 class Minibatch:
-    """A validated minibatch: readings (period, channel, slot) in double or single precision, and whose they are."""
+    """A validated minibatch: readings (period, channel, slot) in double or single precision, and their sensors."""
 
     readings: NDArray[Any]
     labels: Sequence[str | int]
@@ -64,7 +60,7 @@ class AutoOLRTR:
     """Clean the readings of a sensor network period by period, with nothing to tune.
 
     The model keeps, for every partition of the network, the second moments of its channels under forgetting. Every
-    reading is predicted from the other channels; what remains, the residual, is explained by the most likely story of
+    reading is predicted from the other channels; what remains, the residual, is explained by the most likely history of
     sound spans and faults (offset, drift, gain, noise, stuck), followed reading by reading. Readings inside a fault
     are wrong; they are left out, and the rest is predicted again.
 
@@ -84,8 +80,8 @@ class AutoOLRTR:
     Notes
     -----
     Trusted readings are returned untouched. A fiber is not `evaluated` in its channel's first five periods or without
-    readings. Variables are judged apart. With labels, sensors may join, leave and come back; one not heard of for 180
-    periods is forgotten.
+    readings. Variables are judged apart. With labels, sensors may join, leave and come back; one without readings for
+    180 periods is forgotten.
 
     Threads over the partitions of a large network: the environment variable `SENSORMEND_THREADS`, one by default; the
     results are the same with any number.
@@ -137,7 +133,7 @@ class AutoOLRTR:
 
     @property
     def sensors(self) -> tuple[str | int, ...]:
-        """The sensors that the model knows, in the order in which it met them."""
+        """The sensors that the model knows, in the order in which they joined."""
         return tuple(self._labels)
 
     @property
@@ -146,8 +142,8 @@ class AutoOLRTR:
         return self._tolerance
 
     @tolerance.setter
-    def tolerance(self, given: float | Sequence[float | None] | None) -> None:
-        self._tolerance = _checked_tolerance(given)
+    def tolerance(self, tolerance: float | Sequence[float | None] | None) -> None:
+        self._tolerance = _checked_tolerance(tolerance)
         if self._state is not None:
             self._state.set_tolerance(self._tolerances(self._state.variables))
 
@@ -166,51 +162,51 @@ class AutoOLRTR:
         sensors
             Labels of axis 0, text or whole numbers. Without them the sensors must be the same in every call.
         """
-        given = self._validated(minibatch, sensors)
+        batch = self._validated(minibatch, sensors)
         if self._state is None:
             from sensormend.model.state import State
 
-            variables = int(np.prod(given.shape[1 : self.fiber_axis], dtype=int))
+            variables = int(np.prod(batch.shape[1 : self.fiber_axis], dtype=int))
             limits = self._tolerances(variables)
-            self._state = State(variables, given.shape[self.fiber_axis], self.interval, self.seed)
+            self._state = State(variables, batch.shape[self.fiber_axis], self.interval, self.seed)
             self._state.set_tolerance(limits)
-            self._shape, self._labelled = given.shape[1 : self.fiber_axis + 1], given.labelled
+            self._shape, self._labelled = batch.shape[1 : self.fiber_axis + 1], batch.labelled
         state = self._state
-        rows = self._rows(given)
+        rows = self._rows(batch)
         parts = []
-        for readings in given.readings:
+        for readings in batch.readings:
             full = self._laid_out(readings, rows)
-            if state.periods == 0 and not self._waited and _tells_little(full):
+            if state.periods == 0 and not self._waited and _is_too_little(full):
                 self._waited = True
                 state.clock += 1
-                parts.append(self._untouched(full, given, rows))
+                parts.append(self._untouched(full, batch, rows))
                 continue
             state.prepare(full)
             state.repartition()
-            age = state.heard_periods()
+            age = state.observed_periods()
             result = state.run(full, learning=True)
             faults, self._open, self._next_id = self._episodes(result)
-            parts.append(self._recovery(full, result, age, faults, given, rows))
+            parts.append(self._recovery(full, result, age, faults, batch, rows))
             state.clock += 1
-        recovery = self._joined(parts, given)
+        recovery = self._joined(parts, batch)
         self._forget()
         return recovery
 
     def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
         """Answer like `update`, for a period that is not over yet, and learn nothing."""
-        given = self._validated(minibatch, sensors)
+        batch = self._validated(minibatch, sensors)
         state = self._state
-        unknown = given.labelled and bool(set(given.labels) - set(self._labels))
+        unknown = batch.labelled and bool(set(batch.labels) - set(self._labels))
         if state is None or state.periods == 0 or unknown or state.repartition_due():
             return self.copy().update(minibatch, sensors)
-        rows = self._rows(given)
+        rows = self._rows(batch)
         parts = []
-        for readings in given.readings:
+        for readings in batch.readings:
             full = self._laid_out(readings, rows)
             result = state.run(full, learning=False)
             faults, _, _ = self._episodes(result)
-            parts.append(self._recovery(full, result, state.heard_periods(), faults, given, rows))
-        return self._joined(parts, given)
+            parts.append(self._recovery(full, result, state.observed_periods(), faults, batch, rows))
+        return self._joined(parts, batch)
 
     def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
         """Walk the last axis of a whole tensor, period by period, and return the last pass.
@@ -224,7 +220,7 @@ class AutoOLRTR:
         return recovery
 
     def rewind(self) -> None:
-        """Prepare for readings from earlier times: what is known stays, what was going on just now is over."""
+        """Prepare for readings from earlier times: what is known stays, what is open is dropped."""
         if self._state is not None:
             self._state.rewind()
         self._open = {}
@@ -266,7 +262,7 @@ class AutoOLRTR:
         state.accept([index * state.variables + number for number in variables])
 
     def copy(self) -> AutoOLRTR:
-        """Return a model that knows the same and goes its own way."""
+        """Return an independent model that knows the same."""
         twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed, tolerance=self.tolerance)
         if self._state is not None:
             twin._state = type(self._state).unpack(*self._state.pack())
@@ -295,7 +291,7 @@ class AutoOLRTR:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AutoOLRTR:
-        """Read a model back; it goes on as if it had never stopped."""
+        """Read a model back; it continues as if it had never stopped."""
         settings, arrays = read_state(path, method="AutoOLRTR", version=STATE_VERSION, oldest=STATE_VERSION)
         try:
             model = cls(
@@ -344,22 +340,24 @@ class AutoOLRTR:
         periods = shape[axis + 1] if readings.ndim == axis + 2 else None
         parts = readings[..., None] if periods is None else readings
         parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
-        if self.periods <= WATCHED:
+        if self.periods <= DIRECTION_PERIODS:
             self._refuse_directions(parts, shape)
         return Minibatch(parts, labels, sensors is not None, shape, periods)
 
     def _tolerances(self, variables: int) -> list[float | None]:
-        """Return the accuracy of the probes of every variable, None where it is found."""
-        given = self.tolerance
-        if isinstance(given, tuple):
-            if len(given) != variables:
-                raise ShapeError(f"tolerance has {len(given)} numbers; there are {variables} variables")
-            return list(given)
-        return [given] * variables
+        """Return the accuracy of the probes of every variable, None where it is taken from the readings."""
+        tolerance = self.tolerance
+        if isinstance(tolerance, tuple):
+            if len(tolerance) != variables:
+                raise ShapeError(f"tolerance has {len(tolerance)} numbers; there are {variables} variables")
+            return list(tolerance)
+        return [tolerance] * variables
 
     def _refuse_directions(self, parts: NDArray[Any], shape: tuple[int, ...]) -> None:
+        from sensormend.model.scales import looks_circular
+
         variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
-        step = max(1, shape[0] // SOME)
+        step = max(1, shape[0] // SAMPLED_SENSORS)
         for variable in range(variables):
             some = [part.reshape(shape[0], variables, -1)[::step, variable] for part in parts]
             if looks_circular(np.concatenate(some)):
@@ -368,31 +366,31 @@ class AutoOLRTR:
                     f"{name} like directions in degrees, which have no mean; clean their sine and cosine instead"
                 )
 
-    def _rows(self, given: Minibatch) -> NDArray[np.intp] | None:
+    def _rows(self, batch: Minibatch) -> NDArray[np.intp] | None:
         """Return the model's channels that belong to the minibatch's sensors, None for all of them in order.
 
         New channels are made for new sensors.
         """
         state = self._state
         assert state is not None
-        if not given.labelled:
+        if not batch.labelled:
             if not self._labels:
-                self._labels = given.labels
-                state.grow(len(given.labels))
+                self._labels = batch.labels
+                state.grow(len(batch.labels))
             return None
         known = {label: index for index, label in enumerate(self._labels)}
-        new = [label for label in given.labels if label not in known]
+        new = [label for label in batch.labels if label not in known]
         if new:
             known.update({label: len(self._labels) + index for index, label in enumerate(new)})
             self._labels = [*self._labels, *new]
             state.grow(len(new))
-        sensors = np.array([known[label] for label in given.labels], dtype=np.intp)
+        sensors = np.array([known[label] for label in batch.labels], dtype=np.intp)
         if sensors.size == len(self._labels) and bool((np.diff(sensors) == 1).all()):
             return None
         return (sensors[:, None] * state.variables + np.arange(state.variables)).ravel()
 
     def _laid_out(self, readings: NDArray[Any], rows: NDArray[np.intp] | None) -> FloatArray:
-        """Lay a period's readings out on the model's channels, NaN for sensors that were not there."""
+        """Lay a period's readings out on the model's channels, NaN for absent sensors."""
         assert self._state is not None
         if rows is None:
             return np.ascontiguousarray(readings, dtype=np.float64)
@@ -409,141 +407,139 @@ class AutoOLRTR:
         variables, start = self._state.variables, self._state.clock * self._state.slots
         faults, still_open, number = [], {}, self._next_id
         ongoing = dict(self._open)
-        for row in result.found.tolist():
-            channel, first, last = int(row[0]), int(row[1]), int(row[2])
-            before = ongoing.pop(channel, None) if first < start else None
+        for episode in result.episodes:
+            channel = episode.channel
+            before = ongoing.pop(channel, None) if episode.first < start else None
             fault = Fault(
                 id=number if before is None else before[0].id,
                 sensor=self._labels[channel // variables],
                 variable=channel % variables,
-                kind=FAULT_KINDS[int(row[3])],
-                start=first,
-                end=None if row[7] else last,
-                size=row[4],
-                rate=row[5],
-                confidence=row[6],
+                kind=FAULT_KINDS[episode.kind],
+                start=episode.first,
+                end=None if episode.is_open else episode.last,
+                size=episode.size,
+                rate=episode.rate,
+                confidence=episode.confidence,
             )
             number += before is None
             faults.append(fault)
-            if row[7]:
-                still_open[channel] = fault, last
+            if episode.is_open:
+                still_open[channel] = fault, episode.last
         # What was open, and is not any more, ended before this period.
         faults += [replace(fault, end=last) for fault, last in ongoing.values()]
         faults.sort(key=lambda fault: (fault.start, fault.id))
         return faults, still_open, number
 
     def _recovery(
-        self, readings: FloatArray, result: Result, age: FloatArray, faults: list[Fault], given: Minibatch,
+        self, readings: FloatArray, result: Result, age: FloatArray, faults: list[Fault], batch: Minibatch,
         rows: NDArray[np.intp] | None,
     ) -> Recovery:  # fmt: skip
-        """Return what is said of one period, in the minibatch's order and the shape of one period."""
-        from sensormend.model.estimation import complete
+        """Return the recovery of one period, in the minibatch's order and the shape of one period."""
+        from sensormend.model.arrays import Verdicts
+        from sensormend.model.estimation import decode
         from sensormend.model.state import CHANNELS, in_spans
 
-        code, shape = result.code, result.code.shape
-        outliers = np.empty(shape)
-        wrong, doubtful, spikes, corrected = (np.empty(shape, np.bool_) for _ in range(4))
-        heard, bad, unsure = (np.empty(len(code), np.int32) for _ in range(3))
-        in_spans(
-            len(code), CHANNELS,
-            lambda begin, end: complete(
-                begin, end, readings, code, result.low_rank, result.lower, result.upper, outliers, wrong, doubtful,
-                spikes, corrected, heard, bad, unsure,
-            ),
+        estimates, shape = result.estimates, readings.shape
+        verdicts = Verdicts(
+            np.empty(shape), *(np.empty(shape, np.bool_) for _ in range(4)),
+            *(np.empty(shape[0], np.int32) for _ in range(3)),
         )  # fmt: skip
-        faulty = (bad > 0) & (3 * bad >= heard)
-        evaluated = (age >= LEARNING) & (heard > 0)
-        reason = np.zeros(len(code), dtype="<U11")
-        most = np.zeros(len(code))
-        for row in result.found[np.argsort(result.found[:, 8], kind="stable")].tolist():
-            if row[8] > 0 and row[8] >= most[int(row[0])]:
-                reason[int(row[0])], most[int(row[0])] = FAULT_KINDS[int(row[3])], row[8]
-        unnamed = np.flatnonzero((unsure > 0) | (bad > 0))
+        in_spans(shape[0], CHANNELS, lambda begin, end: decode(begin, end, readings, estimates, verdicts))
+        n_wrong, n_doubtful = verdicts.n_wrong, verdicts.n_doubtful
+        faulty = (n_wrong > 0) & (3 * n_wrong >= verdicts.n_observed)
+        evaluated = (age >= LEARNING) & (verdicts.n_observed > 0)
+        reason = np.zeros(shape[0], dtype="<U11")
+        for episode in sorted(result.episodes, key=lambda episode: episode.readings):
+            if episode.readings > 0:
+                reason[episode.channel] = FAULT_KINDS[episode.kind]
+        unnamed = np.flatnonzero((n_doubtful > 0) | (n_wrong > 0))
         unnamed = unnamed[reason[unnamed] == ""]
-        reason[unnamed] = np.array(FAULT_KINDS)[result.kind[unnamed]]
-        whole, pick = given.shape[: self.fiber_axis + 1], slice(None) if rows is None else rows
+        reason[unnamed] = np.array(FAULT_KINDS)[estimates.kind[unnamed]]
+        period, pick = batch.shape[: self.fiber_axis + 1], slice(None) if rows is None else rows
 
         def cells(array: NDArray[Any]) -> NDArray[Any]:
-            return array[pick].reshape(whole)
+            return array[pick].reshape(period)
 
         def fibers(array: NDArray[Any]) -> NDArray[Any]:
-            return array[pick].reshape(whole[:-1])
+            return array[pick].reshape(period[:-1])
 
         return Recovery(
-            low_rank=cells(result.low_rank),
-            outliers=cells(outliers),
-            wrong=cells(wrong),
-            doubtful=cells(doubtful),
-            spikes=cells(spikes),
-            corrected=cells(corrected),
-            cleaned=cells(result.cleaned),
-            lower=cells(result.lower),
-            upper=cells(result.upper),
+            low_rank=cells(estimates.low_rank),
+            outliers=cells(verdicts.outliers),
+            wrong=cells(verdicts.wrong),
+            doubtful=cells(verdicts.doubtful),
+            spikes=cells(verdicts.spikes),
+            corrected=cells(verdicts.corrected),
+            cleaned=cells(estimates.cleaned),
+            lower=cells(estimates.lower),
+            upper=cells(estimates.upper),
             faulty=fibers(faulty),
-            suspect=fibers((unsure > 0) & ~faulty),
+            suspect=fibers((n_doubtful > 0) & ~faulty),
             evaluated=fibers(evaluated),
-            score=fibers(result.score),
+            score=fibers(estimates.score),
             reason=fibers(reason),
             faults=tuple(faults),
             iterations=result.rounds,
         )
 
-    def _untouched(self, readings: FloatArray, given: Minibatch, rows: NDArray[np.intp] | None) -> Recovery:
+    def _untouched(self, readings: FloatArray, batch: Minibatch, rows: NDArray[np.intp] | None) -> Recovery:
         """Return a period of which nothing is made."""
+        from sensormend.model.arrays import Estimates
         from sensormend.model.state import Result
 
         channels = len(readings)
-        code = np.isfinite(readings).astype(np.uint8)
-        cleaned, lower, upper = readings.copy(), readings.copy(), readings.copy()
-        result = Result(readings, cleaned, lower, upper, code, np.zeros(channels), np.zeros((0, 9)), code[:, 0] * 0, 0)
-        return self._recovery(readings, result, np.zeros(channels), [], given, rows)
+        estimates = Estimates(
+            readings, readings.copy(), readings.copy(), readings.copy(), np.isfinite(readings).astype(np.uint8),
+            np.zeros(channels), np.zeros(channels, np.uint8),
+        )  # fmt: skip
+        return self._recovery(readings, Result(estimates, [], 0), np.zeros(channels), [], batch, rows)
 
     @staticmethod
-    def _joined(parts: list[Recovery], given: Minibatch) -> Recovery:
+    def _joined(parts: list[Recovery], batch: Minibatch) -> Recovery:
         """Return the periods in the shape in which they came."""
-        return parts[0] if given.periods is None else Recovery.stack(parts)
+        return parts[0] if batch.periods is None else Recovery.stack(parts)
 
     def _forget(self) -> None:
-        """Drop sensors that have not been heard of for long."""
+        """Drop sensors that have had no readings for long."""
         state = self._state
         if not self._labelled or state is None:
             return
         away = state.away.reshape(len(self._labels), -1).min(axis=1)
-        kept = away <= FORGET
+        keep = away <= FORGET
         for channel, (fault, _) in self._open.items():
             # Silence ends nothing.
             sensor = channel // state.variables
-            kept[sensor] |= fault.kind in LASTING_KINDS and away[sensor] <= FORGET_FAULTY
-        if kept.all():
+            keep[sensor] |= fault.kind in LASTING_KINDS and away[sensor] <= FORGET_FAULTY
+        if keep.all():
             return
-        channels = np.cumsum(np.repeat(kept, state.variables)) - 1
-        stays = np.repeat(kept, state.variables)
+        channels = np.cumsum(np.repeat(keep, state.variables)) - 1
+        stays = np.repeat(keep, state.variables)
         self._open = {int(channels[c]): fault for c, fault in self._open.items() if stays[c]}
-        state.drop(kept)
-        self._labels = [label for label, here in zip(self._labels, kept, strict=True) if here]
+        state.drop(keep)
+        self._labels = [label for label, here in zip(self._labels, keep, strict=True) if here]
 
 
-def _checked_tolerance(given: Any) -> float | tuple[float | None, ...] | None:
+def _checked_tolerance(tolerance: Any) -> float | tuple[float | None, ...] | None:
     """Return the tolerance, a number or None, or a tuple of them for the variables."""
-    if given is None:
+    if tolerance is None:
         return None
-    if isinstance(given, Sequence) and not isinstance(given, str) and len(given):
-        numbers = [_checked_tolerance(one) for one in given]
+    if isinstance(tolerance, Sequence) and not isinstance(tolerance, str) and len(tolerance):
+        numbers = [_checked_tolerance(one) for one in tolerance]
         if not any(isinstance(one, tuple) for one in numbers):
             return tuple(one for one in numbers if not isinstance(one, tuple))
-    elif isinstance(given, int | float | np.number) and not isinstance(given, bool) and 0 <= given < np.inf:
-        return float(given)
-    raise ConfigError(f"tolerance is a number, 0 or more, or one for each variable; got {given!r}")
+    elif isinstance(tolerance, int | float | np.number) and not isinstance(tolerance, bool) and 0 <= tolerance < np.inf:
+        return float(tolerance)
+    raise ConfigError(f"tolerance is a number, 0 or more, or one for each variable; got {tolerance!r}")
 
 
-def _tells_little(readings: FloatArray) -> bool:
+def _is_too_little(readings: FloatArray) -> bool:
     """Return whether a first period's readings, (channel, slot), begin in its second half, or are one or two a channel.
 
     A feed that is switched on in the evening has a few hours of its first day, and a model that took these for a day
-    would be wrong about everything the next morning. A network that never has more is met again in the next period.
+    would be wrong about everything the next day. A network that never has more starts with its second period.
     """
     observed: BoolArray = np.isfinite(readings)
-    seen, heard = np.asarray(observed.any(axis=0)), np.asarray(observed.any(axis=1))
-    if seen.size < 4 or not seen.any():
+    slots, channels = np.asarray(observed.any(axis=0)), np.asarray(observed.any(axis=1))
+    if slots.size < 4 or not slots.any():
         return False
-    return not bool(seen[: seen.size // 2].any()) or bool(observed.sum() < 0.15 * heard.sum() * seen.size)
+    return not bool(slots[: slots.size // 2].any()) or bool(observed.sum() < 0.15 * channels.sum() * slots.size)

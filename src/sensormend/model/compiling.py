@@ -1,4 +1,4 @@
-"""The compiler of the engine's loops: numba, with results cached on disk."""
+"""Decorators compile the engine's loops with numba and cache the results on disk."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _jit(function: _Function, **options: Any) -> _Function:
         done = numba.njit(**options)(function)
     cache = _cache_file(done)
     if cache is not None:
-        # By itself numba compiles anew when the file of a function has changed, and not when what it calls has.
+        # By itself numba compiles again when the file of a function has changed, and not when what it calls has.
         cache._source_stamp = _SOURCES
     return done
 

@@ -1,4 +1,4 @@
-"""One period of a partition: predict every cell from the others, judge, predict again without what is wrong, learn."""
+"""The engine takes partitions through a period: it predicts, judges, predicts without what is wrong, and learns."""
 
 from __future__ import annotations
 
@@ -6,118 +6,39 @@ import math
 
 import numpy as np
 
+from sensormend.model.cold_start import cold_start, restart_levels
 from sensormend.model.compiling import allocating, compiled, entry, inlined
-from sensormend.model.covariance import (
-    invert,
-    prediction_covariance,
-)
-from sensormend.model.estimation import settle, take_out_fault
-from sensormend.model.faults import (
-    BEAM,
-    DRIFT,
-    ENDED,
-    EPISODE,
-    EPISODES,
-    FIELDS,
-    GAIN,
-    KEEP,
-    KIND,
-    LAST_WRONG,
-    LOGL,
-    NONE,
-    SOUND,
-    START,
-    STUCK,
-    best_hypothesis,
-    fault_size,
-)
-from sensormend.model.judging import (
-    decide,
-    find_wrong,
-    parameters,
-)
-from sensormend.model.lasting import learn_weights
-from sensormend.model.layout import (
-    AGE,
-    AT_REST,
-    CHANNEL,
-    COMPANY,
-    CONFIDENCE,
-    DEVIATION,
-    DISTANCE,
-    DISTANT,
-    DOUBTFUL,
-    FAULTY,
-    FIRST,
-    HIGH,
-    KIND_IMPLAUSIBLE,
-    KIND_OF,
-    KIND_SPIKE,
-    KNOWN,
-    LAST,
-    LAST_VALUE,
-    LOW,
-    MEAN,
-    OBSERVED,
-    ONSET,
-    OPEN,
-    PREDICTOR,
-    PROBABILITY,
-    RATE,
-    RAW,
-    READINGS,
-    READINGS_IN,
-    REPEAT,
-    REPEATS,
-    REPORT,
-    REST,
-    RESTING,
-    RUN_READINGS,
-    RUNS,
-    SCALED,
-    SHRINKAGE,
-    SIZE,
-    SMOOTH,
-    SPIKE,
-    TRUSTING,
-    VOTES,
-    forward,
-    median,
-    slope,
-    workspace,
-)
-from sensormend.model.learning import (
-    learn_channel,
-    learn_moments,
-    learn_ripple,
-    level_corrections,
-    try_shrinkage,
-)
-from sensormend.model.prediction import (
-    cold_start,
-    place_levels,
-    predict,
-)
+from sensormend.model.detection import detect_wrong, mark_wrong, set_parameters
+from sensormend.model.distances import learn_weights
+from sensormend.model.estimation import estimate_cells, write_corrections
+from sensormend.model.learning import centre_corrections, learn_channel, learn_moments, learn_ripple, try_shrinkage
+from sensormend.model.prediction import invert, predict, prediction_covariance
+from sensormend.model.scales import forward, slope
+
+from sensormend.model.arrays import (  # isort: skip
+    AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
+    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, KNOWN, LAST, LAST_VALUE, LOW, MEAN, OBSERVED, ONSET, OPEN, PREDICTOR,
+    PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE,
+    REST_VOTES, RUNS, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, is_alone, median, workspace,
+)  # fmt: skip
+from sensormend.model.hypotheses import (  # isort: skip
+    BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
+    STUCK, best_hypothesis, fault_size,
+)  # fmt: skip
 
 __all__ = [
-    "bound_predictors",
-    "enlarged",
-    "keep_hypotheses",
-    "load",
-    "report",
-    "rests_like_others",
-    "run_block",
-    "run_partition",
-]
+    "append_episodes", "append_hypotheses", "bound_predictors", "enlarged", "load_partition", "rests_like_others",
+    "run_block", "run_partition",
+]  # fmt: skip
 
 GROSS = 12.0
-"""Standard deviations from the others' median deviation beyond which a reading predicts nobody until it is judged."""
+"""Standard deviations from the others' median deviation beyond which a reading predicts no other until it is judged."""
 TRIED = 4
 """Partitions in which another shrinkage is tried."""
 FORGOTTEN = 8.0
 """Between periods, hypotheses are forgotten that are less likely than the best by this much, in log: in a large network
-they would take more memory than all else, and a fault that goes on can begin again."""
-SETTLED = 6.0
+they would take more memory than all else, and a fault that continues can begin again."""
+FOLLOWED = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
 DISTANT_CONFIDENCE = 0.5
 """Of a fault that shows in a channel's distance from the others alone: about half of them are none (`bench faults
@@ -126,33 +47,33 @@ DISTANT_CONFIDENCE = 0.5
 
 @inlined
 def rests_like_others(network, p, m, c):
-    """Return whether a channel rests where a fifth of the others rest, too; one that is stuck does so alone."""
-    if network.known[c, VOTES] < RESTING:
+    """Return whether a channel rests where a fifth of the others rest, too: a stuck one is the only one."""
+    if network.known[c, REST_VOTES] < RESTING:
         return False
     alike = 0
     for j in range(m):
         other = network.members[p, j]
         if (
             other != c
-            and network.known[other, VOTES] >= RESTING
-            and network.known[other, REST] == network.known[c, REST]
+            and network.known[other, REST_VOTES] >= RESTING
+            and network.known[other, REST_VALUE] == network.known[c, REST_VALUE]
         ):
             alike += 1
     return 5 * alike >= m - 1
 
 
 @compiled
-def load(w, network, period, p):
-    """Fetch the readings of a partition and what is known of its members; return how many have never been heard."""
+def load_partition(w, network, period, p):
+    """Load the readings of a partition and what is known of its members; return how many were never observed."""
     m, s = network.size[p], period.readings.shape[1]
     new = n = 0
     for i in range(m):
         c = network.members[p, i]
         if network.known[c, AGE] >= 3.0:
-            w.vector[n] = (network.known[c, REPEATS] + 0.5) / (network.known[c, READINGS] + 10.0)
+            w.scratch.vector[n] = (network.known[c, REPEATS] + 0.5) / (network.known[c, READINGS] + 10.0)
             n += 1
-    # Who repeats itself far more often than the others may have been stuck from the start.
-    most = max(0.3, 4.0 * median(w.vector, n)) if n else 1.0
+    # A channel that repeats itself far more often than the others may have been stuck from the start.
+    most = max(0.3, 4.0 * median(w.scratch.vector, n)) if n else 1.0
     # Members lie anywhere in memory: all are fetched before anything is computed, so that fetches overlap.
     for i in range(m):
         c = network.members[p, i]
@@ -181,7 +102,7 @@ def load(w, network, period, p):
                 x = w.cells[RAW, i, t]
                 same = np.float32(x) == np.float32(last)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                if same and repeating and not (rests and np.float32(x) == np.float32(w.known[i, REST])):
+                if same and repeating and not (rests and np.float32(x) == np.float32(w.known[i, REST_VALUE])):
                     w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
                 running = same
                 last = x
@@ -192,93 +113,93 @@ def load(w, network, period, p):
 
 @compiled
 def bound_predictors(w, network, p, m, s):
-    """Set deviations, and how they predict: what is far off does not until it is judged, and never more than so far."""
+    """Set deviations, and those that predict: bounded, and without readings that are far off until they are judged."""
     least = np.inf
     for t in range(s):
-        w.near[0, t], w.near[1, t], w.near[2, t] = np.inf, -np.inf, 0.0
+        w.scratch.rows[0, t], w.scratch.rows[1, t], w.scratch.rows[2, t] = np.inf, -np.inf, 0.0
     for i in range(m):
-        w.vector2[i] = GROSS * math.sqrt(network.moments[p, i, i])
-        least = min(least, w.vector2[i])
+        w.scratch.other[i] = GROSS * math.sqrt(network.moments[p, i, i])
+        least = min(least, w.scratch.other[i])
         for t in range(s):
             d = w.cells[SCALED, i, t] - w.cells[MEAN, i, t] if w.flags[OBSERVED, i, t] else 0.0
             w.cells[DEVIATION, i, t] = w.cells[PREDICTOR, i, t] = d
-            w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and not w.odd[i]
+            w.flags[PREDICTS, i, t] = w.flags[OBSERVED, i, t] and not w.member.implausible[i]
             if w.flags[OBSERVED, i, t]:
-                w.near[0, t], w.near[1, t] = min(w.near[0, t], d), max(w.near[1, t], d)
-                w.near[2, t] += 1.0
+                w.scratch.rows[0, t], w.scratch.rows[1, t] = min(w.scratch.rows[0, t], d), max(w.scratch.rows[1, t], d)
+                w.scratch.rows[2, t] += 1.0
     for t in range(s):
-        if w.near[2, t] > 2.0 and w.near[1, t] - w.near[0, t] <= least:
-            # All lie closer together than anybody may lie from their median.
+        if w.scratch.rows[2, t] > 2.0 and w.scratch.rows[1, t] - w.scratch.rows[0, t] <= least:
+            # All lie closer together than any may lie from their median.
             continue
         n = 0
         for i in range(m):
             if w.flags[OBSERVED, i, t]:
-                w.vector[n] = w.cells[DEVIATION, i, t]
+                w.scratch.vector[n] = w.cells[DEVIATION, i, t]
                 n += 1
-        middle = median(w.vector, n) if n > 2 else 0.0
+        middle = median(w.scratch.vector, n) if n > 2 else 0.0
         for i in range(m):
-            d, limit = w.cells[DEVIATION, i, t], w.vector2[i]
+            d, limit = w.cells[DEVIATION, i, t], w.scratch.other[i]
             w.cells[PREDICTOR, i, t] = max(middle - limit, min(middle + limit, d))
-            w.flags[TRUSTING, i, t] = w.flags[TRUSTING, i, t] and abs(d - middle) <= limit
+            w.flags[PREDICTS, i, t] = w.flags[PREDICTS, i, t] and abs(d - middle) <= limit
 
 
 @compiled
 def run_partition(w, network, period, p, learning):
-    """Take one partition through a period; return how many rounds it took."""
+    """Take one partition through a period; return how many rounds of judging it took."""
     m, s = network.size[p], period.readings.shape[1]
     v = network.variables[network.variable[network.members[p, 0]]]
     for i in range(m):
-        w.odd[i] = False
-    if load(w, network, period, p):
+        w.member.implausible[i] = False
+    if load_partition(w, network, period, p):
         cold_start(w, network, p, m, s)
     bound_predictors(w, network, p, m, s)
     shrinkage = v[SHRINKAGE]
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
-    while not invert(w.precision, m, w.square):
+    while not invert(w.precision, m, w.algebra.square):
         shrinkage = min(1.0, 4.0 * shrinkage + 0.02)
         prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     for i in range(m):
         for j in range(m):
             w.covariance[i, j] = network.moments[p, i, j]
-    heard = 0
+    n_observed = 0
     for i in range(m):
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
-                heard += 1
+                n_observed += 1
                 break
-    w.others[0] = heard - 1
-    parameters(w, network, p, m, s)
-    if place_levels(w, network, p, m, s):
+    w.others[0] = n_observed - 1
+    set_parameters(w, network, p, m, s)
+    if restart_levels(w, network, p, m, s):
         bound_predictors(w, network, p, m, s)
-    rounds = find_wrong(w, network, period, p, m, s)
+    rounds = detect_wrong(w, network, period, p, m, s)
     for i in range(m):
         # Once more, with the last predictions: nothing within the resolution is wrong.
-        decide(w, network, p, s, i)
-        if w.odd[i]:
-            period.kind[network.members[p, i]] = KIND_IMPLAUSIBLE
+        mark_wrong(w, network, p, s, i)
+        if w.member.implausible[i]:
+            period.estimates.kind[network.members[p, i]] = KIND_IMPLAUSIBLE
             for t in range(s):
                 w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t]
     for i in range(m):
         for t in range(s):
             trusted = w.flags[OBSERVED, i, t] and not w.flags[FAULTY, i, t]
-            if trusted != w.flags[TRUSTING, i, t]:
-                w.flags[TRUSTING, i, t] = trusted
-                w.dirty[t] = True
+            if trusted != w.flags[PREDICTS, i, t]:
+                w.flags[PREDICTS, i, t] = trusted
+                w.stale[t] = True
     predict(w, network, p, m, s)
     for i in range(m):
-        take_out_fault(w, network, period, p, s, i)
-        if w.unsure[i] and w.others[0] < COMPANY:
-            # There is nothing better than its own readings to estimate others from, and to learn from; but for those
-            # beyond anything that was seen before, which are wrong.
+        write_corrections(w, network, period, p, s, i)
+        if w.member.unsure[i] and is_alone(w):
+            # There is nothing better than its own readings to estimate and to learn from, but for those beyond anything
+            # that was seen before, which are wrong.
             margin = 0.25 * (v[HIGH] - v[LOW]) if v[HIGH] >= v[LOW] else np.inf
             for t in range(s):
                 x = w.cells[RAW, i, t]
-                w.flags[TRUSTING, i, t] = w.flags[OBSERVED, i, t] and v[LOW] - margin <= x <= v[HIGH] + margin
-    settle(w, network, period, p, s)
+                w.flags[PREDICTS, i, t] = w.flags[OBSERVED, i, t] and v[LOW] - margin <= x <= v[HIGH] + margin
+    estimate_cells(w, network, period, p, s)
     if learning:
         for i in range(m):
-            if w.lasts[i]:
-                level_corrections(w, s, i)
+            if w.member.lasts[i]:
+                centre_corrections(w, s, i)
         for i in range(network.owned[p]):
             learn_channel(w, network, period, p, s, i)
             if w.known[i, AGE] > 0.0:
@@ -301,15 +222,15 @@ def enlarged(rows):
 
 
 @inlined
-def keep_hypotheses(w, network, period, p, i, rows, used):
+def append_hypotheses(w, network, period, p, i, rows, used):
     """Append the hypotheses of owned member i to `rows`, which is long enough; return how many are used."""
     c = network.members[p, i]
     beam = w.beams[i]
     doubt = False
-    for b in range(KEEP, BEAM):
-        doubt = doubt or beam[b, LOGL] > -SETTLED
-    starts_over = period.count[c] < 0
-    period.count[c] = 0
+    for b in range(PER_KIND, BEAM):
+        doubt = doubt or beam[b, LOGL] > -FOLLOWED
+    starts_over = period.learned.count[c] < 0
+    period.learned.count[c] = 0
     if starts_over or not doubt:
         return used
     for b in range(BEAM):
@@ -318,13 +239,13 @@ def keep_hypotheses(w, network, period, p, i, rows, used):
         for f in range(FIELDS):
             rows[used, f] = beam[b, f]
         used += 1
-        period.count[c] += 1
+        period.learned.count[c] += 1
     return used
 
 
 @inlined
-def report(w, network, period, p, i, found, used, s):
-    """Append the episodes of owned member i that touch this period to `found`, which is long enough."""
+def append_episodes(w, network, period, p, i, episodes, used, s):
+    """Append the episodes of owned member i that touch this period to `episodes`, which is long enough."""
     c = network.members[p, i]
     beam = w.beams[i]
     best = best_hypothesis(beam)
@@ -361,14 +282,14 @@ def report(w, network, period, p, i, found, used, s):
             kind = KIND_SPIKE
             for t in range(begin, end + 1):
                 if w.flags[FAULTY, i, t]:
-                    period.code[c, t] = SPIKE
+                    period.estimates.code[c, t] = SPIKE
         elif int(kind) != STUCK and int(kind) != GAIN and abs(size) > 8.0 * spread:
             kind = KIND_IMPLAUSIBLE
         if int(kind) == STUCK:
             size, rate = value, 0.0
         elif int(kind) != GAIN:
             size, rate = size * unit, rate * unit
-        row = found[used]
+        row = episodes[used]
         row[CHANNEL], row[KIND_OF], row[SIZE], row[RATE], row[OPEN] = c, kind, size, rate, is_open
         row[FIRST] = first if first < period.start else period.start + head
         row[LAST] = period.start + tail if n else last
@@ -376,14 +297,14 @@ def report(w, network, period, p, i, found, used, s):
         row[CONFIDENCE] = confidence if n else 1.0
         used += 1
     if used == before and w.known[i, DISTANT] > 0.0:
-        # No reading shows it by itself; all of them together are farther from the others than they use to be.
+        # No reading shows it by itself; all of them together are farther from the others than usual.
         last, n = -1, 0
         for t in range(s):
-            if period.code[c, t] == DOUBTFUL:
+            if period.estimates.code[c, t] == DOUBTFUL:
                 last = t
                 n += 1
         if n > 0:
-            row = found[used]
+            row = episodes[used]
             row[CHANNEL], row[KIND_OF], row[RATE], row[OPEN], row[CONFIDENCE] = c, DRIFT, 0.0, 1.0, DISTANT_CONFIDENCE
             v = network.variables[network.variable[c]]
             row[SIZE] = w.known[i, DISTANCE] * slope(w.cells[MEAN, i, s // 2], v)
@@ -396,21 +317,21 @@ def report(w, network, period, p, i, found, used, s):
 def run_block(network, period, begin, end, learning):
     """Take partitions `begin` to `end` through a period.
 
-    Return the hypotheses to be followed from here on, channel by channel, the episodes that were found, and the rounds.
+    Return the hypotheses to be followed from here on, channel by channel, the episodes, and the rounds.
     """
     s = period.readings.shape[1]
     w = workspace(network.members.shape[1], s)
     rows, used = np.empty((4 * BEAM, FIELDS)), 0
-    found, faults = np.empty((4 * (EPISODES + 1), REPORT)), 0
+    episodes, reported = np.empty((4 * (EPISODES + 1), REPORT)), 0
     rounds = 0
     for p in range(begin, end):
         rounds = max(rounds, run_partition(w, network, period, p, learning))
         for i in range(network.owned[p]):
             if used + BEAM > rows.shape[0]:
                 rows = enlarged(rows)
-            if faults + EPISODES + 1 > found.shape[0]:
-                found = enlarged(found)
-            used = keep_hypotheses(w, network, period, p, i, rows, used)
-            faults = report(w, network, period, p, i, found, faults, s)
+            if reported + EPISODES + 1 > episodes.shape[0]:
+                episodes = enlarged(episodes)
+            used = append_hypotheses(w, network, period, p, i, rows, used)
+            reported = append_episodes(w, network, period, p, i, episodes, reported, s)
     # Without the rows that are not used.
-    return rows[:used].copy(), found[:faults].copy(), rounds
+    return rows[:used].copy(), episodes[:reported].copy(), rounds

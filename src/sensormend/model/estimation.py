@@ -1,4 +1,4 @@
-"""What every cell is taken to be, and how sure that is; and what is returned of a period."""
+"""Estimation gives every cell a value and an interval, and corrects wrong readings where that is surer."""
 
 from __future__ import annotations
 
@@ -7,96 +7,36 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import compiled, entry, inlined
-from sensormend.model.faults import (
-    BEGIN,
-    COUNT,
-    DRIFT,
-    ENDED,
-    EPISODE,
-    EPISODES,
-    GAIN,
-    KIND,
-    LAST_WRONG,
-    NONE,
-    OFFSET,
-    PHI,
-    SLOTS,
-    SOUND,
-    START,
-    STUCK,
-    THETA1,
-    USUALLY,
-    WEEK,
-    best_hypothesis,
-    fault_size,
-    lasts,
-    power,
-)
-from sensormend.model.layout import (
-    COMMON,
-    COMPANY,
-    CORRECTED,
-    CORRECTION,
-    DEVIATION,
-    DISTANCE,
-    DISTANT,
-    DOUBTFUL,
-    EVIDENCE,
-    FAULTY,
-    HIGH,
-    LAST_RESIDUAL,
-    LAST_TIME,
-    LEFT_OPEN,
-    LOW,
-    MEAN,
-    MISSING,
-    OBSERVED,
-    OPEN_VARIANCE,
-    OWN_DISTANCE,
-    POSSIBLE,
-    PROBABILITY,
-    RAW,
-    RESIDUAL,
-    RESOLUTION,
-    SCALED,
-    SLOW,
-    SMOOTH,
-    SPIKE,
-    TOLERANCE,
-    TRUSTED,
-    TRUSTING,
-    VARIANCE,
-    WANDERS,
-    WIDTH_FAR,
-    WIDTH_GAP,
-    WRONG,
-    backward,
-    slope,
-)
+from sensormend.model.scales import backward, slope
+
+from sensormend.model.arrays import (  # isort: skip
+    COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, HIGH,
+    LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED, OWN_DISTANCE, POSSIBLE, PREDICTION_VARIANCE, PREDICTS,
+    PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE, TOLERANCE, TRUSTED, VARIANCE,
+    WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
+)  # fmt: skip
+from sensormend.model.hypotheses import (  # isort: skip
+    COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NONE, OFFSET, PHI, SLOTS, SOUND,
+    START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
+)  # fmt: skip
 
 __all__ = [
-    "bridge",
-    "complete",
-    "correction_width",
-    "interval_width",
-    "settle",
-    "smoothing_of_mean",
-    "take_out_fault",
-    "tolerate",
-]
+    "apply_tolerance", "correction_width", "decode", "estimate_cells", "interpolate_residual", "interval_width",
+    "mean_smoothing", "write_corrections",
+]  # fmt: skip
 
 
 SURE = 2.75
 """Usual distances below which a fault that lasts makes its readings doubtful, and not wrong."""
 SURE_ALONE = 30.0
-"""Evidence from which an offset, a drift or a gain is wrong where only the channel's own past speaks."""
+"""Evidence from which an offset, a drift or a gain is wrong where a channel is judged by its own past alone."""
 
 
 @inlined
-def smoothing_of_mean(w, i, t, s):
-    """Return by how much the mean of a slot changes where it is smoothed over the slots around it.
+def mean_smoothing(w, i, t, s):
+    """Return by how much the mean of a slot changes when it is smoothed over the slots around it.
 
-    Where nobody else speaks, the weather of some weeks is in the means, and would bend what is put into a gap.
+    Where there are no others, the weather of some weeks is in the means, and would bend what is put into a gap.
     """
     total, weight = 0.0, 0.0
     for k in range(-2, 3):
@@ -107,28 +47,34 @@ def smoothing_of_mean(w, i, t, s):
 
 
 @inlined
-def bridge(w, start, s, i, t, out):
-    """Predict a residual from the trusted ones before and after it: the value, and the share of its variance left."""
-    known, phi = w.known[i], w.q[i, PHI]
-    level = known[SLOW]
-    alone = w.others[0] < COMPANY
-    here = smoothing_of_mean(w, i, t, s) if alone else 0.0
+def interpolate_residual(w, start, s, i, t, out):
+    """Write a residual, interpolated between the trusted ones before and after it, and the share of variance left.
+
+    With a = phi^(slots since the one before), z = phi^(slots to the one after), 0 where there is none, and b the level,
+
+        r = b + (a (1 - z^2) (r_before - b) + z (1 - a^2) (r_after - b)) / (1 - a^2 z^2)
+        share = (1 - a^2) (1 - z^2) / (1 - a^2 z^2)
+    """
+    known, phi = w.known[i], w.parameters[i, PHI]
+    level = known[SLOW_LEVEL]
+    alone = is_alone(w)
+    here = mean_smoothing(w, i, t, s) if alone else 0.0
     before = after = 0.0
     near = far = 0.0
     u = t - 1
-    while u >= 0 and not w.flags[TRUSTING, i, u]:
+    while u >= 0 and not w.flags[PREDICTS, i, u]:
         u -= 1
     if u >= 0:
         near, before = power(phi, float(t - u)), w.cells[RESIDUAL, i, u] - level
-        before -= smoothing_of_mean(w, i, u, s) if alone else 0.0
+        before -= mean_smoothing(w, i, u, s) if alone else 0.0
     elif known[LAST_TIME] >= 0.0:
         near, before = power(phi, start + t - known[LAST_TIME]), known[LAST_RESIDUAL] - level
     u = t + 1
-    while u < s and not w.flags[TRUSTING, i, u]:
+    while u < s and not w.flags[PREDICTS, i, u]:
         u += 1
     if u < s:
         far, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
-        after -= smoothing_of_mean(w, i, u, s) if alone else 0.0
+        after -= mean_smoothing(w, i, u, s) if alone else 0.0
     # No farther than the channel's own history allows: a reading that is trusted may still be wrong.
     most = 4.0 * math.sqrt(known[VARIANCE])
     before, after = max(-most, min(most, before)), max(-most, min(most, after))
@@ -138,26 +84,26 @@ def bridge(w, start, s, i, t, out):
 
 
 @compiled
-def take_out_fault(w, network, period, p, s, i):
-    """Write what the wrong readings of member i are with an offset, a drift or a gain taken out, and how sure that is.
+def write_corrections(w, network, period, p, s, i):
+    """Write the corrections of member i's readings in an offset, a drift or a gain, and their variance.
 
     The size of a fault is known as well as the mean of n residuals with memory phi, whose variance is
     (1 + phi) / ((1 - phi) n) of theirs; that of a drift, at its ends, half as well. Over weeks the distance of the
     channel from others wanders, too, and that goes into the size.
     """
-    beam, q, known = w.beams[i], w.q[i], w.known[i]
+    beam, q, known = w.beams[i], w.parameters[i], w.known[i]
     mean = 0.0
     for t in range(s):
         mean += w.cells[MEAN, i, t] / s
-    w.lasts[i] = w.unsure[i] = False
+    w.member.lasts[i] = w.member.unsure[i] = False
     for t in range(s):
-        w.cells[LEFT_OPEN, i, t] = np.inf
+        w.cells[CORRECTION_VARIANCE, i, t] = np.inf
     if i >= network.owned[p]:
-        # Its own partition follows it; there are no hypotheses of it here.
+        # It is followed where it is owned; there are no hypotheses of it here.
         return
     best = best_hypothesis(beam)
-    alone = w.others[0] < COMPANY
-    usual = q[USUALLY] * q[USUALLY] if q[USUALLY] > 0.0 else known[WANDERS]
+    alone = is_alone(w)
+    usual = q[USUAL_DISTANCE] * q[USUAL_DISTANCE] if q[USUAL_DISTANCE] > 0.0 else known[WANDER_SQUARE]
     for e in range(EPISODES + 1):
         if e == 0:
             first, last, kind = beam[best, START], beam[best, LAST_WRONG], int(beam[best, KIND])
@@ -172,19 +118,19 @@ def take_out_fault(w, network, period, p, s, i):
             count = last - first + 1.0
         if last < period.start or kind == SOUND:
             continue
-        # Where only its own past speaks, weather may be another explanation, except of readings that stand still.
-        w.unsure[i] = w.unsure[i] or (alone and kind != STUCK and w.figures[EVIDENCE, i] < SURE_ALONE)
+        # Without others to compare with, weather may be another explanation, except of stuck readings.
+        w.member.unsure[i] = w.member.unsure[i] or (alone and kind != STUCK and w.member.evidence[i] < SURE_ALONE)
         if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
         if e == 0 and lasts(beam, best, q):
-            w.lasts[i] = True
-            w.unsure[i] = w.unsure[i] or 0.0 < abs(known[OWN_DISTANCE]) < SURE * q[USUALLY]
+            w.member.lasts[i] = True
+            w.member.unsure[i] = w.member.unsure[i] or 0.0 < abs(known[OWN_DISTANCE]) < SURE * q[USUAL_DISTANCE]
         variance = known[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
         if kind != OFFSET:
             variance *= 4.0
         variance += usual * min(4.0, count / (WEEK * q[SLOTS]))
         if kind == GAIN:
-            # A sensor that has lost its sensitivity says nothing.
+            # Nothing can be corrected of a sensor that has lost its sensitivity.
             if size < 0.3:
                 continue
             variance /= size * size
@@ -196,75 +142,82 @@ def take_out_fault(w, network, period, p, s, i):
                 else:
                     part = size - rate * (last - period.start - t) / q[SLOTS]
                     w.cells[CORRECTION, i, t] = w.cells[DEVIATION, i, t] - part
-                w.cells[LEFT_OPEN, i, t] = variance
+                w.cells[CORRECTION_VARIANCE, i, t] = variance
 
 
 @inlined
 def interval_width(w, i, t, share):
-    """Return half the width of the interval of a cell whose residual is open to this share."""
+    """Return half the width of the interval of a cell of whose residual this share of the variance is left."""
     known = w.known[i]
     factor = known[WIDTH_GAP] + (known[WIDTH_FAR] - known[WIDTH_GAP]) * min(1.0, max(0.0, share))
-    wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
-    return factor * math.sqrt(share * known[VARIANCE]) * min(wide, 4.0) * w.cells[COMMON, i, t]
+    wide = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
+    return factor * math.sqrt(share * known[VARIANCE]) * min(wide, 4.0) * w.cells[COMMON_MODE, i, t]
 
 
 @compiled
 def correction_width(w, i, variance):
-    """Return half the width of the interval of a correction that leaves this variance open."""
+    """Return half the width of the interval of a correction of this variance."""
     return w.known[i, WIDTH_FAR] * math.sqrt(variance)
 
 
+@inlined
+def _accept_reading(out, c, t, x, code):
+    """Take a reading as it is, trusted or doubtful."""
+    out.code[c, t] = code
+    out.cleaned[c, t] = out.lower[c, t] = out.upper[c, t] = x
+
+
 @compiled
-def settle(w, network, period, p, s):
-    """Write what every owned cell is taken to be."""
+def estimate_cells(w, network, period, p, s):
+    """Write the estimate, the cleaned value, its interval and the verdict of every owned cell."""
+    out = period.estimates
     for i in range(network.owned[p]):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
         distant = w.known[i, DISTANT] > 0.0
-        if distant and period.kind[c] == SOUND:
-            period.kind[c] = DRIFT
+        if distant and out.kind[c] == SOUND:
+            out.kind[c] = DRIFT
         low, high = v[LOW], v[HIGH]
         for t in range(s):
-            if w.flags[TRUSTING, i, t]:
+            if w.flags[PREDICTS, i, t]:
                 low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])
         margin = 0.05 * (high - low) if high > low else 0.0
         least = low - margin if low < 0.0 else max(low - margin, 0.0)
         for t in range(s):
-            trusted = w.flags[TRUSTING, i, t]
+            trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]
             if not trusted:
-                bridge(w, period.start, s, i, t, w.column)
-                y += w.column[0]
+                interpolate_residual(w, period.start, s, i, t, w.algebra.column)
+                y += w.algebra.column[0]
             value = max(least, min(high + margin, backward(y, v))) if high >= low else np.nan
-            period.low_rank[c, t] = value
+            out.low_rank[c, t] = value
             if trusted:
-                period.code[c, t] = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE or distant else TRUSTED
-                period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
+                code = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE or distant else TRUSTED
+                _accept_reading(out, c, t, w.cells[RAW, i, t], code)
                 continue
-            period.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
-            wide = interval_width(w, i, t, w.column[1])
-            if w.flags[OBSERVED, i, t] and w.unsure[i] and w.others[0] >= COMPANY:
-                period.code[c, t] = DOUBTFUL
-                period.cleaned[c, t] = period.lower[c, t] = period.upper[c, t] = w.cells[RAW, i, t]
+            out.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
+            wide = interval_width(w, i, t, w.algebra.column[1])
+            if w.flags[OBSERVED, i, t] and w.member.unsure[i] and not is_alone(w):
+                _accept_reading(out, c, t, w.cells[RAW, i, t], DOUBTFUL)
                 continue
-            of_correction = correction_width(w, i, w.cells[LEFT_OPEN, i, t])
+            of_correction = correction_width(w, i, w.cells[CORRECTION_VARIANCE, i, t])
             if w.flags[OBSERVED, i, t] and of_correction < wide:
-                period.code[c, t] = CORRECTED
+                out.code[c, t] = CORRECTED
                 y, wide = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], of_correction
                 value = max(least, min(high + margin, backward(y, v)))
-            period.cleaned[c, t] = value
-            period.lower[c, t] = max(least, min(value, backward(y - wide, v)))
-            period.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
-        period.score[c] = w.figures[EVIDENCE, i] / -w.q[i, BEGIN]
-        if period.kind[c] != STUCK:
-            tolerate(w, period, v, i, c, s)
+            out.cleaned[c, t] = value
+            out.lower[c, t] = max(least, min(value, backward(y - wide, v)))
+            out.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
+        out.score[c] = w.member.evidence[i] / -w.parameters[i, LOG_PRIOR]
+        if out.kind[c] != STUCK:
+            apply_tolerance(w, out, v, i, c, s)
 
 
 @compiled
-def tolerate(w, period, v, i, c, s):
+def apply_tolerance(w, out, v, i, c, s):
     """Trust the readings of spans that are no farther from the estimate than the probe is accurate, root mean square.
 
-    Where nobody gave the accuracy, it is the step of the readings.
+    Where the accuracy is not given, it is the step of the readings.
     """
     limit = v[TOLERANCE] if v[TOLERANCE] >= 0.0 else w.known[i, RESOLUTION]
     if limit > 1e29 or (
@@ -273,44 +226,40 @@ def tolerate(w, period, v, i, c, s):
         return
     t = 0
     while t < s:
-        if period.code[c, t] < DOUBTFUL:
+        if out.code[c, t] < DOUBTFUL:
             t += 1
             continue
         first, square, n = t, 0.0, 0
-        while t < s and period.code[c, t] != TRUSTED:
-            if period.code[c, t] >= DOUBTFUL:
-                square += (w.cells[RAW, i, t] - period.low_rank[c, t]) ** 2
+        while t < s and out.code[c, t] != TRUSTED:
+            if out.code[c, t] >= DOUBTFUL:
+                square += (w.cells[RAW, i, t] - out.low_rank[c, t]) ** 2
                 n += 1
             t += 1
         if square > limit * limit * n:
             continue
         for u in range(first, t):
-            if period.code[c, u] >= DOUBTFUL:
+            if out.code[c, u] >= DOUBTFUL:
                 w.flags[FAULTY, i, u] = False
-                period.code[c, u] = TRUSTED
-                period.cleaned[c, u] = period.lower[c, u] = period.upper[c, u] = w.cells[RAW, i, u]
+                _accept_reading(out, c, u, w.cells[RAW, i, u], TRUSTED)
 
 
 @entry
-def complete(
-    begin, end, readings, code, low_rank, lower, upper, outliers, wrong, doubtful, spikes, corrected, heard, bad, unsure
-):
-    """Fill in the cells of channels `begin` to `end`, and count their readings: all, wrong ones, and doubtful ones.
+def decode(begin, end, readings, estimates, verdicts):
+    """Write the verdicts of channels `begin` to `end` that their codes stand for, and count their readings.
 
     The interval of a doubtful reading reaches to the estimate: `lower` and `upper` are changed there.
     """
-    slots = readings.shape[1]
     for c in range(begin, end):
         n = n_wrong = n_doubtful = 0
-        for t in range(slots):
-            x, estimate, verdict = readings[c, t], low_rank[c, t], code[c, t]
-            observed, is_wrong, is_doubtful = math.isfinite(x), verdict >= WRONG, verdict == DOUBTFUL
-            wrong[c, t], doubtful[c, t], spikes[c, t] = is_wrong, is_doubtful, verdict == SPIKE
-            corrected[c, t] = verdict == CORRECTED
-            outliers[c, t] = x - estimate if is_wrong else 0.0
+        for t in range(readings.shape[1]):
+            x, estimate, code = readings[c, t], estimates.low_rank[c, t], estimates.code[c, t]
+            observed, is_wrong, is_doubtful = math.isfinite(x), code >= WRONG, code == DOUBTFUL
+            verdicts.wrong[c, t], verdicts.doubtful[c, t] = is_wrong, is_doubtful
+            verdicts.spikes[c, t], verdicts.corrected[c, t] = code == SPIKE, code == CORRECTED
+            verdicts.outliers[c, t] = x - estimate if is_wrong else 0.0
             if is_doubtful:
-                lower[c, t], upper[c, t] = min(x, estimate), max(x, estimate)
+                estimates.lower[c, t], estimates.upper[c, t] = min(x, estimate), max(x, estimate)
             n += observed
             n_wrong += is_wrong
             n_doubtful += is_doubtful
-        heard[c], bad[c], unsure[c] = n, n_wrong, n_doubtful
+        verdicts.n_observed[c], verdicts.n_wrong[c], verdicts.n_doubtful[c] = n, n_wrong, n_doubtful

@@ -1,4 +1,4 @@
-"""What a period teaches: means, second moments, and what each channel is like."""
+"""Learning updates means, second moments and what is known of each channel by the trusted readings of a period."""
 
 from __future__ import annotations
 
@@ -7,103 +7,27 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import compiled, entry, inlined
-from sensormend.model.covariance import (
-    add_conditional_covariance,
-    invert,
-    leave_one_out,
-    prediction_covariance,
-)
-from sensormend.model.estimation import (
-    bridge,
-    interval_width,
-)
-from sensormend.model.faults import (
-    BEGIN,
-    COUNT,
-    DRIFT,
-    GAIN,
-    KIND,
-    LAST_R,
-    LAST_T,
-    LEVEL,
-    OFFSET,
-    PHI,
-    SOUND,
-    THETA2,
-    WEEK,
-    best_hypothesis,
-    fault_size,
-)
-from sensormend.model.layout import (
-    AGE,
-    ALONG,
-    AT_REST,
-    BAD,
-    COMMON,
-    CORRECTION,
-    COVARIANCE,
-    DEVIATION,
-    EVIDENCE,
-    EXPECTED,
-    FAULT_SIZE,
-    HIGH,
-    JUDGED,
-    KNOWN,
-    LAST_RESIDUAL,
-    LAST_TIME,
-    LAST_VALUE,
-    LEFT_OPEN,
-    LEVEL_AGE,
-    LEVEL_MEMORY,
-    LOW,
-    MEAN,
-    MEMORY,
-    OBSERVED,
-    OPEN_VARIANCE,
-    PREDICTOR,
-    RAW,
-    READINGS,
-    REPEAT,
-    REPEATS,
-    RESIDUAL,
-    RESOLUTION,
-    REST,
-    RESTING,
-    RUN_READINGS,
-    RUNS,
-    SCALE,
-    SCALED,
-    SHRINKAGE,
-    SIGMA,
-    SLOW,
-    SMOOTH,
-    TAIL,
-    TAIL_COUNT,
-    TRUSTED,
-    TRUSTING,
-    USUAL,
-    VARIANCE,
-    VOTES,
-    WANDERS,
-    WIDTH_FAR,
-    WIDTH_GAP,
-    forget_channel,
-    forward,
-)
+from sensormend.model.estimation import interpolate_residual, interval_width
 from sensormend.model.partition import sketch
+from sensormend.model.prediction import add_conditional_covariance, invert, leave_one_out, prediction_covariance
+from sensormend.model.scales import forward
+
+from sensormend.model.arrays import (  # isort: skip
+    AGE, ALONG, AT_REST, BAD_PERIODS, COMMON_MODE, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION, EXPECTED,
+    FAULT_SIZE, HIGH, JUDGED, KNOWN, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LOW, MEAN,
+    MEMORY, OBSERVED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
+    RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
+    SMOOTH, TAIL, TAIL_COUNT, TRUSTED, USUAL_EVIDENCE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel,
+)  # fmt: skip
+from sensormend.model.hypotheses import (  # isort: skip
+    COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, THETA2, WEEK, best_hypothesis,
+    fault_size,
+)  # fmt: skip
 
 __all__ = [
-    "completed_deviation",
-    "learn_channel",
-    "learn_mean",
-    "learn_moments",
-    "learn_profiles",
-    "learn_ripple",
-    "learn_shown",
-    "level_corrections",
-    "log_error",
-    "try_shrinkage",
-]
+    "centre_corrections", "completed_deviation", "learn_channel", "learn_mean", "learn_moments", "learn_profiles",
+    "learn_range", "learn_ripple", "log_error", "try_shrinkage",
+]  # fmt: skip
 
 SHRINKAGE_STEP = 2.0
 """The factor by which another shrinkage is tried."""
@@ -113,53 +37,53 @@ FIRST_PERIODS = 20.0
 
 @compiled
 def completed_deviation(w, i, t):
-    """Return the deviation that a cell teaches: its reading's, without a fault that lasts, or what the others say."""
-    if w.flags[TRUSTING, i, t]:
+    """Return the deviation to learn from: a trusted reading's, one without its lasting fault, or its prediction."""
+    if w.flags[PREDICTS, i, t]:
         return w.cells[DEVIATION, i, t]
-    if w.lasts[i] and w.cells[LEFT_OPEN, i, t] < np.inf:
+    if w.member.lasts[i] and w.cells[CORRECTION_VARIANCE, i, t] < np.inf:
         return w.cells[CORRECTION, i, t]
     return w.cells[SMOOTH, i, t]
 
 
 @compiled
-def level_corrections(w, s, i):
-    """Move the corrections of a fault that lasts to the level that the others say: its own is what is wrong."""
+def centre_corrections(w, s, i):
+    """Move the corrections of a fault that lasts to the predicted level, since their own is what is wrong."""
     total, n = 0.0, 0
     for t in range(s):
-        if w.cells[LEFT_OPEN, i, t] < np.inf:
+        if w.cells[CORRECTION_VARIANCE, i, t] < np.inf:
             total += w.cells[CORRECTION, i, t] - w.cells[SMOOTH, i, t]
             n += 1
     for t in range(s):
-        if w.cells[LEFT_OPEN, i, t] < np.inf:
+        if w.cells[CORRECTION_VARIANCE, i, t] < np.inf:
             w.cells[CORRECTION, i, t] -= total / n
 
 
 @inlined
 def learn_mean(w, network, period, p, s, i, rate):
-    """Move the mean of member i towards its trusted readings, and where it has none towards what the others say."""
+    """Move the mean of member i towards its trusted readings, and where it has none towards its prediction."""
     c = network.members[p, i]
     limit = 6.0 * math.sqrt(network.moments[p, i, i])
     level = total = 0.0
     for t in range(s):
         total += max(-limit, min(limit, completed_deviation(w, i, t))) / s
         level += w.cells[MEAN, i, t] / s
-    period.level[c] = level + total
+    period.learned.level[c] = level + total
     faster = max(rate, 1.0 - LEVEL_MEMORY) - rate if rate > 0.0 else 0.0
     for t in range(s):
         d = completed_deviation(w, i, t)
-        period.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + faster * total
+        period.learned.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + faster * total
 
 
 @inlined
 def learn_channel(w, network, period, p, s, i):
-    """Write what member i is known to be like after this period."""
+    """Write what is known of member i after this period."""
     c = network.members[p, i]
-    known, new = w.known[i], period.learned[c]
+    known, new = w.known[i], period.learned.known[c]
     for f in range(KNOWN):
         new[f] = known[f]
-    heard = pairs = hidden = 0
+    observed = pairs = hidden = 0
     first = second = innovation = mean = 0.0
-    limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.q[i, PHI], known[SLOW]
+    limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.parameters[i, PHI], known[SLOW_LEVEL]
     last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
     last_x = known[LAST_VALUE]
     repeats = runs = run_count = rested = 0
@@ -169,8 +93,8 @@ def learn_channel(w, network, period, p, s, i):
     count = 0
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
-            heard += 1
-        if not w.flags[TRUSTING, i, t]:
+            observed += 1
+        if not w.flags[PREDICTS, i, t]:
             continue
         count += 1
         r = max(-limit, min(limit, w.cells[RESIDUAL, i, t] - level))
@@ -179,25 +103,27 @@ def learn_channel(w, network, period, p, s, i):
             before = max(-limit, min(limit, last_r - level))
             first += r * r
             second += r * before
-            wide = math.sqrt(w.cells[OPEN_VARIANCE, i, t] * w.precision[i, i])
-            step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / (w.cells[COMMON, i, t] * max(wide, 1.0))
+            wide = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
+            step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / (
+                w.cells[COMMON_MODE, i, t] * max(wide, 1.0)
+            )
             innovation += min(abs(step), 4.0 * known[SIGMA])
             if abs(w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) > 4.0 * w.cells[SCALE, i, t]:
                 tail += 1.0
             pairs += 1
         same = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
-        rested += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST]) else 0
+        rested += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST_VALUE]) else 0
         if running:
             run_count += 1
             runs += 1 if same else 0
         running = same
         if same:
-            if np.float32(last_x) == np.float32(new[REST]):
-                new[VOTES] = min(new[VOTES] + 1.0, 10.0 * RESTING)
-            elif new[VOTES] > 0.0:
-                new[VOTES] -= 1.0
+            if np.float32(last_x) == np.float32(new[REST_VALUE]):
+                new[REST_VOTES] = min(new[REST_VOTES] + 1.0, 10.0 * RESTING)
+            elif new[REST_VOTES] > 0.0:
+                new[REST_VOTES] -= 1.0
             else:
-                new[REST], new[VOTES] = last_x, 1.0
+                new[REST_VALUE], new[REST_VOTES] = last_x, 1.0
         if w.cells[REPEAT, i, t] <= 0.0:
             repeats += 1
         elif math.isfinite(last_x):
@@ -207,22 +133,22 @@ def learn_channel(w, network, period, p, s, i):
         if s <= 6 or (t + period.start // s) % 3 == 0:
             # Every third reading is hidden.
             hidden += 1
-            bridge(w, period.start, s, i, t, w.column)
-            if abs(w.cells[RESIDUAL, i, t] - w.column[0]) > interval_width(w, i, t, w.column[1]):
+            interpolate_residual(w, period.start, s, i, t, w.algebra.column)
+            if abs(w.cells[RESIDUAL, i, t] - w.algebra.column[0]) > interval_width(w, i, t, w.algebra.column[1]):
                 gap_out += 1.0
             if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
                 far_out += 1.0
         last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
-    if w.odd[i]:
-        # It is met again in the next period.
-        forget_channel(new)
+    if w.member.implausible[i]:
+        # It is new once more in the next period.
+        reset_channel(new)
         new[ALONG] = known[ALONG]
-        period.count[c] = -1
+        period.learned.count[c] = -1
         for t in range(s):
-            period.mean[c, t] = 0.0
-        period.level[c] = 0.0
+            period.learned.mean[c, t] = 0.0
+        period.learned.level[c] = 0.0
         return
-    if heard == 0:
+    if observed == 0:
         learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)
         return
     rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
@@ -236,7 +162,7 @@ def learn_channel(w, network, period, p, s, i):
         new[SIGMA] += rate * (1.15 * innovation / pairs - known[SIGMA])
     if count:
         mean /= count
-        new[WANDERS] += rate * (min(mean * mean, 9.0 * known[WANDERS]) - known[WANDERS])
+        new[WANDER_SQUARE] += rate * (min(mean * mean, 9.0 * known[WANDER_SQUARE]) - known[WANDER_SQUARE])
         new[REPEATS] = MEMORY * known[REPEATS] + repeats
         new[READINGS] = MEMORY * known[READINGS] + count
         new[AT_REST] = MEMORY * known[AT_REST] + rested
@@ -254,69 +180,68 @@ def learn_channel(w, network, period, p, s, i):
     new[FAULT_SIZE] = 0.0
     if int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT:
         new[FAULT_SIZE], _ = fault_size(w.beams[i], row)
-    new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW] = best[LAST_R], best[LAST_T], best[LEVEL]
+    new[LAST_RESIDUAL], new[LAST_TIME], new[SLOW_LEVEL] = best[LAST_R], best[LAST_T], best[LEVEL]
     if int(best[KIND]) != SOUND:
         new[LAST_RESIDUAL], new[LAST_TIME] = last_r, last_t
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             new[LAST_VALUE] = w.cells[RAW, i, t]
     if int(best[KIND]) == GAIN and 1.0 + best[THETA2] > 1.0 and best[COUNT] > WEEK * s:
-        # No sensor becomes more sensitive: what was learned of it was wrong, as of one that began its life indoors.
-        forget_channel(new)
-        period.count[c] = -1
+        # No sensor becomes more sensitive: what was learned of it was wrong, as of one that was indoors at first.
+        reset_channel(new)
+        period.learned.count[c] = -1
         return
-    # Whoever is wrong for most of its first periods was placed by wrong readings: it starts over.
+    # A channel that is wrong for most of its first periods was placed by wrong readings: it starts over.
     if known[AGE] < FIRST_PERIODS:
-        new[BAD] = known[BAD] + (1.0 if 2 * count < heard else 0.0)
+        new[BAD_PERIODS] = known[BAD_PERIODS] + (1.0 if 2 * count < observed else 0.0)
         level = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT or int(best[KIND]) == GAIN
-        if 2.0 * new[BAD] > new[AGE] and (level or known[AGE] == 0.0):
-            forget_channel(new)
-            period.count[c] = -1
+        if 2.0 * new[BAD_PERIODS] > new[AGE] and (level or known[AGE] == 0.0):
+            reset_channel(new)
+            period.learned.count[c] = -1
             return
-    pace = 0.1 * max(known[USUAL], 4.0) * max(rate * 5.0, 0.2)
-    if w.figures[EVIDENCE, i] > -w.q[i, BEGIN]:
-        # What is called a fault tells less of what is usual, but not nothing: a restless channel is not locked in.
+    pace = 0.1 * max(known[USUAL_EVIDENCE], 4.0) * max(rate * 5.0, 0.2)
+    if w.member.evidence[i] > -w.parameters[i, LOG_PRIOR]:
+        # A period with a fault counts less, but it counts: the penalty of a restless channel can still grow.
         pace *= 0.3
-    new[USUAL] += pace * (0.9 if w.figures[EVIDENCE, i] > known[USUAL] else -0.1)
-    new[USUAL] = max(new[USUAL], 0.0)
+    new[USUAL_EVIDENCE] += pace * (0.9 if w.member.evidence[i] > known[USUAL_EVIDENCE] else -0.1)
+    new[USUAL_EVIDENCE] = max(new[USUAL_EVIDENCE], 0.0)
 
 
 @compiled
 def learn_ripple(w, network, period, p, s):
-    """Sum up what the regression of trusted deviations' residuals on the ripple of their predictions needs."""
+    """Sum up products for the regression of trusted residuals on the ripple of their predictions."""
     product = square = 0.0
     for i in range(network.owned[p]):
         limit = 3.0 * math.sqrt(w.known[i, VARIANCE])
         weight = 1.0 / (w.known[i, VARIANCE] + 1e-12)
         for t in range(1, s - 1):
-            if w.flags[TRUSTING, i, t]:
+            if w.flags[PREDICTS, i, t]:
                 ripple = w.cells[EXPECTED, i, t] - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1])
                 r = max(-limit, min(limit, w.cells[DEVIATION, i, t] - w.cells[EXPECTED, i, t]))
                 ripple = max(-limit, min(limit, ripple))
                 product -= weight * r * ripple
                 square += weight * ripple * ripple
-    period.ripple[p, 0], period.ripple[p, 1] = product, square
+    period.learned.ripple[p, 0], period.learned.ripple[p, 1] = product, square
 
 
 @compiled
 def try_shrinkage(w, network, period, p, m, s):
-    """Compare another shrinkage on this period's trusted readings, each hidden in turn: its log error less ours."""
+    """Compare another shrinkage on this period's trusted readings, each hidden in turn, by the log error."""
     ours = log_error(w, m, s)
     v = network.variables[network.variable[network.members[p, 0]]]
     up = (period.start // s) % 2 == 0
     shrinkage = min(v[SHRINKAGE] * SHRINKAGE_STEP, 0.9) if up else v[SHRINKAGE] / SHRINKAGE_STEP
-    period.trial[p] = 0.0
+    period.learned.trial[p] = 0.0
     for i in range(m):
         for j in range(m):
             w.covariance[i, j] = w.precision[i, j]
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
-    if invert(w.precision, m, w.square):
+    if invert(w.precision, m, w.algebra.square):
         for t in range(s):
             leave_one_out(
-                w.precision, m, w.cells[PREDICTOR], w.flags[TRUSTING], t, w.cells[EXPECTED], w.cells[JUDGED], w.square,
-                w.block, w.column, w.index,
+                w.precision, m, w.cells[PREDICTOR], w.flags[PREDICTS], t, w.cells[EXPECTED], w.cells[JUDGED], w.algebra
             )  # fmt: skip
-        period.trial[p] = log_error(w, m, s) - ours
+        period.learned.trial[p] = log_error(w, m, s) - ours
     for i in range(m):
         for j in range(m):
             w.precision[i, j] = w.covariance[i, j]
@@ -329,7 +254,7 @@ def log_error(w, m, s):
     for i in range(m):
         square, n = 0.0, 0
         for t in range(s):
-            if w.flags[TRUSTING, i, t]:
+            if w.flags[PREDICTS, i, t]:
                 square += (w.cells[DEVIATION, i, t] - w.cells[EXPECTED, i, t]) ** 2
                 n += 1
         if n:
@@ -340,7 +265,12 @@ def log_error(w, m, s):
 
 @compiled
 def learn_moments(w, network, p, m, s):
-    """Fold the period's deviations, completed where nothing is trusted, into the second moments."""
+    """Add the period's deviations d, completed where nothing is trusted, to the second moments S.
+
+    With p_i the rate of member i, C the conditional covariance W_UU^-1 of what was completed, and s slots,
+
+        S_ij <- sqrt((1 - p_i) (1 - p_j)) S_ij + sqrt(p_i p_j) (sum_t d_i d_j + C_ij) / s
+    """
     moments = network.moments[p]
     for i in range(m):
         limit = 6.0 * math.sqrt(moments[i, i])
@@ -354,30 +284,30 @@ def learn_moments(w, network, p, m, s):
                 total += w.cells[SCALED, i, t] * w.cells[SCALED, j, t]
             w.covariance[i, j] = w.covariance[j, i] = total / s
     for t in range(s):
-        add_conditional_covariance(w.precision, m, w.flags[TRUSTING], t, 1.0 / s, w.covariance, w.block, w.index)
+        add_conditional_covariance(w.precision, m, w.flags[PREDICTS], t, 1.0 / s, w.covariance, w.algebra)
     for i in range(m):
-        w.vector[i] = max(1.0 / (w.known[i, AGE] + 2.0), 1.0 - MEMORY)
+        w.scratch.vector[i] = max(1.0 / (w.known[i, AGE] + 2.0), 1.0 - MEMORY)
     for i in range(m):
         for j in range(m):
-            past = math.sqrt((1.0 - w.vector[i]) * (1.0 - w.vector[j]))
-            present = math.sqrt(w.vector[i] * w.vector[j])
+            past = math.sqrt((1.0 - w.scratch.vector[i]) * (1.0 - w.scratch.vector[j]))
+            present = math.sqrt(w.scratch.vector[i] * w.scratch.vector[j])
             moments[i, j] = past * moments[i, j] + present * w.covariance[i, j]
         moments[i, i] = max(moments[i, i], 1e-12)
 
 
 @entry
-def learn_shown(network, period, away):
-    """Widen what each variable has shown by this period's trusted readings; count periods without any in `away`."""
+def learn_range(network, period, away):
+    """Widen the range of each variable by this period's trusted readings; count periods without readings in `away`."""
     n, s = period.readings.shape
     for c in range(n):
         v = network.variables[network.variable[c]]
-        low, high, heard = v[LOW], v[HIGH], 0
+        low, high, n = v[LOW], v[HIGH], 0
         for t in range(s):
-            heard += math.isfinite(period.readings[c, t])
-            if period.code[c, t] == TRUSTED:
+            n += math.isfinite(period.readings[c, t])
+            if period.estimates.code[c, t] == TRUSTED:
                 low, high = min(low, period.readings[c, t]), max(high, period.readings[c, t])
         v[LOW], v[HIGH] = low, high
-        away[c] = 0 if heard else away[c] + 1
+        away[c] = 0 if n else away[c] + 1
 
 
 @entry
@@ -390,7 +320,7 @@ def learn_profiles(begin, end, network, period, axes, profiles):
         n, square = 0, 0.0
         for t in range(s):
             course[t] = np.nan
-            if period.code[c, t] == TRUSTED:
+            if period.estimates.code[c, t] == TRUSTED:
                 d = forward(period.readings[c, t], v) - network.mean[c, t]
                 course[t] = d
                 square += d * d

@@ -1,4 +1,4 @@
-"""Partitions divide the channels of a network; second moments are carried over when they change.
+"""Partitions divide the channels of a network; second moments are transferred when they change.
 
 A partition *owns* channels, which are judged and estimated in it, and may have a *halo*: channels that other
 partitions own and that its own are predicted from. Every channel is owned once. Channels of different variables do
@@ -13,30 +13,18 @@ it is what `first_profiles` returns, later a `sketch`.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sensormend.model.arrays import select
 from sensormend.model.compiling import exact
-from sensormend.model.layout import select
 
 __all__ = [
-    "FEATURES",
-    "HALO",
-    "OWNED",
-    "WHOLE",
-    "Partitioning",
-    "drop",
-    "extend",
-    "first_profiles",
-    "partition",
-    "profile_axes",
-    "single",
-    "sketch",
-    "transfer",
-]
+    "FEATURES", "HALO", "OWNED", "WHOLE", "Partitioning", "drop", "extend", "first_profiles", "partition",
+    "profile_axes", "single", "sketch", "transfer",
+]  # fmt: skip
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -54,17 +42,17 @@ OWNED = 40
 """Channels a partition owns at most when it is cut: with the halo the covariance is 64 wide and stays in the cache."""
 
 HALO = 24
-"""Channels in a halo. NOAA: the 16 best relatives predict within 2 % of all 36; with 16 a simulated network of 300
+"""Channels in a halo. NOAA: the 16 nearest channels predict within 2 % of all 36; with 16 a simulated network of 300
 barometers loses 0.02 to 0.07 of F1."""
 
-CROWDED = 1.5
-"""How far a partition may outgrow `OWNED` by channels that join before the network is partitioned anew."""
+MAX_GROWTH = 1.5
+"""How far a partition may outgrow `OWNED` by channels that join before the network is partitioned again."""
 
 DISTRICT = 64
-"""Partitions in a district at most. A halo is looked for within the district: the cost is then linear in channels."""
+"""Partitions in a district at most. A halo is chosen within the district: the cost is then linear in channels."""
 
-RELATIVES = 4
-"""Closest relatives of a channel. Its distances are measured relative to that of the last of them."""
+NEAREST = 4
+"""Nearest channels of a channel. Its distances are measured relative to that of the last of them."""
 
 CANDIDATES = 8
 """Partitions with the nearest centres among which a channel that joins is placed by its distance to their channels."""
@@ -83,13 +71,13 @@ DECAY = 0.97
 """What is left of a sketch after a period: about a month is remembered."""
 
 FLOOR = 2e-3
-"""What is added to the diagonal of correlations that were made positive, besides the mean of what was taken out: what
+"""What is added to the diagonal of correlations that were made positive, besides the mean of what was removed: what
 is negative came from correlations that contradict each other, and as much of the rest did. Predictions from them are
 as good as with eigenvalues cut off at 0.001; with 0.005 they are up to 7 % worse, and with all correlations shrunk
 until they are positive definite, up to a third."""
 
 ROUNDS = 2
-"""How often what is negative is taken out; in between, pairs that met have their correlation put back. Predictions get
+"""How often what is negative is removed; in between, pairs with a known correlation have it put back. Predictions get
 better by 4 to 12 % where they are hard, and worse by 1 to 4 % where all channels are nearly the same (pressure); a
 third round gains at most 2 % and loses 6."""
 
@@ -97,8 +85,7 @@ BLOCK = 2**20
 """Numbers worked on in one go in NumPy: what a processor's cache holds."""
 
 
-@dataclass(frozen=True, eq=False)
-class Partitioning:
+class Partitioning(NamedTuple):
     """Which partition owns each channel, and what each partition is made of.
 
     Attributes
@@ -206,10 +193,10 @@ def extend(
 ) -> Partitioning:
     """Let channels join: each is owned by the partition of its variable that owns the channels nearest to it.
 
-    How near a partition is, is the mean distance of the `RELATIVES` nearest channels that it owns; of partitions that
+    How near a partition is, is the mean distance of the `NEAREST` nearest channels that it owns; of partitions that
     are equally near the first is taken. Halos stay as they are. The first channels of a variable become a partition of
-    their own. Where a partition would own more than `CROWDED` times `owned` channels, or one that is the only one of
-    its variable more than `whole`, the network is partitioned anew.
+    their own. Where a partition would own more than `MAX_GROWTH` times `owned` channels, or one that is the only one of
+    its variable more than `whole`, the network is partitioned again.
 
     Parameters
     ----------
@@ -242,7 +229,7 @@ def extend(
     variable[partitioning.home] = group[old]
     home = np.full(channels, -1, np.int64)
     home[old] = partitioning.home
-    allowed = np.full(pieces, int(CROWDED * owned))
+    allowed = np.full(pieces, int(MAX_GROWTH * owned))
     count = pieces
     for one in np.unique(group[joins]):
         new = np.flatnonzero(joins & (group == one))
@@ -255,7 +242,8 @@ def extend(
                 allowed = np.append(allowed, whole)
                 count += 1
         else:
-            home[new] = of_it[_nearest(partitioning, of_it, old, profiles, new)]
+            members = np.where(partitioning.members[of_it] >= 0, old[partitioning.members[of_it]], -1)
+            home[new] = of_it[_nearest(members, partitioning.owned[of_it], profiles, new)]
     grown = np.zeros(count, np.bool_)
     grown[home[joins]] = True
     if np.any(grown & (np.bincount(home, minlength=count) > allowed)):
@@ -271,8 +259,8 @@ def extend(
     )
 
 
-def drop(partitioning: Partitioning, kept: Bools) -> Partitioning:
-    """Take out all channels but those `kept`, (channel,); they are renumbered in their order.
+def drop(partitioning: Partitioning, keep: Bools) -> Partitioning:
+    """Take out all channels but those `keep`, (channel,); they are renumbered in their order.
 
     Halos lose members and get no new ones. A partition that owns no channel any more is removed.
 
@@ -284,10 +272,10 @@ def drop(partitioning: Partitioning, kept: Bools) -> Partitioning:
     part, column = np.nonzero(partitioning.members >= 0)
     channel = partitioning.members[part, column]
     outside = column >= partitioning.owned[part]
-    owns = np.bincount(partitioning.home[kept], minlength=partitioning.owned.size) > 0
-    stays = kept[channel] & owns[part]
+    owns = np.bincount(partitioning.home[keep], minlength=partitioning.owned.size) > 0
+    stays = keep[channel] & owns[part]
     part, outside, channel = part[stays], outside[stays], channel[stays]
-    return _assembled((np.cumsum(owns) - 1)[part], outside, (np.cumsum(kept) - 1)[channel], int(kept.sum()))
+    return _assembled((np.cumsum(owns) - 1)[part], outside, (np.cumsum(keep) - 1)[channel], int(keep.sum()))
 
 
 def transfer(
@@ -295,15 +283,15 @@ def transfer(
     moments: NDArray[Any],
     new: Partitioning,
     spread: NDArray[Any],
-    likeness: Singles,
+    profiles: Singles,
     channel_map: Ints | Longs,
 ) -> NDArray[Any]:
     """Return the second moments of new partitions, (partition, member, member), in the precision of `moments`.
 
     Most of the channels that a new partition owns come from one old partition; what is known in that one is taken
-    over as it is. Other pairs that met get the correlation they had where one or the other was owned, or the mean of
-    both. A pair that never met gets the cosine of its profiles. Correlations put together like this may contradict
-    each other: where a matrix is not positive definite with something to spare, what is negative is taken out. The
+    over as it is. Other pairs that were together get the correlation they had where one or the other was owned, or
+    the mean of both. Other pairs get the cosine of their profiles. Correlations put together like this may contradict
+    each other: where a matrix is not positive definite with something to spare, what is negative is removed. The
     variances stay what they were. Where all members of a partition come from one old partition, so do all of its
     moments, bit by bit. Padding is zero.
 
@@ -323,34 +311,33 @@ def transfer(
     """
     pieces, width = new.members.shape
     out = np.zeros((pieces, width, width), moments.dtype)
-    likeness = _finite(likeness)
-    likeness = likeness / np.maximum(np.sqrt(np.sum(likeness**2, axis=1, keepdims=True)), 1e-30)
+    profiles = _finite(profiles)
+    directions = profiles / np.maximum(np.sqrt(np.sum(profiles**2, axis=1, keepdims=True)), 1e-30)
     position = np.full(old.home.size, -1, np.int32)
-    layout = _Layout(old.members, old.owned, old.size, old.home, old.place)
     high = max(1, BLOCK // max(1, width * width))
     for begin in range(0, pieces, high):
         block = slice(begin, begin + high)
         members = new.members[block]
         real = members >= 0
         numbers = np.where(real, channel_map[members], -1)
-        value, known, same = _met(layout, moments, numbers, new.owned[block], new.size[block], position)
+        value, known, same = _gather_moments(old, moments, numbers, new.owned[block], new.size[block], position)
         variance = np.diagonal(value, axis1=1, axis2=2)
-        given = np.where(real, np.asarray(spread, np.float64)[members], 0.0)
-        variance = np.where(variance > 0, variance, given**2)
+        fallback = np.where(real, np.asarray(spread, np.float64)[members], 0.0)
+        variance = np.where(variance > 0, variance, fallback**2)
         deviation = np.sqrt(variance)
         bound = deviation[:, :, None] * deviation[:, None, :]
         if not known.all():
-            profiles = likeness[members]
-            value = np.where(known, value, (profiles @ profiles.transpose(0, 2, 1)) * bound)
+            of_members = directions[members]
+            value = np.where(known, value, (of_members @ of_members.transpose(0, 2, 1)) * bound)
         mixed = np.flatnonzero(~(same & np.all(known | (bound == 0), axis=(1, 2))))
         value[mixed] = np.clip(value[mixed], -bound[mixed], bound[mixed])
         correlation = value[mixed] / np.where(bound[mixed] > 0, bound[mixed], 1.0)
         _diagonal(correlation)[:] = 1.0
-        wrong = ~_definite(correlation)
+        wrong = ~_are_positive_definite(correlation)
         correlation, mixed = correlation[wrong], mixed[wrong]
-        positive = _positive(correlation)
+        positive = _made_positive(correlation)
         for _ in range(1, ROUNDS):
-            positive = _positive(np.where(known[mixed], correlation, positive))
+            positive = _made_positive(np.where(known[mixed], correlation, positive))
         value[mixed] = positive * bound[mixed]
         _diagonal(value)[:] = variance
         out[block] = value
@@ -412,7 +399,7 @@ def profile_axes(slots: int, period: int, seed: int = 0) -> Singles:
 def sketch(profile: Singles, course: Singles, axes: Singles) -> None:
     """Take a channel's profile through a period: a decaying sum of its course on axes that are new every period.
 
-    The angle between two such profiles tells the correlation of the two channels.
+    The angle between two such profiles follows from the correlation of the two channels.
 
     Parameters
     ----------
@@ -563,8 +550,8 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
     `order` has the channels partition after partition, between `edges`, and `marks` the partitions of each district.
 
     A channel is as near as it is to the owned channel that it is nearest to, in units of that one's distance to its
-    closest relatives, wherever these are. So an owned channel far from the others of its partition has its closest
-    relatives in the halo as soon as those that have most of theirs in the partition.
+    nearest channels, wherever these are. So an owned channel far from the others of its partition has its nearest
+    channels in the halo as soon as those that have most of theirs in the partition.
     """
     channels, features = profiles.shape
     home = np.empty(channels, np.int64)
@@ -601,7 +588,7 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
             for index in range(edges[piece], edges[piece + 1]):
                 _squared_distances(profiles[order[index]], columns, apart)
                 # The channel itself is the first of them.
-                scale = np.float32(1.0 / (_smallest(apart, min(RELATIVES + 1, width)) + least))
+                scale = np.float32(1.0 / (_smallest(apart, min(NEAREST + 1, width)) + least))
                 for place in range(width):
                     value = apart[place] * scale
                     relative[place] = value if value < relative[place] else relative[place]
@@ -649,15 +636,9 @@ def _smallest(values: Singles, count: int) -> float:
     return float(least[count - 1])
 
 
-def _nearest(partitioning: Partitioning, pieces: Longs, old: Longs, profiles: Singles, new: Longs) -> Longs:
-    """Return for every new channel which of `pieces` owns the channels nearest to it."""
-    owned = partitioning.owned[pieces]
-    members = np.where(partitioning.members[pieces] >= 0, old[partitioning.members[pieces]], -1)
-    return _placed(members, owned, profiles, new)
-
-
 @exact
-def _placed(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs:
+def _nearest(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs:
+    """Return for every new channel which partition, (partition, member), owns the channels nearest to it."""
     pieces, features = members.shape[0], profiles.shape[1]
     centres = np.zeros((features, pieces), np.float32)
     for piece in range(pieces):
@@ -667,7 +648,7 @@ def _placed(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs
                 total += profiles[members[piece, place], feature]
             centres[feature, piece] = total / owned[piece]
     apart = np.empty(pieces, np.float32)
-    least = np.empty(RELATIVES)
+    least = np.empty(NEAREST)
     chosen = np.empty(new.size, np.int64)
     for index in range(new.size):
         _squared_distances(profiles[new[index]], centres, apart)
@@ -676,7 +657,7 @@ def _placed(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs
         for piece in range(pieces):
             if apart[piece] > edge:
                 continue
-            count = min(RELATIVES, owned[piece])
+            count = min(NEAREST, owned[piece])
             least[:] = np.inf
             for place in range(owned[piece]):
                 value = 0.0
@@ -697,19 +678,9 @@ def _placed(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Longs
     return chosen
 
 
-class _Layout(NamedTuple):
-    """The arrays of a `Partitioning` as compiled functions take them."""
-
-    members: Ints
-    owned: Ints
-    size: Ints
-    home: Ints
-    place: Ints
-
-
 @exact
-def _met(
-    old: _Layout, moments: NDArray[Any], numbers: Longs, owned: Ints, size: Ints, position: Ints
+def _gather_moments(
+    old: Partitioning, moments: NDArray[Any], numbers: Longs, owned: Ints, size: Ints, position: Ints
 ) -> tuple[Floats, Bools, Bools]:
     """Return the moments that old partitions have for new ones, which these are, and which all come from one.
 
@@ -799,8 +770,8 @@ def _met(
 
 
 @exact
-def _definite(correlation: Floats) -> Bools:
-    """Say which matrices have a Cholesky factor whose squared diagonal is above `FLOOR`."""
+def _are_positive_definite(correlation: Floats) -> Bools:
+    """Return which matrices have a Cholesky factor whose squared diagonal is above `FLOOR`."""
     count, size, _ = correlation.shape
     definite = np.ones(count, np.bool_)
     factor = np.zeros((size, size))
@@ -821,7 +792,7 @@ def _definite(correlation: Floats) -> Bools:
     return definite
 
 
-def _positive(correlation: Floats) -> Floats:
+def _made_positive(correlation: Floats) -> Floats:
     """Return correlation matrices, (matrix, row, column), without what is negative in them, and with some to spare."""
     if not correlation.size:
         return correlation

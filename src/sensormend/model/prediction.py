@@ -1,295 +1,261 @@
-"""Predicting the cells of a partition from its other members, and placing members that were never heard."""
+"""Leave-one-out prediction estimates every cell of a partition from the other members, under a shrunk covariance.
+
+    P = W_TT - W_TU W_UU^-1 W_UT
+
+    e_j = d_j - (P d_T)_j / P_jj,          variance v_j = 1 / P_jj              for j in T
+    e_U = -W_UU^-1 W_UT d_T,               variance v_j = (W_UU^-1)_jj          for j in U
+
+with W the precision, d the deviations, T the members whose readings are trusted in a slot and U all others.
+"""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from sensormend.model.compiling import compiled, inlined
-from sensormend.model.covariance import (
-    leave_one_out,
-)
-from sensormend.model.faults import (
-    WANDER,
-)
-from sensormend.model.layout import (
-    AGE,
-    ALONG,
-    COVARIANCE,
-    DEVIATION,
-    DISTANCE,
-    DISTANCE_BEFORE,
-    EXPECTED,
-    LAST_RESIDUAL,
-    LAST_TIME,
-    LEVEL_AGE,
-    MEAN,
-    OBSERVED,
-    OPEN_VARIANCE,
-    PREDICTOR,
-    RANK,
-    REFERENCE,
-    RESIDUAL,
-    RIPPLE,
-    SCALE,
-    SCALED,
-    SIGMA,
-    SLOW,
-    SMOOTH,
-    TRUSTING,
-    VARIANCE,
-    WANDERS,
-    WIDTH_FAR,
-    WIDTH_GAP,
-    median,
-)
+
+from sensormend.model.arrays import (  # isort: skip
+    DEVIATION, EXPECTED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RESIDUAL, RIPPLE, SMOOTH,
+)  # fmt: skip
 
 __all__ = [
-    "cold_network",
-    "cold_start",
-    "is_odd",
-    "lead_across",
-    "moves_along",
-    "n_observed",
-    "nobody_speaks",
-    "place_levels",
-    "predict",
-]
-
-ODD = 2.0
-"""A new member is odd from so many times the others' spread, of their levels and of one about its mean."""
-LONG_ENOUGH = 3.0
-"""Periods one after the other in which it must move with them to be taken as one of them."""
-MOVES = 6
-"""Readings from which it is judged whether a new member moves with the others."""
+    "add_conditional_covariance", "cholesky", "interpolate_gaps", "invert", "leave_one_out", "none_trusted",
+    "predict", "prediction_covariance",
+]  # fmt: skip
 
 
 @compiled
-def moves_along(w, s, i, reach):
-    """Return 1 where a new member moves with the others, by 0.4 of what they do or more, 0 where not, -1 if unclear."""
-    n, own, other, both, square = 0, 0.0, 0.0, 0.0, 0.0
-    for t in range(s):
-        if w.flags[OBSERVED, i, t]:
-            common = w.cells[SCALE, 0, t] + w.cells[SCALE, 1, t]
-            n += 1
-            own += w.cells[SCALED, i, t]
-            other += common
-            both += w.cells[SCALED, i, t] * common
-            square += common * common
-    spread = n * square - other * other
-    if n < MOVES or spread <= (0.25 * reach * n) ** 2:
-        return -1
-    return 1 if n * both - own * other > 0.4 * spread else 0
+def prediction_covariance(moments, n, shrinkage, out):
+    """Write the covariance that predicts into `out`: second moments, correlations shrunk towards 0 by `shrinkage`."""
+    for i in range(n):
+        for j in range(n):
+            out[i, j] = (1.0 - shrinkage) * moments[i, j]
+        out[i, i] = moments[i, i] * (1.0 + 1e-6)
 
 
 @compiled
-def is_odd(w, s, i, off, reach):
-    """Return whether a new member is to be held back: far from the others, without having moved with them for long."""
-    if n_observed(w, s, i) == 0 or abs(off) <= ODD * reach:
+def cholesky(a, n):
+    """Factor the leading n x n of `a` in place (lower triangle); return whether it was positive definite."""
+    for j in range(n):
+        total = a[j, j]
+        for k in range(j):
+            total -= a[j, k] * a[j, k]
+        if not total > 0.0:
+            return False
+        pivot = math.sqrt(total)
+        a[j, j] = pivot
+        scale = 1.0 / pivot
+        # Four rows at a time: each number of row j is fetched once for all of them.
+        i = j + 1
+        while i + 3 < n:
+            first, second, third, fourth = a[i, j], a[i + 1, j], a[i + 2, j], a[i + 3, j]
+            for k in range(j):
+                factor = a[j, k]
+                first -= a[i, k] * factor
+                second -= a[i + 1, k] * factor
+                third -= a[i + 2, k] * factor
+                fourth -= a[i + 3, k] * factor
+            a[i, j], a[i + 1, j], a[i + 2, j], a[i + 3, j] = (
+                first * scale,
+                second * scale,
+                third * scale,
+                fourth * scale,
+            )
+            i += 4
+        while i < n:
+            total = a[i, j]
+            for k in range(j):
+                total -= a[i, k] * a[j, k]
+            a[i, j] = total * scale
+            i += 1
+    return True
+
+
+@compiled
+def invert(a, n, work):
+    """Replace the leading n x n of the positive definite `a` by its inverse; return whether that was possible."""
+    if not cholesky(a, n):
         return False
-    along = moves_along(w, s, i, reach)
-    if along >= 0:
-        w.known[i, ALONG] = (w.known[i, ALONG] + 1.0) * along
-    return w.known[i, ALONG] < LONG_ENOUGH
+    # work = L^-1, row by row; then a = work' work. Four rows are added at a time; what is above the diagonal is zero.
+    for i in range(n):
+        scale = 1.0 / a[i, i]
+        for k in range(n):
+            work[i, k] = 0.0
+        k = 0
+        while k + 3 < i:
+            first, second, third, fourth = a[i, k], a[i, k + 1], a[i, k + 2], a[i, k + 3]
+            for j in range(k + 4):
+                work[i, j] -= (
+                    first * work[k, j] + second * work[k + 1, j] + third * work[k + 2, j] + fourth * work[k + 3, j]
+                )
+            k += 4
+        while k < i:
+            factor = a[i, k]
+            for j in range(k + 1):
+                work[i, j] -= factor * work[k, j]
+            k += 1
+        for j in range(i):
+            work[i, j] *= scale
+        work[i, i] = scale
+    for i in range(n):
+        for j in range(n):
+            a[i, j] = 0.0
+    k = 0
+    while k < n:
+        if k + 3 < n:
+            for i in range(k + 4):
+                first, second, third, fourth = work[k, i], work[k + 1, i], work[k + 2, i], work[k + 3, i]
+                for j in range(i + 1):
+                    a[i, j] += (
+                        first * work[k, j] + second * work[k + 1, j] + third * work[k + 2, j] + fourth * work[k + 3, j]
+                    )
+            k += 4
+        else:
+            for i in range(k + 1):
+                factor = work[k, i]
+                for j in range(i + 1):
+                    a[i, j] += factor * work[k, j]
+            k += 1
+    for i in range(n):
+        for j in range(i + 1, n):
+            a[i, j] = a[j, i]
+    return True
 
 
 @compiled
-def n_observed(w, s, i):
-    """Return how many readings a member has in this period."""
-    n = 0
-    for t in range(s):
-        n += w.flags[OBSERVED, i, t]
-    return n
+def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, algebra):
+    """Predict all n channels of one slot from the trusted readings of the others.
 
-
-@compiled
-def cold_start(w, network, p, m, s):
-    """Place members that have never been heard: their level, the course of the others, and how they may be related."""
-    moments = network.moments[p]
-    old = 0
-    for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            old += 1
-    if old == 0:
-        cold_network(w, moments, m, s)
+    With W the precision, U the channels that are not trusted and P = W_TT - W_TU W_UU^-1 W_UT, a trusted reading is
+    predicted by d_j - (P d)_j / P_jj with variance 1 / P_jj, and one of U by -W_UU^-1 W_UT d_T with variance
+    (W_UU^-1)_jj.
+    """
+    work, block, column, index = algebra.square, algebra.block, algebra.column, algebra.index
+    count = 0
+    for j in range(n):
+        column[j] = 0.0
+        if not trusted[j, slot]:
+            index[count] = j
+            count += 1
+    i = 0
+    while i < n:
+        d = deviation[i, slot] if trusted[i, slot] else 0.0
+        if i + 3 < n:
+            second = deviation[i + 1, slot] if trusted[i + 1, slot] else 0.0
+            third = deviation[i + 2, slot] if trusted[i + 2, slot] else 0.0
+            fourth = deviation[i + 3, slot] if trusted[i + 3, slot] else 0.0
+            for j in range(n):
+                column[j] += (
+                    precision[i, j] * d
+                    + precision[i + 1, j] * second
+                    + precision[i + 2, j] * third
+                    + precision[i + 3, j] * fourth
+                )
+            i += 4
+        else:
+            for j in range(n):
+                column[j] += precision[i, j] * d
+            i += 1
+    if count == 0:
+        for j in range(n):
+            expected[j, slot] = deviation[j, slot] - column[j] / precision[j, j]
+            variance[j, slot] = 1.0 / precision[j, j]
         return
-    # The usual course of those that are known, and how unusual this period is for them.
-    for t in range(s):
-        n = k = 0
-        for i in range(m):
-            if w.known[i, AGE] > 0.0:
-                total = 0.0
-                for u in range(s):
-                    total += w.cells[MEAN, i, u]
-                w.vector[n] = w.cells[MEAN, i, t] - total / s
-                n += 1
-                if w.flags[OBSERVED, i, t]:
-                    w.vector2[k] = w.cells[SCALED, i, t] - w.cells[MEAN, i, t]
-                    k += 1
-        w.cells[SCALE, 0, t] = median(w.vector, n)
-        w.cells[SCALE, 1, t] = median(w.vector2, k) if k else 0.0
-    n = 0
-    for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            total = 0.0
-            for t in range(s):
-                total += w.cells[MEAN, i, t]
-            w.vector[n] = total / s
-            n += 1
-    middle = median(w.vector, n)
-    for k in range(n):
-        w.vector[k] = abs(w.vector[k] - middle)
-    reach = 1.4826 * median(w.vector, n)
-    n = 0
-    for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            w.vector[n] = moments[i, i]
-            n += 1
-    reach += math.sqrt(median(w.vector, n))
-    for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            continue
-        n = 0
-        for t in range(s):
-            if w.flags[OBSERVED, i, t]:
-                w.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
-                n += 1
-        level = median(w.vector, n) if n else middle
-        w.odd[i] = is_odd(w, s, i, level - middle, reach)
-        if w.odd[i]:
-            # Its own level says nothing: it is estimated like any other.
-            level = middle
-        for t in range(s):
-            w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
-    # An average member's variance and correlations, a bit weaker.
-    for f in (VARIANCE, COVARIANCE, SIGMA, WANDERS, WIDTH_GAP, WIDTH_FAR):
-        n = 0
-        for i in range(m):
-            if w.known[i, AGE] > 0.0:
-                w.vector[n] = w.known[i, f]
-                n += 1
-        typical = median(w.vector, n)
-        for i in range(m):
-            if w.known[i, AGE] == 0.0:
-                w.known[i, f] = typical
-    n = 0
-    for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            w.vector[n] = moments[i, i]
-            n += 1
-    variance = median(w.vector, n)
-    for i in range(m):
-        total, n = 0.0, 0
-        for j in range(m):
-            if j != i and w.known[j, AGE] > 0.0 and w.known[i, AGE] > 0.0:
-                total += moments[i, j] / math.sqrt(moments[i, i] * moments[j, j] + 1e-30)
-                n += 1
-        w.vector2[i] = max(0.0, min(1.0, 0.9 * total / n)) if n else 0.5
-    n, total = 0, 0.0
-    for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            total += w.vector2[i]
-            n += 1
-    common = total / n
-    for i in range(m):
-        for j in range(m):
-            if w.known[i, AGE] > 0.0 and w.known[j, AGE] > 0.0:
-                continue
-            if i == j:
-                moments[i, i] = variance
-                continue
-            a = math.sqrt(moments[i, i]) if w.known[i, AGE] > 0.0 else math.sqrt(variance)
-            b = math.sqrt(moments[j, j]) if w.known[j, AGE] > 0.0 else math.sqrt(variance)
-            share = w.vector2[i] if w.known[i, AGE] > 0.0 else w.vector2[j] if w.known[j, AGE] > 0.0 else common
-            moments[i, j] = 0.9 * share * a * b
+    # work = L^-1 W_U, (count, n), with L the Cholesky factor of W_UU: L_ab is column index[a] of row b. As each row is
+    # computed, it is removed from z = W d and of the diagonal of P, which is in a row of `work` that is free.
+    for j in range(n):
+        work[n, j] = precision[j, j]
+    for a in range(count):
+        u = index[a]
+        for j in range(n):
+            work[a, j] = precision[u, j]
+        for b in range(a):
+            factor = work[b, u]
+            for j in range(n):
+                work[a, j] -= factor * work[b, j]
+        if not work[a, u] > 0.0:
+            for j in range(n):
+                expected[j, slot] = 0.0
+                variance[j, slot] = 1.0 / precision[j, j]
+            return
+        scale = 1.0 / math.sqrt(work[a, u])
+        factor = column[u] * scale
+        block[0, a] = factor
+        for j in range(n):
+            value = work[a, j] * scale
+            work[a, j] = value
+            column[j] -= factor * value
+            work[n, j] -= value * value
+    for j in range(n):
+        if trusted[j, slot]:
+            own = max(work[n, j], 1e-12 * precision[j, j])
+            expected[j, slot] = deviation[j, slot] - column[j] / own
+            variance[j, slot] = 1.0 / own
+    # x_U = -L'^-1 (L^-1 z_U), and the diagonal of W_UU^-1 = L'^-1 L^-1.
+    for a in range(count - 1, -1, -1):
+        total = block[0, a]
+        for b in range(a + 1, count):
+            total -= work[a, index[b]] * block[0, b]
+        block[0, a] = total / work[a, index[a]]
+        expected[index[a], slot] = -block[0, a]
+    for a in range(count):
+        # Column a of L^-1 by forward substitution; the sum of its squares is the variance.
+        total = 0.0
+        for b in range(a, count):
+            value = 1.0 if b == a else 0.0
+            for c in range(a, b):
+                value -= work[c, index[b]] * column[c]
+            value /= work[b, index[b]]
+            column[b] = value
+            total += value * value
+        variance[index[a], slot] = total
 
 
 @compiled
-def cold_network(w, moments, m, s):
-    """Start a partition of which nobody is known."""
-    for i in range(m):
-        n = 0
-        for t in range(s):
-            if w.flags[OBSERVED, i, t]:
-                w.vector[n] = w.cells[SCALED, i, t]
-                n += 1
-        w.figures[RANK, i] = median(w.vector, n) if n else np.nan
-    for t in range(s):
-        n = 0
-        for i in range(m):
-            if w.flags[OBSERVED, i, t]:
-                w.vector[n] = w.cells[SCALED, i, t] - w.figures[RANK, i]
-                n += 1
-        w.cells[SCALE, 0, t] = median(w.vector, n) if n else 0.0
-    n = 0
-    for i in range(m):
-        if math.isfinite(w.figures[RANK, i]):
-            w.vector[n] = w.figures[RANK, i]
-            n += 1
-    middle = median(w.vector, n) if n else 0.0
-    cells = 0
-    for i in range(m):
-        n = 0
-        for t in range(s):
-            if w.flags[OBSERVED, i, t]:
-                w.vector2[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t]
-                n += 1
-        cells += n
-        level = median(w.vector2, n) if n else middle
-        for t in range(s):
-            w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
-        n = 0
-        for t in range(s):
-            if w.flags[OBSERVED, i, t]:
-                w.vector2[n] = abs(w.cells[SCALED, i, t] - w.cells[MEAN, i, t])
-                n += 1
-        w.figures[RANK, i] = median(w.vector2, n) if n else np.nan
-    n = 0
-    for i in range(m):
-        if math.isfinite(w.figures[RANK, i]):
-            w.vector[n] = w.figures[RANK, i]
-            n += 1
-    spread = 1.4826 * median(w.vector, n) if n else 1.0
-    heard = max(n, 1)
-    # Of few members, the common course hides how they vary.
-    course = 0.0
-    for t in range(s):
-        course += w.cells[SCALE, 0, t] ** 2 / s
-    variance = max(4.0 * spread * spread + course / (heard * heard), 1e-4)
-    if cells < 4 * heard:
-        # A level of a reading or two fits them by itself: how far the levels lie apart is all that is known.
-        n = 0
-        for i in range(m):
+def add_conditional_covariance(precision, n, trusted, slot, weight, out, algebra):
+    """Add `weight` times the covariance W_UU^-1 of the channels that are not trusted in a slot to `out`."""
+    block, index = algebra.block, algebra.index
+    count = 0
+    for j in range(n):
+        if not trusted[j, slot]:
+            index[count] = j
+            count += 1
+    if count == 0:
+        return
+    for a in range(count):
+        for b in range(a + 1):
+            block[a, b] = precision[index[a], index[b]]
+    if not cholesky(block, count):
+        return
+    # Column by column of L^-1, stored above the diagonal of `block`, one column to the right.
+    for a in range(count):
+        for b in range(a, count):
+            value = 1.0 if b == a else 0.0
+            for c in range(a, b):
+                value -= block[b, c] * block[a, c + 1]
+            block[a, b + 1] = value / block[b, b]
+    for a in range(count):
+        for b in range(a + 1):
             total = 0.0
-            for t in range(s):
-                total += w.cells[MEAN, i, t] - w.cells[SCALE, 0, t]
-            w.vector[n] = abs(total / s - middle)
-            n += 1
-        apart = 1.4826 * median(w.vector, n)
-        variance = max(variance, 0.25 * apart * apart)
-    for i in range(m):
-        for j in range(m):
-            moments[i, j] = 0.8 * variance
-        moments[i, i] = variance
-        w.known[i, VARIANCE] = 0.2 * variance
-        w.known[i, COVARIANCE] = 0.14 * variance
-        w.known[i, SIGMA] = math.sqrt(0.2 * variance)
-        w.known[i, WANDERS] = 0.2 * variance
+            for c in range(a, count):
+                total += block[a, c + 1] * block[b, c + 1]
+            out[index[a], index[b]] += weight * total
+            if a != b:
+                out[index[b], index[a]] += weight * total
 
 
 @compiled
-def lead_across(w, m, s):
-    """Lead predictions straight across slots in which nobody is trusted, from the last one with any to the next."""
+def interpolate_gaps(w, m, s):
+    """Interpolate predictions linearly over slots without trusted readings, from the last one with any to the next."""
     last = -1
     for t in range(s + 1):
-        heard = False
+        trusted = False
         if t < s:
             for i in range(m):
-                if w.flags[TRUSTING, i, t]:
-                    heard = True
+                if w.flags[PREDICTS, i, t]:
+                    trusted = True
                     break
-            if not heard:
+            if not trusted:
                 continue
         if t - last > 1 and (last >= 0 or t < s):
             for i in range(m):
@@ -301,39 +267,33 @@ def lead_across(w, m, s):
 
 
 @inlined
-def nobody_speaks(w, m, t):
-    """Return whether no reading of a slot predicts others."""
-    speaking = 0
+def none_trusted(w, m, t):
+    """Return whether no reading of a slot is trusted to predict others."""
+    trusted = 0
     for i in range(m):
-        speaking += w.flags[TRUSTING, i, t]
-    return speaking == 0
+        trusted += w.flags[PREDICTS, i, t]
+    return trusted == 0
 
 
 @compiled
 def predict(w, network, p, m, s):
-    """Predict the cells of all slots that are marked dirty, and smooth the predictions in time."""
+    """Predict the cells of all slots whose predictions are stale, and remove a share k of the ripple.
+
+    e_t <- e_t - k (e_t - (e_t-1 + e_t+1) / 2)
+    """
     for t in range(s):
-        if w.dirty[t] and nobody_speaks(w, m, t):
-            # A period that is not over has many such slots, and what follows would cost most in them.
+        if w.stale[t] and none_trusted(w, m, t):
+            # An unfinished period has many such slots, and what follows would cost most in them.
             for i in range(m):
-                w.cells[EXPECTED, i, t], w.cells[OPEN_VARIANCE, i, t] = 0.0, network.moments[p, i, i]
-            w.dirty[t] = False
-        if w.dirty[t]:
+                w.cells[EXPECTED, i, t], w.cells[PREDICTION_VARIANCE, i, t] = 0.0, network.moments[p, i, i]
+            w.stale[t] = False
+        if w.stale[t]:
             leave_one_out(
-                w.precision,
-                m,
-                w.cells[PREDICTOR],
-                w.flags[TRUSTING],
-                t,
-                w.cells[EXPECTED],
-                w.cells[OPEN_VARIANCE],
-                w.square,
-                w.block,
-                w.column,
-                w.index,
-            )
-            w.dirty[t] = False
-    lead_across(w, m, s)
+                w.precision, m, w.cells[PREDICTOR], w.flags[PREDICTS], t, w.cells[EXPECTED],
+                w.cells[PREDICTION_VARIANCE], w.algebra,
+            )  # fmt: skip
+            w.stale[t] = False
+    interpolate_gaps(w, m, s)
     share = network.variables[network.variable[network.members[p, 0]], RIPPLE]
     for i in range(m):
         w.cells[SMOOTH, i, 0], w.cells[SMOOTH, i, s - 1] = w.cells[EXPECTED, i, 0], w.cells[EXPECTED, i, s - 1]
@@ -343,43 +303,3 @@ def predict(w, network, p, m, s):
             w.cells[SMOOTH, i, t] = smooth - share * ripple
         for t in range(s):
             w.cells[RESIDUAL, i, t] = w.cells[DEVIATION, i, t] - w.cells[SMOOTH, i, t]
-
-
-@compiled
-def place_levels(w, network, p, m, s):
-    """Place members whose level starts over by what the others say of their readings; return whether there are any.
-
-    How they move with the others is known, so the median of their residuals is by how far they are off. Where that is
-    within their usual wander, the level stays: it is known better from before.
-    """
-    waiting = 0
-    for i in range(m):
-        w.placed[i] = False
-        if w.known[i, AGE] > 0.0 and w.known[i, LEVEL_AGE] == 0.0:
-            for t in range(s):
-                w.placed[i] = w.placed[i] or w.flags[OBSERVED, i, t]
-                w.flags[TRUSTING, i, t] = False
-            waiting += w.placed[i]
-    if waiting == 0:
-        return False
-    for t in range(s):
-        w.dirty[t] = True
-    predict(w, network, p, m, s)
-    for i in range(m):
-        if not w.placed[i]:
-            continue
-        n = 0
-        for t in range(s):
-            if w.flags[OBSERVED, i, t]:
-                w.vector[n] = w.cells[RESIDUAL, i, t]
-                n += 1
-        off = median(w.vector, n)
-        known = w.known[i]
-        if abs(off - known[SLOW]) <= w.q[i, WANDER]:
-            continue
-        for t in range(s):
-            w.cells[MEAN, i, t] += off
-        known[REFERENCE] += off - known[SLOW]
-        known[SLOW] = known[LAST_RESIDUAL] = known[DISTANCE] = known[DISTANCE_BEFORE] = 0.0
-        known[LAST_TIME] = -1.0
-    return True

@@ -1,4 +1,4 @@
-"""The scale of each variable: centred and divided by its spread, and bent by asinh where it has a long upper tail.
+"""Scales put each variable's readings on a common footing: y = (x - c0) / width, or (asinh(x / c) - c0) / width.
 
 A quantity that is never negative, reaches down to zero and has a long upper tail (PM2.5, rain, light) is taken as
 asinh(x / c), on which doubling means the same everywhere above c and zero is nothing special. All of it follows a
@@ -7,14 +7,18 @@ change of unit.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from sensormend.model.arrays import BEND, CENTRE, WIDTH
+from sensormend.model.compiling import compiled
 from sensormend.recovery import FloatArray
 
-__all__ = ["DECIDE", "find_bend", "find_scale", "looks_circular", "neighbouring_pairs"]
+__all__ = ["DECIDE", "backward", "find_bend", "find_scale", "forward", "looks_circular", "neighbouring_pairs", "slope"]
 
 ENOUGH = 48
-"""Readings of a variable needed before anything is said of its shape."""
+"""Readings of a variable needed before its shape is decided."""
 
 SKEWED = 1.5
 """Upper over lower half-width (90 % and 10 % quantiles from the median) from which a tail counts as long: about 1 for
@@ -87,3 +91,30 @@ def looks_circular(readings: FloatArray) -> bool:
     full, half = np.mean(steps > 300), np.mean((steps > 150) & (steps <= 250))
     sides = min(np.mean(values > 300), np.mean(values < 60))
     return bool(full > 0.005 and full > 0.3 * half and sides > 0.02)
+
+
+@compiled
+def forward(x, variable):
+    """Put a reading on its variable's scale."""
+    if variable[BEND] > 0.0:
+        x = math.asinh(x / variable[BEND])
+    return max(-1e6, min(1e6, (x - variable[CENTRE]) / (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0)))
+
+
+@compiled
+def backward(y, variable):
+    """Undo `forward`; a quantity that is never negative stays so."""
+    x = y * (variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0) + variable[CENTRE]
+    if variable[BEND] > 0.0:
+        return variable[BEND] * math.sinh(max(0.0, min(700.0, x)))
+    return x
+
+
+@compiled
+def slope(y, variable):
+    """Return dx / dy, by how much a reading changes per unit of its scale."""
+    if variable[BEND] > 0.0:
+        return (
+            variable[BEND] * variable[WIDTH] * math.cosh(max(0.0, min(700.0, y * variable[WIDTH] + variable[CENTRE])))
+        )
+    return variable[WIDTH] if variable[WIDTH] > 0.0 else 1.0

@@ -1,4 +1,4 @@
-"""Everything a model knows, as plain arrays: made, grown, taken through a period, written and read back."""
+"""The state holds all that a model knows, as plain arrays; it grows, takes periods, and is packed for a file."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sensormend.model import engine, lasting, learning
-from sensormend.model import layout as at
+from sensormend.model import arrays as at
+from sensormend.model import distances, engine, learning
 from sensormend.model.compiling import announce_compilation
-from sensormend.model.faults import FIELDS
+from sensormend.model.hypotheses import FIELDS
 from sensormend.model.partition import (
     FEATURES,
     WHOLE,
@@ -29,10 +29,10 @@ from sensormend.model.partition import (
 from sensormend.model.scales import DECIDE, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
 
-__all__ = ["CHANNELS", "Result", "State", "in_spans"]
+__all__ = ["CHANNELS", "EpisodeRow", "Result", "State", "in_spans"]
 
 REPARTITION = 7
-"""Periods after which a large network is partitioned anew, once: its channels are better known then."""
+"""Periods after which a large network is partitioned again, once: its channels are better known then."""
 
 BLOCK = 64
 """Partitions that one thread takes at a time."""
@@ -40,15 +40,15 @@ BLOCK = 64
 CHANNELS = 16_384
 """Channels that one thread takes at a time where they are taken one by one."""
 
-SOME = 20_000
-"""Sensors of a large network by which the scale of a variable is found."""
+SAMPLED_SENSORS = 20_000
+"""Sensors of a large network by which the scale of a variable is set."""
 
 
 _Returned = TypeVar("_Returned")
 
 
 def in_spans(count: int, step: int, function: Callable[[int, int], _Returned]) -> list[_Returned]:
-    """Call a function for spans of at most `step` out of `count`, in as many threads as `SENSORMEND_THREADS` says."""
+    """Call a function for spans of at most `step` out of `count`, in `SENSORMEND_THREADS` threads."""
     spans = [(begin, min(begin + step, count)) for begin in range(0, count, step)]
     threads = max(1, int(os.environ.get("SENSORMEND_THREADS", "1")))
     if threads == 1 or len(spans) == 1:
@@ -57,18 +57,34 @@ def in_spans(count: int, step: int, function: Callable[[int, int], _Returned]) -
         return list(pool.map(lambda span: function(*span), spans))
 
 
+class EpisodeRow(NamedTuple):
+    """An episode of a period: its channel, first and last wrong slot, kind as the engine numbers it, and the rest."""
+
+    channel: int
+    first: int
+    last: int
+    kind: int
+    size: float
+    rate: float
+    confidence: float
+    is_open: bool
+    readings: int
+
+    @classmethod
+    def of(cls, row: FloatArray) -> EpisodeRow:
+        """Return the episode in a row as the engine reports it."""
+        channel, first, last, kind, size, rate, confidence, is_open, readings = row.tolist()
+        return cls(
+            int(channel), int(first), int(last), int(kind), size, rate, confidence, bool(is_open), int(readings)
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A period on the model's channels: cells (channel, slot), fibers (channel,), and the episodes that were found."""
+    """What a period comes to: estimates on the model's channels, the episodes that touch it, and the rounds it took."""
 
-    low_rank: FloatArray
-    cleaned: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    code: NDArray[np.uint8]
-    score: FloatArray
-    found: FloatArray
-    kind: NDArray[np.uint8]
+    estimates: at.Estimates
+    episodes: list[EpisodeRow]
     rounds: int
 
 
@@ -123,15 +139,15 @@ class State:
         return np.tile(np.arange(self.variables, dtype=np.int32), self.channels // self.variables)
 
     def set_tolerance(self, limits: Sequence[float | None]) -> None:
-        """Set the accuracy of the probes of every variable; None where it is found from the readings."""
+        """Set the accuracy of the probes of every variable; None where it is the step of the readings."""
         self.of_variable[:, at.TOLERANCE] = [-1.0 if limit is None else limit for limit in limits]
 
     def grow(self, sensors: int) -> None:
-        """Add sensors that have never been heard."""
+        """Add sensors that were never observed."""
         more = sensors * self.variables
         known = np.zeros((more, at.KNOWN), np.float32)
         if more:
-            getattr(at.forget_channel, "py_func", at.forget_channel)(known[0])
+            getattr(at.reset_channel, "py_func", at.reset_channel)(known[0])
             known[1:] = known[0]
         self.known = np.concatenate([self.known, known])
         self.mean = np.concatenate([self.mean, np.zeros((more, self.slots), np.float32)])
@@ -140,8 +156,8 @@ class State:
         self.away = np.concatenate([self.away, np.zeros(more, np.int32)])
         self.profiles = np.concatenate([self.profiles, np.zeros((more, FEATURES), np.float32)])
 
-    def heard_periods(self) -> FloatArray:
-        """Return in how many periods each channel was heard."""
+    def observed_periods(self) -> FloatArray:
+        """Return in how many periods each channel was observed."""
         return self.known[:, at.AGE].astype(float)
 
     def check(self, sensors: int) -> None:
@@ -169,9 +185,9 @@ class State:
             if self.weights.shape != (pieces, int(self.partitions.owned.max()), width):
                 raise ValueError("weights do not fit")
 
-    def drop(self, kept: NDArray[np.bool_]) -> None:
+    def drop(self, keep: NDArray[np.bool_]) -> None:
         """Forget sensors for good."""
-        channels = np.repeat(kept, self.variables)
+        channels = np.repeat(keep, self.variables)
         if self.partitions is not None:
             before = self.partitions
             self.partitions = drop(before, channels)
@@ -179,7 +195,7 @@ class State:
             self.moments = transfer(
                 before, self.moments, self.partitions, np.zeros(numbers.size), self.profiles[numbers], numbers
             )
-            lost = self._carry_weights(before, numbers)
+            lost = self._transfer_weights(before, numbers)
             self.known[numbers[lost], at.ONSET] = -1
         followed = np.flatnonzero(channels & (self.count > 0))
         rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
@@ -189,12 +205,12 @@ class State:
         self.first = np.cumsum(self.count, dtype=np.int64) - self.count
 
     def rewind(self) -> None:
-        """Let go of what ties the next period to the last one."""
+        """Drop what ties the next period to the last one."""
         self.known[:, at.LAST_TIME] = -1
         self.known[:, at.LAST_RESIDUAL] = 0
         self.known[:, at.LAST_VALUE] = np.nan
-        # How far every channel is from the others is another thing then: the next periods say what the references are.
-        # Means and correlations stay, so that no level has to be placed anew.
+        # Distances from the others are different then: the references follow from the next periods. Means and
+        # correlations stay, so that no level has to be set again.
         self.known[:, [at.DISTANCE, at.DISTANT, at.FAULT_SIZE, at.LASTING, at.OWN_DISTANCE]] = 0
         self.known[:, at.ONSET] = -1
         self.known[:, at.LEVEL_AGE] = np.minimum(self.known[:, at.LEVEL_AGE], 1)
@@ -202,7 +218,7 @@ class State:
         self.hypotheses = self.hypotheses[:0]
 
     def accept(self, channels: Sequence[int]) -> None:
-        """Let the levels of channels start over: where they are now is right, and the next readings say it better.
+        """Restart the levels of channels: where they are now is right, and the next readings show it better.
 
         An offset or a drift that is open goes into the mean and the reference. What else is known of the channel, and
         how it moves with others, stays.
@@ -217,33 +233,25 @@ class State:
                 size = 0.0
             self.mean[c] += size
             known[at.REFERENCE] += size + known[at.DISTANCE]
-            for name in (
-                "DISTANCE",
-                "DISTANCE_BEFORE",
-                "LASTING",
-                "LEVEL_AGE",
-                "FAULT_SIZE",
-                "OWN_DISTANCE",
-                "DISTANT",
-            ):
-                known[getattr(at, name)] = 0
+            known[[at.DISTANCE, at.DISTANCE_TWICE, at.DISTANT, at.OWN_DISTANCE]] = 0
+            known[[at.LASTING, at.FAULT_SIZE, at.LEVEL_AGE]] = 0
             known[at.ONSET] = self.clock * self.slots
         self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
 
     def _drop_hypotheses(self, channels: NDArray[np.intp]) -> None:
         """Follow channels as sound ones from here on."""
-        kept = np.ones(len(self.hypotheses), dtype=bool)
+        keep = np.ones(len(self.hypotheses), dtype=bool)
         for c in channels[self.count[channels] > 0].tolist():
-            kept[self.first[c] : self.first[c] + self.count[c]] = False
-        self.first = np.append(0, np.cumsum(kept))[self.first].astype(np.int64)
+            keep[self.first[c] : self.first[c] + self.count[c]] = False
+        self.first = np.append(0, np.cumsum(keep))[self.first].astype(np.int64)
         self.count[channels] = 0
-        self.hypotheses = self.hypotheses[kept]
+        self.hypotheses = self.hypotheses[keep]
 
     def prepare(self, readings: FloatArray) -> None:
-        """Find the scales of variables that are read for the first time, and give every channel a partition."""
+        """Set the scales of variables that are read for the first time, and assign every channel to a partition."""
         by_variable = readings.reshape(-1, self.variables, self.slots)
         for number in np.flatnonzero(self.of_variable[:, at.WIDTH] == 0).tolist():
-            values = by_variable[:: max(1, len(by_variable) // SOME), number]
+            values = by_variable[:: max(1, len(by_variable) // SAMPLED_SENSORS), number]
             values = values[np.isfinite(values)]
             if values.size and values.min() < values.max():
                 self._set_scale(number, *find_scale(values), 0.0)
@@ -251,45 +259,42 @@ class State:
             return
         before, group = self.partitions, self.variable
         alone = np.bincount(group).max() <= WHOLE if self.channels else True
-        # Who resembles whom is compared by this period's readings, which all have.
-        likeness = (
+        # Channels are compared by this period's readings.
+        profiles = (
             np.zeros((self.channels, FEATURES), np.float32) if alone else first_profiles(self._scaled(readings), group)
         )
         if before is None:
-            self.partitions = partition(likeness, group)
+            self.partitions = partition(profiles, group)
             width = self.partitions.members.shape[1]
             self.moments = np.zeros((len(self.partitions.members), width, width), np.float32)
             self.weights = np.zeros((len(self.partitions.members), int(self.partitions.owned.max()), width), np.float32)
             return
         old = before.home.size
-        self.partitions = extend(before, likeness, group, np.arange(old, self.channels))
+        self.partitions = extend(before, profiles, group, np.arange(old, self.channels))
         numbers = np.where(np.arange(self.channels) < old, np.arange(self.channels), -1)
-        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), likeness, numbers)
-        self.known[self._carry_weights(before, numbers), at.ONSET] = -1
+        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), profiles, numbers)
+        self.known[self._transfer_weights(before, numbers), at.ONSET] = -1
 
-    def _carry_weights(self, before: Partitioning, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Take the slow weights over to new partitions; return whose distance has to begin anew."""
+    def _transfer_weights(self, before: Partitioning, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Take the slow weights over to new partitions; return the channels whose distance has to start over."""
         assert self.partitions is not None
-        old, new = (
-            (parts.members, parts.owned, parts.size, parts.home, parts.place) for parts in (before, self.partitions)
-        )
-        self.weights, lost = lasting.carry_weights(old, self.weights, new, numbers)
+        self.weights, lost = distances.transfer_weights(before, self.weights, self.partitions, numbers)
         return np.asarray(lost)
 
     def repartition_due(self) -> bool:
-        """Return whether the next period begins with partitioning the network anew."""
+        """Return whether the next period begins with partitioning the network again."""
         large = self.partitions is not None and np.bincount(self.variable).max() > WHOLE
         return large and self.periods == REPARTITION
 
     def repartition(self) -> None:
-        """Partition a large network anew when its channels are better known."""
+        """Partition a large network again when its channels are better known."""
         before = self.partitions
         if before is None or not self.repartition_due():
             return
         self.partitions = partition(self.profiles, self.variable)
         numbers = np.arange(self.channels)
         self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), self.profiles, numbers)
-        self._carry_weights(before, numbers)
+        self._transfer_weights(before, numbers)
 
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
@@ -297,33 +302,35 @@ class State:
         announce_compilation(engine.run_block)
         shape = readings.shape
         parts = self.partitions
-        # Channels that are not known, or not any more, are placed among the others before anything is judged.
-        placed = not learning and bool((self.known[:, at.AGE] == 0).any())
-        moments = self.moments.copy() if placed else self.moments
+        # The moments of channels that are not known, or not any more, are set before anything is judged.
+        copied = not learning and bool((self.known[:, at.AGE] == 0).any())
+        moments = self.moments.copy() if copied else self.moments
         network = at.Network(
             self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, moments,
             self.hypotheses, self.first, self.count, self.weights,
         )  # fmt: skip
-        learned = np.empty_like(self.known) if learning else np.empty((0, at.KNOWN), np.float32)
-        period = at.Period(
-            self.clock * self.slots, self.interval, readings, np.empty(shape), np.empty(shape), np.empty(shape),
-            np.empty(shape), np.empty(shape, np.uint8), np.empty(shape[0]), learned,
-            np.empty_like(self.mean) if learning else self.mean[:0], np.zeros(shape[0], np.int32),
-            np.zeros((len(parts.members), 2)), np.zeros(shape[0], np.uint8), np.zeros(len(parts.members)),
-            np.zeros(shape[0] if learning else 0, np.float32),
+        estimates = at.Estimates(
+            low_rank=np.empty(shape), cleaned=np.empty(shape), lower=np.empty(shape), upper=np.empty(shape),
+            code=np.empty(shape, np.uint8), score=np.empty(shape[0]), kind=np.zeros(shape[0], np.uint8),
         )  # fmt: skip
+        learned = at.Learned(
+            known=np.empty_like(self.known) if learning else np.empty((0, at.KNOWN), np.float32),
+            mean=np.empty_like(self.mean) if learning else self.mean[:0],
+            count=np.zeros(shape[0], np.int32),
+            level=np.zeros(shape[0] if learning else 0, np.float32),
+            ripple=np.zeros((len(parts.members), 2)),
+            trial=np.zeros(len(parts.members)),
+        )
+        period = at.Period(self.clock * self.slots, self.interval, readings, estimates, learned)
         blocks = in_spans(
             len(parts.members), BLOCK, lambda begin, end: engine.run_block(network, period, begin, end, learning)
         )
-        found = np.concatenate([block[1] for block in blocks])
-        result = Result(
-            period.low_rank, period.cleaned, period.lower, period.upper, period.code, period.score, found, period.kind,
-            max(block[2] for block in blocks),
-        )  # fmt: skip
+        episodes = [EpisodeRow.of(row) for block in blocks for row in block[1]]
+        result = Result(estimates, episodes, max(block[2] for block in blocks))
         if learning:
             self._learn(network, period)
-            # What was known before is let go of first: both would be the peak of memory.
-            del network, period
+            # What was known before is freed first: both would be the peak of memory.
+            del network, period, learned
             self.hypotheses = np.concatenate([block[0] for block in blocks])
             if self.periods in DECIDE:
                 self._bend()
@@ -335,7 +342,7 @@ class State:
             some = readings.reshape(-1, self.variables, self.slots)
             pairs = np.stack([neighbouring_pairs(some[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
-        learning.learn_shown(network, period, self.away)
+        learning.learn_range(network, period, self.away)
         self._learn_distances(network, period)
         self._learn_ripple(network, period)
         if len(network.members) > self.variables:
@@ -344,38 +351,37 @@ class State:
                 self.channels, CHANNELS,
                 lambda begin, end: learning.learn_profiles(begin, end, network, period, axes, self.profiles),
             )  # fmt: skip
-        self.known, self.mean = period.learned, period.mean
-        self.count = period.count
+        self.known, self.mean, self.count = period.learned.known, period.learned.mean, period.learned.count
         # The rows lie in the order of the partitions, and within one in that of its owned channels.
         owned = np.arange(network.members.shape[1]) < network.owned[:, None]
         order = network.members[owned]
         self.first = np.empty(len(order), np.int64)
-        self.first[order] = np.cumsum(period.count[order]) - period.count[order]
+        self.first[order] = np.cumsum(self.count[order]) - self.count[order]
         self.periods += 1
         if self.periods > DECIDE[-1]:
             self.sample = self.sample[:, :0]
 
     def _learn_distances(self, network: at.Network, period: at.Period) -> None:
-        """Follow how far every channel is from those that it is compared with."""
+        """Update how far every channel is from those that it is compared with."""
         for number in range(self.variables):
             known = network.known[number :: self.variables]
-            known = known[:: max(1, len(known) // SOME)]
-            squares = known[known[:, at.AGE] >= lasting.JUDGED_FROM - 5, at.DISTANCE_USUAL]
+            known = known[:: max(1, len(known) // SAMPLED_SENSORS)]
+            squares = known[known[:, at.AGE] >= distances.JUDGED_FROM - 5, at.DISTANCE_USUAL]
             self.of_variable[number, at.TYPICAL] = np.median(squares) if squares.size else 0.0
-        lasting.follow_distances(network, period)
+        distances.update_distances(network, period)
 
     def _learn_ripple(self, network: at.Network, period: at.Period) -> None:
-        """Learn by how much predictions are more restless than readings: regression of residuals on their ripple."""
+        """Learn the share of the ripple of predictions to remove: the regression of residuals on it."""
         of = network.variable[network.members[:, 0]]
         tried = np.arange(len(of)) < engine.TRIED
         up = self.clock % 2 == 0
         for number in range(self.variables):
-            trial = period.trial[tried & (of == number)]
+            trial = period.learned.trial[tried & (of == number)]
             if trial.size:
                 self._learn_shrinkage(
                     self.of_variable[number], float(trial.mean()), at.TRIAL_UP if up else at.TRIAL_DOWN
                 )
-            product, square = period.ripple[of == number].sum(axis=0)
+            product, square = period.learned.ripple[of == number].sum(axis=0)
             if square > 0:
                 row = self.of_variable[number]
                 rate = max(1 / (self.periods + 5), 0.02)
@@ -405,7 +411,7 @@ class State:
         row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
 
     def _bend(self) -> None:
-        """Take variables that turned out to have a long tail to another scale, and all that was learned with them."""
+        """Move variables that have a long tail to the asinh scale, with all that was learned of them."""
         for number in range(self.variables):
             row = self.of_variable[number]
             if row[at.BEND] > 0 or row[at.WIDTH] == 0:
@@ -426,11 +432,14 @@ class State:
             self.known[mine, at.REFERENCE] = (np.arcsinh(slow / bend) - centre) / width
             self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
             known = self.known[mine]
-            for name in ("SIGMA", "LAST_RESIDUAL", "SLOW", "DISTANCE", "DISTANCE_BEFORE", "FAULT_SIZE", "OWN_DISTANCE"):
-                known[:, getattr(at, name)] *= stretch
+            lengths = [
+                at.SIGMA, at.LAST_RESIDUAL, at.SLOW_LEVEL, at.DISTANCE, at.DISTANCE_TWICE, at.FAULT_SIZE,
+                at.OWN_DISTANCE,
+            ]  # fmt: skip
+            squares = [at.VARIANCE, at.COVARIANCE, at.WANDER_SQUARE, at.DISTANCE_SQUARE, at.DISTANCE_USUAL]
+            known[:, lengths] *= stretch[:, None]
+            known[:, squares] *= stretch[:, None] ** 2
             known[:, at.LASTING] = 0
-            for name in ("VARIANCE", "COVARIANCE", "WANDERS", "DISTANCE_SQUARE", "DISTANCE_USUAL"):
-                known[:, getattr(at, name)] *= stretch**2
             self._drop_hypotheses(np.arange(self.channels)[mine])
             assert self.partitions is not None
             factor = np.ones(self.channels)
@@ -449,7 +458,7 @@ class State:
             elif part.name != "partitions":
                 settings[part.name] = value
         if self.partitions is not None:
-            arrays |= {f"partitions_{name}": value for name, value in vars(self.partitions).items()}
+            arrays |= {f"partitions_{name}": value for name, value in self.partitions._asdict().items()}
         return settings, arrays
 
     @classmethod

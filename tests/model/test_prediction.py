@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from oracles import kernels, prediction
 from oracles.prediction import Bools, Floats
-from sensormend.model import covariance, layout
-from sensormend.model.prediction import lead_across
+from sensormend.model import arrays
+from sensormend.model.prediction import interpolate_gaps, prediction_covariance
 
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(1, 20)
@@ -57,17 +57,20 @@ def test_what_is_not_positive_definite_is_not_inverted() -> None:
 def test_prediction_covariance(seed: int, n: int, shrinkage: float) -> None:
     moments = drawn_covariance(np.random.default_rng(seed), n, 0)
     out = np.full((n, n), np.nan)
-    covariance.prediction_covariance.py_func(moments, n, shrinkage, out)
+    prediction_covariance.py_func(moments, n, shrinkage, out)
     np.testing.assert_allclose(out, prediction.shrunk(moments, shrinkage), rtol=1e-14)
+
+
+def algebra(n: int) -> arrays.Algebra:
+    return arrays.Algebra(
+        np.full((n + 1, n), np.nan), np.full((n + 1, n + 2), np.nan), np.full(n + 4, np.nan), np.full(n + 2, -1)
+    )  # fmt: skip
 
 
 def predicted(precision: Floats, deviation: Floats, trusted: Bools, slot: int) -> tuple[Floats, Floats]:
     n = len(deviation)
     expected, variance = np.full(deviation.shape, np.nan), np.full(deviation.shape, np.nan)
-    kernels.leave_one_out(
-        precision, n, deviation, trusted, slot, expected, variance, np.full((n + 1, n), np.nan),
-        np.full((n + 1, n + 2), np.nan), np.full(n + 4, np.nan), np.full(n + 2, -1),
-    )  # fmt: skip
+    kernels.leave_one_out(precision, n, deviation, trusted, slot, expected, variance, algebra(n))
     assert np.isnan(np.delete(expected, slot, axis=1)).all()
     assert np.isnan(np.delete(variance, slot, axis=1)).all()
     return expected[:, slot], variance[:, slot]
@@ -105,9 +108,7 @@ def test_conditional_covariance(seed: int, n: int, copies: int, share: float, we
     trusted = random.random((n, 2)) < share
     before = random.normal(size=(n, n))
     out = before.copy()
-    kernels.add_conditional_covariance(
-        inverse(matrix), n, trusted, 1, weight, out, np.full((n + 1, n + 2), np.nan), np.full(n + 2, -1)
-    )
+    kernels.add_conditional_covariance(inverse(matrix), n, trusted, 1, weight, out, algebra(n))
     added = before + weight * prediction.conditional_covariance(matrix, trusted[:, 1])
     scale = np.sqrt(np.diag(matrix))
     scale = scale * scale[:, None]
@@ -115,10 +116,10 @@ def test_conditional_covariance(seed: int, n: int, copies: int, share: float, we
 
 
 @given(SEEDS, st.integers(1, 5), st.integers(1, 12), st.sampled_from([0.0, 0.1, 0.3, 1.0]))
-def test_predictions_lead_straight_across_slots_without_anybody(seed: int, n: int, slots: int, share: float) -> None:
+def test_predictions_are_interpolated_where_nothing_is_trusted(seed: int, n: int, slots: int, share: float) -> None:
     random = np.random.default_rng(seed)
     expected, trusted = random.normal(size=(n, slots)), random.random((n, slots)) < share
     work = SimpleNamespace(cells=np.full((14, n, slots), np.nan), flags=np.zeros((4, n, slots), np.bool_))
-    work.cells[layout.EXPECTED], work.flags[layout.TRUSTING] = expected, trusted
-    lead_across.py_func(work, n, slots)
-    np.testing.assert_allclose(work.cells[layout.EXPECTED], prediction.led_across(expected, trusted), atol=1e-12)
+    work.cells[arrays.EXPECTED], work.flags[arrays.PREDICTS] = expected, trusted
+    interpolate_gaps.py_func(work, n, slots)
+    np.testing.assert_allclose(work.cells[arrays.EXPECTED], prediction.led_across(expected, trusted), atol=1e-12)

@@ -1,8 +1,8 @@
-"""Explaining a channel's residuals: hypotheses about its sound spans and faults, followed reading by reading.
+"""Hypotheses about a channel's sound spans and faults explain its residuals, reading by reading.
 
-A hypothesis is a story of the channel up to now: sound, or in a fault of one kind since some reading, with up to three
-episodes that ended lately. All of them see every reading, and each is weighted by how well it predicted them. With r
-the residual, b its slow level and phi its memory from slot to slot, a sound channel has
+A hypothesis is a history of the channel up to now: sound, or in a fault of one kind since some reading, with up to
+three episodes that ended lately. All of them see every reading, and each is weighted by how well it predicted them.
+With r the residual, b its slow level and phi its memory from slot to slot, a sound channel has
 
     r_t = b + phi (r_{t-1} - b) + innovation,        innovation ~ sigma_t * Student's t
 
@@ -11,41 +11,29 @@ and a fault adds theta1 h1_t + theta2 h2_t to r: an offset h = (1, 0), a drift (
 is far off counts less, by (df + 1) / (df + z^2); the first reading may be of any size. A noisy channel's
 residuals are independent with an unknown variance; one that is stuck repeats its reading, which a sound one does with
 a probability that is learned. A fault begins with a prior probability, and ends with one that falls as 1 / its length:
-durations are log-uniform. From every kind the three most likely hypotheses are kept.
+durations are log-uniform. Of every kind the three most likely hypotheses stay. They are the rows of a `beam`; q are
+the parameters of the channel.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sensormend.model.compiling import compiled, inlined
 
 __all__ = [
-    "BEAM",
-    "EPISODE",
-    "EPISODES",
-    "FIELDS",
-    "KINDS",
-    "PARAMETERS",
-    "begin_lasting",
-    "best_hypothesis",
-    "fault_size",
-    "follow",
-    "followed_level",
-    "lasts",
-    "log_t",
-    "power",
-    "sound_only",
-    "t_constant",
-    "wrong_probability",
-]
+    "BEAM", "EPISODE", "EPISODES", "FIELDS", "KINDS", "PARAMETERS", "ChannelInput", "Reading", "begin_lasting",
+    "best_hypothesis", "fault_size", "follow", "lasts", "log_t", "power", "sound_only", "t_constant",
+    "updated_level", "wrong_probability",
+]  # fmt: skip
 
 SOUND, OFFSET, DRIFT, GAIN, NOISE, STUCK = range(6)
 KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck")
-KEEP = 3
-BEAM = len(KINDS) * KEEP
+PER_KIND = 3
+BEAM = len(KINDS) * PER_KIND
 EPISODES = 3
 EPISODE = 5
 """Numbers of an episode that ended: first and last wrong slot, kind, size, rate."""
@@ -58,7 +46,7 @@ EPISODE = 5
 slot, ENDED the first number of the episodes that ended."""
 FIELDS = ENDED + EPISODE * EPISODES
 
-(PHI, TAU, SLOPE, NOISY, BEGIN, WANDER, SLOTS, FREEDOM, CONSTANT, USUALLY) = range(10)
+(PHI, TAU, DRIFT_SD, NOISE_SD, LOG_PRIOR, WANDER, SLOTS, FREEDOM, T_CONSTANT, USUAL_DISTANCE) = range(10)
 """Parameters of a channel: its memory, the standard deviations of an offset and of a drift per period, the standard
 deviation from which its residuals are noise, the log probability that a fault of one kind begins, the size below which
 an offset is the channel's own wander, the slots of a period, the degrees of freedom of its innovations with the
@@ -67,34 +55,61 @@ yet."""
 PARAMETERS = 10
 
 NONE = -1.0e30
-LOST = 48.0
+PRUNED = 48.0
 """A hypothesis that is less likely than the best by this much, in log, is dropped."""
 
 CAUCHY = -math.log(math.pi)
-END = 0.25
+END_HAZARD = 0.25
 """Durations between three readings and a week, log-uniform, have the hazard 1 / (4 length)."""
-FOLLOW = 0.015
+LEVEL_RATE = 0.015
 """How fast a sound channel's level follows what its residual missed."""
-LONG = 1024
+TABLED = 1024
 """Readings from which a fault's hazard, and the constant of its noise's density, are taken to be what they are then."""
-LOG_END = np.array([math.log(END / max(count, 2)) for count in range(LONG)])
-LOG_STAY = np.array([math.log1p(-END / max(count, 2)) for count in range(LONG)])
+LOG_END = np.array([math.log(END_HAZARD / max(count, 2)) for count in range(TABLED)])
+LOG_STAY = np.array([math.log1p(-END_HAZARD / max(count, 2)) for count in range(TABLED)])
 NOISE_CONSTANT = np.array(
-    [math.lgamma(n / 2 + 1) - math.lgamma(n / 2 + 0.5) - 0.5 * math.log((n + 1) * math.pi) for n in range(LONG)]
+    [math.lgamma(n / 2 + 1) - math.lgamma(n / 2 + 0.5) - 0.5 * math.log((n + 1) * math.pi) for n in range(TABLED)]
 )
-"""By readings so far: log probabilities of ending and going on; constant of Student's t with one degree more."""
+"""By readings so far: log probabilities of ending and continuing; constant of Student's t with one degree more."""
 
 MONTH, WEEK = 30.0, 7.0
 """Periods over which the size of a fault may change by the usual distance, and from which on a fault lasts."""
 LASTING_ODDS = 15.0
-"""Log odds that a fault which is seen from the channel's slow distance is there."""
+"""Log odds that a fault which the channel's slow distance shows is real."""
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
-"""What a wrong gain adds to 1: most have lost their sensitivity."""
+"""What a wrong gain adds to 1: most have limit their sensitivity."""
 RARER = np.array([0.0, 0.0, 0.0, 3.0, 0.0, 2.0])
 """Log odds by which a gain and a stuck sensor are rarer than other kinds: calm weather, and water that freezes or
 melts, look like them."""
 SMALL_GAIN = 0.6
 """A gain nearer to 1 than this is no fault: the network's own prediction may be so far off."""
+
+
+class ChannelInput(NamedTuple):
+    """A period of one channel as its hypotheses see it, (slot,)."""
+
+    observed: Any
+    residual: Any
+    expected: Any  # what the network expects, as a deviation from the channel's mean: a gain multiplies it
+    repeated: Any  # log probability that a sound channel repeats its reading, above 0 where it did not
+    scale: Any  # of a sound innovation
+
+
+class Reading(NamedTuple):
+    """One reading of a `ChannelInput` at slot `time`, and what all hypotheses need for it.
+
+    `decay` is phi^g, with g the slots since the reading before, which all hypotheses have seen; `spread` the scale of
+    an innovation over as many slots, and `peak` the log of its density where that is largest.
+    """
+
+    time: Any
+    residual: Any
+    expected: Any
+    repeated: Any
+    scale: Any
+    decay: Any
+    spread: Any
+    peak: Any
 
 
 @compiled
@@ -136,7 +151,7 @@ def begin_lasting(beam, size, onset, time, q):
     """Add to a beam of one sound hypothesis those of a fault that has reached this size since slot `onset`."""
     periods = max(1.0, (time - onset) / q[SLOTS])
     for kind in (OFFSET, DRIFT):
-        b = kind * KEEP
+        b = kind * PER_KIND
         for f in range(FIELDS):
             beam[b, f] = beam[0, f]
         beam[b, KIND], beam[b, START], beam[b, COUNT] = kind, onset, time - onset
@@ -157,7 +172,7 @@ def begin_lasting(beam, size, onset, time, q):
 def _row_for(beam, kind, logl):
     """Return the row for a hypothesis of this kind: a free one, or the least likely one's; -1 if that is likelier."""
     worst, row = logl, -1
-    for b in range(kind * KEEP, kind * KEEP + KEEP):
+    for b in range(kind * PER_KIND, kind * PER_KIND + PER_KIND):
         if beam[b, LOGL] == NONE:
             return b
         if beam[b, LOGL] < worst:
@@ -175,32 +190,35 @@ def _copy(beam, b, fresh, row, logl, residual, time):
 
 
 @compiled
-def followed_level(level, miss, scale, q):
-    """Let the slow level of a sound channel follow a residual that missed its prediction, within the usual wander."""
-    level += FOLLOW * max(-3.0 * scale, min(3.0 * scale, miss))
+def updated_level(level, miss, scale, q):
+    """Return the slow level b of a sound channel after an innovation, within plus or minus its wander."""
+    level += LEVEL_RATE * max(-3.0 * scale, min(3.0 * scale, miss))
     return max(-q[WANDER], min(q[WANDER], level))
 
 
 @inlined
-def _continue_sound(beam, fresh, b, time, residual, scale, q, decay, spread, peak):
-    """Let a sound channel go on; return the log-likelihood, as all that write a hypothesis do.
-
-    `decay` and `spread` are those of an innovation since the reading before, which all hypotheses have seen, and `peak`
-    is the log of its density where that is largest.
-    """
+def _innovation(beam, b, reading):
+    """Return r_t - b - phi^g (r_{t-g} - b) of a channel that is sound, with b its slow level."""
     level = beam[b, LEVEL]
-    miss = residual - level - decay * (beam[b, LAST_R] - level)
-    logl = beam[b, LOGL] + log_t(miss / spread, q[FREEDOM]) + peak
+    return reading.residual - level - reading.decay * (beam[b, LAST_R] - level)
+
+
+@inlined
+def _continue_sound(beam, fresh, b, reading, q):
+    """Continue a sound channel; return the log-likelihood, as all that write a hypothesis do."""
+    level = beam[b, LEVEL]
+    miss = _innovation(beam, b, reading)
+    logl = beam[b, LOGL] + log_t(miss / reading.spread, q[FREEDOM]) + reading.peak
     row = _row_for(fresh, SOUND, logl)
     if row >= 0:
-        _copy(beam, b, fresh, row, logl, residual, time)
-        fresh[row, LEVEL] = followed_level(level, miss, scale, q)
+        _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
+        fresh[row, LEVEL] = updated_level(level, miss, reading.scale, q)
     return logl
 
 
 @compiled
 def fault_size(beam, b):
-    """Return the size of a fault that goes on, and its rate per period."""
+    """Return the size of an open fault, and its rate per period."""
     kind = int(beam[b, KIND])
     if kind == NOISE:
         return math.sqrt(beam[b, SQUARES] / max(beam[b, COUNT], 1.0)), 0.0
@@ -215,7 +233,7 @@ def fault_size(beam, b):
 def lasts(beam, b, q):
     """Return whether a hypothesis is one of an offset or a drift that has lasted for more than a week."""
     kind = int(beam[b, KIND])
-    return q[USUALLY] > 0.0 and (kind == OFFSET or kind == DRIFT) and beam[b, COUNT] > WEEK * q[SLOTS]
+    return q[USUAL_DISTANCE] > 0.0 and (kind == OFFSET or kind == DRIFT) and beam[b, COUNT] > WEEK * q[SLOTS]
 
 
 @inlined
@@ -231,90 +249,91 @@ def _append_episode(beam, row, kind):
 
 
 @inlined
-def _end_fault(beam, fresh, b, time, residual, scale, q, decay, spread, peak, lost):
-    """Let a fault end with the reading before; this one is sound."""
+def _end_fault(beam, fresh, b, reading, q, limit):
+    """End a fault with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
-    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), LONG - 1)]
-    # No density is above the peak: most have lost before theirs is computed.
-    if logl + peak <= lost or _row_for(fresh, SOUND, logl + peak) < 0:
+    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLED - 1)]
+    # No density is above the peak: most are pruned before theirs is computed.
+    if logl + reading.peak <= limit or _row_for(fresh, SOUND, logl + reading.peak) < 0:
         return NONE
     if kind == NOISE or kind == STUCK:
-        faded = power(phi, time - beam[b, SOUND_T])
+        faded = power(phi, reading.time - beam[b, SOUND_T])
         centre = level + faded * (beam[b, SOUND_R] - level)
-        width = scale * math.sqrt((1.0 - faded * faded) / (1.0 - phi * phi))
+        width = reading.scale * math.sqrt((1.0 - faded * faded) / (1.0 - phi * phi))
     else:
         h1, h2 = beam[b, H1], beam[b, H2]
         under = beam[b, LAST_R] - level - h1 * beam[b, THETA1] - h2 * beam[b, THETA2]
-        centre = level + decay * under
+        centre = level + reading.decay * under
         own = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
-        width = math.sqrt(spread * spread + decay * decay * own)
-    logl += log_t((residual - centre) / width, q[FREEDOM]) + q[CONSTANT] - math.log(width)
+        width = math.sqrt(reading.spread * reading.spread + reading.decay * reading.decay * own)
+    logl += log_t((reading.residual - centre) / width, q[FREEDOM]) + q[T_CONSTANT] - math.log(width)
     row = _row_for(fresh, SOUND, logl)
     if row < 0:
         return NONE
-    _copy(beam, b, fresh, row, logl, residual, time)
+    _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
     _append_episode(fresh, row, kind)
     fresh[row, KIND] = SOUND
-    fresh[row, START] = time
+    fresh[row, START] = reading.time
     return logl
 
 
 @compiled
-def _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q):
+def _repeat_ratio(beam, b, reading, q):
     """Return the log probability ratio of a repeated reading: stuck, where it is 1, over sound.
 
     `repeated` is the log probability that a sound channel repeats its reading, above 0 where it did not. It
     does so with a probability that falls as its residual becomes unlikely. The sound model counts densities, so its
     density is what the ratio is taken to.
     """
-    z = (residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])) / spread
+    z = _innovation(beam, b, reading) / reading.spread
     fit = log_t(z, q[FREEDOM])
-    return fit + peak - min(repeated + fit, 0.0)
+    return fit + reading.peak - min(reading.repeated + fit, 0.0)
 
 
 @inlined
-def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay, spread, peak, lost):
-    """Let a fault go on with this reading."""
-    kind, level, count = int(beam[b, KIND]), beam[b, LEVEL], beam[b, COUNT]
-    logl = beam[b, LOGL] + LOG_STAY[min(int(count), LONG - 1)]
+def _continue_fault(beam, fresh, b, reading, q, limit):
+    """Continue a fault with this reading."""
+    kind, count = int(beam[b, KIND]), beam[b, COUNT]
+    logl = beam[b, LOGL] + LOG_STAY[min(int(count), TABLED - 1)]
     if kind == STUCK:
-        if repeated > 0.0:
+        if reading.repeated > 0.0:
             return NONE
-        logl += _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q)
+        logl += _repeat_ratio(beam, b, reading, q)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return NONE
-        _copy(beam, b, fresh, row, logl, residual, time)
+        _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
     elif kind == NOISE:
         free = 1.0 + count
         width = math.sqrt((q[TAU] * q[TAU] + beam[b, SQUARES]) / free)
-        logl += log_t(residual / width, free) + NOISE_CONSTANT[min(int(count), LONG - 1)] - math.log(width)
+        logl += log_t(reading.residual / width, free) + NOISE_CONSTANT[min(int(count), TABLED - 1)] - math.log(width)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return NONE
-        _copy(beam, b, fresh, row, logl, residual, time)
-        fresh[row, SQUARES] += residual * residual
-    elif logl + peak <= lost:
+        _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
+        fresh[row, SQUARES] += reading.residual * reading.residual
+    elif logl + reading.peak <= limit:
         return NONE
     else:
         h2 = 0.0
         if kind == DRIFT:
-            h2 = (time - beam[b, START]) / q[SLOTS]
+            h2 = (reading.time - beam[b, START]) / q[SLOTS]
         elif kind == GAIN:
-            h2 = expected
-        g1, g2 = 1.0 - decay * beam[b, H1], h2 - decay * beam[b, H2]
+            h2 = reading.expected
+        g1, g2 = 1.0 - reading.decay * beam[b, H1], h2 - reading.decay * beam[b, H2]
         # What lasts may change its size as far as distances usually wander.
-        p11 = beam[b, P11] + q[USUALLY] * q[USUALLY] * (time - beam[b, LAST_T]) / (MONTH * q[SLOTS])
+        elapsed = reading.time - beam[b, LAST_T]
+        p11 = beam[b, P11] + q[USUAL_DISTANCE] * q[USUAL_DISTANCE] * elapsed / (MONTH * q[SLOTS])
         p1 = p11 * g1 + beam[b, P12] * g2
         p2 = beam[b, P12] * g1 + beam[b, P22] * g2
-        total = spread * spread + g1 * p1 + g2 * p2
-        miss = residual - level - decay * (beam[b, LAST_R] - level) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
+        total = reading.spread * reading.spread + g1 * p1 + g2 * p2
+        miss = _innovation(beam, b, reading) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
         z2 = miss * miss / total
-        logl += -0.5 * (q[FREEDOM] + 1.0) * math.log(1.0 + z2 / q[FREEDOM]) + q[CONSTANT] - 0.5 * math.log(total)
+        logl += -0.5 * (q[FREEDOM] + 1.0) * math.log(1.0 + z2 / q[FREEDOM]) + q[T_CONSTANT] - 0.5 * math.log(total)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return NONE
-        _copy(beam, b, fresh, row, logl, residual, time)
+        _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
         weight = min(1.0, (q[FREEDOM] + 1.0) / (q[FREEDOM] + z2)) / total
         fresh[row, THETA1] += weight * p1 * miss
         fresh[row, THETA2] += weight * p2 * miss
@@ -322,45 +341,45 @@ def _continue_fault(beam, fresh, b, time, residual, expected, repeated, q, decay
         fresh[row, P12] -= weight * p1 * p2
         fresh[row, P22] -= weight * p2 * p2
         fresh[row, H2] = h2
-    fresh[row, LAST_WRONG] = time
+    fresh[row, LAST_WRONG] = reading.time
     fresh[row, COUNT] = count + 1.0
     return logl
 
 
 @inlined
-def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, q, decay, spread, peak, lost):
-    """Let a fault of this kind begin with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
-    level, tau = beam[b, LEVEL], q[TAU]
-    logl = beam[b, LOGL] + q[BEGIN] - RARER[kind]
+def _begin_fault(beam, fresh, b, kind, reading, q, limit):
+    """Begin a fault of this kind with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
+    tau = q[TAU]
+    logl = beam[b, LOGL] + q[LOG_PRIOR] - RARER[kind]
     g2 = mean2 = p22 = 0.0
-    miss = residual - level - decay * (beam[b, LAST_R] - level)
+    miss = _innovation(beam, b, reading)
     if kind == STUCK:
-        if repeated > 0.0:
+        if reading.repeated > 0.0:
             return
-        logl += _repeat_ratio(beam, b, residual, decay, spread, peak, repeated, q)
+        logl += _repeat_ratio(beam, b, reading, q)
     elif kind == NOISE:
-        logl += CAUCHY - math.log(tau + residual * residual / tau)
+        logl += CAUCHY - math.log(tau + reading.residual * reading.residual / tau)
     else:
         if kind == GAIN:
-            g2, mean2, p22 = expected, GAIN_MEAN, GAIN_SD * GAIN_SD
+            g2, mean2, p22 = reading.expected, GAIN_MEAN, GAIN_SD * GAIN_SD
         elif kind == DRIFT:
-            p22 = q[SLOPE] * q[SLOPE]
+            p22 = q[DRIFT_SD] * q[DRIFT_SD]
         miss -= mean2 * g2
-        total = spread * spread + tau * tau + g2 * g2 * p22
+        total = reading.spread * reading.spread + tau * tau + g2 * g2 * p22
         logl += CAUCHY - math.log((1.0 + miss * miss / total) * math.sqrt(total))
-    if logl <= lost:
+    if logl <= limit:
         return
     row = _row_for(fresh, kind, logl)
     if row < 0:
         return
-    _copy(beam, b, fresh, row, logl, residual, time)
+    _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
     fresh[row, KIND] = kind
-    fresh[row, START] = time
+    fresh[row, START] = reading.time
     fresh[row, SOUND_R] = beam[b, LAST_R]
     fresh[row, SOUND_T] = beam[b, LAST_T]
-    fresh[row, LAST_WRONG] = time
+    fresh[row, LAST_WRONG] = reading.time
     fresh[row, COUNT] = 1.0
-    fresh[row, SQUARES] = residual * residual
+    fresh[row, SQUARES] = reading.residual * reading.residual
     fresh[row, H1], fresh[row, H2] = 1.0, g2
     if kind == NOISE or kind == STUCK:
         fresh[row, THETA1] = fresh[row, THETA2] = 0.0
@@ -368,7 +387,7 @@ def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, q, de
         return
     # A reading farther off than TAU has a size of its own order.
     p11 = max(tau * tau, miss * miss)
-    total = spread * spread + p11 + g2 * g2 * p22
+    total = reading.spread * reading.spread + p11 + g2 * g2 * p22
     k1, k2 = p11 / total, g2 * p22 / total
     fresh[row, THETA1], fresh[row, THETA2] = k1 * miss, mean2 + k2 * miss
     fresh[row, P11] = p11 - k1 * p11
@@ -378,14 +397,14 @@ def _begin_fault(beam, fresh, b, kind, time, residual, expected, repeated, q, de
 
 @compiled
 def _within_wander(beam, q):
-    """Turn faults whose size turns out to be within the channel's own wander back into sound spans."""
-    for b in range(OFFSET * KEEP, (NOISE + 1) * KEEP):
+    """Turn faults whose size is within the channel's own wander back into sound spans."""
+    for b in range(OFFSET * PER_KIND, (NOISE + 1) * PER_KIND):
         if beam[b, LOGL] == NONE or beam[b, COUNT] < 6.0:
             continue
         kind = int(beam[b, KIND])
         if kind == NOISE:
             size = 0.0
-            small = beam[b, SQUARES] < q[NOISY] * q[NOISY] * beam[b, COUNT]
+            small = beam[b, SQUARES] < q[NOISE_SD] * q[NOISE_SD] * beam[b, COUNT]
         elif kind == GAIN:
             size = 0.0
             small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
@@ -403,7 +422,7 @@ def _within_wander(beam, q):
             if row >= 0:
                 _copy(beam, b, beam, row, logl, beam[b, LAST_R], beam[b, LAST_T])
                 if kind == DRIFT and abs(beam[row, THETA1]) > q[WANDER]:
-                    # It was a fault, and came back by itself.
+                    # It was a fault that ended by itself.
                     _append_episode(beam, row, kind)
                 beam[row, KIND] = SOUND
                 beam[row, START] = beam[b, LAST_T]
@@ -411,53 +430,50 @@ def _within_wander(beam, q):
 
 
 @compiled
-def _may_begin(beam, b, residual, repeated, scale, decay):
+def _may_begin(beam, b, reading):
     """Return whether a fault may begin here: the reading is not where a sound channel's would be, or repeats."""
-    miss = residual - beam[b, LEVEL] - decay * (beam[b, LAST_R] - beam[b, LEVEL])
-    return repeated <= 0.0 or abs(miss) > 1.5 * scale
+    return reading.repeated <= 0.0 or abs(_innovation(beam, b, reading)) > 1.5 * reading.scale
 
 
 @compiled
-def _step(beam, fresh, time, residual, expected, repeated, scale, q):
+def _step(beam, fresh, time, series, t, q):
     """Advance all hypotheses by one reading, from `beam` into `fresh`."""
     best, sound, likeliest = NONE, -1, 0
     for b in range(BEAM):
         fresh[b, LOGL] = NONE
         if beam[b, LOGL] > best:
             best, likeliest = beam[b, LOGL], b
-        if b < KEEP and beam[b, LOGL] > NONE and (sound < 0 or beam[b, LOGL] > beam[sound, LOGL]):
+        if b < PER_KIND and beam[b, LOGL] > NONE and (sound < 0 or beam[b, LOGL] > beam[sound, LOGL]):
             sound = b
     phi = q[PHI]
     decay = power(phi, time - beam[likeliest, LAST_T])
+    scale = series.scale[t]
     spread = scale if decay == phi else scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
-    peak = q[CONSTANT] - math.log(spread)
-    reach = min(LOST, 3.0 - q[BEGIN])
-    lost = best - reach
-    # What has lost by the next reading is not written at all.
+    peak = q[T_CONSTANT] - math.log(spread)
+    reading = Reading(
+        time, series.residual[t], series.expected[t], series.repeated[t], scale, decay, spread, peak
+    )  # fmt: skip
+    reach = min(PRUNED, 3.0 - q[LOG_PRIOR])
+    limit = best - reach
+    # What is pruned at the next reading is not written at all.
     best = NONE
-    for b in range(KEEP):
-        if beam[b, LOGL] > lost:
-            best = max(best, _continue_sound(beam, fresh, b, time, residual, scale, q, decay, spread, peak))
-    for b in range(KEEP, BEAM):
-        if beam[b, LOGL] > lost:
-            if beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), LONG - 1)] > lost:
-                logl = _end_fault(
-                    beam, fresh, b, time, residual, scale, q, decay, spread, peak, best - reach
-                )  # fmt: skip
+    for b in range(PER_KIND):
+        if beam[b, LOGL] > limit:
+            best = max(best, _continue_sound(beam, fresh, b, reading, q))
+    for b in range(PER_KIND, BEAM):
+        if beam[b, LOGL] > limit:
+            if beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLED - 1)] > limit:
+                logl = _end_fault(beam, fresh, b, reading, q, best - reach)
                 best = max(best, logl)
-            logl = _continue_fault(
-                beam, fresh, b, time, residual, expected, repeated, q, decay, spread, peak, best - reach
-            )  # fmt: skip
+            logl = _continue_fault(beam, fresh, b, reading, q, best - reach)
             best = max(best, logl)
-    if sound >= 0 and beam[sound, LOGL] > lost and _may_begin(beam, sound, residual, repeated, scale, decay):
+    if sound >= 0 and beam[sound, LOGL] > limit and _may_begin(beam, sound, reading):
         for kind in range(OFFSET, STUCK + 1):
-            _begin_fault(
-                beam, fresh, sound, kind, time, residual, expected, repeated, q, decay, spread, peak, best - reach
-            )  # fmt: skip
+            _begin_fault(beam, fresh, sound, kind, reading, q, best - reach)
 
 
 @compiled
-def follow(beam, fresh, start, begin, observed, residual, expected, repeated, scale, q):
+def follow(beam, fresh, start, begin, series, q):
     """Follow the hypotheses in `beam` through a period that begins at slot `start`, from its slot `begin` on.
 
     `fresh` is as large as `beam`.
@@ -465,14 +481,14 @@ def follow(beam, fresh, start, begin, observed, residual, expected, repeated, sc
     Return the log-likelihood of the best one, those of `beam` having been relative to its best.
     """
     swapped = False
-    for t in range(begin, observed.shape[0]):
-        if not observed[t]:
+    for t in range(begin, series.observed.shape[0]):
+        if not series.observed[t]:
             continue
         if swapped:
-            _step(fresh, beam, start + t, residual[t], expected[t], repeated[t], scale[t], q)
+            _step(fresh, beam, start + t, series, t, q)
             _within_wander(beam, q)
         else:
-            _step(beam, fresh, start + t, residual[t], expected[t], repeated[t], scale[t], q)
+            _step(beam, fresh, start + t, series, t, q)
             _within_wander(fresh, q)
         swapped = not swapped
     if swapped:
@@ -485,7 +501,7 @@ def follow(beam, fresh, start, begin, observed, residual, expected, repeated, sc
     for b in range(BEAM):
         best = max(best, beam[b, LOGL])
     for b in range(BEAM):
-        if beam[b, LOGL] < best - LOST:
+        if beam[b, LOGL] < best - PRUNED:
             beam[b, LOGL] = NONE
         else:
             beam[b, LOGL] -= best

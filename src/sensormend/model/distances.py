@@ -1,4 +1,4 @@
-"""Faults that set in slowly and last: each channel's distance from the others, against a reference that hardly moves.
+"""Slow distances of channels from the others show offsets and drifts that set in slowly and last.
 
 The means follow the seasons within weeks, and with them a sensor that drifts. So every channel has a slow reference,
 ref, of its level L (a period's mean reading on its variable's scale, completed where nothing is trusted), and slow
@@ -6,9 +6,10 @@ weights w of the other members of its partition. Its distance from them,
 
     R = (L - ref) - sum_k w_k (L_k - ref_k),
 
-hardly moves with the seasons, and shows an offset or a drift whole. It is smoothed over about eight periods; how far it
-usually wanders, over this channel's past and that of a median one, is the scale on which it is judged. Where it is
-beyond that, a fault begins: the mean is set back by what it followed of the distance, and the judge goes on from there.
+hardly moves with the seasons, and shows all of an offset or a drift. It is smoothed over about eight periods; how far
+it usually wanders, over this channel's past and that of a median one, is the scale on which it is judged. Where it is
+beyond that, a fault begins: the mean is set back by what it followed of the distance, and hypotheses of the fault
+continue from there.
 """
 
 from __future__ import annotations
@@ -18,34 +19,17 @@ import math
 import numpy as np
 
 from sensormend.model.compiling import allocating, compiled, entry
-from sensormend.model.faults import STUCK, WEEK
-from sensormend.model.layout import (
-    AGE,
-    COMPANY,
-    DISTANCE,
-    DISTANCE_BEFORE,
-    DISTANCE_SQUARE,
-    DISTANCE_USUAL,
-    DISTANT,
-    DOUBTFUL,
-    FAULT_SIZE,
-    HIGH,
-    LAST_RESIDUAL,
-    LASTING,
-    LEVEL_AGE,
-    LOW,
-    ONSET,
-    OWN_DISTANCE,
-    REFERENCE,
-    SLOW,
-    TYPICAL,
-    WRONG,
-    forward,
-)
+from sensormend.model.hypotheses import STUCK, WEEK
+from sensormend.model.scales import forward
 
-__all__ = ["carry_weights", "follow_distances", "learn_weights", "usual_distance"]
+from sensormend.model.arrays import (  # isort: skip
+    AGE, DISTANCE, DISTANCE_SQUARE, DISTANCE_TWICE, DISTANCE_USUAL, DISTANT, DOUBTFUL, FAULT_SIZE, HIGH, LASTING,
+    LAST_RESIDUAL, LEVEL_AGE, LOW, MIN_OTHERS, ONSET, OWN_DISTANCE, REFERENCE, SLOW_LEVEL, TYPICAL, WRONG,
+)  # fmt: skip
 
-RELATED_FROM = 25.0
+__all__ = ["learn_weights", "transfer_weights", "update_distances", "usual_distance"]
+
+FOLLOWED_FROM = 25.0
 """Periods after which a channel's distance from the others is followed."""
 JUDGED_FROM = 45.0
 """Periods after which it is judged."""
@@ -64,10 +48,10 @@ ENDS = 2.0
 RETURNS, NEARER = 1.25, 0.75
 """Usual distances from which a channel was wrong before, if an offset brings it nearer than this share of them."""
 OVERSHOOTS, BARELY = 2.0, 1.1
-"""The same, for a return that overshoots: the reference has followed some of what nobody saw for months."""
+"""The same, for a return that overshoots: the reference has followed some of a fault that was not detected."""
 WIDEST = 4.5
 """Mean squares, its own and the median channel's, beyond which a distance does not widen what is usual."""
-COUNTS = 0.02
+MIN_WEIGHT = 0.02
 """Slow weight from which another channel's fault may be what moves a distance."""
 DOUBTED, DOUBTED_UNTIL = 4.0, 2.75
 """Usual distances from which a channel is doubtful, and until which it stays so."""
@@ -83,7 +67,7 @@ sensor-years or fewer are beyond it."""
 
 @compiled
 def learn_weights(w, network, p, m, i):
-    """Let the slow weights of owned member i follow those of its prediction."""
+    """Move the slow weights of owned member i towards those of its prediction, -W_ij / W_ii."""
     rate = max(WEIGHT_RATE, 1.0 / (w.known[i, AGE] + 1.0))
     row = network.weights[p, i]
     for j in range(m):
@@ -117,19 +101,19 @@ def _own_level(network, period, c):
 
 
 @compiled
-def _believe(network, period, c):
-    """Let the level of a channel with nobody to compare it with start over after a week, unless nothing was ever there.
+def _restart_level(network, period, c):
+    """Restart the level of a channel without others to compare it with after a week, if such readings were ever seen.
 
     Otherwise one fault that was none would stand for good, its estimate further behind the season every day. A channel
-    that stands still is not believed.
+    that is stuck keeps its fault.
     """
-    known, s = period.learned[c], period.readings.shape[1]
+    known, s = period.learned.known[c], period.readings.shape[1]
     end = float(period.start + s)
     observed = bad = 0
     for t in range(s):
         observed += math.isfinite(period.readings[c, t])
-        bad += period.code[c, t] >= DOUBTFUL
-    if 2 * bad < observed or observed == 0 or period.kind[c] == STUCK:
+        bad += period.estimates.code[c, t] >= DOUBTFUL
+    if 2 * bad < observed or observed == 0 or period.estimates.kind[c] == STUCK:
         known[ONSET] = end
         return
     v = network.variables[network.variable[c]]
@@ -139,47 +123,46 @@ def _believe(network, period, c):
     if end - known[ONSET] > WEEK * s and low - margin < level < high + margin:
         mean = 0.0
         for t in range(s):
-            mean += period.mean[c, t] / s
+            mean += period.learned.mean[c, t] / s
         known[FAULT_SIZE] = level - mean
-        _end_fault(period, c)
+        _close_fault(period, c)
 
 
 @compiled
-def _end_fault(period, c):
-    """Let an offset or a drift end with this period: what it was goes into the mean."""
-    known = period.learned[c]
+def _close_fault(period, c):
+    """End an offset or a drift with this period: its size goes into the mean."""
+    known = period.learned.known[c]
     known[LASTING] = np.inf
-    for t in range(period.mean.shape[1]):
-        period.mean[c, t] += known[FAULT_SIZE]
+    for t in range(period.learned.mean.shape[1]):
+        period.learned.mean[c, t] += known[FAULT_SIZE]
     known[LAST_RESIDUAL] -= known[FAULT_SIZE]
-    known[SLOW] = 0.0
+    known[SLOW_LEVEL] = 0.0
 
 
 @entry
-def carry_weights(old, weights, new, numbers):
+def transfer_weights(old, weights, new, numbers):
     """Return the slow weights of new partitions, and which channels have lost some.
 
-    `old` and `new` are (members, owned, size, home, place) of the partitions; `numbers` has the old number of each
-    channel, -1 where it has none.
+    `numbers` has the old number of each channel, -1 where it has none.
     """
-    members, owned, size = new[:3]
+    members, owned, size = new.members, new.owned, new.size
     most = 0
     for p in range(len(owned)):
         most = max(most, owned[p])
     out = np.zeros((members.shape[0], most, members.shape[1]), np.float32)
     lost = np.zeros(len(numbers), np.bool_)
-    position = np.full(len(old[3]), -1, np.int32)
+    position = np.full(len(old.home), -1, np.int32)
     for p in range(len(owned)):
         for i in range(owned[p]):
             c = members[p, i]
             before = numbers[c]
             if before < 0:
                 continue
-            q, row = old[3][before], old[4][before]
-            for j in range(old[2][q]):
-                position[old[0][q, j]] = j
+            q, row = old.home[before], old.place[before]
+            for j in range(old.size[q]):
+                position[old.members[q, j]] = j
             left = 0.0
-            for j in range(old[2][q]):
+            for j in range(old.size[q]):
                 left += abs(weights[q, row, j])
             for j in range(size[p]):
                 other = numbers[members[p, j]]
@@ -187,41 +170,41 @@ def carry_weights(old, weights, new, numbers):
                     out[p, i, j] = weights[q, row, position[other]]
                     left -= abs(out[p, i, j])
             lost[c] = left > 0.01
-            for j in range(old[2][q]):
-                position[old[0][q, j]] = -1
+            for j in range(old.size[q]):
+                position[old.members[q, j]] = -1
     return out, lost
 
 
 @entry
-def follow_distances(network, period):
-    """Follow the distances of all channels after a period; note where a fault begins that lasts, or ends."""
+def update_distances(network, period):
+    """Update the distances of all channels after a period; note where a fault begins that lasts, or ends."""
     n = len(period.readings)
-    known = period.learned
+    known = period.learned.known
     distance = _distances(network, period)
     beyond = np.zeros(n)
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = network.members[p, i]
             known[c, LASTING] = 0.0
-            if network.size[p] <= COMPANY:
-                _believe(network, period, c)
-            elif known[c, AGE] >= RELATED_FROM:
-                beyond[c] = _follow(network, period, c, distance[c], network.moments[p, i, i])
+            if network.size[p] <= MIN_OTHERS:
+                _restart_level(network, period, c)
+            elif known[c, AGE] >= FOLLOWED_FROM:
+                beyond[c] = _update_distance(network, period, c, distance[c], network.moments[p, i, i])
     _begin_faults(network, period, beyond)
     for c in range(n):
         if known[c, AGE] > 0.0:
             rate = max(SLOW_RATE, 1.0 / known[c, AGE])
-            known[c, REFERENCE] += rate * (period.level[c] - known[c, REFERENCE])
+            known[c, REFERENCE] += rate * (period.learned.level[c] - known[c, REFERENCE])
 
 
 @allocating
 def _distances(network, period):
     """Return the distance of every channel from the others in this period."""
-    known, n = period.learned, len(period.readings)
+    known, n = period.learned.known, len(period.readings)
     away, distance = np.zeros(n), np.zeros(n)
     for c in range(n):
         if known[c, AGE] > 0.0:
-            away[c] = period.level[c] - known[c, REFERENCE]
+            away[c] = period.learned.level[c] - known[c, REFERENCE]
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             total = away[network.members[p, i]]
@@ -232,40 +215,40 @@ def _distances(network, period):
 
 
 @compiled
-def _follow(network, period, c, distance, variance):
-    """Follow the distance of one channel; return how many usual ones it is, 0 where that is not judged."""
-    known, s = period.learned[c], period.readings.shape[1]
+def _update_distance(network, period, c, distance, variance):
+    """Update the distance of one channel; return how many usual ones it is, 0 where that is not judged."""
+    known, s = period.learned.known[c], period.readings.shape[1]
     end = float(period.start + s)
     if known[ONSET] < 0.0:
         known[REFERENCE] += distance - known[DISTANCE]
         known[ONSET] = end
         return 0.0
-    if known[LEVEL_AGE] < RELATED_FROM:
+    if known[LEVEL_AGE] < FOLLOWED_FROM:
         # Its level started over lately: its reference is the mean of what it has been since.
         known[REFERENCE] += distance / max(known[LEVEL_AGE], 1.0)
-        known[DISTANCE] = known[DISTANCE_BEFORE] = 0.0
+        known[DISTANCE] = known[DISTANCE_TWICE] = 0.0
         known[ONSET] = end
         return 0.0
     observed = wrong = 0
     for t in range(s):
         observed += 1 if math.isfinite(period.readings[c, t]) else 0
-        wrong += 1 if period.code[c, t] >= WRONG else 0
+        wrong += 1 if period.estimates.code[c, t] >= WRONG else 0
     typical = network.variables[network.variable[c], TYPICAL]
     if known[FAULT_SIZE] != 0.0 and observed > 0:
         # Where it began or ended in this period, the level is neither its own nor what it was.
-        _follow_fault(network, period, c, distance, usual_distance(known, typical, variance), 2 * wrong >= observed)
+        _update_fault(network, period, c, distance, usual_distance(known, typical, variance), 2 * wrong >= observed)
         return 0.0
     if 2 * wrong >= observed:
-        # What is wrong, or silent, is estimated: its level says nothing of its own.
+        # What is wrong, or silent, is estimated: its level holds nothing of its own.
         return 0.0
     age = known[AGE]
-    rate = max(SMOOTHING, 1.0 / (age - RELATED_FROM + 1.0))
+    rate = max(SMOOTHING, 1.0 / (age - FOLLOWED_FROM + 1.0))
     known[DISTANCE] += rate * (distance - known[DISTANCE])
-    known[DISTANCE_BEFORE] += rate * (known[DISTANCE] - known[DISTANCE_BEFORE])
+    known[DISTANCE_TWICE] += rate * (known[DISTANCE] - known[DISTANCE_TWICE])
     square = known[DISTANCE] ** 2
     if age >= JUDGED_FROM:
         square = min(square, WIDEST * (known[DISTANCE_SQUARE] + typical))
-    rate = max(SLOW_RATE, 1.0 / (age - RELATED_FROM + 1.0))
+    rate = max(SLOW_RATE, 1.0 / (age - FOLLOWED_FROM + 1.0))
     known[DISTANCE_SQUARE] += rate * (square - known[DISTANCE_SQUARE])
     known[DISTANCE_USUAL] += max(DELAY, rate) * (known[DISTANCE_SQUARE] - known[DISTANCE_USUAL])
     usual = usual_distance(known, typical, variance)
@@ -279,30 +262,30 @@ def _follow(network, period, c, distance, variance):
 
 
 @compiled
-def _follow_fault(network, period, c, distance, usual, whole):
-    """Follow the distance of a channel with an offset or a drift, and end that where it is back.
+def _update_fault(network, period, c, distance, usual, most):
+    """Update the distance of a channel with an offset or a drift, and end that where it is back.
 
-    `whole` says whether most of the period's readings are in it.
+    `most` is whether most of the period's readings are in it.
     """
-    known, s = period.learned[c], period.readings.shape[1]
-    went_on = network.known[c, FAULT_SIZE] != 0.0 or network.known[c, LASTING] != 0.0
-    if not went_on:
+    known, s = period.learned.known[c], period.readings.shape[1]
+    continued = network.known[c, FAULT_SIZE] != 0.0 or network.known[c, LASTING] != 0.0
+    if not continued:
         known[ONSET] = float(period.start)
-    if not whole:
+    if not most:
         return
     lasted = float(period.start + s) - known[ONSET]
-    own = distance + _own_level(network, period, c) - period.level[c]
+    own = distance + _own_level(network, period, c) - period.learned.level[c]
     if lasted <= 2.0 * s:
         known[OWN_DISTANCE] = own
     known[OWN_DISTANCE] += OWN_SMOOTHING * (own - known[OWN_DISTANCE])
     away, before = abs(known[OWN_DISTANCE]), abs(known[DISTANCE])
     ended = lasted > WEEK * s and away < ENDS * usual
-    # It was wrong before, and nobody could tell.
+    # It was wrong before, without being detected.
     returned = before > RETURNS * usual and away < NEARER * before
     returned = returned or (before > OVERSHOOTS * usual and away < BARELY * before)
-    if known[AGE] >= JUDGED_FROM and went_on and (ended or returned):
-        _end_fault(period, c)
-        known[DISTANCE] = known[DISTANCE_BEFORE] = known[OWN_DISTANCE]
+    if known[AGE] >= JUDGED_FROM and continued and (ended or returned):
+        _close_fault(period, c)
+        known[DISTANCE] = known[DISTANCE_TWICE] = known[OWN_DISTANCE]
 
 
 @allocating
@@ -312,7 +295,7 @@ def _begin_faults(network, period, beyond):
     One that is wrong moves the distance of those that are compared with it: these are set right.
     """
     n, s = period.readings.shape
-    known, members, weights = period.learned, network.members, network.weights
+    known, members, weights = period.learned.known, network.members, network.weights
     begun = np.zeros(n)
     before = np.zeros((n, 2))
     for p in range(len(network.owned)):
@@ -322,11 +305,11 @@ def _begin_faults(network, period, beyond):
                 continue
             worst = True
             for j in range(network.size[p]):
-                worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < COUNTS)
+                worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < MIN_WEIGHT)
             if worst:
                 # What is smoothed lags behind a drift; smoothed twice, by twice as much.
-                before[c, 0], before[c, 1] = known[c, DISTANCE], known[c, DISTANCE_BEFORE]
-                begun[c] = 2.0 * known[c, DISTANCE] - known[c, DISTANCE_BEFORE]
+                before[c, 0], before[c, 1] = known[c, DISTANCE], known[c, DISTANCE_TWICE]
+                begun[c] = 2.0 * known[c, DISTANCE] - known[c, DISTANCE_TWICE]
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
@@ -335,13 +318,13 @@ def _begin_faults(network, period, beyond):
                     other = members[p, j]
                     if begun[other] != 0.0:
                         known[c, DISTANCE] += weights[p, i, j] * before[other, 0]
-                        known[c, DISTANCE_BEFORE] += weights[p, i, j] * before[other, 1]
+                        known[c, DISTANCE_TWICE] += weights[p, i, j] * before[other, 1]
                 continue
-            # The mean is set back to where the distance shows whole.
-            back = begun[c] - known[c, SLOW]
+            # The mean is set back, so that the residual shows all of the distance.
+            back = begun[c] - known[c, SLOW_LEVEL]
             for t in range(s):
-                period.mean[c, t] -= back
+                period.learned.mean[c, t] -= back
             known[c, LASTING] = known[c, OWN_DISTANCE] = begun[c]
             known[c, DISTANT] = 0.0
             known[c, LAST_RESIDUAL] += back
-            known[c, SLOW] = known[c, DISTANCE] = known[c, DISTANCE_BEFORE] = 0.0
+            known[c, SLOW_LEVEL] = known[c, DISTANCE] = known[c, DISTANCE_TWICE] = 0.0

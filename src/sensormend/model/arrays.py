@@ -1,0 +1,289 @@
+"""Named tuples and columns declare the arrays that the compiled functions share, with order statistics of them.
+
+Those functions have short names in common: p is a partition, m its members, of which i and j are two, s the slots of a
+period, of which t is one, c a channel and v the row of its variable; w is the `Work` of one partition.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sensormend.model.compiling import allocating, compiled, inlined
+from sensormend.model.hypotheses import BEAM, FIELDS, PARAMETERS
+
+__all__ = [
+    "Algebra", "Estimates", "Learned", "Members", "Network", "Period", "Scratch", "Verdicts", "Work", "is_alone",
+    "median", "reset_channel", "select", "workspace",
+]  # fmt: skip
+
+MISSING, TRUSTED, DOUBTFUL, WRONG, SPIKE, CORRECTED = range(6)
+"""Verdicts about a cell; CORRECTED is a wrong reading of which `Estimates.cleaned` is the reading without its fault,
+and not the estimate."""
+
+KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
+"""Kinds of faults that are only reported: sizes beyond anything usual, and one or two readings."""
+
+(
+    AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
+    LAST_TIME, SLOW_LEVEL, USUAL_EVIDENCE, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
+    RUN_READINGS, BAD_PERIODS, AT_REST, REFERENCE, DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING,
+    FAULT_SIZE, OWN_DISTANCE, DISTANT, LEVEL_AGE, ALONG, DISTANCE_TWICE,
+) = range(35)  # fmt: skip
+"""What is known of a channel, a number each.
+
+AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
+slot before; SIGMA: scale of its innovations; WANDER_SQUARE: mean square of a period's mean residual. REPEATS of
+READINGS repeated the one before, RUNS of RUN_READINGS one that had repeated itself. RESOLUTION: smallest step, in the
+unit of the readings. LAST_VALUE, LAST_RESIDUAL, LAST_TIME: the last trusted reading. USUAL_EVIDENCE: evidence for a
+fault in a usual period. WIDTH_GAP, WIDTH_FAR: of the interval in a gap, and far from any trusted reading. REST_VALUE:
+the value at which it rests, by REST_VOTES more repeats than of all others; AT_REST: readings there. TAIL of TAIL_COUNT
+innovations were beyond four scales. BAD_PERIODS: of its first periods, those in which most readings were wrong.
+REFERENCE: its slow level; DISTANCE: from the others that it is compared with, smoothed, since slot ONSET beyond its
+usual size; DISTANCE_TWICE: the same, smoothed once more, which shows how it moves; DISTANCE_SQUARE: its mean square,
+DISTANCE_USUAL: what that was some weeks ago; LASTING: the size of a fault that begins with the next period, infinite
+where one ends before it, or 0. FAULT_SIZE: of an offset or a drift that is open, or 0; OWN_DISTANCE: meanwhile, that of
+the readings as they are. DISTANT: 1 while its distance makes it doubtful. LEVEL_AGE: periods in which it was observed
+since its level started over. ALONG: periods one after the other in which a new channel that is far from the others
+moved with them."""
+KNOWN = 35
+
+(CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL, TOLERANCE) = range(11)
+"""What is known of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
+predictions that is removed, the shrinkage of correlations, how more and less of it did lately, the median over its
+channels of DISTANCE_USUAL, and the accuracy of its probes in the unit of the readings, -1 where it is not given."""
+KNOWN_OF_VARIABLE = 11
+
+(CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
+REPORT = 9
+"""An episode as it is reported."""
+
+(
+    RAW, SCALED, MEAN, DEVIATION, EXPECTED, SMOOTH, PREDICTION_VARIANCE, RESIDUAL, SCALE, JUDGED, PROBABILITY, REPEAT,
+    COMMON_MODE, PREDICTOR, CORRECTION, CORRECTION_VARIANCE,
+) = range(16)  # fmt: skip
+"""Cells of a partition, (member, slot).
+
+RAW, SCALED: the reading x, and y on its variable's scale. MEAN: the running mean u; DEVIATION: d = y - u. EXPECTED,
+SMOOTH: its prediction e, as it is and without ripple; PREDICTION_VARIANCE: its variance v. RESIDUAL: r = d - SMOOTH;
+SCALE: of a sound innovation; JUDGED: the residual that was judged last; PROBABILITY: of being wrong. REPEAT: log
+probability of repeating the reading before, 1 where it does not. COMMON_MODE: the common-mode factor. PREDICTOR: the
+deviation as it predicts others, bounded. CORRECTION: the deviation without its fault, and CORRECTION_VARIANCE its
+variance, infinite where there is no correction."""
+
+OBSERVED, PREDICTS, FAULTY, EXCLUDED = range(4)
+"""Cells that have a reading; that predict others; that are judged wrong; that are excluded from prediction for it."""
+
+FIRST_SHRINKAGE = 0.01
+"""The shrinkage of correlations at the start."""
+FIRST_WIDTH = 1.65
+"""The width of an interval at the start, in standard deviations."""
+NEIGHBOURS = 8
+"""Most correlated channels, from which a channel's common-mode factor is computed."""
+MEMORY = 0.98
+"""Weight of the past per period: about 50 periods. NOAA hardly cares between 0.96 and 0.98."""
+LEVEL_MEMORY = 0.95
+"""The same for the mean of a period: about 20 periods, so that moments hold the weather and not the season."""
+RESTING = 5.0
+"""Votes from which a channel is taken to rest at a value."""
+MIN_OTHERS = 2
+"""Other members that must be observed in a period for a channel to be judged by them."""
+LIKELY, POSSIBLE = 0.5, 0.2
+"""Probabilities from which a reading is wrong, and doubtful."""
+
+
+class Network(NamedTuple):
+    """What is known of channels, variables and partitions before a period, and the hypotheses that are followed."""
+
+    mean: Any  # (channel, slot)
+    known: Any  # (channel, KNOWN)
+    variable: Any  # (channel,)
+    variables: Any  # (variable, KNOWN_OF_VARIABLE)
+    members: Any  # (partition, member) channels, owned ones first
+    owned: Any  # (partition,)
+    size: Any  # (partition,)
+    moments: Any  # (partition, member, member)
+    hypotheses: Any  # (row, FIELDS)
+    first: Any  # (channel,) first row of a channel's hypotheses
+    count: Any  # (channel,) how many
+    weights: Any  # (partition, owned member, member) slow weights of the others in the prediction of a level
+
+
+class Estimates(NamedTuple):
+    """What is made of a period's readings, (channel, slot) but for `score` and `kind`."""
+
+    low_rank: Any
+    cleaned: Any  # the reading where it is trusted, else the estimate or a correction; `lower`, `upper` are of this
+    lower: Any
+    upper: Any
+    code: Any
+    score: Any  # (channel,)
+    kind: Any  # (channel,) of the most likely fault, whether it is likely or not
+
+
+class Learned(NamedTuple):
+    """What is learned from a period; without learning, `known`, `mean` and `level` are empty."""
+
+    known: Any  # the next `Network.known`
+    mean: Any  # the next `Network.mean`
+    count: Any  # the next `Network.count`
+    level: Any  # (channel,) mean of the period, completed where nothing is trusted
+    ripple: Any  # (partition, 2): sums for the regression of residuals on the ripple of predictions
+    trial: Any  # (partition,) how another shrinkage does
+
+
+class Period(NamedTuple):
+    """A period: its first slot, the nominal coverage of intervals, its readings, and what follows from them."""
+
+    start: int
+    interval: float
+    readings: Any  # (channel, slot)
+    estimates: Estimates
+    learned: Learned
+
+
+class Verdicts(NamedTuple):
+    """Verdicts of a period: cells, (channel, slot), and counts of readings, (channel,)."""
+
+    outliers: Any
+    wrong: Any
+    doubtful: Any
+    spikes: Any
+    corrected: Any
+    n_observed: Any
+    n_wrong: Any
+    n_doubtful: Any
+
+
+class Members(NamedTuple):
+    """What holds for each member of a partition in this period, (member,)."""
+
+    rank: Any  # how far its wrong readings are off; the worst are excluded first
+    evidence: Any  # log-likelihood of a fault over a sound period
+    judged: Any  # its residuals have not moved since it was judged
+    implausible: Any  # new, far from the others, and does not move with them
+    lasts: Any  # in an offset or a drift for more than a week
+    unsure: Any  # its wrong readings are doubtful
+    restarts: Any  # its level starts over, and it has readings that show where
+
+
+class Algebra(NamedTuple):
+    """Memory for the linear algebra of one partition."""
+
+    square: Any  # (member + 1, member)
+    block: Any  # (member + 1, member + 2)
+    column: Any  # (member + 4,)
+    index: Any  # (member + 2,)
+
+
+class Scratch(NamedTuple):
+    """Memory for what is needed for a moment."""
+
+    vector: Any  # (the larger of members and slots,)
+    other: Any  # the same once more
+    rows: Any  # (NEIGHBOURS, slot)
+    beam: Any  # (BEAM, FIELDS)
+
+
+class Work(NamedTuple):
+    """Memory for one partition at a time."""
+
+    cells: Any  # (16, member, slot)
+    flags: Any  # (4, member, slot)
+    known: Any  # (member, KNOWN)
+    parameters: Any  # (member, PARAMETERS)
+    member: Members
+    precision: Any  # (member, member) W, the inverse of the covariance that predicts
+    covariance: Any  # (member, member)
+    neighbours: Any  # (member, NEIGHBOURS) most correlated members, -1 first where they are not computed yet
+    beams: Any  # (member, BEAM, FIELDS)
+    stale: Any  # (slot,) predictions are out of date
+    others: Any  # (1,) other members that were observed
+    algebra: Algebra
+    scratch: Scratch
+
+
+@allocating
+def workspace(m, s):
+    """Allocate memory for partitions of up to m members and s slots."""
+    member = Members(
+        np.empty(m), np.empty(m), np.empty(m, np.bool_), np.empty(m, np.bool_), np.empty(m, np.bool_),
+        np.empty(m, np.bool_), np.empty(m, np.bool_),
+    )  # fmt: skip
+    algebra = Algebra(np.empty((m + 1, m)), np.empty((m + 1, m + 2)), np.empty(m + 4), np.empty(m + 2, np.int64))
+    scratch = Scratch(
+        np.empty(max(m, s)), np.empty(max(m, s)), np.empty((NEIGHBOURS, s)), np.empty((BEAM, FIELDS))
+    )  # fmt: skip
+    return Work(
+        np.empty((16, m, s)), np.empty((4, m, s), np.bool_), np.empty((m, KNOWN)), np.empty((m, PARAMETERS)), member,
+        np.empty((m, m)), np.empty((m, m)), np.empty((m, NEIGHBOURS), np.int64), np.empty((m, BEAM, FIELDS)),
+        np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch,
+    )  # fmt: skip
+
+
+@inlined
+def is_alone(w):
+    """Return whether too few other members are observed: a channel is judged by its own past alone then."""
+    return w.others[0] < MIN_OTHERS
+
+
+@compiled
+def select(values, n, k):
+    """Return which of the first n values is at place k when they are sorted.
+
+    They are reordered: those before it are no larger. Quickselect: np.partition takes six seconds longer to compile.
+    Only the part in which place k lies is divided further, and sorted when it is short. Pivots are pseudorandom, so
+    that no pattern in the values makes it slow.
+    """
+    left, right, chance = 0, n - 1, 1
+    while right - left > 8:
+        chance = (chance * 1103515245 + 12345) % 2147483648
+        pivot = values[left + chance % (right - left + 1)]
+        i, j = left, right
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            right = j
+        elif k >= i:
+            left = i
+        else:
+            return values[k]
+    for i in range(left + 1, right + 1):
+        value, j = values[i], i
+        while j > left and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
+    return values[k]
+
+
+@compiled
+def median(values, n):
+    """Return the median of the first n values, which are reordered."""
+    k = n // 2
+    upper = select(values, n, k)
+    if n % 2:
+        return upper
+    lower = values[0]
+    for i in range(1, k):
+        lower = max(lower, values[i])
+    return 0.5 * (lower + upper)
+
+
+@compiled
+def reset_channel(known):
+    """Make a channel one that has never been observed."""
+    for f in range(KNOWN):
+        known[f] = 0.0
+    known[RESOLUTION] = 1e30
+    known[LAST_VALUE] = np.nan
+    known[LAST_TIME] = -1.0
+    known[WIDTH_GAP] = known[WIDTH_FAR] = FIRST_WIDTH

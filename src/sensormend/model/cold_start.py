@@ -1,0 +1,280 @@
+"""A cold start initialises members whose level is not known: new ones, and those whose level starts over."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sensormend.model.compiling import compiled
+from sensormend.model.hypotheses import WANDER
+from sensormend.model.prediction import predict
+
+from sensormend.model.arrays import (  # isort: skip
+    AGE, ALONG, COVARIANCE, DISTANCE, DISTANCE_TWICE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED, PREDICTS,
+    REFERENCE, RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, median,
+)  # fmt: skip
+
+__all__ = ["cold_start", "cold_start_all", "is_implausible", "moves_with_others", "n_observed", "restart_levels"]
+
+IMPLAUSIBLE_FROM = 2.0
+"""A new member is implausible from so many times the others' spread, of their levels and of one about its mean."""
+ALONG_PERIODS = 3.0
+"""Periods one after the other in which it must move with them to be accepted."""
+ALONG_READINGS = 6
+"""Readings from which it is judged whether a new member moves with the others."""
+
+
+@compiled
+def moves_with_others(w, s, i, reach):
+    """Return 1 where a new member moves with the others, by 0.4 of what they do or more, 0 where not, -1 if unclear."""
+    n, own, other, both, square = 0, 0.0, 0.0, 0.0, 0.0
+    for t in range(s):
+        if w.flags[OBSERVED, i, t]:
+            common = w.cells[SCALE, 0, t] + w.cells[SCALE, 1, t]
+            n += 1
+            own += w.cells[SCALED, i, t]
+            other += common
+            both += w.cells[SCALED, i, t] * common
+            square += common * common
+    spread = n * square - other * other
+    if n < ALONG_READINGS or spread <= (0.25 * reach * n) ** 2:
+        return -1
+    return 1 if n * both - own * other > 0.4 * spread else 0
+
+
+@compiled
+def is_implausible(w, s, i, off, reach):
+    """Return whether a new member is far from the others and has not moved with them for long enough."""
+    if n_observed(w, s, i) == 0 or abs(off) <= IMPLAUSIBLE_FROM * reach:
+        return False
+    along = moves_with_others(w, s, i, reach)
+    if along >= 0:
+        w.known[i, ALONG] = (w.known[i, ALONG] + 1.0) * along
+    return w.known[i, ALONG] < ALONG_PERIODS
+
+
+@compiled
+def n_observed(w, s, i):
+    """Return how many readings a member has in this period."""
+    n = 0
+    for t in range(s):
+        n += w.flags[OBSERVED, i, t]
+    return n
+
+
+@compiled
+def cold_start(w, network, p, m, s):
+    """Initialise members that were never observed: level, mean course, variance, and correlations with the others."""
+    moments = network.moments[p]
+    old = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            old += 1
+    if old == 0:
+        cold_start_all(w, moments, m, s)
+        return
+    # The usual course of the known members, and how unusual this period is for them.
+    for t in range(s):
+        n = k = 0
+        for i in range(m):
+            if w.known[i, AGE] > 0.0:
+                total = 0.0
+                for u in range(s):
+                    total += w.cells[MEAN, i, u]
+                w.scratch.vector[n] = w.cells[MEAN, i, t] - total / s
+                n += 1
+                if w.flags[OBSERVED, i, t]:
+                    w.scratch.other[k] = w.cells[SCALED, i, t] - w.cells[MEAN, i, t]
+                    k += 1
+        w.cells[SCALE, 0, t] = median(w.scratch.vector, n)
+        w.cells[SCALE, 1, t] = median(w.scratch.other, k) if k else 0.0
+    n = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            total = 0.0
+            for t in range(s):
+                total += w.cells[MEAN, i, t]
+            w.scratch.vector[n] = total / s
+            n += 1
+    middle = median(w.scratch.vector, n)
+    for k in range(n):
+        w.scratch.vector[k] = abs(w.scratch.vector[k] - middle)
+    reach = 1.4826 * median(w.scratch.vector, n)
+    n = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            w.scratch.vector[n] = moments[i, i]
+            n += 1
+    reach += math.sqrt(median(w.scratch.vector, n))
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            continue
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.scratch.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
+                n += 1
+        level = median(w.scratch.vector, n) if n else middle
+        w.member.implausible[i] = is_implausible(w, s, i, level - middle, reach)
+        if w.member.implausible[i]:
+            # Its own level is worth nothing: it is estimated like any other.
+            level = middle
+        for t in range(s):
+            w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
+    # An average member's variance and correlations, a bit weaker.
+    for f in (VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, WIDTH_GAP, WIDTH_FAR):
+        n = 0
+        for i in range(m):
+            if w.known[i, AGE] > 0.0:
+                w.scratch.vector[n] = w.known[i, f]
+                n += 1
+        typical = median(w.scratch.vector, n)
+        for i in range(m):
+            if w.known[i, AGE] == 0.0:
+                w.known[i, f] = typical
+    n = 0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            w.scratch.vector[n] = moments[i, i]
+            n += 1
+    variance = median(w.scratch.vector, n)
+    for i in range(m):
+        total, n = 0.0, 0
+        for j in range(m):
+            if j != i and w.known[j, AGE] > 0.0 and w.known[i, AGE] > 0.0:
+                total += moments[i, j] / math.sqrt(moments[i, i] * moments[j, j] + 1e-30)
+                n += 1
+        w.scratch.other[i] = max(0.0, min(1.0, 0.9 * total / n)) if n else 0.5
+    n, total = 0, 0.0
+    for i in range(m):
+        if w.known[i, AGE] > 0.0:
+            total += w.scratch.other[i]
+            n += 1
+    common = total / n
+    for i in range(m):
+        for j in range(m):
+            if w.known[i, AGE] > 0.0 and w.known[j, AGE] > 0.0:
+                continue
+            if i == j:
+                moments[i, i] = variance
+                continue
+            a = math.sqrt(moments[i, i]) if w.known[i, AGE] > 0.0 else math.sqrt(variance)
+            b = math.sqrt(moments[j, j]) if w.known[j, AGE] > 0.0 else math.sqrt(variance)
+            share = (
+                w.scratch.other[i] if w.known[i, AGE] > 0.0 else w.scratch.other[j] if w.known[j, AGE] > 0.0 else common
+            )
+            moments[i, j] = 0.9 * share * a * b
+
+
+@compiled
+def cold_start_all(w, moments, m, s):
+    """Initialise a partition of which no member is known."""
+    for i in range(m):
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.scratch.vector[n] = w.cells[SCALED, i, t]
+                n += 1
+        w.member.rank[i] = median(w.scratch.vector, n) if n else np.nan
+    for t in range(s):
+        n = 0
+        for i in range(m):
+            if w.flags[OBSERVED, i, t]:
+                w.scratch.vector[n] = w.cells[SCALED, i, t] - w.member.rank[i]
+                n += 1
+        w.cells[SCALE, 0, t] = median(w.scratch.vector, n) if n else 0.0
+    n = 0
+    for i in range(m):
+        if math.isfinite(w.member.rank[i]):
+            w.scratch.vector[n] = w.member.rank[i]
+            n += 1
+    middle = median(w.scratch.vector, n) if n else 0.0
+    cells = 0
+    for i in range(m):
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.scratch.other[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t]
+                n += 1
+        cells += n
+        level = median(w.scratch.other, n) if n else middle
+        for t in range(s):
+            w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.scratch.other[n] = abs(w.cells[SCALED, i, t] - w.cells[MEAN, i, t])
+                n += 1
+        w.member.rank[i] = median(w.scratch.other, n) if n else np.nan
+    n = 0
+    for i in range(m):
+        if math.isfinite(w.member.rank[i]):
+            w.scratch.vector[n] = w.member.rank[i]
+            n += 1
+    spread = 1.4826 * median(w.scratch.vector, n) if n else 1.0
+    observed = max(n, 1)
+    # Of few members, the common course hides how they vary.
+    course = 0.0
+    for t in range(s):
+        course += w.cells[SCALE, 0, t] ** 2 / s
+    variance = max(4.0 * spread * spread + course / (observed * observed), 1e-4)
+    if cells < 4 * observed:
+        # A level of a reading or two fits them by itself: how far the levels lie apart is all that is known.
+        n = 0
+        for i in range(m):
+            total = 0.0
+            for t in range(s):
+                total += w.cells[MEAN, i, t] - w.cells[SCALE, 0, t]
+            w.scratch.vector[n] = abs(total / s - middle)
+            n += 1
+        apart = 1.4826 * median(w.scratch.vector, n)
+        variance = max(variance, 0.25 * apart * apart)
+    for i in range(m):
+        for j in range(m):
+            moments[i, j] = 0.8 * variance
+        moments[i, i] = variance
+        w.known[i, VARIANCE] = 0.2 * variance
+        w.known[i, COVARIANCE] = 0.14 * variance
+        w.known[i, SIGMA] = math.sqrt(0.2 * variance)
+        w.known[i, WANDER_SQUARE] = 0.2 * variance
+
+
+@compiled
+def restart_levels(w, network, p, m, s):
+    """Set the level of members that start over to where their readings are; return whether there are any.
+
+    How they move with the others is known, so their level is off by the median of their residuals. Where that is
+    within their usual wander, the level stays: it is known better from before.
+    """
+    waiting = 0
+    for i in range(m):
+        w.member.restarts[i] = False
+        if w.known[i, AGE] > 0.0 and w.known[i, LEVEL_AGE] == 0.0:
+            for t in range(s):
+                w.member.restarts[i] = w.member.restarts[i] or w.flags[OBSERVED, i, t]
+                w.flags[PREDICTS, i, t] = False
+            waiting += w.member.restarts[i]
+    if waiting == 0:
+        return False
+    for t in range(s):
+        w.stale[t] = True
+    predict(w, network, p, m, s)
+    for i in range(m):
+        if not w.member.restarts[i]:
+            continue
+        n = 0
+        for t in range(s):
+            if w.flags[OBSERVED, i, t]:
+                w.scratch.vector[n] = w.cells[RESIDUAL, i, t]
+                n += 1
+        off = median(w.scratch.vector, n)
+        known = w.known[i]
+        if abs(off - known[SLOW_LEVEL]) <= w.parameters[i, WANDER]:
+            continue
+        for t in range(s):
+            w.cells[MEAN, i, t] += off
+        known[REFERENCE] += off - known[SLOW_LEVEL]
+        known[SLOW_LEVEL] = known[LAST_RESIDUAL] = known[DISTANCE] = known[DISTANCE_TWICE] = 0.0
+        known[LAST_TIME] = -1.0
+    return True
