@@ -52,13 +52,13 @@ def test_the_broker_is_restarted_and_the_network_cut(network: Network, tmp_path:
             assert watch.stop() == 0
             assert len(watch.saying("no connection to")) == 3
             assert len(watch.saying("again  seconds")) == 3
-            # Beside these it says what it watches, where its figures are, who is faulty, what it refused, its end.
+            # Beside these it says what it watches, where its metrics are, who is faulty, what it refused, its end.
             others = (
                 "watching",
                 "turned",
                 "is well",
                 "refused",
-                "figures",
+                "metrics at",
                 "stopped",
                 "no connection to",
                 "again  seconds",
