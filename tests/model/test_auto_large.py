@@ -94,7 +94,7 @@ def test_sensors_join_leave_and_come_back(
     assert sorted(model.sensors) == sorted(labels)
 
 
-def test_memory_is_flat_and_who_is_not_heard_of_for_long_is_forgotten(tmp_path: Path) -> None:
+def test_memory_is_flat_and_sensors_without_readings_are_forgotten(tmp_path: Path) -> None:
     readings = sound(120, 40)
     model = AutoOLRTR()
     walk(model, readings[..., :8], sensors=named(120))
@@ -200,7 +200,7 @@ def test_a_network_that_never_moves() -> None:
 
 
 @pytest.mark.parametrize("sender", [None, 0.0, 4.0])
-def test_hours_in_which_nobody_reads_are_led_across(sender: float | None) -> None:
+def test_hours_without_any_reading_are_interpolated(sender: float | None) -> None:
     """A blackout, and one through which one sensor goes on, soundly or 4 degrees off."""
     sensors = MANY if sender is None else 50
     truth = sound(sensors, 26, seed=5)
@@ -332,7 +332,7 @@ def test_few_readings(share: float) -> None:
     assert result.faulty.sum() <= 5
 
 
-def test_a_variable_that_nobody_has_read_yet() -> None:
+def test_a_variable_without_any_reading_yet() -> None:
     readings = np.stack([BASE, 5 * BASE, np.where(seen(0.5, BASE.shape), 2 * BASE, np.nan)], axis=1)
     readings[:, 1, :, :9] = np.nan
     readings[40:, 1] = np.nan

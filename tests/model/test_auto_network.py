@@ -127,7 +127,7 @@ def test_who_comes_back_with_another_level_is_flagged() -> None:
     assert model.update(readings, named(12)).faulty[5]
 
 
-def test_a_sensor_not_heard_of_for_long_is_forgotten() -> None:
+def test_a_sensor_without_readings_for_long_is_forgotten() -> None:
     readings = sound(5, 40)
     model = AutoOLRTR()
     walk(model, readings[..., :8], sensors=named(5))
@@ -144,7 +144,7 @@ def test_a_sensor_not_heard_of_for_long_is_forgotten() -> None:
     assert not again.evaluated[3:].any()
 
 
-def test_without_labels_nobody_is_forgotten() -> None:
+def test_without_labels_no_sensor_is_forgotten() -> None:
     readings = np.array(sound(3, 40))
     model = AutoOLRTR()
     walk(model, readings[..., :6])
@@ -199,7 +199,7 @@ def test_a_large_network_is_judged_like_a_small_one(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_first_day_of_one_reading_each_does_not_blow_up_a_large_network() -> None:
-    """Who was seen once has not moved yet; nobody is predicted from that a million times too large."""
+    """A sensor that was seen once has not moved yet; no prediction from it is a million times too large."""
     readings = regions((150, 100), 9, seed=4)
     first = readings[..., 0]
     first[np.random.default_rng(0).random(first.shape) < 0.95] = np.nan

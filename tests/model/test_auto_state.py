@@ -55,7 +55,7 @@ def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Pa
     same(peek, model.update(readings[..., days]))
 
 
-def test_estimate_of_several_periods_sees_each_with_the_same_eyes(tmp_path: Path) -> None:
+def test_estimate_of_several_periods_takes_each_from_the_same_state(tmp_path: Path) -> None:
     model = trained()
     before = written(model, tmp_path)
     both = model.estimate(sound()[..., TODAY : TODAY + 2])

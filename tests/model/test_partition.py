@@ -94,7 +94,7 @@ def plain_bisection(profiles: Floats, numbers: list[int], pieces: int, edges: li
 
 
 def plain_nearness(profiles: Floats, own: list[int], district: list[int]) -> list[tuple[float, int]]:
-    """How near every channel of the district is to those of a partition, in units of their distance to relatives."""
+    """How near every channel of the district is to those of a partition, in units of their distance to the nearest."""
     inside = profiles[district]
     least = 1e-6 * np.mean(np.sum((inside - inside.mean(axis=0)) ** 2, axis=1)) + 1e-30
     nearness = []
@@ -207,7 +207,7 @@ def test_halos_stay_within_their_district(monkeypatch: pytest.MonkeyPatch) -> No
         check_halo(profiles, owned_by(made)[index], outer, inside, 12)
 
 
-def test_channels_apart_from_their_partition_have_their_closest_relatives_in_the_halo() -> None:
+def test_channels_apart_from_their_partition_have_their_nearest_in_the_halo() -> None:
     random = np.random.default_rng(0)
     # Eight loose channels in the middle of the direction in which the dense ones are cut: four go to either side.
     dense = np.stack([np.linspace(-100, 100, 88), random.normal(size=88) * 0.01], axis=1)
@@ -350,7 +350,7 @@ def check_moments(moments: Floats, partitioning: Partitioning) -> None:
 def plain_transfer(
     old: Partitioning, moments: Floats, members: list[int], owned: int, known: list[int]
 ) -> dict[tuple[int, int], float]:
-    """The moments of those pairs of a new partition that met, all channels having the same variance everywhere."""
+    """The moments of pairs of a new partition that were together, all channels having the same variance everywhere."""
     homes = [int(old.home[known[channel]]) for channel in members[:owned] if known[channel] >= 0]
     source = min(homes, key=lambda home: (-homes.count(home), home)) if homes else -1
     result = {}
@@ -362,9 +362,9 @@ def plain_transfer(
             places = [source] if set(pair) <= set(old.members[source].tolist()) else old.home[list(pair)].tolist()
             places = [place for place in places if set(pair) <= set(old.members[place].tolist())]
             where = [[old.members[place].tolist().index(channel) for channel in pair] for place in places]
-            met = [moments[place][tuple(index)] for place, index in zip(places, where, strict=True)]
-            if met:
-                result[one, other] = float(np.mean(met))
+            together = [moments[place][tuple(index)] for place, index in zip(places, where, strict=True)]
+            if together:
+                result[one, other] = float(np.mean(together))
     return result
 
 
@@ -398,8 +398,8 @@ def test_pairs_that_met_keep_their_moments(seed: int, channels: int) -> None:
     for part, matrix in enumerate(result):
         members = new.members[part, : new.size[part]].tolist()
         expected = (unit[members] @ unit[members].T) * np.outer(own[members], own[members])
-        met = plain_transfer(old, moments, members, int(new.owned[part]), known.tolist())
-        for (one, other), moment in met.items():
+        together = plain_transfer(old, moments, members, int(new.owned[part]), known.tolist())
+        for (one, other), moment in together.items():
             expected[members.index(one), members.index(other)] = moment
         assert matrix[: len(members), : len(members)] == pytest.approx(expected, rel=1e-5, abs=1e-5)
 

@@ -92,7 +92,7 @@ def test_leave_one_out(seed: int, n: int, copies: int, share: float) -> None:
 
 
 @given(SEEDS, SIZES, SHARES)
-def test_what_is_not_trusted_predicts_nobody(seed: int, n: int, share: float) -> None:
+def test_what_is_not_trusted_predicts_no_other(seed: int, n: int, share: float) -> None:
     random = np.random.default_rng(seed)
     precision = inverse(prediction.shrunk(drawn_covariance(random, n, 0), SHRINKAGE))
     deviation, trusted = random.normal(size=(n, 1)), random.random((n, 1)) < share
