@@ -77,11 +77,12 @@ def _open_table(data: ReportData, wrong: Sequence[ChannelStatus]) -> Html:
         since = one.since if one.since is not None else fault.start if fault is not None else one.heard
         reason = one.reason or ("silent" if one.state == "silent" else fault.reason if fault is not None else "")
         happened = quotation(fault.sentence if fault is not None else one.sentence)
+        sure = how_sure(fault.score, confidence=fault.confidence) if fault is not None else ""
         rows.append([
             channel_name(one.sensor, one.variable),
             tag("span", date(since), class_="whole") if since is not None else "unknown",
             reason_words(reason),
-            tag("span", _how_sure(fault), class_="whole"),
+            tag("span", sure or "-", class_="whole"),
             concat([happened, " ", tag("span", ADVICE.get(reason, ""), class_="quiet")]),
         ])  # fmt: skip
     parts = [html_table(("sensor", "since", "reason", "how sure", "what happened, and what to do"), rows, wide=4)]
@@ -98,10 +99,6 @@ def _nothing_judged(data: ReportData) -> str:
     """Say so where nothing was judged: that nothing wrong is known says nothing then."""
     flags = data.counts.flags
     return "" if flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL] else how_far_judged(flags)
-
-
-def _how_sure(fault: FaultInterval | None) -> str:
-    return (how_sure(fault.score, confidence=fault.confidence) if fault is not None else "") or "-"
 
 
 def _gone(gone: Sequence[tuple[str, int]]) -> Html:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,12 +82,12 @@ class _RowBlock:
         return answer
 
     def channels(self) -> list[Any]:
-        """Return sensor, variable, rows, estimates, corrections, readings, alone, not judged else, first, last time."""
+        """Return sensor, variable, rows, estimates, corrections, readings, alone, not judged else."""
         return self._ask(
             "SELECT sensor, variable, count(*), count(*) FILTER (guess), count(*) FILTER (corrected), "
             "count(*) FILTER (n > 0), "
-            "count(*) FILTER (flag = 2 AND reason = 'alone'), count(*) FILTER (flag = 2 AND reason <> 'alone'), "
-            "min(slot), max(slot) FROM part GROUP BY ALL"
+            "count(*) FILTER (flag = 2 AND reason = 'alone'), count(*) FILTER (flag = 2 AND reason <> 'alone') "
+            "FROM part GROUP BY ALL"
         )
 
     def flags(self) -> list[Any]:
@@ -219,8 +219,6 @@ class ChannelCounts:
         How many values it has, how many of them are estimates, and how many are readings with their fault taken out.
     heard, alone, unjudged
         How many have a reading; how many of these nobody could judge since it stands alone, and for another cause.
-    first, last
-        Of its rows.
     """
 
     rows: int
@@ -229,13 +227,6 @@ class ChannelCounts:
     heard: int
     alone: int
     unjudged: int
-    first: int
-    last: int
-
-    def plus(self, later: ChannelCounts) -> ChannelCounts:
-        """Return what there is with the rows of a later block."""
-        sums = {one.name: getattr(self, one.name) + getattr(later, one.name) for one in fields(self)}
-        return ChannelCounts(**sums | {"first": min(self.first, later.first), "last": max(self.last, later.last)})
 
 
 @dataclass(frozen=True)
@@ -363,8 +354,9 @@ class RowCounts:
     def add(self, block: _RowBlock) -> None:
         """Add the rows of a block; blocks come in order of time."""
         for sensor, variable, *columns in block.channels():
-            new, before = ChannelCounts(*columns), self.channels.get((sensor, variable))
-            self.channels[sensor, variable] = new if before is None else before.plus(new)
+            before = self.channels.get((sensor, variable), ChannelCounts(*[0] * len(columns)))
+            sums = (old + new for old, new in zip(astuple(before), columns, strict=True))
+            self.channels[sensor, variable] = ChannelCounts(*sums)
         for flag, values in block.flags():
             self.flags[flag] += values
         for variable, cause, bucket, values in block.widths():
@@ -594,15 +586,10 @@ def read_report_data(reader: OutReader, done: Callable[[float], None] | None = N
         counts=count_rows(reader.folder, reader.step, end, len(reader.summaries), done),
         matrix=matrix(reader, start=span[0], end=end, limit=1 << 60),
         now={name: one for name, one in channel_statuses(reader).items() if one.state != ABSENT},
-        open=_open_faults(reader, end),
+        open={(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, end)},
         troubles=_faults_by_channel(reader),
         variables=reader.variables[:MAX_VARIABLES],
     )
-
-
-def _open_faults(reader: OutReader, end: int) -> dict[ChannelName, FaultInterval]:
-    """Return the faults that go on."""
-    return {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, end)}
 
 
 def _faults_by_channel(reader: OutReader) -> tuple[ChannelFaults, ...]:
