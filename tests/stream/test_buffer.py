@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from given import some_readings
-from sensormend.stream.buffer import NameIndex, ReadingBuffer
+from sensormend.stream.buffer import NameIndex, PeriodBuffer
 
 
 def test_names_keep_their_numbers() -> None:
@@ -23,7 +23,7 @@ def test_names_keep_their_numbers() -> None:
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(0, 2**32 - 1))
 def test_the_buffer_has_what_was_added_and_not_dropped(sizes: list[int], seed: int) -> None:
-    random, buffer = np.random.default_rng(seed), ReadingBuffer()
+    random, buffer = np.random.default_rng(seed), PeriodBuffer()
     values: list[float] = []
     for size in sizes:
         part = some_readings(size)
@@ -34,6 +34,6 @@ def test_the_buffer_has_what_was_added_and_not_dropped(sizes: list[int], seed: i
             chosen = random.random(len(values)) < 0.5
             buffer.keep(chosen)
             values = [value for value, stays in zip(values, chosen, strict=True) if stays]
-    twin = ReadingBuffer()
+    twin = PeriodBuffer()
     twin.restore(buffer.state())
     assert twin.column("value").tolist() == values

@@ -69,7 +69,7 @@ class Arrived:
     @property
     def empty(self) -> bool:
         """Whether nothing came at all."""
-        return not (len(self.readings) or self.rejected or self.positions or self.mark is not None)
+        return not (self.readings.time.size or self.rejected or self.positions or self.mark is not None)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`ReadingBuffer` holds the readings of open periods; `NameIndex` numbers the names in them."""
+"""`PeriodBuffer` holds the readings of open periods; `NameIndex` numbers the names in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sensormend.readings import IntArray, Readings
 from sensormend.recovery import BoolArray
 
-__all__ = ["NameIndex", "ReadingBuffer"]
+__all__ = ["NameIndex", "PeriodBuffer"]
 
 
 class NameIndex:
@@ -54,7 +54,7 @@ class NameIndex:
             self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
 
 
-class ReadingBuffer:
+class PeriodBuffer:
     """Readings of periods that are not over, in the order in which they came."""
 
     COLUMNS = (("sensor", np.int64), ("variable", np.int64), ("time", np.int64), ("value", np.float64))

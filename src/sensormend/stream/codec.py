@@ -183,7 +183,7 @@ def delivery_from_bytes(content: bytes) -> Delivery:
 
 
 def _add_readings(readings: Readings, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    if len(readings):
+    if readings.time.size:
         _add_names("sensor", readings.sensors, readings.sensor, header, arrays)
         _add_names("variable", readings.variables, readings.variable, header, arrays)
         arrays["time"], arrays["value"] = readings.time, readings.value

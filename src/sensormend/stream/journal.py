@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import struct
-import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -37,27 +36,26 @@ def record(payload: bytes, number: int, safe: int) -> bytes:
     return b"".join((head, zlib.crc32(payload, zlib.crc32(head)).to_bytes(4, "little"), payload))
 
 
-def walk(path: Path, first: int) -> tuple[list[int], int]:
-    """Return where the whole records of a file begin, and where the last of them ends.
+def walk(path: Path, first: int) -> tuple[int, int]:
+    """Return the number after that of the last whole record of a file, and where that record ends.
 
     Raises
     ------
     StateError
         One that was safe once is broken.
     """
-    offsets: list[int] = []
-    offset, size = 0, path.stat().st_size
+    number, offset, size = first, 0, path.stat().st_size
     with path.open("rb") as opened:
         while head := opened.read(HEAD.size):
-            length = length_of(head, first + len(offsets))
+            length = length_of(head, number)
             # A length that the file cannot hold would be asked for in memory.
             if length is None or length > size - offset - HEAD.size or not whole(head, opened.read(length)):
                 break
-            offsets.append(offset)
+            number += 1
             offset += HEAD.size + length
-        if offset < size and _was_safe(opened, first + len(offsets), offset, size):
+        if offset < size and _was_safe(opened, number, offset, size):
             raise broken(path, offset)
-    return offsets, offset
+    return number, offset
 
 
 def _was_safe(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
@@ -99,18 +97,12 @@ def broken(path: Path, offset: int) -> StateError:
     return StateError(f"{path} is broken at byte {offset}: what was written there is not what is there now")
 
 
-STRIDE = 256
-"""Every so many records the log remembers where one begins: a reader walks over no more than these to its start."""
-
-
 class WriteAheadLog(Closing):
     """Numbered records in a folder, in files of a bounded size that are named by their first record.
 
     A record is whole or does not exist. What a process that was killed, or a power cut, left behind at the end is cut
     off when the log is opened; everything before the last `sync` is there. A record that is broken although it once was
     safe is a `StateError`: of the last file when the log is opened, of an earlier one when it is read.
-
-    One thread appends; others may read and drop meanwhile.
 
     Parameters
     ----------
@@ -127,7 +119,7 @@ class WriteAheadLog(Closing):
     Examples
     --------
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Log(Path(folder)) as log:
+    >>> with tempfile.TemporaryDirectory() as folder, WriteAheadLog(Path(folder)) as log:
     ...     log.append(b"one"), log.append(b"two")
     ...     log.sync()
     ...     list(log.read(1))
@@ -142,16 +134,12 @@ class WriteAheadLog(Closing):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._segment = segment
-        self._writing = threading.RLock()
-        self._marking = threading.Lock()
         self._failed: OSError | None = None
-        # Replaced as a whole, so that a reader needs no lock.
-        self._files = tuple(_File(path) for path in sorted(self.folder.glob(f"{'[0-9]' * 20}.log")))
+        self._files = [_File(path) for path in sorted(self.folder.glob(f"{'[0-9]' * 20}.log"))]
         self.torn = 0
         if self._files:
             last = self._files[-1]
-            offsets, end = walk(last.path, last.first)
-            self.next, last.marks = last.first + len(offsets), offsets[::STRIDE]
+            self.next, end = walk(last.path, last.first)
             self._handle = last.path.open("r+b", buffering=0)
             self.torn, last.size = last.size - end, end
             self._handle.truncate(end)
@@ -168,11 +156,6 @@ class WriteAheadLog(Closing):
         return self._files[0].first
 
     @property
-    def starts(self) -> tuple[int, ...]:
-        """The number with which each file begins."""
-        return tuple(file.first for file in self._files)
-
-    @property
     def size(self) -> int:
         """Bytes on disk."""
         return sum(file.size for file in self._files)
@@ -186,27 +169,25 @@ class WriteAheadLog(Closing):
             The disk is full, for one, or the file is gone. The log is as it was before, and goes on when there is
             space, or the file is back.
         """
-        with self._writing:
-            self._check()
-            self._check_place()
-            if self._files[-1].size >= self._segment:
-                self._begin()
-            file, number = self._files[-1], self.next
-            written = record(payload, number, self._safe)
-            try:
-                self._handle.seek(file.size)
-                rest = memoryview(written)
-                while rest:
-                    rest = rest[self._handle.write(rest) :]
-            except BaseException:
-                # Where this fails as well, the next record is written over it, or it is cut off at the next opening.
-                with suppress(OSError):
-                    self._handle.truncate(file.size)
-                raise
-            self._mark(file, number, file.size)
-            file.size += len(written)
-            self.next = number + 1
-            return number
+        self._check()
+        self._check_place()
+        if self._files[-1].size >= self._segment:
+            self._begin()
+        file, number = self._files[-1], self.next
+        written = record(payload, number, self._safe)
+        try:
+            self._handle.seek(file.size)
+            rest = memoryview(written)
+            while rest:
+                rest = rest[self._handle.write(rest) :]
+        except BaseException:
+            # Where this fails as well, the next record is written over it, or it is cut off at the next opening.
+            with suppress(OSError):
+                self._handle.truncate(file.size)
+            raise
+        file.size += len(written)
+        self.next = number + 1
+        return number
 
     def sync(self) -> None:
         """Return when everything appended would outlast a power cut.
@@ -217,18 +198,17 @@ class WriteAheadLog(Closing):
             The disk failed. Nobody knows then what of the records since the last `sync` is on it, and asking again
             would only seem to succeed: everything from here on is a `StateError` until the log is opened anew.
         """
-        with self._writing:
-            self._check()
-            if self._safe == self.next:
-                return
-            try:
-                os.fsync(self._handle.fileno())
-            except OSError as error:
-                self._failed = error
-                raise
-            # What is written to a file that was deleted or moved is safe from nothing.
-            self._check_place()
-            self._safe = self.next
+        self._check()
+        if self._safe == self.next:
+            return
+        try:
+            os.fsync(self._handle.fileno())
+        except OSError as error:
+            self._failed = error
+            raise
+        # What is written to a file that was deleted or moved is safe from nothing.
+        self._check_place()
+        self._safe = self.next
 
     def write(self, payload: bytes) -> int:
         """Add a record and return its number when it would outlast a power cut: `append`, then `sync`."""
@@ -238,41 +218,46 @@ class WriteAheadLog(Closing):
 
     def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
         """Yield numbers and records from `start` on, or from the oldest that is kept, to the newest as of now."""
-        end, number = self.next, start
-        while (number := max(number, (files := self._files)[0].first)) < end:
-            file = next(file for file in reversed(files) if file.first <= number)
-            later = next((other.first for other in files if other.first > file.first), end)
+        ends = [*(file.first for file in self._files[1:]), self.next]
+        for file, end in zip(list(self._files), ends, strict=True):
+            if start >= end:
+                continue
             try:
                 opened = file.path.open("rb")
             except FileNotFoundError:
-                if self.first <= number:
-                    raise StateError(f"{file.path} is gone, and records that are needed with it") from None
-                continue  # dropped meanwhile
+                raise StateError(f"{file.path} is gone, and records that are needed with it") from None
             with opened:
-                yield from self._records(file, opened, number, min(end, later))
-            number = later
+                for number in range(file.first, end):
+                    offset, head = opened.tell(), opened.read(HEAD.size)
+                    length = length_of(head, number)
+                    if length is None:
+                        raise broken(file.path, offset)
+                    if number < start:
+                        opened.seek(length, os.SEEK_CUR)
+                        continue
+                    payload = opened.read(length)
+                    if not whole(head, payload):
+                        raise broken(file.path, offset)
+                    yield number, payload
 
     def drop(self, before: int) -> None:
         """Remove the files all of whose records are older than this number."""
-        with self._writing:
-            if self._failed is None and before >= self.next and self._files[-1].first < self.next:
-                self._begin()
-            while len(self._files) > 1 and self._files[1].first <= before:
-                gone, self._files = self._files[0], self._files[1:]
-                gone.path.unlink(missing_ok=True)
-                sync(self.folder)
+        if self._failed is None and before >= self.next and self._files[-1].first < self.next:
+            self._begin()
+        while len(self._files) > 1 and self._files[1].first <= before:
+            self._files.pop(0).path.unlink(missing_ok=True)
+            sync(self.folder)
 
     def close(self) -> None:
         """Let go of the files; what was appended is made safe first, where the disk still takes it."""
-        with self._writing:
-            if self._handle.closed:
-                return
-            try:
-                if self._failed is None:
-                    with suppress(FileNotFoundError):  # gone, and what was in it
-                        self.sync()
-            finally:
-                self._handle.close()
+        if self._handle.closed:
+            return
+        try:
+            if self._failed is None:
+                with suppress(FileNotFoundError):  # gone, and what was in it
+                    self.sync()
+        finally:
+            self._handle.close()
 
     def _check(self) -> None:
         if self._failed is not None:
@@ -303,44 +288,15 @@ class WriteAheadLog(Closing):
             path.unlink(missing_ok=True)
             raise
         self._handle = handle
-        self._files = (*self._files, _File(path))
+        self._files.append(_File(path))
         if old is not None:
             old.close()
 
-    def _mark(self, file: _File, number: int, offset: int) -> None:
-        count = number - file.first
-        if count % STRIDE == 0:
-            with self._marking:
-                if len(file.marks) == count // STRIDE:
-                    file.marks.append(offset)
-
-    def _records(self, file: _File, opened: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the records of one file from `start` up to `end`; they must all be there."""
-        mark = min((start - file.first) // STRIDE, len(file.marks) - 1)
-        number, offset = (file.first + mark * STRIDE, file.marks[mark]) if mark >= 0 else (file.first, 0)
-        opened.seek(offset)
-        while number < end:
-            self._mark(file, number, offset)
-            head = opened.read(HEAD.size)
-            length = length_of(head, number)
-            if length is None:
-                raise broken(file.path, offset)
-            if number < start:
-                opened.seek(length, os.SEEK_CUR)
-            else:
-                payload = opened.read(length)
-                if not whole(head, payload):
-                    raise broken(file.path, offset)
-                yield number, payload
-            offset += HEAD.size + length
-            number += 1
-
 
 class _File:
-    """One file of a log: its first record, its size, and where some of its records begin."""
+    """One file of a log: its first record, and its size."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.first = int(path.stem)
         self.size = path.stat().st_size
-        self.marks: list[int] = []

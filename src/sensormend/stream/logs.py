@@ -35,7 +35,7 @@ def setup(form: str = "text", level: str = "info", stream: IO[str] | None = None
     if level not in ("debug", "info", "warning", "error"):
         raise ConfigError(f"what is logged is debug, info, warning or error, and what is worse; got {level!r}")
     log, handler = logging.getLogger(_ROOT), make_handler(form, sys.stderr if stream is None else stream)
-    for old in [handler for handler in log.handlers if isinstance(handler, _Handler)]:
+    for old in [handler for handler in log.handlers if isinstance(handler, _LogHandler)]:
         log.removeHandler(old)
     log.addHandler(handler)
     log.setLevel(level.upper())
@@ -53,7 +53,7 @@ def make_handler(form: str, stream: IO[str]) -> logging.Handler:
     """
     if form not in ("text", "json"):
         raise ConfigError(f"logs are text or json; got {form!r}")
-    handler = _Handler(stream)
+    handler = _LogHandler(stream)
     handler.setFormatter(_Text() if form == "text" else _Json())
     return handler
 
@@ -123,7 +123,7 @@ class Once:
         return True
 
 
-class _Handler(logging.StreamHandler[IO[str]]):
+class _LogHandler(logging.StreamHandler[IO[str]]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """Go on: a service does not end because nobody reads its log any more, or the disk of the logs is full."""
 

@@ -240,7 +240,7 @@ class MetricsServer(Closing):
     def __init__(self, metrics: Metrics, host: str = "127.0.0.1", port: int = 9464) -> None:
         shown = {"metrics": metrics, "registry": metrics.registry()}
         try:
-            self._server = _Server((host, port), type("Handler", (_Handler,), shown))
+            self._server = _BoundedServer((host, port), type("Handler", (_RequestHandler,), shown))
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise ConfigError(f"metrics cannot be shown at {host}:{port}: {reason}; choose another place") from None
@@ -255,7 +255,7 @@ class MetricsServer(Closing):
         self._thread.join()
 
 
-class _Server(ThreadingHTTPServer):
+class _BoundedServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
     # Else a service that starts while another holds the port would share it, on systems that let it.
@@ -292,7 +292,7 @@ def _hang_up(request: socket.socket) -> None:
         request.shutdown(socket.SHUT_RDWR)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _RequestHandler(BaseHTTPRequestHandler):
     metrics: Metrics
     registry: Any
     timeout = 5

@@ -273,7 +273,7 @@ class Service:
             began = time.monotonic()
         if isinstance(given, Arrived):
             self._mark = self._mark if given.mark is None else self._own_mark(given.mark)
-            self.metrics.readings += len(given.readings)
+            self.metrics.readings += given.readings.time.size
             self.metrics.newest = watermark.newest
             if watermark.readings > reached:
                 self._clock.moved(watermark.readings)

@@ -37,7 +37,7 @@ from sensormend.stream.admission import (
 )  # fmt: skip
 from sensormend.stream.alerts import Alerts, ChannelMonitor
 from sensormend.stream.arrivals import Arrived, Rejected
-from sensormend.stream.buffer import NameIndex, ReadingBuffer
+from sensormend.stream.buffer import NameIndex, PeriodBuffer
 from sensormend.stream.deliveries import Alert
 from sensormend.stream.event_time import NetworkPace, Watermark
 
@@ -161,7 +161,7 @@ class Stream:
         self._named = list(dict.fromkeys([*options.variables, *about]))
         self.sensors, self.variables = NameIndex(), NameIndex(self._named)
         self._passed_over: tuple[str, ...] = ()
-        self.buffer = ReadingBuffer()
+        self.buffer = PeriodBuffer()
         self.watermark = Watermark(options.period or DAY, options.gone_after)
         self.coordinates: dict[str, tuple[float, float]] = {}
         self.places = Places.read(options.coordinates) if options.coordinates else Places()
@@ -211,7 +211,7 @@ class Stream:
     def take(self, arrived: Arrived) -> Iterator[Event]:
         """Take in what arrived, and give what follows from it."""
         readings = self._renamed(self.places.rename_moved(arrived.readings))
-        self.readings += len(readings)
+        self.readings += readings.time.size
         admitted = self.admission.admit(
             readings,
             self.sensors,
@@ -226,7 +226,7 @@ class Stream:
             yield ReadingsRejected(rejected)
         if admitted.alerts:
             yield AlertsRaised(admitted.alerts)
-        if len(readings):
+        if readings.time.size:
             sensor = self.sensors.codes(readings.sensors, readings.sensor)
             variable = self.variables.codes(readings.variables, readings.variable)
             before = self.watermark.readings
@@ -377,7 +377,7 @@ class Stream:
         if self.closed is None:
             yield from self._leave_out_unset_clocks()
         if self.mender is None:
-            if len(self.variables) > CROWDED:
+            if len(self.variables.all) > CROWDED:
                 yield from self._pass_over_rare()
             yield from self._detect_grid_when_due()
         if self.mender is None or self.watermark.time == NEVER:

@@ -54,7 +54,7 @@ __all__ = ["LARGEST", "Decoded", "Decoder", "ReadingBuffer"]
 
 MOST_SENSORS, MOST_VARIABLES = 100_000, 1_000
 """Names that are remembered from one `take` to the next; where there are more, all are forgotten. Whoever invents names
-must not fill the memory, and nobody is refused here for it: who is a sensor is seen in `stream.strangers`."""
+must not fill the memory, and nobody is refused here for it: `stream.admission` decides that."""
 
 MOST_REFUSED = 1_000
 """Of one message that are told one by one; what is more is told in one."""
