@@ -27,6 +27,9 @@ LIMIT = 1 << 30
 SPARE = 8 << 20
 """Bytes of the file that may lie free when nothing waits; where it is more, the file is made small again."""
 
+PART = 1 << 28
+"""Bytes of a delivery in one row: SQLite takes no more than a billion, and a day of a million sensors has more."""
+
 FORM = 1
 """The version of the tables; a file that has another one is set aside."""
 
@@ -43,13 +46,18 @@ REFUSALS = 6
 
 _TABLES = f"""
     BEGIN;
-    CREATE TABLE deliveries (place INTEGER PRIMARY KEY, number INTEGER, crc INTEGER, content BLOB);
+    CREATE TABLE deliveries (
+        place INTEGER, part INTEGER, number INTEGER, crc INTEGER, content BLOB, PRIMARY KEY (place, part)
+    );
     CREATE TABLE sinks (name TEXT PRIMARY KEY, next INTEGER, lost INTEGER);
     PRAGMA user_version = {FORM};
     COMMIT;
 """
 
-_NEXT = "SELECT place, crc, content FROM deliveries WHERE place >= ? AND place < ? ORDER BY place LIMIT 1"
+_NEXT = """
+    SELECT place, crc, content FROM deliveries
+    WHERE place = (SELECT MIN(place) FROM deliveries WHERE place >= ? AND place < ?) ORDER BY part
+"""
 
 _log = logging.getLogger("sensormend.stream")
 
@@ -128,9 +136,9 @@ class DeliveryQueue(Closing):
             number = 1
             while (aside := Path(f"{self.path}.damaged-{number}")).exists():
                 number += 1
-            os.replace(self.path, aside)
-            for ending in ("-wal", "-shm", "-journal"):
-                Path(f"{self.path}{ending}").unlink(missing_ok=True)
+            for ending in ("-wal", ""):
+                with suppress(FileNotFoundError):
+                    os.replace(f"{self.path}{ending}", f"{aside}{ending}")
             _log.error("%s is damaged (%s): what waited for sinks is set aside, in %s", self.path, error, aside)
             return _connect(self.path)
 
@@ -167,8 +175,9 @@ class DeliveryQueue(Closing):
             size, dropped = self._surplus(self.size + len(content) - self.limit)
             try:
                 with self._database as database:
-                    row = (self._next, number, zlib.crc32(content), content)
-                    database.execute("INSERT INTO deliveries VALUES (?, ?, ?, ?)", row)
+                    parts = [content[start : start + PART] for start in range(0, len(content), PART)]
+                    rows = [(self._next, index, number, zlib.crc32(part), part) for index, part in enumerate(parts)]
+                    database.executemany("INSERT INTO deliveries VALUES (?, ?, ?, ?, ?)", rows)
                     database.execute("DELETE FROM deliveries WHERE place < ?", [self._first + dropped])
             except sqlite3.Error as error:
                 raise _storage_error(self.path, error) from error
@@ -188,7 +197,8 @@ class DeliveryQueue(Closing):
         """Return the size and the count of the oldest deliveries that have to go."""
         size = count = 0
         if excess > 0:
-            for (length,) in self._database.execute("SELECT LENGTH(content) FROM deliveries ORDER BY place"):
+            lengths = "SELECT SUM(LENGTH(content)) FROM deliveries GROUP BY place ORDER BY place"
+            for (length,) in self._database.execute(lengths):
                 if size >= excess:
                     break
                 size, count = size + length, count + 1
@@ -200,23 +210,23 @@ class DeliveryQueue(Closing):
         while True:
             try:
                 with self._lock:
-                    row = self._database.execute(_NEXT, [max(place, self._positions[name].next), end]).fetchone()
+                    rows = self._database.execute(_NEXT, [max(place, self._positions[name].next), end]).fetchall()
             except sqlite3.Error as error:
                 raise _storage_error(self.path, error) from error
-            if row is None:
+            if not rows:
                 return
-            place = row[0] + 1
+            place = rows[0][0] + 1
             try:
-                if zlib.crc32(row[2]) != row[1]:
+                if any(zlib.crc32(part) != crc for _, crc, part in rows):
                     raise StateError(f"{self.path} is damaged: what was written there is not what is there now")
-                delivery = delivery_from_bytes(row[2])
+                delivery = delivery_from_bytes(b"".join(part for _, _, part in rows))
             except StateError as error:
                 # One behind others that are refused is passed over when its turn comes.
-                if row[0] == self._positions[name].next:
+                if place - 1 == self._positions[name].next:
                     count = self.give_up(name, place)
                     _log.error("%s: %d deliveries that waited for it are lost: %s", name, count, error)
                 continue
-            yield row[0], delivery
+            yield place - 1, delivery
 
     def delivered(self, name: str, place: int) -> None:
         """Note that a sink has everything up to this place."""
