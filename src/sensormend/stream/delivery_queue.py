@@ -63,7 +63,7 @@ _log = logging.getLogger("sensormend.stream")
 
 
 @dataclass
-class _Position:
+class _Progress:
     """How far a sink has come: the place of the next delivery for it, and how many it will never get."""
 
     next: int
@@ -151,8 +151,8 @@ class DeliveryQueue(Closing):
         with self._database as database:
             new = [(name, self._next) for name in names]
             database.executemany("INSERT OR IGNORE INTO sinks VALUES (?, ?, 0)", new)
-        known = {name: _Position(*rest) for name, *rest in self._database.execute("SELECT * FROM sinks")}
-        self._positions = {name: known[name] for name in names}
+        known = {name: _Progress(*rest) for name, *rest in self._database.execute("SELECT * FROM sinks")}
+        self._progress = {name: known[name] for name in names}
 
     @property
     def next(self) -> int:
@@ -184,7 +184,7 @@ class DeliveryQueue(Closing):
             self._next, self._newest = self._next + 1, number
             self.size += len(content) - size
             self._first += dropped
-        for name in self._positions:
+        for name in self._progress:
             if dropped and self.give_up(name, self._first) and name not in self._complained:
                 self._complained.add(name)
                 _log.warning(
@@ -206,11 +206,11 @@ class DeliveryQueue(Closing):
 
     def waiting(self, name: str) -> Iterator[tuple[int, Delivery]]:
         """Yield places and deliveries that a sink does not have yet, oldest first, as of now."""
-        place, end = self._positions[name].next, self._next
+        place, end = self._progress[name].next, self._next
         while True:
             try:
                 with self._lock:
-                    rows = self._database.execute(_NEXT, [max(place, self._positions[name].next), end]).fetchall()
+                    rows = self._database.execute(_NEXT, [max(place, self._progress[name].next), end]).fetchall()
             except sqlite3.Error as error:
                 raise _storage_error(self.path, error) from error
             if not rows:
@@ -222,7 +222,7 @@ class DeliveryQueue(Closing):
                 delivery = delivery_from_bytes(b"".join(part for _, _, part in rows))
             except StateError as error:
                 # One behind others that are refused is passed over when its turn comes.
-                if place - 1 == self._positions[name].next:
+                if place - 1 == self._progress[name].next:
                     count = self.give_up(name, place)
                     _log.error("%s: %d deliveries that waited for it are lost: %s", name, count, error)
                 continue
@@ -231,31 +231,31 @@ class DeliveryQueue(Closing):
     def delivered(self, name: str, place: int) -> None:
         """Note that a sink has everything up to this place."""
         with self._lock:
-            position = self._positions[name]
-            if place < position.next:
+            progress = self._progress[name]
+            if place < progress.next:
                 # It was dropped, and counted as lost, while it was on its way.
-                self._move(name, position.next, position.lost - 1)
+                self._move(name, progress.next, progress.lost - 1)
             else:
-                self._move(name, place + 1, position.lost)
-            if position.next >= self._next:
+                self._move(name, place + 1, progress.lost)
+            if progress.next >= self._next:
                 self._complained.discard(name)
 
     def give_up(self, name: str, before: int) -> int:
         """Count what is before this place as lost to a sink, and return how much that is."""
         with self._lock:
-            position = self._positions[name]
-            count = max(0, before - position.next)
+            progress = self._progress[name]
+            count = max(0, before - progress.next)
             if count:
-                self._move(name, position.next + count, position.lost + count)
+                self._move(name, progress.next + count, progress.lost + count)
         return count
 
     def backlog(self, name: str) -> int:
         """Return how many deliveries wait for a sink."""
-        return max(0, self._next - self._positions[name].next)
+        return max(0, self._next - self._progress[name].next)
 
     def lost(self, name: str) -> int:
         """Return how many deliveries a sink will never get."""
-        return self._positions[name].lost
+        return self._progress[name].lost
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have this called after each delivery that is put in."""
@@ -271,9 +271,9 @@ class DeliveryQueue(Closing):
 
         What cannot be written is noted with the next move: after a crash before that the sink gets a few again.
         """
-        position = self._positions[name]
-        position.next, position.lost = to, lost
-        behind = min(self._next - 1, *(other.next for other in self._positions.values()))
+        progress = self._progress[name]
+        progress.next, progress.lost = to, lost
+        behind = min(self._next - 1, *(other.next for other in self._progress.values()))
         try:
             with self._database as database:
                 database.execute("UPDATE sinks SET next = ?, lost = ? WHERE name = ?", [to, lost, name])
