@@ -199,6 +199,21 @@ def test_a_damaged_file_is_set_aside_or_does_no_harm(
         assert len(aside[0].read_bytes()) == len(content)
 
 
+def test_a_delivery_that_is_too_large_for_one_row_is_in_several(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery_queue, "PART", 1000)
+    with DeliveryQueue(path, ["a"], limit=40_000) as queue:
+        for number in range(10):
+            queue.append(final(number, padding=100), number)
+        assert queue.size <= 40_000
+        kept = list(range(queue.lost("a"), 10))
+        assert 2 < len(kept) < 10
+        assert all(len(delivery.rows or ()) == 100 for _, delivery in queue.waiting("a"))
+    with DeliveryQueue(path, ["a"]) as queue:
+        assert take(queue, "a", 20) == kept
+        queue.append(final(9), 9)
+        assert queue.backlog("a") == 0
+
+
 def test_what_is_no_queue_is_set_aside_each_time(path: Path) -> None:
     for number in (1, 2):
         path.write_bytes(b"no database" * 1000)

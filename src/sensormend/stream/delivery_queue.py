@@ -27,6 +27,9 @@ LIMIT = 1 << 30
 SPARE = 8 << 20
 """Bytes of the file that may lie free when nothing waits; where it is more, the file is made small again."""
 
+PART = 1 << 28
+"""Bytes of a delivery in one row: SQLite takes no more than a billion, and a day of a million sensors has more."""
+
 FORM = 1
 """The version of the tables; a file that has another one is set aside."""
 
@@ -43,19 +46,24 @@ REFUSALS = 6
 
 _TABLES = f"""
     BEGIN;
-    CREATE TABLE deliveries (place INTEGER PRIMARY KEY, number INTEGER, crc INTEGER, content BLOB);
+    CREATE TABLE deliveries (
+        place INTEGER, part INTEGER, number INTEGER, crc INTEGER, content BLOB, PRIMARY KEY (place, part)
+    );
     CREATE TABLE sinks (name TEXT PRIMARY KEY, next INTEGER, lost INTEGER);
     PRAGMA user_version = {FORM};
     COMMIT;
 """
 
-_NEXT = "SELECT place, crc, content FROM deliveries WHERE place >= ? AND place < ? ORDER BY place LIMIT 1"
+_NEXT = """
+    SELECT place, crc, content FROM deliveries
+    WHERE place = (SELECT MIN(place) FROM deliveries WHERE place >= ? AND place < ?) ORDER BY part
+"""
 
 _log = logging.getLogger("sensormend.stream")
 
 
 @dataclass
-class _Position:
+class _Progress:
     """How far a sink has come: the place of the next delivery for it, and how many it will never get."""
 
     next: int
@@ -128,9 +136,9 @@ class DeliveryQueue(Closing):
             number = 1
             while (aside := Path(f"{self.path}.damaged-{number}")).exists():
                 number += 1
-            os.replace(self.path, aside)
-            for ending in ("-wal", "-shm", "-journal"):
-                Path(f"{self.path}{ending}").unlink(missing_ok=True)
+            for ending in ("-wal", ""):
+                with suppress(FileNotFoundError):
+                    os.replace(f"{self.path}{ending}", f"{aside}{ending}")
             _log.error("%s is damaged (%s): what waited for sinks is set aside, in %s", self.path, error, aside)
             return _connect(self.path)
 
@@ -143,8 +151,8 @@ class DeliveryQueue(Closing):
         with self._database as database:
             new = [(name, self._next) for name in names]
             database.executemany("INSERT OR IGNORE INTO sinks VALUES (?, ?, 0)", new)
-        known = {name: _Position(*rest) for name, *rest in self._database.execute("SELECT * FROM sinks")}
-        self._positions = {name: known[name] for name in names}
+        known = {name: _Progress(*rest) for name, *rest in self._database.execute("SELECT * FROM sinks")}
+        self._progress = {name: known[name] for name in names}
 
     @property
     def next(self) -> int:
@@ -167,15 +175,16 @@ class DeliveryQueue(Closing):
             size, dropped = self._surplus(self.size + len(content) - self.limit)
             try:
                 with self._database as database:
-                    row = (self._next, number, zlib.crc32(content), content)
-                    database.execute("INSERT INTO deliveries VALUES (?, ?, ?, ?)", row)
+                    parts = [content[start : start + PART] for start in range(0, len(content), PART)]
+                    rows = [(self._next, index, number, zlib.crc32(part), part) for index, part in enumerate(parts)]
+                    database.executemany("INSERT INTO deliveries VALUES (?, ?, ?, ?, ?)", rows)
                     database.execute("DELETE FROM deliveries WHERE place < ?", [self._first + dropped])
             except sqlite3.Error as error:
                 raise _storage_error(self.path, error) from error
             self._next, self._newest = self._next + 1, number
             self.size += len(content) - size
             self._first += dropped
-        for name in self._positions:
+        for name in self._progress:
             if dropped and self.give_up(name, self._first) and name not in self._complained:
                 self._complained.add(name)
                 _log.warning(
@@ -188,7 +197,8 @@ class DeliveryQueue(Closing):
         """Return the size and the count of the oldest deliveries that have to go."""
         size = count = 0
         if excess > 0:
-            for (length,) in self._database.execute("SELECT LENGTH(content) FROM deliveries ORDER BY place"):
+            lengths = "SELECT SUM(LENGTH(content)) FROM deliveries GROUP BY place ORDER BY place"
+            for (length,) in self._database.execute(lengths):
                 if size >= excess:
                     break
                 size, count = size + length, count + 1
@@ -196,56 +206,56 @@ class DeliveryQueue(Closing):
 
     def waiting(self, name: str) -> Iterator[tuple[int, Delivery]]:
         """Yield places and deliveries that a sink does not have yet, oldest first, as of now."""
-        place, end = self._positions[name].next, self._next
+        place, end = self._progress[name].next, self._next
         while True:
             try:
                 with self._lock:
-                    row = self._database.execute(_NEXT, [max(place, self._positions[name].next), end]).fetchone()
+                    rows = self._database.execute(_NEXT, [max(place, self._progress[name].next), end]).fetchall()
             except sqlite3.Error as error:
                 raise _storage_error(self.path, error) from error
-            if row is None:
+            if not rows:
                 return
-            place = row[0] + 1
+            place = rows[0][0] + 1
             try:
-                if zlib.crc32(row[2]) != row[1]:
+                if any(zlib.crc32(part) != crc for _, crc, part in rows):
                     raise StateError(f"{self.path} is damaged: what was written there is not what is there now")
-                delivery = delivery_from_bytes(row[2])
+                delivery = delivery_from_bytes(b"".join(part for _, _, part in rows))
             except StateError as error:
                 # One behind others that are refused is passed over when its turn comes.
-                if row[0] == self._positions[name].next:
+                if place - 1 == self._progress[name].next:
                     count = self.give_up(name, place)
                     _log.error("%s: %d deliveries that waited for it are lost: %s", name, count, error)
                 continue
-            yield row[0], delivery
+            yield place - 1, delivery
 
     def delivered(self, name: str, place: int) -> None:
         """Note that a sink has everything up to this place."""
         with self._lock:
-            position = self._positions[name]
-            if place < position.next:
+            progress = self._progress[name]
+            if place < progress.next:
                 # It was dropped, and counted as lost, while it was on its way.
-                self._move(name, position.next, position.lost - 1)
+                self._move(name, progress.next, progress.lost - 1)
             else:
-                self._move(name, place + 1, position.lost)
-            if position.next >= self._next:
+                self._move(name, place + 1, progress.lost)
+            if progress.next >= self._next:
                 self._complained.discard(name)
 
     def give_up(self, name: str, before: int) -> int:
         """Count what is before this place as lost to a sink, and return how much that is."""
         with self._lock:
-            position = self._positions[name]
-            count = max(0, before - position.next)
+            progress = self._progress[name]
+            count = max(0, before - progress.next)
             if count:
-                self._move(name, position.next + count, position.lost + count)
+                self._move(name, progress.next + count, progress.lost + count)
         return count
 
     def backlog(self, name: str) -> int:
         """Return how many deliveries wait for a sink."""
-        return max(0, self._next - self._positions[name].next)
+        return max(0, self._next - self._progress[name].next)
 
     def lost(self, name: str) -> int:
         """Return how many deliveries a sink will never get."""
-        return self._positions[name].lost
+        return self._progress[name].lost
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Have this called after each delivery that is put in."""
@@ -261,9 +271,9 @@ class DeliveryQueue(Closing):
 
         What cannot be written is noted with the next move: after a crash before that the sink gets a few again.
         """
-        position = self._positions[name]
-        position.next, position.lost = to, lost
-        behind = min(self._next - 1, *(other.next for other in self._positions.values()))
+        progress = self._progress[name]
+        progress.next, progress.lost = to, lost
+        behind = min(self._next - 1, *(other.next for other in self._progress.values()))
         try:
             with self._database as database:
                 database.execute("UPDATE sinks SET next = ?, lost = ? WHERE name = ?", [to, lost, name])

@@ -50,7 +50,7 @@ from sensormend.stream.formats.values import (
     time_from,
 )
 
-__all__ = ["LARGEST", "Decoded", "Decoder", "ReadingBuffer"]
+__all__ = ["LARGEST", "Decoded", "Decoder", "DecodingBuffer"]
 
 MOST_SENSORS, MOST_VARIABLES = 100_000, 1_000
 """Names that are remembered from one `take` to the next; where there are more, all are forgotten. Whoever invents names
@@ -88,7 +88,7 @@ class Decoded(NamedTuple):
     positions: list[Position]
 
 
-class ReadingBuffer:
+class DecodingBuffer:
     """Collects readings, what was refused, and places."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class Decoder:
         self._layouts: dict[tuple[bool, bool, bool], dict[Any, ObjectLayout | None]] = defaultdict(dict)
         self._letters = 0
         self._moments: dict[str, int] = {}
-        self._buffer = ReadingBuffer()
+        self._buffer = DecodingBuffer()
         self._topic = self._topics.default
 
     def __len__(self) -> int:
