@@ -32,7 +32,7 @@ from sensormend.stream.settings import MqttSettings
 from sensormend.stream.sources.mqtt_source import MqttSource
 from sensormend.stream.stream import Stream
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from servers import Mosquitto, running_mosquitto
 
 Take = Callable[[Arrived], None]

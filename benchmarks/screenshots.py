@@ -30,7 +30,7 @@ from sensormend.stream.settings import Settings
 from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from browser import DESK, PHONE, Browser, running_chromium
 
 DAYS, HOURS = 90, 14

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from servers import Mosquitto, Postgres, restartable_postgres, running_mosquitto
 from torture import publishing
 from watching import Watch, until

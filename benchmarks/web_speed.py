@@ -32,7 +32,7 @@ from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
 from sensormend.stream.sources.city import City
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from browser import Browser, running_chromium
 from outs import big_out
 

@@ -598,7 +598,7 @@ for number in range(int(sys.argv[3]), int(sys.argv[3]) + 100_000):
 def test_killed_while_it_delivers_it_loses_nothing(path: Path, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     made = 0
-    paths = f"import sys; sys.path[:0] = [{str(Path(__file__).parents[1])!r}]\n"
+    paths = f"import sys; sys.path[:0] = [{str(Path(__file__).parents[1] / 'helpers')!r}]\n"
     for count in (20, 57, 91):
         command = [sys.executable, "-c", paths + DELIVERING, str(path), str(lines), str(made)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -117,7 +117,7 @@ for date in range(YEAR_2019 // DAY, YEAR_2019 // DAY + 3):
 @pytest.mark.processes
 def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
     rows = hourly(tmp_path, days=3)
-    paths = {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1])])}
+    paths = {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parents[1] / "helpers")])}
     for wait in np.linspace(0.001, 0.05, 4):
         loop = subprocess.Popen([sys.executable, "-c", LOOP, str(tmp_path)], stdout=subprocess.PIPE,
                                 env={**os.environ, **paths}, text=True)  # fmt: skip

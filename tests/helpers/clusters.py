@@ -21,7 +21,7 @@ from servers import lacking, require_mark
 
 __all__ = ["Cluster", "cluster", "fresh_cluster", "running_cluster"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Cluster:
@@ -122,7 +122,7 @@ class Cluster:
     def _start(self, kind: str, *words: str, log: str | None = None) -> subprocess.Popen[bytes]:
         # One thread for the products of each process: the workers share the cores already.
         threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "helpers"), os.environ.get("PYTHONPATH", "")])
         surroundings = {**os.environ, **threads, "PYTHONPATH": path.rstrip(os.pathsep), **self.settings}
         with (self._folder / f"{log or kind}.log").open("ab") as file:
             return subprocess.Popen(
