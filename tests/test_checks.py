@@ -11,14 +11,16 @@ from networks import partition_small_networks
 from sensormend.methods.base import Method
 
 METHODS, CHECKS = all_methods(), all_checks()
+PAIRS = [
+    pytest.param(method, check, id=f"{method.__name__}-{check.__name__.removeprefix('check_')}")
+    for method in METHODS
+    for check in CHECKS
+    if not exempt(method, check)
+]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
+@pytest.mark.parametrize(("method", "check"), PAIRS)
 def test_check(method: type, check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reason = exempt(method, check)
-    if reason:
-        pytest.skip(reason)
     if method is Partitioned:
         partition_small_networks(monkeypatch, owned=4, halo=3)
     check(maker(method), tmp_path)
