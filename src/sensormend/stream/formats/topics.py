@@ -44,7 +44,7 @@ class Topics:
     Examples
     --------
     >>> Topics(["city/{sensor}/{variable}"]).fields("city/7/temp")
-    Told(sensor='7', variable='temp', sure=True)
+    TopicFields(sensor='7', variable='temp', sure=True)
     >>> Topics().fields("city/north/7").sensor
     '7'
     """
@@ -94,7 +94,7 @@ def overlap(one: str, other: str) -> bool:
 
     Examples
     --------
-    >>> meet("city/#", "city/+/temp"), meet("+/temp", "city/cleaned/#"), meet("#", "$SYS/load")
+    >>> overlap("city/#", "city/+/temp"), overlap("+/temp", "city/cleaned/#"), overlap("#", "$SYS/load")
     (True, False, False)
     """
     first, second = (_without_share(each).split("/") for each in (one, other))

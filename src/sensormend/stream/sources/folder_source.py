@@ -73,7 +73,7 @@ def has_unreadable_name(name: str) -> bool:
 
     Examples
     --------
-    >>> is_strange("a.csv"), is_strange(os.fsdecode(b"a\xff.csv"))
+    >>> has_unreadable_name("a.csv"), has_unreadable_name(os.fsdecode(b"a\xff.csv"))
     (False, True)
     """
     try:
