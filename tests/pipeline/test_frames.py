@@ -277,7 +277,7 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
         (pd.DataFrame([[1, 2]], columns=[["a", "a"], ["b", "c"]]), {}, InputError, "several levels"),
         (pl.LazyFrame({"time": [1]}), {}, InputError, "collect"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=9, freq="h"), "value": 1.0}), {"step": 3600},
-         ConfigError, "step: a duration is a number and a unit"),
+         ConfigError, "step is a number and a unit"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=9, freq="h"), "a": 1.0, "b": 2.0}),
          {"step": "10s", "period": "7d"}, ConfigError, "60,480 slots"),
         (pd.DataFrame({"time": ["2020-01-01"], "value": [1]}), {"colour": 1}, ConfigError, "no option"),
