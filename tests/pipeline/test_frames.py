@@ -324,5 +324,5 @@ def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
     mine = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
     assert mine.filter(pl.col("variable") == "cold").height >= 28
     assert mine.filter(pl.col("variable") == "warm").height == 0
-    with pytest.raises(ConfigError, match="tolerance speaks of 'hot'; there is"):
+    with pytest.raises(ConfigError, match="tolerance names variable 'hot'; there is"):
         clean(pl.concat(parts), tolerance={"hot": 1.0})
