@@ -286,7 +286,7 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
         (pd.DataFrame({"time": [pd.Timestamp("2020"), pd.NaT], "sensor": ["a"] * 2, "value": [1.0] * 2}), {},
          InputError, "no time in row 1"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=3), "sensor": ["a", None, "b"], "value": [1.0] * 3}), {},
-         InputError, "says nothing in row 1"),
+         InputError, "is empty in row 1"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=4), "sensor": ["a"] * 4, "value": [*"123", "warm"]}),
          {}, ValueRangeError, "'warm' in row 3"),
     ],
