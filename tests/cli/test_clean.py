@@ -227,4 +227,4 @@ def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
     assert main(["clean", str(readings), str(tmp_path / "lone"), "--period", "1d"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert told.startswith("All readings were judged. sensors 1 ")
-    assert "Nothing wrong was found. With one or two sensors only their own past can tell" in told
+    assert "Nothing wrong was found. One or two sensors are judged by their own past only" in told
