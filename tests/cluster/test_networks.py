@@ -56,7 +56,7 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(
     assert main(["report", east]) == 0
     assert "s01" in capfd.readouterr().out
     assert main(["report", str(tmp_path / "out")]) == 1
-    assert "holds many networks: say one of the folders" in capfd.readouterr().err
+    assert "holds many networks: give one of the folders" in capfd.readouterr().err
 
 
 def test_a_cluster_gives_the_same(cluster: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def clean(
         _clean_networks(source, out, cluster, options, overwrite=overwrite, resume=resume)
         return
     if cluster:
-        raise ConfigError("--cluster spreads many networks, kept apart by --networks COLUMN; say which column that is")
+        raise ConfigError("--cluster spreads many networks, kept apart by --networks COLUMN; name that column")
     with _stages() as stages:
         report = clean_archive(source, out, options, overwrite=overwrite, resume=resume, stages=stages)
     Console(soft_wrap=False).print(_summary(report))

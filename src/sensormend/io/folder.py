@@ -207,7 +207,7 @@ class Archive(Closing):
         if self.path.is_dir() and not (self.path / "data").is_dir():
             self._refuse_too_early()
             if (self.path / "networks.csv").exists():
-                raise InputError(f"{path} holds many networks: say one of the folders that its networks.csv names")
+                raise InputError(f"{path} holds many networks: give one of the folders that its networks.csv names")
             raise InputError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
             raise InputError(

@@ -39,7 +39,7 @@ def split_address(address: str) -> tuple[str, str]:
     tables = [value for name, value in query if name == "table"] + ([unquote(parts.fragment)] if parts.fragment else [])
     if len(tables) != 1 or not tables[0].strip():
         raise ConfigError(
-            f"{shown(address)}: say which table, like postgresql://user@host/database?table=readings (or #schema.table)"
+            f"{shown(address)}: name the table, like postgresql://user@host/database?table=readings (or #schema.table)"
         )
     rest = urlencode([(name, value) for name, value in query if name != "table"])
     return urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")), tables[0].strip()

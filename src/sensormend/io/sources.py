@@ -79,7 +79,7 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
     if given.startswith(postgres.SCHEMES):
         return [InputFile(postgres.spooled(given, spool), postgres.shown(given), "csv")]
     if not given:
-        raise ConfigError("READINGS is empty; say a file, a folder, a pattern or -")
+        raise ConfigError("READINGS is empty; give a file, a folder, a pattern or -")
     path = Path(given)
     if path.is_dir():
         return _folder(path, given)

@@ -283,7 +283,7 @@ class Staging(Closing):
             Called with the completed share.
         """
         if period <= 0:
-            raise ValueError("a period takes time")
+            raise ValueError("a period must be longer than 0")
         first = self.ask("SELECT min(time) FROM raw WHERE reason IS NULL")[0][0]
         shift = early - origin
         # The engine's integer division truncates towards zero; the shift keeps the dividend from being negative.

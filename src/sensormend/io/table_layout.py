@@ -418,7 +418,7 @@ class _Recogniser:
         if sensor is None and not self.options.sensor_from_file:
             raise _NoSensorError(
                 f"{self.where}: no column says which sensor a reading is from, among {self.seen()}; name it with "
-                "--sensor, or say --sensor-from-file where each sensor has its own file, or --sensors for a column "
+                "--sensor, or give --sensor-from-file where each sensor has its own file, or --sensors for a column "
                 "per sensor (sensor, sensor_from_file, sensors in the TOML file)"
             )
 

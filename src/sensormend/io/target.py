@@ -97,7 +97,7 @@ class Target:
 
     def _refuse_what_is_there(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
         if overwrite and resume:
-            raise ConfigError("--resume goes on with what is there and --overwrite starts over: say one of them")
+            raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
             if os.path.lexists(path) and not replaces:
                 raise ConfigError(f"{path} is there already; --overwrite replaces it")

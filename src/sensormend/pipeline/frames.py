@@ -41,7 +41,7 @@ class Cleaned(NamedTuple):
 
 
 def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
-    """Mend a table of readings: find what is wrong, fill what is missing, say how sure that is.
+    """Mend a table of readings: flag wrong values, fill gaps, and give an interval for each estimate.
 
     Parameters
     ----------

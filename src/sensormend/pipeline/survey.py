@@ -117,7 +117,7 @@ def _refuse_contradictions(sample: Readings) -> None:
     if share > CONTRADICTORY:
         raise InputError(
             f"{share:.0%} of the readings have the sensor and the time of another and differ from it; is the hour, the "
-            "sensor or the variable in another column? Make one column of date and hour, or say which column it is"
+            "sensor or the variable in another column? Make one column of date and hour, or name that column"
         )
 
 
@@ -131,7 +131,7 @@ def _time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
     step = options.step
     if step is None:
         if gaps.size == 0:
-            raise InputError("every sensor has a single reading; the step of the grid cannot be found, say step")
+            raise InputError("every sensor has a single reading; the step of the grid cannot be found, give step")
         step = _step(gaps, owner)
     period = options.period or _period(step, max(span, step))
     if options.step is None and period // step > MOST_SLOTS:
@@ -153,7 +153,7 @@ def _grid(step: int, period: int, early: int) -> Grid:
     if period > TOO_MANY * step:
         raise ConfigError(f"a step of {in_words(step)} gives a period of {in_words(period)} {period // step:,} slots")
     if period < 2 * step:
-        raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; say a longer one")
+        raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; give a longer one")
     return Grid(step, period, early)
 
 
@@ -193,7 +193,7 @@ def _coarser(step: int, period: int) -> int:
         return usual
     slots = next((slots for slots in range(period // least, 1, -1) if period % slots == 0), None)
     if slots is None:
-        raise ConfigError(f"a period of {in_words(period)} cannot be divided into slots of some length; say step")
+        raise ConfigError(f"a period of {in_words(period)} cannot be divided into slots of a usual length; give step")
     return period // slots
 
 
