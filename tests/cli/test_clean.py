@@ -198,7 +198,7 @@ def test_what_was_not_judged_is_said_first_of_all(
     assert main(["clean", str(readings), str(out), "--one-pass", "--period", "1d"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert told.startswith("Nothing was judged: all readings have flag 2 and are kept as they came.")
-    assert f"heard in 5 periods, here of 1d; there are {days} with readings" in told
+    assert f"judged after 5 periods with readings, here of 1d; there are {days} with readings" in told
     assert "Nothing wrong was found" not in told
     assert main(["report", str(out)]) == 0
     page = page_of((out / "report.html").read_text(encoding="utf-8")).text
