@@ -87,7 +87,7 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "out", "--valid", "tmp=-40,50"], 2, "valid names variable 'tmp'"),
         (["clean", "readings.csv", "out", "--networks", "city"], 2, "no column 'city', as --networks says"),
         (["clean", "readings.csv", "out.nc", "--networks", "sensor"], 2, "go into a folder, each into its own"),
-        (["clean", "readings.csv", "out", "--cluster", "tcp://127.0.0.1:1"], 2, "--networks COLUMN; say which column"),
+        (["clean", "readings.csv", "out", "--cluster", "tcp://127.0.0.1:1"], 2, "--networks COLUMN; name that column"),
         (["clean", "", "out"], 2, "READINGS is empty"),
         (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
         (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),
