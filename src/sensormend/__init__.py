@@ -50,7 +50,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Imported when they are first asked for: together they take half a second, and `sensormend --version` needs none.
+# Imported on first access: together they take half a second, and `sensormend --version` needs none of them.
 _MODULES = {
     "AutoOLRTR": "model.auto",
     "Fault": "recovery",

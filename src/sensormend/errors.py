@@ -1,4 +1,4 @@
-"""What can go wrong, drawn once.
+"""The module defines the exceptions of sensormend.
 
 ::
 
@@ -7,11 +7,11 @@
     │   ├── ShapeError               wrong axes, or a sensor axis that changed without labels
     │   └── ValueRangeError          text, complex numbers, infinities, a circular quantity
     ├── ConfigError (ValueError)   a wrong or missing setting: rank, alpha, interval
-    ├── StateError (ValueError)    a state file that is not ours, broken, or of a later version
-    ├── DivergenceError (ArithmeticError)   a method ran off to infinity, as published ones can
+    ├── StateError (ValueError)    a state file that is foreign, broken, or of a later version
+    ├── DivergenceError (ArithmeticError)   a method diverged, as published ones can
     ├── StorageError               a file cannot be written or removed: a full disk, a folder that is gone
     ├── ResultError                a result that cannot be true: a fault of sensormend, not of the readings
-    └── RefusedError               a sink is there, and says that it will not take this delivery
+    └── RefusedError               a sink is reachable and refuses this delivery
 
 After any of them a model's state is what it was before the call.
 """
@@ -31,7 +31,7 @@ __all__ = [
 
 
 class SensormendError(Exception):
-    """Everything sensormend raises on purpose; its text is one line for a person."""
+    """The base class of all errors that sensormend raises on purpose; the message is one line."""
 
 
 class InputError(SensormendError, ValueError):
@@ -51,15 +51,15 @@ class ConfigError(SensormendError, ValueError):
 
 
 class StateError(SensormendError, ValueError):
-    """A state file that is not ours, is broken, or comes from a later version."""
+    """A state file that is foreign, broken, or of a later version."""
 
 
 class DivergenceError(SensormendError, ArithmeticError):
-    """A method ran off to infinity on this minibatch."""
+    """A method diverged on this minibatch."""
 
 
 class StorageError(SensormendError):
-    """A file cannot be written or removed; the same may be done again when there is space."""
+    """A file cannot be written or removed; the operation can be repeated when there is space."""
 
 
 class ResultError(SensormendError):
@@ -67,4 +67,4 @@ class ResultError(SensormendError):
 
 
 class RefusedError(SensormendError):
-    """A sink is there and will not take this delivery, however often it is tried."""
+    """A sink is reachable and refuses this delivery, so that repeating it is useless."""

@@ -1,4 +1,4 @@
-"""`write_beside`, `write_state`, `locked` and others keep files whole, whoever reads them or is killed meanwhile."""
+"""`write_beside`, `write_state`, `locked` and others keep files complete for concurrent readers and after a kill."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ __all__ = [
 
 
 class Closing:
-    """Has `close`, and calls it when a `with` block is left, however that happens."""
+    """A context manager that calls `close` at the end of its `with` block."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +55,7 @@ class Closing:
 
 @contextmanager
 def locked(path: Path, refusal: str) -> Iterator[None]:
-    """Take a folder for this process alone; the system lets go of it however the process ends."""
+    """Lock a folder for this process; the system releases the lock when the process ends."""
     try:
         import fcntl
     except ImportError:
@@ -73,7 +73,7 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
 
 
 def is_locked(path: Path) -> bool:
-    """Say whether some process has taken a folder, without getting in its way; False where the system does not tell."""
+    """Return whether a process has locked a folder, without blocking it; False on systems that cannot report it."""
     try:
         inode = f":{path.stat().st_ino}"
         return any(words[5].endswith(inode) for words in map(str.split, Path("/proc/locks").read_text().splitlines())
@@ -83,7 +83,7 @@ def is_locked(path: Path) -> bool:
 
 
 def signature(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes whenever a file is written again; None where there is none."""
+    """Return a value that changes whenever a file is rewritten; None where there is no file."""
     try:
         seen = path.stat()
     except OSError:
@@ -93,7 +93,7 @@ def signature(path: Path) -> tuple[int, int, int] | None:
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """Give a place beside a file; what was written there takes the file's place, or is gone when that fails."""
+    """Yield a temporary path beside a file, which replaces the file at the end, or is removed after an error."""
     new = path.with_name(f"{path.name}.new")
     try:
         yield new
@@ -108,7 +108,7 @@ def beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def write_beside(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that takes its place when it is whole, and leaves nothing behind when that fails."""
+    """Open a temporary text file, which replaces `path` at the end, or is removed after an error."""
     with beside(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         yield file
         file.flush()
@@ -116,7 +116,7 @@ def write_beside(path: Path) -> Iterator[IO[str]]:
 
 
 def sync(path: Path) -> None:
-    """Return when a file, or what a folder lists, is on the disk and would outlast a power cut."""
+    """Wait until a file, or the entries of a folder, are on disk and survive a power cut."""
     if os.name == "nt" and path.is_dir():
         return  # a folder cannot be opened there, and needs no syncing
     handle = os.open(path, os.O_RDONLY)
@@ -143,7 +143,7 @@ def write_state(
     header = {"format": FORMAT, "method": method, "version": version, "settings": dict(settings)}
     try:
         with new.open("wb") as file:
-            # np.savez's own parameters have names too: its stub has to be told that these are all arrays.
+            # The stub of np.savez has named parameters of other types; the keywords here are all arrays.
             contents: dict[str, Any] = {"header": np.array(json.dumps(header)), **arrays}
             np.savez(file, allow_pickle=False, **contents)
             file.flush()
@@ -189,14 +189,14 @@ def read_state(
 def read_table(
     path: str | os.PathLike[str], needed: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Read a small CSV file that people keep: where each row is, for a message, and its cells by column.
+    """Yield the rows of a small CSV file of the user: the place of each row, for messages, and its cells by column.
 
     Parameters
     ----------
     path
         The file.
     needed
-        The columns that must be there, each with what else it may be called; case and blanks do not matter.
+        The required columns, each with its alternative names; case and blanks are ignored.
     """
     path = Path(path)
     called = {other: name for name, others in needed.items() for other in others}
@@ -217,12 +217,12 @@ def read_table(
 
 
 def now() -> str:
-    """Return the time, UTC, to the second."""
+    """Return the present time, UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def surroundings() -> dict[str, Any]:
-    """Return versions and the size of the machine; neither its name nor any path."""
+    """Return versions and the size of the machine, without its name and any path."""
     from sensormend import __version__
 
     names = ("numpy", "scipy", "duckdb", "matplotlib")
@@ -253,7 +253,7 @@ def _memory() -> float | None:
 
 
 def _commit() -> str | None:
-    """Return the commit of a checkout; an installed copy inside somebody else's has none."""
+    """Return the commit of a checkout of sensormend; None for a copy installed inside another repository."""
     here = Path(__file__).resolve()
 
     def git(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""`Readings` and `Rows` are what comes in and what goes out, with the flags, reasons and origins of a row."""
+"""`Readings` and `Rows` hold the input and the output as columns; the constants list flags, reasons and origins."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MEANINGS = {
     Flag.FAIL: "fail",
     Flag.MISSING: "missing",
 }
-"""As CF's `flag_meanings` has them."""
+"""The flags in CF's `flag_meanings`."""
 
 REASONS = (
     "",
@@ -68,12 +68,12 @@ REASONS = (
     "silent",
     "alone",
 )
-"""Why, in one word; rows count in here. New ones go to the end, since files keep the word but states the number."""
+"""The reasons; `Rows.reason` is an index. New ones are appended, since files store the text but states the index."""
 
 IntArray = NDArray[np.integer]
 
 SECOND = 1_000_000
-"""Times are whole microseconds since 1970, UTC; so are durations."""
+"""Times are whole microseconds since 1970, UTC; durations are whole microseconds."""
 
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 
@@ -82,12 +82,11 @@ COLUMNS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "uppe
 _NUMBERS = ("value", "cleaned", "lower", "upper")
 
 ORIGINS = ("", "observed", "estimated", "corrected")
-"""Where a cleaned value comes from: it is the reading, it was predicted from others, or it is the reading with its
-fault taken out. `Rows.origin` counts in here, 0 where there is none; new ones go to the end, since states and journals
-keep the number."""
+"""The origin of a cleaned value: the reading, a prediction from others, or the reading with its fault taken out.
+`Rows.origin` is an index, 0 where there is none; new ones are appended, since states and journals store the index."""
 
 NO_ORIGIN, OBSERVED, ESTIMATED, CORRECTED = range(4)
-"""Places in `ORIGINS`."""
+"""Indices into `ORIGINS`."""
 
 
 def written_time(text: str) -> int:
@@ -110,18 +109,18 @@ def written_time(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Readings:
-    """Readings as columns, in the order in which they came.
+    """Readings as columns, in order of arrival.
 
     Attributes
     ----------
     sensors, variables
-        The names that `sensor` and `variable` count in. A network with one unnamed variable has `("",)`.
+        The names. A network with one unnamed variable has `("",)`.
     sensor, variable
-        Whose reading it is, and of what.
+        Indices into the names.
     time
         Microseconds since 1970, UTC.
     value
-        NaN for a reading that came without a number: empty, NULL, inf.
+        NaN for a reading without a number: empty, NULL, inf.
     """
 
     sensors: Sequence[str]
@@ -135,7 +134,7 @@ class Readings:
         return int(self.time.size)
 
     def taken(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Readings:
-        """Return these of them."""
+        """Return a part of them."""
         return Readings(
             self.sensors, self.variables, self.sensor[rows], self.variable[rows], self.time[rows], self.value[rows]
         )
@@ -147,12 +146,12 @@ NOTHING = Readings((), ("",), np.empty(0, np.int32), np.empty(0, np.int16), np.e
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What comes out: one row per sensor, variable and slot, or per reading.
+    """The rows of a result: one per sensor, variable and slot, or per reading.
 
     Attributes
     ----------
     sensors, variables
-        The names that `sensor` and `variable` count in.
+        The names, into which `sensor` and `variable` are indices.
     time
         Start of the slot, microseconds since 1970, UTC.
     value, n
@@ -162,9 +161,9 @@ class Rows:
     flag
         QARTOD's code for `value`.
     reason
-        Counts in `sensormend.readings.REASONS`.
+        Index into `sensormend.readings.REASONS`.
     origin
-        Counts in `ORIGINS`.
+        Index into `ORIGINS`.
     """
 
     sensors: Sequence[str]
@@ -186,17 +185,17 @@ class Rows:
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
-        """Join rows that count in the names of the last part, which has those of all before it."""
+        """Join rows; the names are those of the last part, which begin with those of all parts before it."""
         last = parts[-1]
         joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
         return Rows(last.sensors, last.variables, **joined)
 
     def taken(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Rows:
-        """Return these of them."""
+        """Return a part of them."""
         return Rows(self.sensors, self.variables, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     def with_holes(self, step: int) -> Rows:
-        """Return rows of one channel with an empty one where some are missing, so that no line is drawn across."""
+        """Return rows of one channel with an empty row in each gap, so that plots draw no line across it."""
         holes = np.flatnonzero(np.diff(self.time) > 1.5 * step) + 1
         if not holes.size:
             return self

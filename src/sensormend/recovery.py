@@ -1,4 +1,4 @@
-"""`Recovery` is what every method returns, with its faults as `Fault`."""
+"""`Recovery` is the result of every method; its faults are of the class `Fault`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Fault:
     Attributes
     ----------
     id
-        A number that stays the same while the fault goes on, also when its start is dated back.
+        A number that stays the same while the fault lasts, also when its start is dated back.
     sensor
         The sensor's label, or its row where there are no labels.
     variable
@@ -33,10 +33,10 @@ class Fault:
         Its first and last wrong reading, in slots since the first slot the model was given; `end` is None while it is
         open.
     size
-        What it does to the readings, in the variable's unit: the offset; for a drift the offset at its last reading;
-        for a gain the factor; for noise its standard deviation; the value at which a sensor is stuck.
+        The offset in the variable's unit; for a drift the offset at its last reading, for a gain the factor, for noise
+        its standard deviation, for a stuck sensor the value.
     rate
-        By how much the size grows in a period; 0 for all kinds but `drifting`.
+        The growth of the size in a period; 0 for all kinds but `drifting`.
     confidence
         The probability that the episode is a fault; 0.95 and more is high.
     """
@@ -54,7 +54,7 @@ class Fault:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """One minibatch, split into what the network agrees on and what it does not.
+    """One minibatch, split into a low-rank part and outliers, with verdicts.
 
     Arrays with the shape of the input: `low_rank`, `outliers`, `wrong`, `doubtful`, `spikes`, `corrected`, `cleaned`,
     `lower`, `upper`.
@@ -77,7 +77,7 @@ class Recovery:
         subset of `wrong`, without `spikes`.
     cleaned
         The reading where it is trusted; where it is wrong its correction or the estimate, whichever is surer; the
-        estimate where nothing came; NaN only where nothing is known yet at all.
+        estimate where the reading is missing; NaN only where there is no estimate yet.
     lower, upper
         The interval of `cleaned`; both equal the reading where it is trusted. None for methods without one.
     faulty, suspect
@@ -87,11 +87,11 @@ class Recovery:
     score
         The strongest evidence in the fiber over its threshold; 1 is at it.
     reason
-        The kind of fault that most of its wrong readings have; empty where there is nothing to say.
+        The kind of fault that most of its wrong readings have; empty where there is none.
     faults
-        The episodes that touch these periods, in the order of their starts; empty for a method that has none.
+        The episodes that touch these periods, in order of start; empty for a method without episodes.
     iterations
-        How many inner iterations the minibatch took.
+        The number of inner iterations for the minibatch.
     """
 
     low_rank: FloatArray
@@ -112,7 +112,7 @@ class Recovery:
     iterations: int
 
     def of_sensors(self, rows: NDArray[np.intp]) -> Recovery:
-        """Return the part of these sensors, rows of axis 0."""
+        """Return the part of some sensors, given as rows of axis 0."""
         return _join([self], lambda arrays: arrays[0][rows])
 
     @staticmethod
@@ -131,7 +131,7 @@ class Recovery:
 
 
 def _join(parts: Sequence[Recovery], join: Callable[[list[Any]], Any]) -> Recovery:
-    # An episode that goes on is reported again, as it is known by then.
+    # An open episode is reported again with each part; the last report is kept.
     latest = {fault.id: fault for part in parts for fault in part.faults}
     faults = tuple(sorted(latest.values(), key=lambda fault: (fault.start, fault.id)))
     values: dict[str, Any] = {"iterations": sum(part.iterations for part in parts), "faults": faults}

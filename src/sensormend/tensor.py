@@ -1,4 +1,4 @@
-"""The module provides the operations on tensors that all methods share, and validates their readings and labels."""
+"""The module provides the tensor operations that all methods share, and validates their readings and labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sensormend.recovery import FloatArray
 __all__ = ["as_labels", "as_readings", "check_fiber_axis", "fiber_norms", "fold", "unfold"]
 
 LARGEST = 1e100
-"""Readings beyond this would overflow in the squares that every method learns from."""
+"""The largest allowed reading: squares of larger ones overflow in the methods."""
 
 
 def unfold(tensor: FloatArray, mode: int) -> FloatArray:
@@ -31,7 +31,7 @@ def unfold(tensor: FloatArray, mode: int) -> FloatArray:
 
 
 def fold(matrix: FloatArray, mode: int, shape: tuple[int, ...]) -> FloatArray:
-    """Undo `unfold`: give the matrix back as a tensor of `shape`.
+    """Undo `unfold`: return the matrix as a tensor of `shape`.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def fiber_norms(tensor: FloatArray, fiber_axis: int) -> FloatArray:
 
 
 def check_fiber_axis(fiber_axis: object, *, after_sensors: bool = True) -> int:
-    """Return `fiber_axis` as an int, or refuse it; with `after_sensors` the first axis too, that of the sensors."""
+    """Return `fiber_axis` as an int, or refuse it; with `after_sensors` also refuse axis 0, that of the sensors."""
     if isinstance(fiber_axis, bool) or not isinstance(fiber_axis, int | np.integer) or fiber_axis < 0:
         raise ConfigError(f"fiber_axis is the number of the slot axis, 0 or more; got {fiber_axis!r}")
     if after_sensors and fiber_axis == 0:
@@ -73,9 +73,9 @@ def as_readings(
     max_axes: int | None = None,
     keep_single: bool = False,
 ) -> FloatArray:
-    """Return readings as a float64 array in which NaN is missing, or refuse them with one clear line.
+    """Return readings as a float64 array in which NaN is missing, or refuse them with a one-line error.
 
-    The result may share memory with the input: whoever wants to write copies first.
+    The result may share memory with the input: copy it before writing to it.
 
     Parameters
     ----------
@@ -84,9 +84,9 @@ def as_readings(
     fiber_axis
         The axis of the slots; the readings must have it.
     min_axes, max_axes
-        How many axes the method takes.
+        The limits of the number of axes.
     keep_single
-        Leave single precision as it is.
+        Keep single precision.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def as_readings(
     if keep_single and array.dtype == np.float32 and mask is None:
         values = array
     else:
-        # A wider float that overflows here becomes inf and is refused below as what it is.
+        # A wider float that overflows here becomes inf and is refused below.
         with np.errstate(over="ignore"):
             values = array.astype(np.float64, copy=mask is not None)
     if mask is not None:
@@ -132,7 +132,7 @@ def _check_axes(shape: tuple[int, ...], fiber_axis: int, min_axes: int, max_axes
 
 
 def _check_range(values: FloatArray) -> None:
-    """Refuse what is too large to be squared; NaN is no reading, and passes."""
+    """Refuse infinities and values too large to be squared; NaN is missing, and allowed."""
     largest = max(abs(float(end.reduce(values, axis=None))) for end in (np.fmax, np.fmin))
     if largest > LARGEST:
         if np.isinf(largest):
@@ -143,7 +143,7 @@ def _check_range(values: FloatArray) -> None:
 def as_labels(sensors: Sequence[Hashable], count: int) -> tuple[str | int, ...]:
     """Return the labels of a sensor axis of length `count` as plain text and whole numbers, or refuse them.
 
-    Only text and whole numbers are taken, because labels have to come back from a state file as they were.
+    Only text and whole numbers are allowed, because labels must survive a state file unchanged.
 
     Raises
     ------

@@ -84,10 +84,10 @@ def test_help_is_a_page_for_a_scientist(capsys: pytest.CaptureFixture[str]) -> N
         (["clean", "readings.csv", "out", "--value", "temp"], 2, "temp"),
         (["clean", "readings.csv", "out", "--config", "none.toml"], 2, "there is no file"),
         (["clean", "readings.csv", "out", "--maintenance", "none.csv"], 2, "none.csv"),
-        (["clean", "readings.csv", "out", "--valid", "tmp=-40,50"], 2, "valid speaks of 'tmp'"),
+        (["clean", "readings.csv", "out", "--valid", "tmp=-40,50"], 2, "valid names variable 'tmp'"),
         (["clean", "readings.csv", "out", "--networks", "city"], 2, "no column 'city', as --networks says"),
         (["clean", "readings.csv", "out.nc", "--networks", "sensor"], 2, "go into a folder, each into its own"),
-        (["clean", "readings.csv", "out", "--cluster", "tcp://127.0.0.1:1"], 2, "--networks COLUMN; say which column"),
+        (["clean", "readings.csv", "out", "--cluster", "tcp://127.0.0.1:1"], 2, "--networks COLUMN; name that column"),
         (["clean", "", "out"], 2, "READINGS is empty"),
         (["clean", "readings.csv", "out", "--coordinates", "readings.csv"], 2, "latitude"),
         (["clean", "readings.csv", "out", "--resume"], 2, "nothing to resume"),
@@ -198,7 +198,7 @@ def test_what_was_not_judged_is_said_first_of_all(
     assert main(["clean", str(readings), str(out), "--one-pass", "--period", "1d"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert told.startswith("Nothing was judged: all readings have flag 2 and are kept as they came.")
-    assert f"heard in 5 periods, here of 1d; there are {days} with readings" in told
+    assert f"judged after 5 periods with readings, here of 1d; there are {days} with readings" in told
     assert "Nothing wrong was found" not in told
     assert main(["report", str(out)]) == 0
     page = page_of((out / "report.html").read_text(encoding="utf-8")).text
@@ -227,4 +227,4 @@ def test_what_little_was_judged_is_told_and_what_it_was_judged_by(
     assert main(["clean", str(readings), str(tmp_path / "lone"), "--period", "1d"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert told.startswith("All readings were judged. sensors 1 ")
-    assert "Nothing wrong was found. With one or two sensors only their own past can tell" in told
+    assert "Nothing wrong was found. One or two sensors are judged by their own past only" in told

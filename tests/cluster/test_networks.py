@@ -56,7 +56,7 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(
     assert main(["report", east]) == 0
     assert "s01" in capfd.readouterr().out
     assert main(["report", str(tmp_path / "out")]) == 1
-    assert "holds many networks: say one of the folders" in capfd.readouterr().err
+    assert "holds many networks: give one of the folders" in capfd.readouterr().err
 
 
 def test_a_cluster_gives_the_same(cluster: Cluster, table: Path, alone: Path, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
         if goes_on:
             assert first.result() is None
         else:
-            with pytest.raises(RunStoppedError, match="nobody waits"):
+            with pytest.raises(RunStoppedError, match="no longer wanted"):
                 first.result()
         assert second.result() is None
     assert len(attempts_of(order)) == (1 if goes_on else 2)
@@ -310,7 +310,7 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
     assert not order.partial.exists()
     order.token.unlink()
     shutil.rmtree(order.out)
-    with pytest.raises(RunStoppedError, match="nobody waits"):
+    with pytest.raises(RunStoppedError, match="no longer wanted"):
         clean_part(order)
 
 

@@ -1,4 +1,4 @@
-"""Who connects to a cluster is told in one line what is wrong with it."""
+"""A failed connection to a cluster is reported in one line with its cause."""
 
 import logging
 import sys

@@ -91,7 +91,7 @@ def test_without_psycopg_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.
     "address", ["postgresql://me@host/db", "postgresql://me@host/db?table=", "postgres://h/d?table=a#b"]
 )
 def test_an_address_names_one_table(address: str) -> None:
-    with pytest.raises(ConfigError, match="which table"):
+    with pytest.raises(ConfigError, match="name the table"):
         split_address(address)
 
 

@@ -309,7 +309,7 @@ def test_without_room_one_line_says_so(tmp_path: Path) -> None:
     with Staging(tmp_path / "s") as staging:
         staging.load(tmp_path / "r.csv")
         staging.ask("SET memory_limit = '1MB'")
-        with pytest.raises(SensormendError, match="no room to stage readings") as caught:
+        with pytest.raises(SensormendError, match="no space to stage readings") as caught:
             staging.ask("SELECT list(range) FROM range(10000000)")
     assert "\n" not in str(caught.value)
 

@@ -183,7 +183,7 @@ def test_an_out_that_is_there_is_kept_unless_told_otherwise(table: Path, mended:
     clean_archive(table, out, overwrite=True)
     assert {path.name for path in out.iterdir()} == ALL
     assert {path.name for path in tmp_path.iterdir()} == {"out", "out.old"}
-    with pytest.raises(ConfigError, match="say one of them"):
+    with pytest.raises(ConfigError, match="give one of them"):
         clean_archive(table, out, overwrite=True, resume=True)
     with pytest.raises(ConfigError, match="nothing to resume"):
         clean_archive(table, tmp_path / "other", resume=True)

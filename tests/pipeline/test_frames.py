@@ -286,7 +286,7 @@ def test_a_labelled_array_comes_back_as_a_dataset(expected: pd.DataFrame) -> Non
         (pd.DataFrame({"time": [pd.Timestamp("2020"), pd.NaT], "sensor": ["a"] * 2, "value": [1.0] * 2}), {},
          InputError, "no time in row 1"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=3), "sensor": ["a", None, "b"], "value": [1.0] * 3}), {},
-         InputError, "says nothing in row 1"),
+         InputError, "is empty in row 1"),
         (pd.DataFrame({"time": pd.date_range("2020", periods=4), "sensor": ["a"] * 4, "value": [*"123", "warm"]}),
          {}, ValueRangeError, "'warm' in row 3"),
     ],
@@ -324,5 +324,5 @@ def test_a_tolerance_reaches_the_model_by_its_variable() -> None:
     mine = rows.filter((pl.col("sensor") == "s2") & (pl.col("flag") == 4))
     assert mine.filter(pl.col("variable") == "cold").height >= 28
     assert mine.filter(pl.col("variable") == "warm").height == 0
-    with pytest.raises(ConfigError, match="tolerance speaks of 'hot'; there is"):
+    with pytest.raises(ConfigError, match="tolerance names variable 'hot'; there is"):
         clean(pl.concat(parts), tolerance={"hot": 1.0})

@@ -79,7 +79,7 @@ def test_all_steps_fit_their_period() -> None:
 
 def test_one_reading_each_leaves_no_step_and_none_at_all_nothing() -> None:
     lone = course([ticks(HOUR, 20)[:1], ticks(HOUR, 20)[:1]])
-    with pytest.raises(InputError, match="say step"):
+    with pytest.raises(InputError, match="give step"):
         survey_readings(lone, Options())
     assert survey_readings(lone, Options(step=HOUR)).grid.step == HOUR
     with pytest.raises(InputError, match="no reading at all"):

@@ -158,7 +158,7 @@ def test_units_reach_run_json_netcdf_and_pictures(
 
 
 def test_units_of_what_is_not_there_are_refused(long: pd.DataFrame) -> None:
-    with pytest.raises(ConfigError, match="units speaks of 'ph'; there is temp"):
+    with pytest.raises(ConfigError, match="units names variable 'ph'; there is temp"):
         clean(long, units={"ph": "1"})
     with pytest.raises(ConfigError, match="names is a text, or a text per variable"):
         Options.of(names=3)

@@ -402,7 +402,7 @@ def test_other_limits_and_variables_after_a_restart_are_refused_for_what_they_ar
     readings: Readings, tmp_path: Path
 ) -> None:
     watched(tmp_path / "out", hourly(readings, 24)[:4])
-    with pytest.raises(ConfigError, match="valid speaks of 'humidity'"):
+    with pytest.raises(ConfigError, match="valid names variable 'humidity'"):
         watched(tmp_path / "out", [], valid={"humidity": [0, 100]})
     with pytest.raises(
         ConfigError, match="knows one without a name, and not humidity; more variables need another OUT"
@@ -447,7 +447,7 @@ def test_what_is_repeated_after_its_period_is_counted(readings: Readings, tmp_pa
 
 
 def test_limits_of_what_will_never_come_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="speaks of 'tmep'; variables has temp"):
+    with pytest.raises(ConfigError, match="names variable 'tmep'; variables has temp"):
         watched(tmp_path / "out", [], variables=["temp"], valid={"tmep": [0, 5]})
     with pytest.raises(ConfigError, match="interval is a share"):
         watched(tmp_path / "out", [], interval=3.0)

@@ -208,7 +208,7 @@ def test_no_server_is_no_refusal(tmp_path: Path) -> None:
     assert not isinstance(failed.value, RefusedError)
     assert "hush" not in str(failed.value)
     assert "\n" not in str(failed.value)
-    with pytest.raises(ConfigError, match="say which table"):
+    with pytest.raises(ConfigError, match="name the table"):
         open_sink("postgresql://me@host/db?table=")
 
 

@@ -1,4 +1,4 @@
-"""The command line: one file per command."""
+"""The package has one module per command of the command line."""
 
 from sensormend.cli.app import main
 

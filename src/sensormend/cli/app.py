@@ -1,4 +1,4 @@
-"""The command line: thin, the work is done elsewhere.
+"""`main` runs a command and reports its errors.
 
 Exit codes: 0 done, 2 a wrong call, 1 anything else; a failure is one line on stderr that says what to do.
 """
@@ -43,10 +43,10 @@ STOPPED = {
     "bench": "what is done is kept, the same call goes on",
     "clean": "what is done is kept, the same call with --resume goes on",
 }
-"""What became of a command's work when somebody pressed Ctrl-C."""
+"""The state of each command's work after Ctrl-C."""
 
 PLACE = r"on|off|(\S*:)?\d+|(localhost|\d+(\.\d+){3}|\[[\da-fA-F:.]+\])(:\S*)?"
-"""What follows `--serve` and belongs to it: a place, or what was meant to be one, so that it is said what is wrong."""
+"""The value of `--serve`: an address, or a malformed one, which is then reported."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(1, f"stopped; {STOPPED.get(words[0] if words else '', 'nothing more was written')}")
     except BrokenPipeError:
-        # Whoever read our output has gone; Python would complain once more when it closes stdout.
+        # The reader of the output has closed it; Python would report that again when it closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _as_parsed(typed: Sequence[str]) -> list[str]:
-    """Return what was typed as the parser takes it, which knows no lone `-` and no option with or without a value."""
+    """Return the arguments for the parser, which knows neither a lone `-` nor an option with an optional value."""
     words: list[str] = []
     for word, following in zip(typed, [*typed[1:], ""], strict=True):
         words.append(STDIN if word == "-" else word)

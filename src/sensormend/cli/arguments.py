@@ -1,4 +1,4 @@
-"""`declared_options` makes the arguments of a command from the options that dataclasses declare."""
+"""`declared_options` builds the arguments of a command from the options that dataclasses declare."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from sensormend.io.options import Declaration, declarations
 __all__ = ["FLAG", "GROUPS", "STDIN", "Arguments", "declared_options"]
 
 STDIN = "standard input"
-"""What stands for a lone `-`, which the parser of the command line would take for an option."""
+"""The replacement of a lone `-`, which the parser would take for an option."""
 
 FLAG: dict[str, Any] = {"negative": (), "show_default": False}
 
 GROUPS = {
     "feed": Group("The feed", sort_key=0),
-    "columns": Group("Which column is what (recognised by their names; say it where that fails)", sort_key=1),
+    "columns": Group("The roles of columns (recognised by their names; name them where that fails)", sort_key=1),
     "data": Group("What you know about the data", sort_key=2),
     "output": Group("Output", sort_key=3),
     "networks": Group("Many networks at once", sort_key=4),
-    "alerts": Group("Who is told", sort_key=4),
+    "alerts": Group("Alerts", sort_key=4),
 }
-"""The headings of `--help`, by the names that options have for them."""
+"""The headings of `--help`, by `Declaration.group`."""
 
 _Class = TypeVar("_Class")
 
 
 class Arguments:
-    """What is typed for a command; a field for each option, None where it is not typed."""
+    """The arguments of a command: a field for each option, None where it is not given."""
 
     declared: dict[str, Declaration]
 
     def given(self) -> dict[str, Any]:
-        """Return what is typed as options take it, by their keys."""
+        """Return the given arguments as values of options, by key."""
         typed = {name: getattr(self, name) for name in self.declared}
         return {
             self.declared[name].key or name: value if (parse := self.declared[name].parse) is None else parse(value)
@@ -46,7 +46,7 @@ class Arguments:
 
 
 def declared_options(command: str, *declaring: type) -> Callable[[type[_Class]], type[_Class]]:
-    """Return what gives a class a field for each option of these dataclasses that a command takes."""
+    """Return a decorator that adds a field to a class for each option of these dataclasses that a command takes."""
 
     def decorated(kind: type[_Class]) -> type[_Class]:
         known = {
@@ -65,7 +65,7 @@ def declared_options(command: str, *declaring: type) -> Callable[[type[_Class]],
 
 
 def _nested(declared: type) -> Iterator[tuple[str, Declaration]]:
-    """Yield the options of a dataclass, those of the dataclasses in it where these stand."""
+    """Yield the options of a dataclass, including those of nested dataclasses in their place."""
     own = declarations(declared)
     for entry in fields(declared):
         if entry.name in own:

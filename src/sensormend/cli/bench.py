@@ -1,6 +1,6 @@
-"""`sensormend bench`: one command for each experiment, and one for all of them.
+"""`sensormend bench` has one command for each experiment, and one for all of them.
 
-Nothing that takes time to import is imported before a command runs.
+Modules that are slow to import are imported when a command runs.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ OUT = Path("out/bench")
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Common:
-    """What every experiment takes.
+    """Options of every experiment.
 
     Parameters
     ----------
     trials
-        How often each run is done, with other seeds; 5, in a quick run 1.
+        Repetitions of each run, with other seeds; 5, in a quick run 1.
     seed
         The first seed.
     methods
         Comma-separated, like AutoOLRTR,OLRTR,RTR; or all.
     out
-        The folder for results, tables, figures and index.html. What is there already is not done again.
+        The folder for results, tables, figures and index.html. Existing results are not computed again.
     quick
-        Less of everything, for a look.
+        A small run of everything.
     jobs
-        How many processes; times are measured best with 1.
+        The number of processes; times are measured best with 1.
     minibatches
-        How many there are in a simulation; 20, the paper has 100.
+        Their number in a simulation; 20, the paper has 100.
     fresh
-        Do again what is there.
+        Compute existing results again.
     """
 
     trials: int | None = None
@@ -70,7 +70,7 @@ class Common:
 
 
 def _command(name: str, about: str) -> None:
-    """Make the command of one experiment that takes no options of its own."""
+    """Add the command of one experiment without options of its own."""
 
     def command(*, common: Common | None = None) -> None:
         _run([name], common)
@@ -103,7 +103,7 @@ def faults(
     slots: int = 24,
     unscored: str = "",
 ) -> None:
-    """Put known faults into sound readings and see who finds and repairs them.
+    """Put known faults into sound readings and measure how well methods find and repair them.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def faults(
         small (1, 2, 3, 5 or 8 sensors), kinds (each kind of fault alone), outages (each kind alone, with outages),
         everything, or their names.
     sensors, days, slots
-        The size of a simulated network; of any other the first days, 364 if not told.
+        The size of a simulated network; of any other data the first days, 364 by default.
     unscored
         Comma-separated numbers of sensors, from 0, that are in the network but not in the scores. The truth of noaa's
         sensor 27 is broken for weeks: 12 deg C below all others for six days, with jumps of 10 deg C in an hour.
@@ -125,7 +125,7 @@ def faults(
         raise ConfigError(f"--unscored takes numbers of sensors, like 3,27; got {unscored!r}") from None
     given: dict[str, Any] = {"data": data, "cases": cases, "sensors": sensors, "days": days, "slots": slots}
     if Path(data).is_file():
-        # Another file under the same name is another experiment.
+        # A changed file under the same name is another experiment.
         given["digest"] = sha256(Path(data).read_bytes()).hexdigest()[:12]
     usual = {"data": "noaa", "cases": "all", "slots": 24}
     _run(["faults"], common, unscored=hidden, **{k: v for k, v in given.items() if v != usual.get(k)})
@@ -133,7 +133,7 @@ def faults(
 
 @bench.command(name="all")
 def everything(*, common: Common | None = None) -> None:
-    """Run every experiment; one whose data is not here is left out and named."""
+    """Run every experiment; one whose data is missing is left out and named."""
     from sensormend.bench.registry import EXPERIMENTS
 
     _run(list(EXPERIMENTS), common)
@@ -156,7 +156,7 @@ def page(*, out: Path = OUT) -> None:
 
 
 def _run(names: list[str], common: Common | None, **options: Any) -> None:
-    """Run experiments with what was asked for, show their tables, and say where everything is."""
+    """Run experiments with the given options, print their tables, and the folder of the results."""
     from sensormend.bench.experiment import RunPlan
     from sensormend.bench.registry import EXPERIMENTS
     from sensormend.bench.runner import run
@@ -164,7 +164,7 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
     asked = Common() if common is None else common
     if asked.jobs < 1:
         raise ConfigError(f"--jobs must be 1 or more, not {asked.jobs}")
-    # An option that was not given is none: a plan is the same whether one says the usual or nothing.
+    # Options that are not given are left out, so that a plan does not depend on whether a default was typed.
     given = tuple(sorted((name, value) for name, value in options.items() if value not in (None, False, ())))
     plan = RunPlan(asked.trials, asked.seed, asked.methods, asked.quick, asked.minibatches, given)
     names = _where_known(names, plan)
@@ -185,7 +185,7 @@ def _run(names: list[str], common: Common | None, **options: Any) -> None:
 
 
 def _where_known(names: list[str], plan: RunPlan) -> list[str]:
-    """Leave out experiments in which none of the chosen methods runs, unless that is so in all of them."""
+    """Drop experiments in which none of the chosen methods runs, unless that would drop all of them."""
     from sensormend.bench.registry import EXPERIMENTS
 
     known, runs, refused = [], 0, None
@@ -206,23 +206,23 @@ def screen() -> Console:
 
 
 class _Left(ProgressColumn):
-    """The time left, by what the runs cost and not by how many they are."""
+    """The remaining time, by the cost of the runs and not by their number."""
 
     def render(self, task: Task) -> Text:
-        """Return it in words."""
+        """Return the remaining time as text."""
         left = task.fields.get("left", float("nan"))
         return Text("" if left != left else f"{_clock(left)} left", style="progress.remaining")
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[RunProgress], None]]:
-    """Show how far it is, on stderr."""
+    """Show the progress on stderr."""
     columns = (TextColumn("{task.fields[runs]}"), BarColumn(), _Left(), TextColumn("{task.description}"))
     progress = Progress(*columns, console=Console(stderr=True))
     task = progress.add_task("", total=1.0, runs="")
 
     def update(tick: RunProgress) -> None:
-        # Nothing is shown before there is something to do: a wrong call gets its one line and no more.
+        # Started with the first run, so that a wrong call prints its one line only.
         progress.start()
         runs = f"{tick.done}/{tick.of} runs"
         progress.update(task, completed=tick.share, description=tick.doing, runs=runs, left=tick.left)

@@ -1,4 +1,4 @@
-"""`sensormend clean`: mends an archive, and prints what came, what is wrong, and what to type next."""
+"""`sensormend clean` mends an archive, and prints a summary of the readings, the faults and the next commands."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORST = 5
 
 @declared_options("clean", Options)
 class CleanArguments(Arguments):
-    """What is typed for `clean`."""
+    """The options of `clean`."""
 
 
 def clean(
@@ -47,15 +47,15 @@ def clean(
     overwrite: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
     resume: Annotated[bool, Parameter(group=GROUPS["output"], **FLAG)] = False,
 ) -> None:
-    """Mend an archive: find the sensors that lie, fill what is missing, say how sure that is.
+    """Mend an archive: find the sensors that report wrong values, fill gaps, and give intervals.
 
     READINGS is a CSV (also .gz), Parquet, newline-JSON, Excel or NetCDF file, a folder or a pattern of them, `-` for
     standard input, or `postgresql://user@host/database?table=name`. A table may be long (sensor, time, value) or wide
     (a column per sensor, or per variable with one file per site). The files need not be in order, nor fit into memory.
 
-    OUT is a folder that is not there yet: its rows lie in data/date=.../*.parquet, one per sensor and slot, with the
+    OUT is a folder that does not exist yet: its rows are in data/date=.../*.parquet, one per sensor and slot, with the
     raw value, the cleaned one, its interval, a QARTOD flag (1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing) and
-    a reason; faults.csv lists what is wrong from when to when, sensors.csv has a line per sensor. An OUT that ends in
+    a reason; faults.csv lists the faults with start and end, sensors.csv has a line per sensor. An OUT that ends in
     .csv, .csv.gz, .parquet or .nc is one file, with the rest in OUT.meta. Raw values are never changed.
 
     There is nothing to tune. The step of the grid and its daily or weekly period are found from the data, and so are
@@ -64,18 +64,18 @@ def clean(
     Parameters
     ----------
     paths
-        The readings, one or several, and at last where the result goes.
+        The readings, one or several, and last the OUT.
     config
         A TOML file with any of the options below, by the same names: `sensor = "node_id"`, `valid = [-40, 50]`.
     typed
-        What you know about the readings.
+        Options for the readings.
     cluster
-        Spread the networks over a Dask cluster: the address of its scheduler, tcp://host:8786. Its workers have to see
-        OUT by the same path.
+        Spread the networks over a Dask cluster: the address of its scheduler, tcp://host:8786. Its workers must have
+        access to OUT under the same path.
     overwrite
-        Replace an OUT that is there.
+        Replace an existing OUT.
     resume
-        Go on with a run that was interrupted; the result is the same as in one go.
+        Continue an interrupted run; the result is the same as without the interruption.
     """
     from sensormend.pipeline.archive import clean_archive
 
@@ -89,7 +89,7 @@ def clean(
         _clean_networks(source, out, cluster, options, overwrite=overwrite, resume=resume)
         return
     if cluster:
-        raise ConfigError("--cluster spreads many networks, kept apart by --networks COLUMN; say which column that is")
+        raise ConfigError("--cluster spreads many networks, kept apart by --networks COLUMN; name that column")
     with _stages() as stages:
         report = clean_archive(source, out, options, overwrite=overwrite, resume=resume, stages=stages)
     Console(soft_wrap=False).print(_summary(report))
@@ -115,7 +115,7 @@ class _Speed(ProgressColumn):
     """Readings per second."""
 
     def render(self, task: Task) -> Text:
-        """Say how many readings are done in a second."""
+        """Return the number of readings per second as text."""
         readings = task.fields.get("readings", 0)
         if not readings or not task.elapsed or not task.percentage:
             return Text("")
@@ -124,7 +124,7 @@ class _Speed(ProgressColumn):
 
 @contextmanager
 def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
-    """Show on stderr how far each stage of the work is: a bar on a terminal, a line at its end elsewhere."""
+    """Show the progress of each stage on stderr: a bar on a terminal, elsewhere a line at its end."""
     console = Console(stderr=True)
     bars = Progress(
         TextColumn("{task.description:<8}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), _Speed(),
@@ -161,7 +161,7 @@ def _stages() -> Iterator[Callable[[str, int], Callable[..., None]]]:
 
 
 def _summary(report: Report) -> RenderableType:
-    """Return the last page of a run."""
+    """Return the summary of a run."""
     slots = sum(report.flags.values()) or 1
     present = slots - report.flags[Flag.MISSING]
     table = Table.grid(padding=(0, 2))
@@ -213,7 +213,7 @@ def _summary(report: Report) -> RenderableType:
 
 
 def _networks_summary(report: NetworksReport) -> RenderableType:
-    """Return the last page of a run over many networks."""
+    """Return the summary of a run over many networks."""
     done = [network for network in report.networks if network.outcome == "done"]
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim")
@@ -234,7 +234,7 @@ def _networks_summary(report: NetworksReport) -> RenderableType:
 
 
 def worst(faults: list[FaultInterval]) -> list[tuple[tuple[str, str], list[FaultInterval]]]:
-    """Return the channels that were wrong for longest, each with its faults, without silence and what is doubtful."""
+    """Return the channels that were wrong for longest, each with its faults, without silence and doubtful faults."""
     by_channel: dict[tuple[str, str], list[FaultInterval]] = defaultdict(list)
     for fault in faults:
         if fault.reason != "silent" and not fault.doubtful:
@@ -254,19 +254,19 @@ def _next(report: Report, worst_channels: list[tuple[tuple[str, str], list[Fault
 
 
 def _why_not(report: Report) -> str:
-    """Say why little was judged, where the length of the archive is the cause."""
+    """Return why few readings were judged, where the length of the archive is the cause."""
     from sensormend.model.auto import LEARNING
 
     if report.periods > 2 * LEARNING:
         return ""
     return (
-        f" A sensor is judged when it was heard in {LEARNING} periods, here of {in_words(report.grid.period)}; there "
+        f" A sensor is judged after {LEARNING} periods with readings, here of {in_words(report.grid.period)}; there "
         f"are {report.periods:,} with readings."
     )
 
 
 def _nothing_found(report: Report) -> str:
-    """Say that nothing wrong was found, as far as anything was judged, and by what."""
+    """Return the message for a run without faults, with the limits of what was judged."""
     flags = report.flags
     if flags[Flag.MISSING] == sum(flags.values()):
         return "There is no number at all."
@@ -275,7 +275,7 @@ def _nothing_found(report: Report) -> str:
     doubtful = f", but {flags[Flag.SUSPECT]:,} readings are doubtful" if flags[Flag.SUSPECT] else ""
     among = " among the readings that were judged" if flags[Flag.NOT_EVALUATED] else ""
     alone = (
-        " With one or two sensors only their own past can tell, which hardly sees an offset or a drift."
+        " One or two sensors are judged by their own past only, which rarely shows an offset or a drift."
         if report.sensors <= 2
         else ""
     )

@@ -1,4 +1,4 @@
-"""`sensormend demo`: runs a simulated city live, and serves its page."""
+"""`sensormend demo` runs a simulated city live, and serves its page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LACKING = "No page to look at: it needs fastapi and uvicorn, pip install 'sensor
 
 
 class DemoPage:
-    """The page of a demo: its address, empty where there is none, and one line about it for a person."""
+    """The page of a demo: its address, empty where there is none, and a line to print about it."""
 
     def __init__(self, address: str, message: str) -> None:
         self.address, self.message = address, message
@@ -49,9 +49,9 @@ class DemoPage:
 
 @contextmanager
 def served(out: Path, port: int | None, edit: Path | None = None) -> Iterator[DemoPage]:
-    """Serve an OUT on a port of this machine; where nobody chose one and the usual one is taken, on a free one.
+    """Serve an OUT on a port of this machine; without `port`, on the usual one or, if that is taken, on a free one.
 
-    Notes from the page go to the file `edit`, where there is one.
+    Notes from the page go to the file `edit`, if given.
     """
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
         yield DemoPage("", LACKING)
@@ -62,7 +62,7 @@ def served(out: Path, port: int | None, edit: Path | None = None) -> Iterator[De
 
 
 def has_screen() -> bool:
-    """Say whether somebody sits here, before a screen that can show a browser."""
+    """Return whether the program runs on a terminal with a screen that can show a browser."""
     somewhere = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     return somewhere and sys.stdout.isatty()
 
@@ -82,21 +82,21 @@ def _open(address: str) -> None:
     try:
         webbrowser.open(address)
     except (OSError, webbrowser.Error):
-        # The address is on the screen.
+        # The address is printed as well.
         return
 
 
 FIRST_DAYS = 90
-"""Days that come at once, in a few seconds: the model has learned, and there is something to see."""
+"""Days that are replayed at once, in a few seconds, so that the model has learned and the page has content."""
 
 PACE = 1.0
-"""Hours of the city's time in a second after that: a day is final every 24 seconds."""
+"""Simulated hours per second after that: a day is final every 24 seconds."""
 
 UNWATCHED = 60.0
-"""Seconds after which it ends where nobody can press Ctrl-C."""
+"""Seconds after which the demo ends without a terminal, where Ctrl-C is not available."""
 
 MARK = "demo.json"
-"""In the state folder of an OUT that the demo wrote, and may replace."""
+"""The file that marks an OUT as written by the demo, which may replace it."""
 
 
 def demo(
@@ -111,28 +111,28 @@ def demo(
     browser: Annotated[bool, Parameter(name="--open", negative="--no-open")] = True,
     out: Path = Path("demo"),
 ) -> None:
-    """Watch a simulated city live: sensors break, lie and fall silent, and sensormend finds them and mends their data.
+    """Watch a simulated city live: sensors break and fall silent, and sensormend finds them and mends their data.
 
-    The city's first 90 days come at once, the others hour by hour; the service that `watch` runs mends them, told
-    nothing, and writes into OUT, which a page in your browser shows. Ctrl-C ends it; then what was found is held
-    against what was put in.
+    The first 90 days of the city are replayed at once, the others hour by hour. The service of `watch` mends them from
+    the readings alone and writes to OUT, which a page in your browser shows. Ctrl-C ends the demo, which then compares
+    the faults found with those put in.
 
     Parameters
     ----------
     seconds
-        Go on for so many seconds; by default until Ctrl-C, or for a minute where there is no terminal.
+        The duration in seconds; by default until Ctrl-C, or a minute where there is no terminal.
     days
-        Go on for so many days of the city's time, all of them as fast as it goes.
+        The duration in simulated days, all of them at full speed.
     sensors
-        How many sensors it has.
+        The number of sensors.
     seed
         Another seed is another city.
     climate
         What they measure: city (temperature), dense, skewed (PM2.5), zeros, pressure or sparse.
     pace
-        Hours of the city's time in a second.
+        Simulated hours per second.
     port
-        Where the page is; by default 8464, or a free one.
+        The port of the page; by default 8464, or a free one.
     browser
         Open the page in a browser, where there is a screen.
     out
@@ -149,7 +149,7 @@ def demo(
 
     if seconds is not None and not seconds > 0:
         raise ConfigError(f"--seconds must be above 0, not {seconds:g}")
-    # Not what rich takes for one: with FORCE_COLOR a pipe is a terminal too.
+    # Not rich's own check: with FORCE_COLOR it takes a pipe for a terminal.
     if days is None and seconds is None and not sys.stdout.isatty():
         seconds = UNWATCHED
     if days is not None and days <= DROPPED:
@@ -170,12 +170,12 @@ def demo(
             window.open()
 
     service = Service(settings, lambda mark, memory: city, on_event=look_on)
-    # Alerts are on the screen; nobody wants them twice.
+    # The screen shows the alerts; they are not logged as well.
     logging.getLogger("sensormend").addHandler(logging.NullHandler())
     with _stoppable(service), served(out, port, notes) as window:
         lasting = f"for {days} days" if days else f"for {seconds:g} seconds" if seconds else "day after day"
         network = f"{sensors} sensors of a simulated city, {city.quantity} {lasting}"
-        page.print(f"{network}; nobody tells sensormend what breaks.", soft_wrap=True)
+        page.print(f"{network}; sensormend is given the readings only.", soft_wrap=True)
         page.print(window.message + ("" if days or seconds else " (Ctrl-C ends it)"), soft_wrap=True, markup=False)
         sys.stdout.flush()
         aside = Console(stderr=True)
@@ -185,7 +185,7 @@ def demo(
 
 
 def _accepting(out: Path, staged: StagedFaults) -> Path:
-    """Write the file in which people say what they know: that the new level of a sensor is right."""
+    """Write a maintenance.csv that accepts the new level of a sensor, and return its path."""
     from sensormend.pipeline.maintenance import EVER, Note, write_note
     from sensormend.readings import DAY
     from sensormend.simulate.staged_faults import ACCEPTED_FROM
@@ -197,7 +197,7 @@ def _accepting(out: Path, staged: StagedFaults) -> Path:
 
 
 def _compile_engine() -> None:
-    """Let the engine be compiled, which takes a minute the first time, before the clock starts."""
+    """Compile the engine before the clock starts, which takes a minute the first time."""
     import numpy as np
 
     from sensormend import AutoOLRTR
@@ -206,7 +206,7 @@ def _compile_engine() -> None:
 
 
 def _empty(out: Path) -> None:
-    """Take away what an earlier demo left; refuse to touch anything else."""
+    """Remove the OUT of an earlier demo; refuse to remove anything else."""
     from sensormend.files import locked
     from sensormend.io.metadata import write_json
     from sensormend.stream.service_state import ServiceState
@@ -228,7 +228,7 @@ def _empty(out: Path) -> None:
         shutil.rmtree(state)
         state.mkdir()
         write_json(state / MARK, {"demo": True})
-        # The page is there before the first reading: it must know that this will be an OUT.
+        # The page is served before the first reading, and needs an existing OUT.
         ServiceState(out).begin()
     except OSError as error:
         raise StorageError(f"cannot write to {out}: {error.strerror or error}") from error
@@ -236,7 +236,7 @@ def _empty(out: Path) -> None:
 
 @contextmanager
 def _stoppable(service: Service) -> Iterator[None]:
-    """Let Ctrl-C end the service, not the program; the second one ends both."""
+    """Let the first Ctrl-C stop the service only; the second one ends the program."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

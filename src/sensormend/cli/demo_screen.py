@@ -1,4 +1,4 @@
-"""`Screen` and `show_results` show what `sensormend demo` does while it runs, and how good it was."""
+"""`Screen` shows a running `sensormend demo` on the terminal, and `show_results` its scores at the end."""
 
 from __future__ import annotations
 
@@ -46,30 +46,30 @@ __all__ = ["Screen", "show_results"]
 
 NEWEST = 4
 NAMED = 8
-"""Alerts, and sensors by name, that are shown."""
+"""The numbers of alerts and of named sensors that are shown."""
 
 REFRESH, LINE = 0.12, 3.0
-"""Seconds between two looks of the table, and between two lines where there is no terminal."""
+"""Seconds between two updates of the table, and between two lines where there is no terminal."""
 
 LATELY = 3.0
-"""Seconds over which readings are counted."""
+"""Seconds over which the rate of readings is measured."""
 
 NAMES = {"faulty": "fault", "silent": "silence"}
 
 
 class Screen:
-    """A small table on a terminal, a line now and then elsewhere.
+    """A small table on a terminal, elsewhere a line from time to time.
 
     Parameters
     ----------
     page, aside
-        Where the table goes, and where the lines go.
+        The consoles of the table and of the lines.
     service, city
-        What is shown.
+        The running service and its source.
     days, seconds
-        When it ends; None for the end that somebody else makes.
+        The duration; None where the user ends it.
     address
-        Of the page that shows more.
+        The address of the page.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Screen:
             self._live.stop()
 
     def see(self, event: Event | None) -> None:
-        """Take in what the service did, and end it when its time is over."""
+        """Update the screen with an event of the service, and stop it when its time is over."""
         if isinstance(event, AlertsRaised):
             for alert in event.alerts:
                 self._note(alert)
@@ -143,7 +143,7 @@ class Screen:
 
     @property
     def _speed(self) -> float:
-        """Readings in a second, lately: a city that has come to its pace is slower than it was."""
+        """Return the readings per second of the last seconds: the first days are replayed faster than the others."""
         (began, before), (now, count) = self._counted[0], self._counted[-1]
         return (count - before) / max(now - began, 1e-9)
 
@@ -158,7 +158,7 @@ class Screen:
         return f"{self._day()}: {self._speed:,.0f} readings/s; {detected} found; {now} now"
 
     def table(self) -> RenderableType:
-        """Return what is to be seen now."""
+        """Return the present table."""
         status, stream = self._service.status(), self._service.stream
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", min_width=10)
@@ -183,7 +183,7 @@ class Screen:
 
 
 def _named(sensors: dict[str, str], style: str) -> str:
-    """Name some of the sensors, and why."""
+    """Return the names of some of the sensors with their reasons."""
     if not sensors:
         return "[dim]none[/]"
     named = [f"[{style}]{escape(name)}[/]{f' {why}' if why else ''}" for name, why in sorted(sensors.items())[:NAMED]]
@@ -206,14 +206,14 @@ def show_results(
     staged: StagedFaults,
     alert: Alert | None,
 ) -> None:
-    """Show how good it was, and what to type next."""
+    """Print the scores, and the next commands."""
     done = min(service.status().periods, len(city.drawn))
     if done <= DROPPED:
         page.print(f"It ended after {done} days; what was found is judged from {DROPPED + 1} days on.")
         return
     network = assembled(city.drawn[:done], seed=seed, climate=climate)
     recovery = recovery_of_rows(Archive(out).rows(), network)
-    # A sensor that was not heard yet has no rows, which nobody can judge.
+    # A sensor without readings so far has no rows, and cannot be judged.
     network = replace(network, truth=np.where(np.isnan(recovery.cleaned), np.nan, network.truth))
     page.print(
         f"\nPut in on {done} days: {len(network.faults)} faults and {network.spikes.sum()} single wrong readings; "
@@ -232,7 +232,7 @@ def show_results(
 def _show_staged(
     page: Console, network: Network, recovery: Recovery, staged: StagedFaults, alert: Alert | None, out: Path
 ) -> None:
-    """Show what became of the three faults that every demo has."""
+    """Print the results on the three faults that every demo has."""
     days = network.readings.shape[-1]
     if staged.sensors < LEAST or days <= ACCEPTED_FROM + 1:
         return
@@ -240,7 +240,7 @@ def _show_staged(
     page.print("\nThree of them, closely:")
     if alert is not None:
         took = how_long(alert.at - alert.since)
-        page.print(f"  {alert.sentence}; told {took} after it began.", soft_wrap=True, markup=False, highlight=False)
+        page.print(f"  {alert.sentence}; alert {took} after it began.", soft_wrap=True, markup=False, highlight=False)
     mine = [one for one in faults if one.sensor == staged.drifting and one.reason in ("drifting", "offset")]
     if mine and mine[-1].start >= FIRST + DRIFTS_FROM * DAY:
         page.print(f"  {mine[-1].sentence}", soft_wrap=True, markup=False, highlight=False)
@@ -272,7 +272,7 @@ def _draw(page: Console, network: Network, recovery: Recovery, out: Path) -> Non
             truth=network.truth,
             quantity=network.climate.quantity,
             unit=network.climate.unit,
-            title=f"A simulated network of {len(network.sensors)} sensors, mended live, told nothing",
+            title=f"A simulated network of {len(network.sensors)} sensors, mended live from the readings alone",
         )
     except SensormendError as error:
         page.print(f"\nNo picture: {error}", soft_wrap=True, markup=False)
@@ -299,7 +299,7 @@ def _show_commands(page: Console, out: Path) -> None:
 
 
 def _faults_table(rows: list[KindCounts], scores: Scores) -> Table:
-    """Lay out what was put in against what was found."""
+    """Return a table of the faults put in and found."""
     table = Table(title="Faults put in and faults found", title_justify="left")
     table.add_column("fault")
     for name in ("put in", "found", "missed", "sensor-days", "of them found"):
@@ -330,7 +330,7 @@ def _faults_table(rows: list[KindCounts], scores: Scores) -> Table:
 
 
 def _errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table:
-    """Lay out the errors beside those of a straight line through the gaps, alone and told every fault."""
+    """Return a table of the errors and of those of linear interpolation, without and with the true faults given."""
     unit, case = network.climate.unit, network.degraded()
     table = Table(title=f"Root mean square error, {unit}", title_justify="left")
     table.add_column("")
@@ -338,9 +338,9 @@ def _errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table
         table.add_column(name, justify="right")
     nothing = np.zeros_like(case.faulty)
     rows = [
-        ("sensormend, told nothing", scores),
-        ("a straight line, told nothing", _line_scores(recovery, case, nothing)),
-        ("a straight line, told every fault", _line_scores(recovery, case, case.faulty)),
+        ("sensormend", scores),
+        ("a straight line", _line_scores(recovery, case, nothing)),
+        ("a straight line, given every fault", _line_scores(recovery, case, case.faulty)),
     ]
     for name, of in rows:
         inside = f"{of.coverage_missing:.0%}, {of.coverage_repaired:.0%}" if of is scores else "-"
@@ -354,5 +354,5 @@ def _errors_table(network: Network, recovery: Recovery, scores: Scores) -> Table
 
 
 def _line_scores(recovery: Recovery, case: Degraded, left_out: BoolArray) -> Scores:
-    """Score a straight line at the very cells where the recovery is scored."""
+    """Score linear interpolation at the same cells as the recovery."""
     return score(replace(recovery, cleaned=straight_line(case.readings, left_out), lower=None, upper=None), case)

@@ -1,4 +1,4 @@
-"""`sensormend example`: writes a file of readings to try `sensormend clean` on."""
+"""`sensormend example` writes a file of readings to try `sensormend clean` on."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["example"]
 
 
 def example(file: Path, /, *, sensors: int = 20, days: int = 90, seed: int = 0) -> None:
-    """Write a file of readings to try `sensormend clean` on: a simulated city with all that goes wrong in a real one.
+    """Write a file of readings to try `sensormend clean` on: a simulated city with the defects of a real network.
 
     Parameters
     ----------
     file
-        The CSV file to write; it must not be there yet.
+        The CSV file to write; it must not exist yet.
     sensors
-        How many sensors it has.
+        The number of sensors.
     days
-        How many days, hour by hour.
+        The number of days of hourly readings.
     seed
         Another seed is another city.
     """

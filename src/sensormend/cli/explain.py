@@ -1,4 +1,4 @@
-"""`sensormend explain`: prints why a reading has its flag."""
+"""`sensormend explain` prints why a reading has its flag."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["explain"]
 
 
 def explain(out: Path, sensor: str, time: str, *, variable: str | None = None) -> None:
-    """Say in one paragraph why a reading has its flag.
+    """Explain in one paragraph why a reading has its flag.
 
     Parameters
     ----------
     out
-        What `clean` or `watch` wrote: a folder, or a single file.
+        The OUT of `clean` or `watch`: a folder, or a single file.
     sensor
         The sensor's name.
     time
-        When, in UTC: 2019-07-14T15:00. Any time within the slot will do.
+        A time within the slot, in UTC: 2019-07-14T15:00.
     variable
-        What was measured, where there are several things.
+        The variable, where there are several.
     """
     from sensormend.explain.paragraph import explain as explanation_of
 

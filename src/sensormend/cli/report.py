@@ -1,4 +1,4 @@
-"""`sensormend report`: one file to mail."""
+"""`sensormend report` writes a report as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rich.progress import BarColumn, Progress, TextColumn
 __all__ = ["report"]
 
 PATIENCE = 1.0
-"""Seconds without a sign of life that nobody minds."""
+"""Seconds after which the progress is shown."""
 
 
 def report(out: Path, /, *, to: Path | None = None) -> None:
-    """Write what there is to say about a network as one HTML file, to mail or to print.
+    """Write a report on a network as one HTML file, to mail or to print.
 
-    What to repair, how every sensor was on every day, a map, the worst sensors with pictures, what was filled and how
-    sure that is, and what not to use the data for. The file needs nothing else: no network, no other file, no script.
+    It has the repair list, the health of every sensor by day, a map, the worst sensors with pictures, what was filled
+    with what accuracy, and the limits of the data. The file needs no network, no other file and no script.
 
     Parameters
     ----------
     out
-        What `clean` or `watch` wrote: a folder, or a single file.
+        The OUT of `clean` or `watch`: a folder, or a single file.
     to
         The file to write; report.html in OUT by default, in OUT.meta for a single file.
     """
@@ -41,7 +41,7 @@ def report(out: Path, /, *, to: Path | None = None) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[float], None]]:
-    """Show on stderr how far the work is, where it takes longer than a moment."""
+    """Show the progress on stderr, unless the work is done within `PATIENCE` seconds."""
     console = Console(stderr=True)
     bars = Progress(TextColumn("reading"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"), console=console,
                     disable=not console.is_terminal, transient=True)  # fmt: skip

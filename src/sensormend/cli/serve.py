@@ -1,4 +1,4 @@
-"""`sensormend serve`: what a person types to look at an OUT, and what they are told."""
+"""`sensormend serve` shows an OUT in a browser."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def serve(
     edit: Path | None = None,
     open_page: Annotated[bool, Parameter(name="--open", **FLAG)] = False,
 ) -> None:
-    """Show an OUT in a browser: what the network is like, sensor by sensor, and what to repair.
+    """Show an OUT in a browser: the health of the network, sensor by sensor, and what to repair.
 
-    OUT is what `clean` or `watch` wrote; while `watch` is writing to it, what arrives appears. Only this machine can
-    reach the page, unless --host says otherwise; then it asks for a token. Ctrl-C ends it.
+    OUT is the result of `clean` or `watch`; while `watch` writes to it, the page is updated. Only this machine can
+    reach the page, unless --host is given; then it asks for a token. Ctrl-C ends it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def serve(
     edit
         Let the page add notes to this maintenance.csv: a level is right, readings were real, or are to be ignored.
     open_page
-        Open it in the browser.
+        Open the page in the browser.
     """
     from sensormend.stream.logs import setup
     from sensormend.web.server import Server

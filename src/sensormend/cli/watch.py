@@ -1,4 +1,4 @@
-"""`sensormend watch` mends a live feed."""
+"""`sensormend watch` runs the service that mends a live feed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _log = logging.getLogger("sensormend.stream")
 
 @declared_options("watch", Settings, Options)
 class WatchArguments(Arguments):
-    """What is typed for `watch`."""
+    """The options of `watch`."""
 
 
 def watch(
@@ -42,25 +42,24 @@ def watch(
     standard input, or replay:READINGS for anything that `clean` reads. A message is a JSON reading, a list of them,
     SenML, or a bare number with the sensor in the topic: mqtt://host/city/{sensor}/temp.
 
-    OUT is a folder. It is written as `clean` writes it, a period when it is over and its grace has passed; what is
-    known of the present one is in state/provisional.parquet. A message is acknowledged when it is on disk.
-    Started again with the same OUT, after a crash or years later, it goes on where it was. Ctrl-C or SIGTERM end it
-    cleanly.
+    OUT is a folder, written as `clean` writes it. A period is written when it is over and its grace has passed; rows
+    of the present one are in state/provisional.parquet. A message is acknowledged when it is on disk. Started again
+    with the same OUT, after a crash or years later, it continues where it stopped. Ctrl-C or SIGTERM end it cleanly.
 
     There is nothing to tune. Try `sensormend watch replay:readings.csv mended`.
 
     Parameters
     ----------
     source
-        Where readings come from.
+        The source of the readings.
     out
         The folder for the results.
     config
         A TOML file with any of the options below, by the same names, and with SOURCE and OUT as `source` and `out`.
     typed
-        What you know about the feed and its readings.
+        Options for the feed and its readings.
     verbose
-        Say when each period is final.
+        Log when each period is final.
     """
     from sensormend.stream.logs import setup
     from sensormend.stream.service import open_service
@@ -77,7 +76,7 @@ def watch(
 
 @contextmanager
 def open_dashboard(settings: Settings) -> Iterator[None]:
-    """Serve the dashboard of a service that is about to begin, where the settings ask for it."""
+    """Serve the dashboard while the service runs, if the settings ask for it."""
     if settings.serve is None:
         yield
         return
@@ -97,7 +96,7 @@ def open_dashboard(settings: Settings) -> Iterator[None]:
 
 
 def stopping(stop: Callable[[], None]) -> None:
-    """Let SIGTERM and Ctrl-C end it cleanly; a second one ends it at once, which loses nothing either."""
+    """Let SIGTERM and Ctrl-C stop the service cleanly; a second one ends it at once, also without loss."""
 
     def asked(number: int, frame: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)

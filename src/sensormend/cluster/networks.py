@@ -1,4 +1,4 @@
-"""`clean_networks` mends many networks, each with its own model and OUT: in turn here, or spread over a cluster."""
+"""`clean_networks` mends many networks, each with its own model and OUT, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from sensormend.pipeline.places import Places
 __all__ = ["NetworksReport", "clean_networks"]
 
 FILES = 20
-"""Files of readings that run.json of each network names."""
+"""The number of input files that run.json of each network lists."""
 
 FILE_OPTIONS = ("maintenance", "coordinates")
-"""The options that name files, which workers have to see."""
+"""The options that name files, which must be readable by the workers."""
 
 NETWORKS_HEADER = tuple(entry.name for entry in fields(Outcome))
 
 StageProgress = Callable[..., None]
-"""Takes how much of a stage is done, 0 to 1, and in words how many networks and workers that is."""
+"""Called with the completed share of a stage, 0 to 1, and a text with the numbers of networks and workers."""
 
 
 @dataclass(frozen=True)
 class NetworksReport:
-    """What was done: what became of every network, in the order of their names, and the readings of all together."""
+    """The result of a run: the outcome of every network, in order of name, and the totals."""
 
     out: Path
     networks: tuple[Outcome, ...]
@@ -60,7 +60,7 @@ class NetworksReport:
 
     @property
     def failed(self) -> tuple[Outcome, ...]:
-        """Those that could not be mended."""
+        """The networks that could not be mended."""
         return tuple(network for network in self.networks if network.outcome != "done")
 
 
@@ -86,28 +86,28 @@ def clean_networks(
     readings
         Files, a folder, a pattern, `-`, or a `postgresql://` address.
     out
-        A folder that must not be there yet. With a cluster its workers have to see it by the same path.
+        A folder that must not exist yet. With a cluster, its workers must have access to it under the same path.
     network
-        The column that says which network a reading is from; `options.networks` is the same.
+        The column with the network of a reading; the same as `options.networks`.
     cluster
         The address of a scheduler, `tcp://host:port`, or a `distributed.Client`; this process alone by default.
     options
         As for `clean_archive`, for every network.
     overwrite
-        Let it take the place of an `out` that is there.
+        Replace an existing `out`.
     resume
-        Go on with an interrupted run.
+        Continue an interrupted run.
     stages
-        Told how far the work is.
+        Called with the progress of the work.
 
     Returns
     -------
     NetworksReport
-        What became of each; a network whose readings cannot be mended does not keep the others from it.
+        The outcome of each network; one whose readings cannot be mended does not stop the others.
     """
     options = options or Options()
     options = replace(options, networks=network or options.networks)
-    # What has no name of its own, like `.`, is refused as it was typed; workers need the whole path.
+    # A path without a name, like `.`, is refused before it is made absolute for the workers.
     target = Target.of(Target.of(out).path.absolute())
     if not options.networks:
         raise ConfigError("many networks need the name of the column that keeps them apart: networks")
@@ -126,7 +126,7 @@ def clean_networks(
                 checkpoint.begin(job, replaces=overwrite)
                 run.stage(readings)
             except SensormendError as error:
-                # The same call would end the same way, or nothing was done yet: there is nothing to go on with.
+                # The same call would fail in the same way, or nothing was done yet: there is nothing to resume.
                 if not resume and (isinstance(error, InputError | ConfigError) or not run.visible):
                     target.give_up()
                 raise
@@ -151,10 +151,10 @@ class _NetworksRun:
         self.staging = target.work / "staging"
         self.parts = NetworkParts((), 0, ())
         self.visible = client is None
-        """Whether all workers see OUT."""
+        """Whether all workers have access to OUT."""
 
     def stage(self, source: SourcePaths) -> None:
-        """Sort the readings apart, once."""
+        """Split the readings by network, unless that is done."""
         self.staging.mkdir(exist_ok=True)
         if self.client is not None:
             probe(self.client, self.staging, "OUT")
@@ -175,23 +175,23 @@ class _NetworksRun:
         return NetworksReport(out, outcomes, self.parts.readings, self.parts.rejected, monotonic() - started)
 
     def finish(self, report: NetworksReport) -> None:
-        """Write what stands beside the networks, and clear away what nobody needs any more."""
+        """Write the files beside the networks, and remove the temporary ones."""
         work = self.target.work
         write_csv(work / "networks.csv", NETWORKS_HEADER, map(asdict, report.networks))
         rejected = self.staging / "rejected.csv"
-        if rejected.exists():  # else it was moved by a run that was killed at this very end
+        if rejected.exists():  # otherwise it was moved by a run that was killed right after
             shutil.move(rejected, work / "rejected.csv")
         write_json(work / "run.json", self._record(report))
         for network in report.failed:
             shutil.rmtree(work / f"{network.folder}.partial", ignore_errors=True)
-        # Without its list of networks, what a kill leaves of the staging is made anew rather than taken for whole.
+        # The list of networks is removed first: without it, a staging that a kill leaves incomplete is made anew.
         (self.staging / "networks.json").unlink(missing_ok=True)
         for name in ("staging", "state"):
             shutil.rmtree(work / name, ignore_errors=True)
 
     @contextmanager
     def _token(self) -> Iterator[Path]:
-        """Have a file that workers look for: without it nobody waits for what they do."""
+        """Create the run's token, a file without which workers stop, and remove it at the end."""
         for old in self.staging.glob("wanted-*"):
             old.unlink()
         token = self.staging / f"wanted-{uuid4().hex}"
@@ -214,7 +214,7 @@ class _NetworksRun:
         return Order(self.target.work, part, replace(options, **copies), record, token)
 
     def _copied(self, name: str, path: Path) -> Path:
-        """Return a copy of what people know where every worker sees it."""
+        """Copy a file of the user to a place that every worker can read, and return its path."""
         copy = self.staging / f"{name}.csv"
         if not copy.exists():
             with beside(copy) as new:
@@ -251,7 +251,7 @@ class _NetworksRun:
 
 
 def _refuse_unreadable(options: Options) -> None:
-    """Refuse what people know where it cannot be read: once, and not as the fault of every network."""
+    """Refuse unreadable files of notes and coordinates once, before every network fails on them."""
     if options.maintenance:
         Maintenance.read(options.maintenance)
     if options.coordinates:
@@ -259,7 +259,7 @@ def _refuse_unreadable(options: Options) -> None:
 
 
 def _shortened(identity: list[list[str | int]]) -> list[list[str | int]]:
-    """Return what run.json of every network says of the source: thousands of files stand in that of the whole."""
+    """Return a shortened list of input files for run.json of each network; the whole list is in that of the run."""
     if len(identity) <= FILES:
         return identity
     return [*identity[:FILES], [f"and {len(identity) - FILES:,} more: see run.json of all networks"]]

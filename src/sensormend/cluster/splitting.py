@@ -1,4 +1,4 @@
-"""`split` sorts the readings of many networks apart, once: a file for each, so that who mends one reads no other."""
+"""`split` writes the readings of many networks to one file per network, so that mending one reads no other."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from sensormend.io.staging import Progress, Staging
 __all__ = ["NetworkPart", "NetworkParts", "folders_of", "split"]
 
 LONGEST = 80
-"""Letters of a folder's name: there is more to come behind it, and 255 bytes are the end."""
+"""The longest name of a folder, in characters: endings are appended, and file systems allow 255 bytes."""
 
 OURS = {"data", "state", "staging", "meta", "partial"}
-"""Names that are taken in an OUT, or look as if."""
+"""Names that have a meaning in an OUT, or look like it."""
 
 DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(10))}
-"""Names that no file may have on Windows."""
+"""Names that Windows reserves."""
 
 
 def folders_of(networks: Iterable[str]) -> dict[str, str]:
     """Return a folder's name for every network.
 
-    It is the network's own where that is safe: ASCII letters, numbers, `_` and `-`, and no other that differs in case
-    only. Else what is safe of it goes before a fingerprint, so that a name depends on the network and on those that
-    are like it, not on their order.
+    It is the network's name where that is safe: ASCII letters, digits, `_` and `-`, and no other name that differs in
+    case only. Otherwise it is the safe part of the name and a fingerprint, so that it does not depend on the order of
+    the networks.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def _is_safe(name: str) -> bool:
 
 
 def _made(name: str, length: int) -> str:
-    # An accent is left out rather than its letter.
+    # Accents are dropped, their letters kept.
     spelled = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     word = re.sub(r"[^A-Za-z0-9]+", "_", spelled).strip("_")[: LONGEST - 1 - length] or "network"
     return f"{word}-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:length]}"
@@ -68,7 +68,7 @@ def _made(name: str, length: int) -> str:
 
 @dataclass(frozen=True)
 class NetworkPart:
-    """The readings of one network: its name as the readings have it and as a folder, how many, and of what."""
+    """The readings of one network: its name, its folder, their number, and the variables."""
 
     network: str
     folder: str
@@ -78,7 +78,7 @@ class NetworkPart:
 
 @dataclass(frozen=True)
 class NetworkParts:
-    """All networks by name, the rows that could not be read, and the columns beside sensor, time and value."""
+    """All networks by name, the number of unreadable rows, and the columns beside sensor, time and value."""
 
     parts: tuple[NetworkPart, ...]
     rejected: int
@@ -86,11 +86,11 @@ class NetworkParts:
 
     @property
     def readings(self) -> int:
-        """How many readings there are."""
+        """The number of readings."""
         return sum(part.readings for part in self.parts)
 
     def options(self, options: Options, part: NetworkPart) -> Options:
-        """Return options for one part: its columns have names of ours, and it may lack variables that others have."""
+        """Return options for one part: its columns have fixed names, and it may lack variables of other networks."""
 
         def own(given: Any) -> Any:
             return given and {name: value for name, value in given.items() if name == EVERY or name in part.variables}
@@ -107,16 +107,16 @@ class NetworkParts:
 def split(
     folder: Path, source: SourcePaths, options: Options, reading: Progress, sorting: Callable[[int], Progress]
 ) -> NetworkParts:
-    """Read a source and write `<folder>/parts/<network>.parquet` for every network, if that is not done yet.
+    """Read a source and write `<folder>/parts/<network>.parquet` for every network, unless that is done.
 
     Parameters
     ----------
     folder
-        Where the parts go, and all that is written down on the way.
+        The folder of the parts and of temporary files.
     source, options
-        As for `clean`; `options.networks` is the column to go by.
+        As for `clean`; `options.networks` is the column of networks.
     reading, sorting
-        Told how much of it is done; `sorting` first how many readings there are.
+        Called with the progress; `sorting` first with the number of readings.
     """
     done = folder / "networks.json"
     if done.exists():

@@ -1,4 +1,4 @@
-"""`spread` lets the workers of a Dask cluster, which come and go, mend networks; `clean_part` is what each does."""
+"""`spread` mends networks on the workers of a Dask cluster, which may come and go; `clean_part` mends one of them."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ __all__ = [
 ]
 
 Client = Any
-"""A `distributed.Client`, which has no types of its own."""
+"""A `distributed.Client`; the package has no type annotations."""
 
 PATIENCE = 5.0
-"""Seconds until it is said that no cluster answers, or that it has no workers."""
+"""Seconds until a cluster that does not answer, or has no workers, is reported."""
 
 LOGGERS = ("distributed", "tornado", "asyncio", "bokeh")
 
 ERRORS = (OSError, TimeoutError, asyncio.TimeoutError, ValueError, TypeError, ImportError, RuntimeError)
-"""What distributed raises where nobody answers, or what answers is nothing of its own."""
+"""The errors of distributed where no server answers, or one that is no scheduler."""
 
 
 def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
-    """Return a client of a cluster: the one that is given, or one of its own for `tcp://host:port`.
+    """Return a client of a cluster: the given one, or a new one for `tcp://host:port`.
 
     Raises
     ------
     ConfigError
-        dask.distributed is not installed, or this is no address.
+        dask.distributed is not installed, or `cluster` is no address.
     SensormendError
         No cluster answers within `timeout` seconds.
     """
@@ -91,7 +91,7 @@ def connect(cluster: str | Client, *, timeout: float = PATIENCE) -> Client:
 
 @contextmanager
 def connected(cluster: str | Client, *, timeout: float = PATIENCE) -> Iterator[Client]:
-    """Have a client whose workers are like us; one that was made here is closed at the end."""
+    """Yield a client whose workers have the same sensormend; a client created here is closed at the end."""
     with quiet():
         client = connect(cluster, timeout=timeout)
         try:
@@ -99,14 +99,14 @@ def connected(cluster: str | Client, *, timeout: float = PATIENCE) -> Iterator[C
             yield client
         finally:
             if client is not cluster:
-                # A scheduler that is gone must not keep us: nothing of ours is waiting there.
+                # A lost scheduler must not delay the exit: no result is pending there.
                 with suppress(*ERRORS):
                     client.close(timeout=2)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the tracebacks of distributed off the screen: what went wrong is said in one line of ours."""
+    """Suppress the tracebacks that distributed logs: errors are reported in one line by sensormend."""
     with suppress(ImportError):
         import distributed  # noqa: F401 - it sets up its loggers, each with a level of its own
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in LOGGERS]
@@ -121,7 +121,7 @@ def quiet() -> Iterator[None]:
 
 
 def workers_of(client: Client) -> dict[str, int]:
-    """Return the workers that there are now, and how many threads each has; none where the scheduler is gone."""
+    """Return the threads of each present worker; empty where the scheduler is lost."""
     if is_lost(client):
         return {}
     try:
@@ -132,12 +132,12 @@ def workers_of(client: Client) -> dict[str, int]:
 
 
 def is_lost(client: Client) -> bool:
-    """Say whether the scheduler has gone."""
+    """Return whether the connection to the scheduler is lost."""
     return bool(client.status != "running")
 
 
 def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
-    """Refuse a cluster that has no workers for `timeout` seconds, or whose workers have another sensormend or none."""
+    """Refuse a cluster without workers for `timeout` seconds, or whose workers have another sensormend or none."""
     deadline = monotonic() + timeout
     while not workers_of(client):
         if is_lost(client) or monotonic() > deadline:
@@ -147,7 +147,7 @@ def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
             )
         sleep(0.1)
 
-    # Not by its name, as what is in a module: workers without sensormend could not take it.
+    # A nested function is pickled by value: workers without sensormend could not import it by name.
     def installed() -> str:
         try:
             import sensormend
@@ -173,7 +173,7 @@ def check_workers(client: Client, *, timeout: float = PATIENCE) -> None:
 
 
 def _ask_workers(client: Client, function: Any, *given: Any) -> dict[str, Any]:
-    """Return what a function says on every worker; one line says so where a worker does not answer."""
+    """Return the results of a function on every worker; raise a one-line error where a worker does not answer."""
     try:
         answers: dict[str, Any] = client.run(function, *given, on_error="return")
     except Exception as error:
@@ -191,48 +191,48 @@ def _counted(some: list[str], workers: Mapping[str, Any]) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return what an error says, without the pages that distributed may add."""
+    """Return the first line of an error; distributed may add pages to it."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 LOCKED = 120.0
-"""Seconds to wait for whoever is still at a network and was given up: a file system of another machine may need a
-minute and a half to see that a holder of a lock is dead."""
+"""Seconds to wait for the lock of a network that another worker held: a network file system may need a minute and a
+half to detect that the holder of a lock is dead."""
 
 LOOK = 1.0
-"""Seconds between two looks whether the run that gave the order is still there."""
+"""Seconds between two checks whether the run that gave the order still exists."""
 
 UNSEEN = 90.0
-"""Seconds until what a worker has renamed on a file system of another machine has to be seen here."""
+"""Seconds after which a file that a worker renamed must be visible here on a network file system."""
 
-NOBODY = "nobody waits for this network any more"
+NOBODY = "the result of this network is no longer wanted"
 
 NOT_WHOLE_PERIODS = ("spike", "silent")
-"""Faults that are not of whole periods."""
+"""Reasons of faults that are not counted in sensor-days."""
 
 
 class RunStoppedError(SensormendError):
-    """What stops the whole run, since it is not the fault of one network's readings."""
+    """An error that stops the whole run, since the readings of one network did not cause it."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker needs to mend a network.
+    """The task of a worker: to mend one network.
 
     Attributes
     ----------
     work
-        The folder of the run, by its whole path: the same one for every worker.
+        The folder of the run, an absolute path that is the same for every worker.
     part
-        Which network.
+        The network.
     options
-        As `clean` takes them.
+        As for `clean`.
     record
-        What run.json of the network says of where its readings are from.
+        The source of the readings, for run.json of the network.
     token
-        A file that is there as long as somebody wants this done.
+        A file that exists as long as the run wants the result.
     version
-        The sensormend that gives the order: who has another one came later, and was not asked.
+        The run's version of sensormend; a worker that joined later may have another one.
     """
 
     work: Path
@@ -244,23 +244,23 @@ class Order:
 
     @property
     def source(self) -> Path:
-        """Where its readings are."""
+        """The file of its readings."""
         return self.work / "staging" / "parts" / f"{self.part.folder}.parquet"
 
     @property
     def out(self) -> Path:
-        """Where its OUT goes."""
+        """Its OUT."""
         return self.work / self.part.folder
 
     @property
     def partial(self) -> Path:
-        """Where its OUT is while it is not whole."""
+        """Its OUT while it is incomplete."""
         return self.work / f"{self.part.folder}.partial"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A line of networks.csv: `outcome` is `done`, or one line that says why not."""
+    """A line of networks.csv: `outcome` is `done`, or the reason why not in one line."""
 
     network: str
     folder: str
@@ -274,12 +274,12 @@ class Outcome:
 
 
 def clean_part(order: Order, progress: Callable[[float], None] = lambda done: None) -> str | None:
-    """Mend a network, or go on with it; return why that cannot be, in one line, where its readings are at fault.
+    """Mend a network, or resume it; return the reason in one line where its readings cannot be mended.
 
     Raises
     ------
     RunStoppedError
-        Something else is wrong: the disk, this worker.
+        The failure has another cause: the disk, this worker.
     """
     if _is_done(order):
         return None
@@ -293,7 +293,7 @@ def clean_part(order: Order, progress: Callable[[float], None] = lambda done: No
         )
     wanted = _Wanted(order)
     with _alone(order, wanted):
-        # Whoever had it before may have come to its end.
+        # The worker that held the lock before may have completed the network.
         return None if _is_done(order) else _mend_order(order, wanted, progress)
 
 
@@ -313,7 +313,7 @@ def _mend_order(order: Order, wanted: _Wanted, progress: Callable[[float], None]
 
     resumed = Checkpoint(order.partial / "state").job is not None
     if not resumed:
-        # Somebody was killed before it said what it does, or came back after all of it was cleared away.
+        # A worker was killed before it wrote its first state, or returned after the files were removed.
         shutil.rmtree(order.partial, ignore_errors=True)
     try:
         try:
@@ -321,7 +321,7 @@ def _mend_order(order: Order, wanted: _Wanted, progress: Callable[[float], None]
         except (StateError, InputError, ConfigError):
             if not resumed:
                 raise
-            # What cannot be gone on with, since it is broken or OUT has another path now, is begun again.
+            # A state that cannot be resumed, since it is broken or OUT was moved, is started anew.
             shutil.rmtree(order.partial)
             mend(resume=False)
     except (InputError, ConfigError, DivergenceError) as error:
@@ -334,7 +334,7 @@ def _mend_order(order: Order, wanted: _Wanted, progress: Callable[[float], None]
 
 
 def outcome_of(order: Order, failed: str | None = None) -> Outcome:
-    """Return what became of a network, from what it left."""
+    """Return the outcome of a network, from the files that it wrote."""
     part, attempts = order.part, len(attempts_of(order))
     if failed is not None:
         return Outcome(part.network, part.folder, 0, 0, 0, 0, 0.0, attempts, failed)
@@ -358,7 +358,7 @@ def outcome_of(order: Order, failed: str | None = None) -> Outcome:
 
 
 def attempts_of(order: Order) -> list[str]:
-    """Return from where a network was begun, every time: the newest state that there was then."""
+    """Return the state from which each attempt at a network started."""
     try:
         return _attempts(order).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -366,7 +366,7 @@ def attempts_of(order: Order) -> list[str]:
 
 
 def fruitless(order: Order) -> int:
-    """Return how often in a row a network was begun from the same state, and nothing came of it."""
+    """Return the number of latest attempts in a row that started from the same state."""
     begun = attempts_of(order)
     return next((count for count, state in enumerate(reversed(begun)) if state != begun[-1]), len(begun))
 
@@ -388,9 +388,9 @@ def _note_attempt(order: Order) -> None:
 
 @contextmanager
 def _alone(order: Order, wanted: _Wanted) -> Iterator[None]:
-    """Have a network to oneself: who had it before was given up, is told so, and lets go; who is killed does at once.
+    """Hold the lock of a network; a worker that held it before sees the new claim and stops.
 
-    The lock is not the one in the network's own work folder, which goes away when the network is done.
+    The lock is not in the network's own work folder, which is removed when the network is done.
     """
     wanted.put_down_claim()
     deadline = monotonic() + LOCKED
@@ -409,9 +409,9 @@ def _alone(order: Order, wanted: _Wanted) -> Iterator[None]:
 
 
 class _Wanted:
-    """Whether somebody still waits for the result: a scheduler that is gone cannot tell its workers to stop.
+    """Checks whether the run still wants the result, since a lost scheduler cannot stop its workers.
 
-    Nobody does when the run's token is gone, or when another worker has claimed the network since.
+    It does not when its token is removed, or when another worker has claimed the network since.
     """
 
     def __init__(self, order: Order) -> None:
@@ -419,7 +419,7 @@ class _Wanted:
         self.claim, self._name = _attempts(order).with_suffix(".claim"), uuid4().hex
 
     def put_down_claim(self) -> None:
-        """Claim the network; an order that was left over by another run must not take it from this one."""
+        """Claim the network, unless the token of the run is removed: an order of an ended run must not claim it."""
         if not os.path.exists(self._token):
             raise RunStoppedError(NOBODY)
         try:
@@ -429,7 +429,7 @@ class _Wanted:
             raise RunStoppedError(str(error)) from None
 
     def check(self) -> None:
-        """Stop where nobody does."""
+        """Raise `RunStoppedError` where the result is no longer wanted."""
         if monotonic() - self._looked > LOOK:
             self._looked = monotonic()
             if not os.path.exists(self._token) or self._is_claimed():
@@ -447,29 +447,29 @@ def _one_line(error: BaseException) -> str:
 
 
 AHEAD = 2
-"""Networks per thread that the scheduler has at a time: the one that is mended and the next. Thousands that wait would
-make every one of its steps dearer, and a worker that joins later would find all of them given away."""
+"""Networks per thread that the scheduler holds at a time: the present one and the next. Thousands of waiting tasks
+would slow every step of the scheduler, and would all be assigned before a later worker joins."""
 
 FRUITLESS = 4
-"""So often a network may take its worker with it from the same state before it is left alone."""
+"""The number of workers that may die on a network in the same state before it is given up."""
 
 NO_WORKERS = 60.0
-"""Seconds without any worker until the run stops; a nanny needs a few to bring one back."""
+"""Seconds without any worker until the run stops; a nanny needs a few to restart one."""
 
 GO_ON = "what is done is kept, the same call with --resume goes on"
 
 PASSING = ("FutureCancelledError", "FuturesCancelledError", "CancelledError", "TimeoutError", "CommClosedError")
-"""What distributed says when a result got lost on its way; the network is asked for again."""
+"""The errors of distributed for a lost result; the network is submitted again."""
 
 Ended = Iterator[tuple[str, str | None]]
-"""Networks as they end, each with one line why it could not be mended, or None."""
+"""Networks as they end, each with the reason why it could not be mended, or None."""
 
 NetworksProgress = Callable[[int, float, int | None], None]
-"""Takes how many networks are done, how many readings, and how many workers there are."""
+"""Called with the numbers of finished networks, of mended readings, and of workers."""
 
 
 def in_turn(orders: Sequence[Order], progress: NetworksProgress) -> Ended:
-    """Mend networks one after the other, here; give why not where one cannot be."""
+    """Mend networks one after the other in this process, and yield each with its reason of failure or None."""
     readings = 0
     for done, order in enumerate(orders):
 
@@ -486,10 +486,10 @@ def in_turn(orders: Sequence[Order], progress: NetworksProgress) -> Ended:
 
 
 def spread(client: Client, orders: Sequence[Order], progress: NetworksProgress) -> Ended:
-    """Mend networks on the workers; give why not where one cannot be."""
+    """Mend networks on the workers, and yield each with its reason of failure or None."""
     from distributed import KilledWorker
 
-    # The longest first: at the end nobody waits for one that was begun last.
+    # The largest first, so that the run does not end with one large network on a single worker.
     waiting = deque(sorted(orders, key=lambda order: -order.part.readings))
     landed: SimpleQueue[Any] = SimpleQueue()
     flying: dict[Any, Order] = {}
@@ -511,13 +511,13 @@ def spread(client: Client, orders: Sequence[Order], progress: NetworksProgress) 
                 continue
             order = flying.pop(future)
             try:
-                # A worker that dies with a result is no matter: the network is done, as whoever asks again will see.
+                # A worker that dies with its result does no harm: the next attempt finds the network done.
                 failed = future.result(timeout=NO_WORKERS)
             except RunStoppedError as error:
                 raise SensormendError(f"{error}; {GO_ON}") from None
             except KilledWorker:
                 killed[order.part.network] += 1
-                # Who dies before it has noted that it began leaves nothing else to count.
+                # A worker that dies before it notes its attempt is counted here only.
                 died = fruitless(order) or killed[order.part.network]
                 if died < FRUITLESS:
                     waiting.appendleft(order)
@@ -540,7 +540,7 @@ def spread(client: Client, orders: Sequence[Order], progress: NetworksProgress) 
 
 
 class _Workers:
-    """The workers that there are; asked for now and then, since they come and go."""
+    """The present workers, updated from time to time, since they come and go."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -549,7 +549,7 @@ class _Workers:
         self._asked = self._seen = 0.0
 
     def threads(self) -> dict[str, int]:
-        """Return the threads of each; refuse to wait for ever."""
+        """Return the threads of each worker; stop the run after a time without any."""
         self.check()
         if monotonic() - self._asked > 1:
             self._known, self._asked = workers_of(self._client), monotonic()
@@ -560,13 +560,13 @@ class _Workers:
         return self._known
 
     def check(self) -> None:
-        """Stop where the scheduler has gone."""
+        """Stop the run where the scheduler is lost."""
         if is_lost(self._client):
             raise SensormendError(f"the scheduler at {self._address} is lost; {GO_ON}")
 
 
 def probe(client: Client, folder: Path, what: str) -> None:
-    """Refuse workers that do not see a folder, or that see another one; `what` is what people call it."""
+    """Refuse workers that do not see a folder, or another one at its path; `what` is its name in messages."""
     token = uuid4().hex
     asked = folder / f"probe-{token}"
     asked.write_text(token)
@@ -575,7 +575,7 @@ def probe(client: Client, folder: Path, what: str) -> None:
         blind = [worker for worker, answer in answers.items() if answer is None]
         deadline = monotonic() + 5
         for worker, answer in answers.items():
-            # A file system of another machine shows a new file a little later.
+            # A network file system shows a new file with a delay.
             while answer is not None and not (folder / answer).exists() and monotonic() < deadline:
                 sleep(0.1)
             if answer is not None and not (folder / answer).exists():
@@ -591,7 +591,7 @@ def probe(client: Client, folder: Path, what: str) -> None:
 
 
 def _see(asked: str, token: str) -> str | None:
-    """Answer a probe beside it, and return the answer's name; None where it is not seen."""
+    """Write an answer beside a probe, and return its name; None where the probe is not visible."""
     file = Path(asked)
     answer = file.with_name(f"{file.name}-{uuid4().hex}")
     for _ in range(20):

@@ -1,3 +1,3 @@
-"""Readings out of files and databases, rows into them."""
+"""The package reads readings from files and databases, and writes rows to files."""
 
 __all__: list[str] = []

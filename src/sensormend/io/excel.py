@@ -1,4 +1,4 @@
-"""`sheets` writes every sheet of an Excel workbook down as a CSV file, which is read as one."""
+"""`sheets` writes every sheet of an Excel workbook to a CSV file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sensormend.io.sql import reason_of
 __all__ = ["sheets"]
 
 LOOK = 200
-"""Rows that are looked at to find the names of the columns, and which of them hold dates."""
+"""Rows that are inspected to find the names of the columns, and which of them hold dates."""
 
 Row = Sequence[Any]
 
 
 def sheets(file: InputFile, spool: Path) -> list[InputFile]:
-    """Return the sheets of a workbook that are not empty, as files of their own in the folder `spool`.
+    """Write the sheets of a workbook that are not empty to CSV files in the folder `spool`, and return these.
 
-    A lone sheet is the sensor that the workbook's name says, where no column does; of several, each has its own name.
+    Where no column names the sensor, it is the name of the workbook for a single sheet, else that of the sheet.
     """
     try:
         from openpyxl import load_workbook
@@ -36,7 +36,7 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
     spool.mkdir(parents=True, exist_ok=True)
     written: list[tuple[str, Path]] = []
     with warnings.catch_warnings():
-        # About styles and extensions of the workbook, which are of no interest here.
+        # openpyxl warns about styles and extensions of the workbook, which do not matter here.
         warnings.simplefilter("ignore")
         try:
             book = load_workbook(file.path, read_only=True, data_only=True)
@@ -60,7 +60,7 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
 
 
 def _write(path: Path, rows: Iterable[Row]) -> bool:
-    """Write the table of a sheet as CSV; say whether there is one."""
+    """Write the table of a sheet as CSV; return whether there is one."""
     full = (row for row in rows if any(_is_full(cell) for cell in row))
     head = _without_title(list(islice(full, LOOK)))
     if not head:
@@ -75,7 +75,7 @@ def _write(path: Path, rows: Iterable[Row]) -> bool:
 
 
 def _without_title(head: list[Row]) -> list[Row]:
-    """Leave out what stands above the names of the columns: rows with far fewer cells than the table has."""
+    """Drop the rows above the names of the columns: those with far fewer cells than the table has."""
     counts = [sum(map(_is_full, row)) for row in head]
     begin = next((place for place, count in enumerate(counts) if 2 * count > max(counts)), 0)
     return head[begin:]
@@ -90,7 +90,7 @@ def _is_full(cell: Any) -> bool:
 
 
 def _are_dates(cells: Iterable[Any]) -> bool:
-    """Say whether all times of a column are midnights: Excel knows no dates without an hour."""
+    """Return whether all times of a column are midnights: Excel has no dates without a time."""
     times = [cell for cell in cells if isinstance(cell, datetime)]
     return bool(times) and all(cell.time() == time() for cell in times)
 

@@ -1,4 +1,4 @@
-"""`Archive` reads what `clean` and `watch` wrote: an OUT."""
+"""`Archive` reads an OUT, the result of `clean` or `watch`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENDINGS = (".csv", ".csv.gz", ".parquet", ".nc")
 
 
 def ending_of(path: str | os.PathLike[str]) -> str | None:
-    """Return which single file an OUT is by its name, or None for a folder.
+    """Return the ending of a single-file OUT, or None for a folder.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def ending_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def meta_of(path: str | os.PathLike[str]) -> Path:
-    """Return where faults.csv, sensors.csv and run.json of an OUT lie."""
+    """Return the folder with faults.csv, sensors.csv and run.json of an OUT."""
     path = Path(path)
     return path if ending_of(path) is None or path.is_dir() else path.with_name(f"{path.name}.meta")
 
@@ -63,7 +63,7 @@ def meta_of(path: str | os.PathLike[str]) -> Path:
 def data_files(folder: str | os.PathLike[str], start: int | None = None, end: int | None = None) -> list[Path]:
     """Return the Parquet files of a folder OUT that can have rows from `start` to before `end`, in order of time.
 
-    Several that were made one are that one from the moment it is there, whether or not they are gone yet.
+    Files that were merged into one are left out as soon as the merged file exists, removed or not.
     """
     chosen = []
     for part in sorted(Path(folder, "data").glob("date=*")):
@@ -90,13 +90,13 @@ def date_of(folder: Path) -> int:
 
 
 def span_of(file: Path) -> tuple[str, str]:
-    """Return the first and the last period that a file has the rows of, as its name writes them."""
+    """Return the first and the last period of a file, as written in its name."""
     first, _, last = file.stem.removeprefix("part-").partition("-")
     return first, last or first
 
 
 def covered(files: Sequence[Path]) -> set[Path]:
-    """Return those of a date's files whose rows are also in another one, that was made of several.
+    """Return those of a date's files whose rows are also in a merged file.
 
     Examples
     --------
@@ -115,12 +115,12 @@ def covered(files: Sequence[Path]) -> set[Path]:
 
 @lru_cache(maxsize=1)
 def _engine() -> Any:
-    """One for all files: making one costs 15 ms."""
+    """Return one engine for all files: creating one takes 15 ms."""
     return duckdb.connect(config={"threads": 1})
 
 
 def file_rows(path: str | os.PathLike[str]) -> Rows:
-    """Return the rows of one Parquet file of an OUT in the order in which they stand in it."""
+    """Return the rows of one Parquet file of an OUT, in the order of the file."""
     try:
         with _engine().cursor() as engine:
             engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
@@ -131,7 +131,7 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
 
 
 def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the metadata that one Parquet file was written with."""
+    """Return the metadata of a Parquet file."""
     try:
         with _engine().cursor() as engine:
             pairs = engine.execute(f"SELECT decode(key), decode(value) FROM parquet_kv_metadata({path_literal(path)})")
@@ -143,7 +143,7 @@ def file_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 def rows_of_spans(
     files: Sequence[Path], spans: Sequence[tuple[str, str, int, int]]
 ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of some sensors in some time, and of each the place of its file and its own place in that.
+    """Return the rows of some channels and spans, with the index of each row's file and its position in that file.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def rows_of_spans(
                 texts = np.array([str(text) for text in names], dtype=object)
                 engine.register(name, {"code": np.arange(len(texts)), "name": texts})
             engine.register("spans", given)
-            # The names are compared before all else: the engine then leaves out what of a file has none of them.
+            # The names are compared first: the engine then skips the parts of a file that have none of them.
             wanted = ", ".join(map(literal, sensors))
             columns = engine.execute(f"""
                 SELECT a.code AS sensor, b.code AS variable, epoch_us(time) AS time, value, n, cleaned, lower, upper,
@@ -201,13 +201,13 @@ class Archive(Closing):
         if not self.path.exists():
             raise InputError(f"there is no {path}: name what sensormend clean or watch wrote")
         if self.path.is_file() and (self.meta / "data").is_dir():
-            self.path = self.meta  # a wide table, whose rows lie beside it
+            self.path = self.meta  # a wide table, whose rows are in the folder beside it
         self._ending = None if self.path.is_dir() else ending_of(self.path)
         self._names: tuple[object, tuple[str, ...]] | None = None
         if self.path.is_dir() and not (self.path / "data").is_dir():
             self._refuse_too_early()
             if (self.path / "networks.csv").exists():
-                raise InputError(f"{path} holds many networks: say one of the folders that its networks.csv names")
+                raise InputError(f"{path} holds many networks: give one of the folders that its networks.csv names")
             raise InputError(f"{path} is nothing that sensormend clean or watch wrote: there is no folder data in it")
         if self.path.is_file() and (self._ending is None or not self.meta.is_dir()):
             raise InputError(
@@ -215,7 +215,7 @@ class Archive(Closing):
             )
 
     def _refuse_too_early(self) -> None:
-        """Refuse what has no rows yet since its first period is not over."""
+        """Refuse an OUT without rows whose first period is not over."""
         if (self.path / "state" / "watch.json").exists():
             raise InputError(
                 f"no period is final yet in {self.path.name}: the first rows come when its first period and the grace "
@@ -223,25 +223,25 @@ class Archive(Closing):
             )
 
     def close(self) -> None:
-        """Let go of the engine and its threads."""
+        """Close the engine and its threads."""
         if "_database" in self.__dict__:
             self._database.close()
 
     def faults(self) -> list[FaultInterval]:
-        """Return what faults.csv says."""
+        """Return the content of faults.csv."""
         return read_faults(self.meta / "faults.csv")
 
     def sensors(self) -> list[SensorSummary]:
-        """Return what sensors.csv says."""
+        """Return the content of sensors.csv."""
         return read_sensors(self.meta / "sensors.csv")
 
     def run(self) -> dict[str, Any]:
-        """Return what run.json says."""
+        """Return the content of run.json."""
         return read_json(self.meta / "run.json")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the sensors, sorted; read again when a watch has written them again."""
+        """The names of the sensors, sorted; read again after `watch` has rewritten them."""
         written = signature(self.meta / "sensors.csv")
         if self._names is None or self._names[0] != written:
             self._names = (written, self._read_names())
@@ -262,7 +262,7 @@ class Archive(Closing):
         return self._asked(query)
 
     def known(self, sensor: str) -> str:
-        """Return the name of a sensor, or say which names are like it."""
+        """Return the name of a sensor, or raise an error that lists similar names."""
         if sensor in self.names:
             return sensor
         if not self.names:
@@ -296,16 +296,16 @@ class Archive(Closing):
         end: int | None = None,
         variable: str | None = None,
     ) -> Rows:
-        """Return rows, sorted by time, sensor and variable; of the folders per date only those needed are read.
+        """Return rows, sorted by time, sensor and variable; only the dates needed are read.
 
         Parameters
         ----------
         sensor
             One or several; all by default.
         start, end
-            Microseconds, UTC; `end` itself is left out.
+            Microseconds, UTC; `end` is exclusive.
         variable
-            One of them; all by default.
+            A single one; all by default.
         """
         wanted = None if sensor is None else [sensor] if isinstance(sensor, str) else list(sensor)
         names = set(self.names) if wanted else ()
@@ -324,25 +324,25 @@ class Archive(Closing):
         return self._asked(query, start, end)
 
     def _asked(self, ask: Callable[[list[Path] | None], _X], start: int | None = None, end: int | None = None) -> _X:
-        """Ask something of the files of a span; None stands for the single file."""
+        """Run a query on the files of a span; None stands for the single file."""
         while True:
             files = data_files(self.path, start, end) if self._ending is None else None
             try:
                 return ask(files)
             except InputError:
-                # A watch may have made one file of several while they were read: then there are others now.
+                # `watch` may have merged files while they were read: list them again.
                 if files is None or files == data_files(self.path, start, end):
                     raise
 
     @cached_property
     def _database(self) -> Any:
-        """One for all questions, each with a cursor and temporary tables of its own: making one costs 15 ms."""
-        # The system keeps files that are read often in memory already; a second copy would grow with every question.
+        """One engine for all queries, each with its own cursor and temporary tables: creating one takes 15 ms."""
+        # The operating system caches files that are read often; a second cache would grow with every query.
         return duckdb.connect(config={"enable_external_file_cache": False})
 
     @contextmanager
     def table(self, files: list[Path] | None = None) -> Iterator[tuple[Any, list[str]]]:
-        """Have the rows as the table `source` of an engine, with the names of its columns; none without files."""
+        """Yield an engine with the rows as the table `source`, and the names of its columns; none without files."""
         if self._ending is None:
             files = data_files(self.path) if files is None else files
             source = read_parquet(files) if files else None
@@ -368,7 +368,7 @@ class Archive(Closing):
                 raise InputError(f"cannot read {self.path}: {reason_of(error)}") from error
 
     def _csv_types(self) -> str:
-        """Return the columns of the CSV file with their types, as its first line names them."""
+        """Return the columns of the CSV file, from its header, with their types."""
         try:
             with (gzip.open if self._ending == ".csv.gz" else open)(self.path, "rt", encoding="utf-8") as file:
                 names = file.readline().strip().split(",")
@@ -401,7 +401,7 @@ def _fetch(
     where = " AND ".join(clauses[name][0] for name in given) or "true"
     unnamed = "" if with_variable else ", '' AS variable"
     engine.execute(f"CREATE TEMP TABLE taken AS SELECT *{unnamed} FROM source WHERE {where}", given)
-    # Names become numbers in the engine: a Python string per row would cost more than all the rest.
+    # Names become numbers in the engine: a Python string per row would cost more than everything else.
     for kind in ("sensor", "variable"):
         engine.execute(
             f"CREATE TEMP TABLE {kind}s AS SELECT {kind} AS name, (row_number() OVER (ORDER BY {kind}) - 1)::INTEGER "
@@ -421,7 +421,7 @@ def _fetch(
 
 
 def _code_of(column: str, words: Sequence[str]) -> str:
-    """Return an expression that has the number of a word; 0 for none, and for one of a later version."""
+    """Return SQL of the index of a column's text in `words`; 0 for none, and for a word of a later version."""
     return f"coalesce(nullif(list_position([{', '.join(map(literal, words))}], {column}), 0) - 1, 0)::TINYINT"
 
 
@@ -441,7 +441,7 @@ def _rows_of(columns: dict[str, Any], sensors: Sequence[str], variables: Sequenc
 
 
 def _plain(name: str) -> str:
-    """Return a name without what people leave out: case, marks, zeros in front of a number."""
+    """Return a name for comparison: lower case, without punctuation and leading zeros."""
     return re.sub(r"(?<!\d)0+(?=\d)|[\W_]+", "", name.casefold())
 
 

@@ -1,4 +1,4 @@
-"""`Loader` reads the files of a source into an empty database, and puts aside what cannot be read."""
+"""`Loader` reads the files of a source into an empty database and lists the rows that cannot be read."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ REJECTED = {
 """Why a row, or a cell of a wide one, is rejected."""
 
 ROW_REASONS = (2, 3, 4, 5, 7, 9, WRONG_CLOCK)
-"""Those that hold for the whole row of a wide table."""
+"""The reasons that hold for the whole row of a wide table."""
 
 STRUCTURE = {
     "TOO MANY COLUMNS": "more columns than the header",
@@ -83,8 +83,8 @@ STRUCTURE = {
 }
 """Why the engine rejects a line."""
 
-# Not IN: of that the engine makes a join, which looks at every row, where a case looks only at those that are left.
-# That alone was a third of the time for a CSV file.
+# A regular expression, not IN: the engine turns IN into a join over every row, which was a third of the time of a CSV
+# file; in a CASE the expression is evaluated only for the rows that no earlier branch took.
 _MISSING = literal("|".join(re.escape(word) for word in MISSING))
 
 _FULL = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
@@ -111,14 +111,14 @@ class Loader:
     Attributes
     ----------
     notes
-        What is worth telling of how the files were read, a line each.
+        Remarks for the user on how the files were read, one line each.
     unit
-        In which the one variable without a name is measured, where its column says it.
+        The unit of the one unnamed variable, where the name of its column has one.
 
     Notes
     -----
-    `files` has the files, in their order; `raw` the readings in the order in which they came, and with a reason those
-    that are none; `rejected` what of these is worth telling, by file and row, and the lines that were none.
+    The tables: `files` has the files in order; `raw` has the readings in order of arrival, with a `reason` in rows
+    that are no readings; `rejected` has the rows and lines to report, by file and row.
     """
 
     def __init__(self, staging: Staging, options: Options, unread: dict[str, str] | None) -> None:
@@ -138,13 +138,13 @@ class Loader:
         self._place_sensors()
 
     def _sheets_apart(self, files: Sequence[InputFile]) -> list[InputFile]:
-        """Return the files with the sheets of every workbook as files of their own."""
+        """Return the files, with every workbook replaced by one file per sheet."""
         apart: list[InputFile] = []
         for file in files:
             if file.format != "excel":
                 apart.append(file)
                 continue
-            # Only who reads Excel needs what that needs.
+            # Imported here: openpyxl is an optional dependency.
             from sensormend.io.excel import sheets
 
             try:
@@ -179,7 +179,7 @@ class Loader:
         return {number: table for number, (table, _, _) in plans.items() if table.lines is not None}
 
     def _planned(self, files: Sequence[InputFile]) -> dict[int, _TablePlan]:
-        """Look into every file before any is read, so that what cannot be read is said at once."""
+        """Inspect every file before any is read, so that an unreadable one is reported at once."""
         planned: dict[int, _TablePlan] = {}
         for number, file in enumerate(files):
             try:
@@ -234,10 +234,10 @@ class Loader:
                 raise InputError(f"{table.shown}: one line, and it names no column: {', '.join(names)[:100]}")
             return None
         if self._unread is not None:
-            # In a feed they are all that may come; a file need not have every one, nor a column for each.
+            # In a feed `variables` lists all that may arrive; a single file need not have all of them.
             here = {column.name for column in table.columns}
             options = replace(options, variables=tuple(name for name in options.variables if name in here))
-        # Where the columns are named, what the others hold is of no interest.
+        # Where the user names the columns, the contents of the others do not matter.
         if not (options.variables or options.sensors or options.value):
             table = with_kinds(self._engine, table)
         alone = self._unread is None
@@ -249,7 +249,7 @@ class Loader:
                 self._no_readings[file.shown] = _why_none(table, options)
                 return None
         table = split_dates(self._engine, table)
-        # In a table of many networks a sensor without a name is no sensor of its own.
+        # In a table of many networks the file's name cannot stand for the sensor.
         or_file = alone and file.sensor is not None and options.networks is None
         layout = recognise(table.kinds, options, table.shown, or_file=or_file)
         layout = _with_hhmm(table, layout)
@@ -263,7 +263,7 @@ class Loader:
             if not more or self._unread is None:
                 self._leave_out(table.shown, error)
                 return {}
-            # Together they contradict each other, or leave it open; each by itself may still be clear.
+            # Together the files contradict each other or leave the order open; each alone may still be clear.
             return {
                 number: plan for one in planned.items() for number, plan in self._with_time_formats(dict([one])).items()
             }
@@ -279,7 +279,7 @@ class Loader:
         return table if file.sensor is None else replace(table, sensor=file.sensor)
 
     def _insert_tables(self, plans: dict[int, _TablePlan], tolerant: bool = False) -> None:
-        """Read some files at once; where that fails, one by one, and then not so strictly."""
+        """Read some files in one statement; where that fails, one by one, and then with the tolerant parser."""
         alike: list[tuple[dict[int, Table], TableLayout, TimeFormat | None]] = []
         for number, (table, layout, written) in plans.items():
             table = replace(table, relation=table.tolerant) if tolerant and table.tolerant else table
@@ -308,7 +308,7 @@ class Loader:
             self._collect_broken_lines(texts)
 
     def _collect_broken_lines(self, texts: dict[str, int]) -> None:
-        """Gather the lines that the engine could not take apart."""
+        """Copy the lines that the engine could not parse into `rejected`."""
         if self._ask("SELECT count(*) FROM reject_errors")[0][0]:
             words = " ".join(f"WHEN {literal(known)} THEN {literal(reason)}" for known, reason in STRUCTURE.items())
             paths = " ".join(f"WHEN {literal(path)} THEN {number}" for path, number in texts.items())
@@ -320,7 +320,7 @@ class Loader:
         self._ask("DROP TABLE reject_errors; DROP TABLE reject_scans")
 
     def _insert_arrays(self, file: InputFile, number: int) -> None:
-        # Only who reads NetCDF needs what that needs.
+        # Imported here: xarray and h5netcdf are optional dependencies.
         from sensormend.io.netcdf import locations_of, readings_of
 
         if self._options.networks:
@@ -342,7 +342,7 @@ class Loader:
                 FROM part_readings JOIN part_sensors AS a ON s = a.code JOIN part_variables AS b ON q = b.code""")
 
     def _reject_wrong_clocks(self) -> None:
-        """Reject what came from a clock that was not set; each network has clocks of its own."""
+        """Reject the readings of clocks that were not set, network by network."""
         if not self._options.networks:
             self._reject_wrong_clocks_of("true")
             return
@@ -366,9 +366,9 @@ class Loader:
                 WHERE reason IS NULL AND {whose} AND time // {DAY} = {day}""")
 
     def _place_sensors(self) -> None:
-        """Take the places of sensors from the tables that hold nothing else, where the readings have none.
+        """Take the coordinates of sensors from tables without readings, where the readings have none.
 
-        Of the columns of such a table that one has the sensors' names which has most of them.
+        The column of such a table that matches most sensors is taken as the column of names.
         """
         whose = "network, sensor" if self._options.networks else "sensor"
         for table in self._stations:
@@ -393,7 +393,7 @@ class Loader:
             self.notes.append(f"{_last_part(table.shown)} has the places of {counts[best]:,} sensors")
 
     def _collect_rejected(self, texts: dict[int, Table]) -> None:
-        """Gather what was not read, with the number of its row or, in a file of text, of its line."""
+        """Fill `rejected` with the rows that were not read, numbered by row or, in a text file, by line."""
         words = " ".join(f"WHEN {code} THEN {literal(reason)}" for code, reason in REJECTED.items())
         ask = self._ask
         ask(f"""
@@ -405,7 +405,7 @@ class Loader:
             rows = self._columns(f"SELECT DISTINCT row FROM bad WHERE file = {file} ORDER BY row")["row"]
             numbers = rows + 1
             if file in texts:
-                # Lines that are empty, or that the engine could not take apart, are no rows to it.
+                # The engine does not count empty lines, nor those that it could not parse.
                 table = texts[file]
                 assert table.lines is not None
                 lines = [row[0] for row in ask("SELECT row FROM rejected WHERE file = ?", [file])]
@@ -417,22 +417,22 @@ class Loader:
         ask("DROP TABLE bad")
 
     def _leave_out(self, file: str, error: Exception) -> None:
-        """Note a file that cannot be read, or raise what is the matter."""
+        """Note a file that cannot be read in `unread`, or raise the error where there is none."""
         message = str(error)
         if any(full in message for full in _FULL):
-            raise StorageError(f"{self._staging.folder}: no room to stage readings: {message}") from None
+            raise StorageError(f"{self._staging.folder}: no space to stage readings: {message}") from None
         if self._unread is None:
             raise error
         self._unread[file] = " ".join((message or type(error).__name__).split())
 
 
 def _last_part(shown: str) -> str:
-    """Return the last part of a file's name: the folder is known to who gave it."""
+    """Return the last part of a path, without its folder."""
     return shown.rsplit("/", 1)[-1]
 
 
 def _why_none(table: Table, options: Options) -> Exception:
-    """Return what would be said of a table without readings if it were alone."""
+    """Return the error that a table without readings would raise as the only file."""
     try:
         recognise(table.kinds, options, table.shown, or_file=True)
     except ConfigError as error:
@@ -441,7 +441,7 @@ def _why_none(table: Table, options: Options) -> Exception:
 
 
 def _groups(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Give the files in their order, small ones together: a statement costs as much as a thousand rows."""
+    """Yield the files in order, small ones in groups: a statement costs as much as a thousand rows."""
     group: list[int] = []
     for number, file in enumerate(files):
         if group and (len(group) == 64 or sizes[number] > 1 << 24 or file.format != files[group[0]].format):
@@ -456,7 +456,7 @@ def _groups(files: Sequence[InputFile], sizes: Sequence[int]) -> Iterator[list[i
 
 
 def _time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
-    """Return how the times of a table are written; None where they are times already."""
+    """Return the format of a table's times; None where the column has a time type."""
     column = _time_column(table, layout)
     if not column.sample or (column.kind in ("time", "date") and not column.is_text):
         return None if not column.is_text else TimeFormat("iso")
@@ -470,7 +470,7 @@ def _time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
 
 
 def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeFormat | None]]) -> list[TimeFormat | None]:
-    """Find out from all the tables together whether the day or the month comes first, where that is open."""
+    """Decide from all tables together whether day or month comes first, where the format is ambiguous."""
     firsts = []
     for table, layout, written in tables:
         if written is not None and written.name == "ambiguous":
@@ -499,9 +499,9 @@ def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeForm
 
 
 def _time_column(table: Table, layout: TableLayout) -> Column:
-    """Return the column of times, put together where the year or a clock has a column of its own.
+    """Return the column of times, composed where the date or the time of day has columns of its own.
 
-    What `_clock_offset` has of it is not in it.
+    The columns that `_clock_offset` adds are not part of it.
     """
     date = _date_of_parts(table, layout) or table.column(layout.time)
     if layout.clock is None:
@@ -513,7 +513,7 @@ def _time_column(table: Table, layout: TableLayout) -> Column:
 
 
 def _with_hhmm(table: Table, layout: TableLayout) -> TableLayout:
-    """Return the layout with hours from 100 on taken as hours and minutes: 1330 is half past one."""
+    """Return the layout with a column of hours that reach 100 read as hours and minutes: 1330 is 13:30."""
 
     def unit(part: str, name: str) -> str:
         hours = [_number(text) for text in table.column(name).sample] if part == "hour" else []
@@ -523,9 +523,9 @@ def _with_hhmm(table: Table, layout: TableLayout) -> TableLayout:
 
 
 def _clock_offset(table: Table, layout: TableLayout) -> str:
-    """Return SQL of the microseconds that columns of hours, minutes and seconds add to a date; NULL for no such time.
+    """Return SQL of the microseconds that columns of hours, minutes and seconds add to a date; NULL if out of range.
 
-    24 is the midnight at the end of the day.
+    Hour 24 is the midnight at the end of the day.
     """
     terms = []
     for unit, name in layout.parts:
@@ -540,13 +540,13 @@ def _clock_offset(table: Table, layout: TableLayout) -> str:
 
 
 def _date_of_parts(table: Table, layout: TableLayout) -> Column | None:
-    """Return the date that columns of numbers make; None where they make none."""
+    """Return the date composed from numeric columns; None where there is no column of years."""
     parts = dict(layout.parts)
     if "year" not in parts:
         return None
     whole = {unit: f"TRY_CAST({_part_number(table, name)} AS INTEGER)" for unit, name in parts.items()}
     year = whole["year"]
-    # Of years with two digits those below 70 are of this century, as everywhere else.
+    # Two-digit years below 70 are of this century, as in POSIX.
     century = f"CASE WHEN {year} BETWEEN 0 AND 69 THEN 2000 WHEN {year} BETWEEN 70 AND 99 THEN 1900 ELSE 0 END"
     year = f"{year} + {century}"
     written = f"format('{{:04d}}-{{:02d}}-{{:02d}}', {year}, {whole.get('month', '1')}, {whole.get('day', '1')})"
@@ -573,7 +573,7 @@ def _number(text: str) -> float:
 
 
 def _written(table: Table, layout: TableLayout, time: Column) -> str:
-    """Return SQL of a row's time as it is written, all of its columns."""
+    """Return SQL of a row's time as text, from all of its columns."""
     if not layout.parts:
         return time.sql
     names = dict.fromkeys([layout.time, *(name for _, name in layout.parts)])
@@ -584,14 +584,14 @@ def _written(table: Table, layout: TableLayout, time: Column) -> str:
 
 
 def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeFormat | None) -> str:
-    """Return SQL that gives the rows of some tables as the staging keeps them.
+    """Return SQL that selects the rows of some tables in the columns of `raw`.
 
     Parameters
     ----------
     tables
-        By their number; all of the same columns, since the engine plans them as one.
+        By file number; all with the same columns, since they are read in one statement.
     layout, written
-        How they are to be read.
+        Their layout and the format of their times.
     """
     table = next(iter(tables.values()))
     relation = " UNION ALL ".join(
@@ -633,7 +633,7 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeForma
     missing = f"(x IS NULL OR regexp_full_match(lower(trim(x)), {_MISSING}))" if as_text else "x IS NULL"
     empty = f"(x IS NULL{' OR trim(x) = ' + chr(39) * 2 if as_text else ''})"
     known = " AND k <> ''" if layout.network else ""
-    # What is usual comes first: the engine looks at the other cases only for the rows that are left.
+    # The usual case comes first: the other branches are evaluated only for the remaining rows.
     reason = f"""CASE
         WHEN t BETWEEN {EARLIEST} AND {LATEST} AND v IS NOT NULL AND s <> ''{known} THEN NULL
         WHEN {"line IS NULL OR trim(line) = ''" if table.line else "false"} THEN {EMPTY}

@@ -39,10 +39,10 @@ FAULTS_HEADER = (
 )  # fmt: skip
 LATER = ("size", "rate", "confidence")
 LATER_OF_SENSORS = ("last_value",)
-"""Columns that a faults.csv, or a sensors.csv, of before did not have; they may be missing."""
+"""Columns that faults.csv and sensors.csv of earlier versions lack."""
 
 EVEN = 0.5
-"""The confidence of a fault that may as well be none."""
+"""The confidence at which a fault is as likely as not."""
 
 SENSORS_HEADER = (
     "sensor", "variable", "readings", "share_missing", "share_faulty", "usual_error",
@@ -60,12 +60,12 @@ class FaultInterval:
     Attributes
     ----------
     start, end
-        From its first wrong slot to the end of its last, microseconds UTC; of one that is still open to the end of what
-        is known.
+        From the start of its first wrong slot to the end of its last, microseconds UTC; while it is open, to the end
+        of the data.
     score
-        How far past the threshold its worst period was.
+        The highest score of its periods; 1 is at the threshold.
     size, rate, confidence
-        As the model's `Fault` has them; NaN where the model says nothing of it.
+        As in the model's `Fault`; NaN for what is no episode of the model.
     """
 
     sensor: str
@@ -81,13 +81,13 @@ class FaultInterval:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is as likely as not that there is no fault."""
+        """Whether its confidence is low enough that it may be no fault."""
         return self.confidence <= EVEN
 
 
 @dataclass(frozen=True)
 class SensorSummary:
-    """A line of sensors.csv; NaN where it is not known, None for a sensor that never had a reading."""
+    """A line of sensors.csv; unknown values are NaN, and None for a sensor without readings."""
 
     sensor: str
     variable: str
@@ -103,7 +103,7 @@ class SensorSummary:
 
 
 def iso(time: int) -> str:
-    """Return a time as the files have it: ISO 8601, UTC, without a zone, as the rows are.
+    """Return a time as it is written in the files: ISO 8601, UTC, without a zone.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def iso(time: int) -> str:
 
 
 def time_of(text: str) -> int:
-    """Return the microseconds of an ISO time; one without a zone is UTC, a date alone is its beginning.
+    """Return the microseconds of an ISO time; without a zone it is UTC, and a date alone is its midnight.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def time_of(text: str) -> int:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> None:
-    """Write a table: None and NaN are empty, whole numbers in the columns of `TIMES` are microseconds."""
+    """Write a table as CSV: None and NaN are empty, whole numbers in the columns of `TIMES` are microseconds."""
     with write_beside(Path(path)) as file:
         file.write(csv_lines(header, [header]))
         for row in rows:
@@ -137,7 +137,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, obj
 
 
 def csv_lines(header: Sequence[str], rows: Iterable[Mapping[str, object] | Sequence[object]]) -> str:
-    """Return lines of such a table."""
+    """Return the text that `write_csv` writes."""
     text = StringIO()
     out = csv.writer(text, lineterminator="\n")
     for row in rows:
@@ -147,14 +147,14 @@ def csv_lines(header: Sequence[str], rows: Iterable[Mapping[str, object] | Seque
 
 
 def write_json(path: Path, content: object) -> None:
-    """Write JSON for people and machines: indented, NaN as null, arrays as lists."""
+    """Write indented JSON, with NaN as null and arrays as lists."""
     with write_beside(Path(path)) as file:
         json.dump(_plain(content), file, indent=2, ensure_ascii=False, allow_nan=False)
         file.write("\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read an object of JSON; an empty one where there is no such file."""
+    """Read a JSON object; empty where there is no such file."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -167,17 +167,17 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_faults(path: Path) -> list[FaultInterval]:
-    """Read faults.csv; nothing where there is no such file."""
+    """Read faults.csv; empty where there is no such file."""
     return _read(path, FAULTS_HEADER, FaultInterval)
 
 
 def read_sensors(path: Path) -> list[SensorSummary]:
-    """Read sensors.csv; nothing where there is no such file."""
+    """Read sensors.csv; empty where there is no such file."""
     return _read(path, SENSORS_HEADER, SensorSummary)
 
 
 def _read(path: Path, header: Sequence[str], kind: Callable[..., _X]) -> list[_X]:
-    """Read a table whose columns are the fields of a kind; what is no table of ours is refused in one line."""
+    """Read a table whose columns are the fields of the class `kind`; refuse any other table."""
     entries = []
     for number, line in enumerate(_lines(path, header), start=2):
         try:
@@ -193,7 +193,7 @@ _TYPES: dict[str, Callable[[str], Any]] = {
     **dict.fromkeys(("first", "last"), lambda text: time_of(text) if text else None),
     "readings": lambda text: int(text or 0),
 }
-"""How a column is read; those that are not here are numbers, and empty ones NaN."""
+"""The parsers of columns; all others are numbers, NaN where empty."""
 
 
 def _lines(path: Path, header: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -219,7 +219,7 @@ def _cell(name: str, value: object) -> object:
     if name in TIMES and isinstance(value, int | np.integer):
         return iso(int(value))
     if isinstance(value, float | np.floating):
-        # Twelve digits: no reading has more, and 0.1 + 0.2 is 0.3.
+        # Twelve digits: no reading has more, and 0.1 + 0.2 is written as 0.3.
         return "" if math.isnan(value) else f"{float(value):.12g}"
     return "" if value is None else value
 

@@ -1,9 +1,9 @@
 """`readings_of` and `write_netcdf` read and write arrays of time and station: NetCDF files and xarray's objects.
 
-CF-1.11, in short: 3.4 `ancillary_variables` name what is said about a variable's values, 3.5 `flag_values` are of the
-flag's own type with one word of `flag_meanings` each, 9.3.1 series that share their times lie in one array, in any
-order of its dimensions, and 9.1 makes coordinates mandatory for a `featureType`: without them it is left out.
-Needs the extra `netcdf`.
+The sections of CF-1.11 that apply: 3.4, `ancillary_variables` lists the variables that describe another one; 3.5,
+`flag_values` have the flag's own type and one entry of `flag_meanings` each; 9.3.1, series with common times share one
+array, with its dimensions in any order; 9.1, a `featureType` requires coordinates, so it is left out without them.
+The module needs the extra `netcdf`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from sensormend.readings import MEANINGS, ORIGINS, REASONS, SECOND, Flag, Readin
 __all__ = ["attributes_of", "dataset_of", "locations_of", "readings_of", "rows_of", "stretch_of", "write_netcdf"]
 
 CELLS = 2_000_000
-"""Cells that are held at a time, of each column: 16 MB of doubles, some 150 MB for all of them."""
+"""Cells of each column in memory at a time: 16 MB of doubles, about 150 MB for all columns."""
 
 ATTRIBUTES = ("units", "units_metadata", "standard_name", "long_name")
-"""What is taken over of a variable's attributes."""
+"""The attributes that are copied from an input variable."""
 
 _UNNAMED = "__unnamed__"
 
 
 def _netcdf_libraries() -> tuple[Any, Any, Any]:
-    """Return xarray, h5netcdf and h5py, or say how to get them."""
+    """Return xarray, h5netcdf and h5py, or raise an error that says how to install them."""
     try:
         xarray, h5netcdf, h5py = (import_module(name) for name in ("xarray", "h5netcdf", "h5py"))
     except ImportError:
@@ -61,15 +61,15 @@ class _StationSeries:
 
 
 def readings_of(source: Any, options: Options | None = None) -> Iterator[Readings]:
-    """Give the readings of an array of time and station, some at a time, in order of time.
+    """Yield the readings of an array of time and station in parts, in order of time.
 
-    All parts count in the same names. Cells without a number are no readings.
+    All parts share `sensors` and `variables`. Cells without a number are no readings.
 
     Parameters
     ----------
     source
         A NetCDF file, an `xarray.DataArray` or an `xarray.Dataset`. Every numeric variable that has the time and at
-        most one other dimension is read, but for those that only say something about another one.
+        most one other dimension is read, except those that describe another variable (flags, bounds).
     options
         `time` and `sensor` may name coordinates, `variables` or `value` the variables to take.
     """
@@ -94,7 +94,7 @@ def readings_of(source: Any, options: Options | None = None) -> Iterator[Reading
 
 
 def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple[float, float]]:
-    """Return where the sensors of a dataset stand, those that it knows of."""
+    """Return latitude and longitude of the sensors of a dataset, where it has them."""
     options = options or Options()
     with _opened_dataset(source) as (dataset, shown):
         locations = {}
@@ -115,7 +115,7 @@ def locations_of(source: Any, options: Options | None = None) -> dict[str, tuple
 
 
 def attributes_of(source: Any, options: Options | None = None) -> dict[str, dict[str, Any]]:
-    """Return what a dataset says of its variables: units, standard and long names."""
+    """Return the `ATTRIBUTES` of each variable of a dataset: units, standard and long names."""
     with _opened_dataset(source) as (dataset, shown):
         return {
             entry.name: {key: entry.array.attrs[key] for key in ATTRIBUTES if key in entry.array.attrs}
@@ -125,12 +125,12 @@ def attributes_of(source: Any, options: Options | None = None) -> dict[str, dict
 
 @contextmanager
 def _opened_dataset(source: Any) -> Iterator[tuple[Any, str]]:
-    """Have a source as a dataset, and what to call it."""
+    """Open a source as a dataset; also yield its name for messages."""
     xarray, _, _ = _netcdf_libraries()
     if isinstance(source, xarray.Dataset):
         yield source, "the dataset"
     elif isinstance(source, xarray.DataArray):
-        # An array without a name becomes a variable that nobody else can be called.
+        # An unnamed array gets a reserved name that no other variable can have.
         yield source.to_dataset(name=_UNNAMED if source.name is None else source.name), "the array"
     else:
         path = Path(source)
@@ -223,13 +223,13 @@ def _sensors(dataset: Any, array: Any, station: str | None, options: Options, sh
 
 
 def _texts_of(values: NDArray[Any]) -> list[str]:
-    """Return names as text, whatever they were kept as; bytes come from arrays of characters, which are padded."""
+    """Return names as text; bytes come from arrays of characters, which are padded."""
     return [entry.decode("utf-8", "replace").strip(" \0") if isinstance(entry, bytes) else str(entry)
             for entry in values.tolist()]  # fmt: skip
 
 
 def _microseconds_of(time: Any, shown: str) -> NDArray[np.int64]:
-    """Return the times of a coordinate."""
+    """Return the times of a coordinate in microseconds since 1970."""
     if time.dtype.kind != "M":
         raise InputError(
             f"the times of {shown} ({time.name}) are no times of the standard calendar: "
@@ -281,7 +281,7 @@ Locations = Mapping[str, tuple[float, float]]
 """Latitude and longitude by the name of the sensor."""
 
 Attributes = Mapping[str, Mapping[str, Any]]
-"""What is known of each variable: `units`, `standard_name`, `long_name`."""
+"""The attributes of each variable: `units`, `standard_name`, `long_name`."""
 
 LONG, WIDE = 1024, 256
 """Times and stations in a chunk of a file."""
@@ -303,7 +303,7 @@ def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attri
     rows
         At most one per sensor, variable and time.
     locations, attributes
-        What is known of the sensors and of the variables.
+        Coordinates of the sensors, and attributes of the variables.
     """
     xarray, _, _ = _netcdf_libraries()
     times = np.unique(rows.time)
@@ -336,16 +336,16 @@ def write_netcdf(
     locations: Locations | None = None,
     attributes: Attributes | None = None,
 ) -> None:
-    """Write the same to a file, part by part, so that an archive need not fit into memory.
+    """Write the dataset of `dataset_of` to a file, part by part, so that an archive need not fit into memory.
 
     Parameters
     ----------
     path
-        Written beside and renamed.
+        The file; written under a temporary name and renamed.
     parts
         Rows in order of time; no time is in two parts.
     sensors, variables, times
-        All that come up in them; times sorted.
+        All that occur in the parts; times sorted.
     """
     _, h5netcdf, h5py = _netcdf_libraries()
     target = Path(path)
@@ -366,7 +366,7 @@ STATION = {"long_name": "name of the sensor", "cf_role": "timeseries_id"}
 
 @dataclass(frozen=True, eq=False)
 class _DatasetPlan:
-    """What a dataset will look like: its names and attributes."""
+    """The names, coordinates and attributes of a dataset to be written."""
 
     sensors: tuple[str, ...]
     variables: tuple[str, ...]
@@ -412,11 +412,11 @@ class _DatasetPlan:
 
     @property
     def time_units(self) -> str:
-        """Whole seconds where the times are."""
+        """The units of the times: seconds where all are whole seconds, else microseconds."""
         return f"{'microseconds' if (self.times % SECOND).any() else 'seconds'} since 1970-01-01 00:00:00"
 
     def grids(self, rows: Rows, begin: int, end: int) -> dict[str, NDArray[Any]]:
-        """Return rows as arrays of these times and all stations, by the name of their variable."""
+        """Return rows as arrays (time, station) by the name of their variable."""
         times = self.times[begin:end]
         place = {name: number for number, name in enumerate(self.sensors)}
         station = np.array([place[name] for name in rows.sensors] or [0])[rows.sensor]
@@ -438,7 +438,7 @@ class _DatasetPlan:
         return made
 
     def prepare(self, file: Any, text: Any) -> None:
-        """Make the variables in a new file, and fill those without time."""
+        """Create the variables in a new file, and write those without a time axis."""
         file.attrs.update(self.overall)
         file.dimensions = {"time": self.times.size, "station": len(self.sensors)}
         scale = SECOND if self.time_units.startswith("seconds") else 1
@@ -449,7 +449,7 @@ class _DatasetPlan:
         station.attrs.update(STATION)
         for name, (values, described) in self.places.items():
             file.create_variable(name, ("station",), "f8", data=values, fillvalue=np.nan).attrs.update(described)
-        # Two megabytes at most: a station's course and a day of all stations are both read in few pieces.
+        # Two megabytes at most: the series of one station and a day of all stations are both read in few chunks.
         long = min(stretch_of(len(self.sensors) * len(self.variables)), LONG)
         chunks = (min(max(self.times.size, 1), long), min(max(len(self.sensors), 1), WIDE))
         columns = {_called(name, column): column for name in self.names for column in EMPTY}
@@ -465,9 +465,9 @@ class _DatasetPlan:
 
 
 def stretch_of(width: int) -> int:
-    """Return how many times to write at once, of so many channels: what fits into memory, in whole chunks of the file.
+    """Return how many times of `width` channels to write at once: what fits into memory, in whole chunks of the file.
 
-    A chunk that is written in two goes is compressed twice.
+    A chunk that is written in two parts is compressed twice.
     """
     most = max(1, CELLS // max(width, 1))
     return most // LONG * LONG or most
@@ -494,7 +494,7 @@ def _cf_names(variables: Sequence[str]) -> tuple[str, ...]:
 
 
 def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the attributes of a variable and of what is said about it."""
+    """Return the attributes of a variable and of its ancillary variables."""
     long_name = str(known.get("long_name", variable or "value"))
     same = {key: known[key] for key in ATTRIBUTES if key in known and key != "long_name"}
     about = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
@@ -540,7 +540,7 @@ def rows_of(
 ) -> Rows:
     """Return the rows of a dataset that sensormend made, by time, station and variable.
 
-    Cells that say nothing, missing and without an estimate, are no rows.
+    Cells that are missing and have no estimate give no rows.
     """
     with _opened_dataset(source) as (dataset, shown):
         names = {

@@ -1,4 +1,4 @@
-"""`Options` is what a user may say about readings; `option` declares a field once, for Python, TOML and commands."""
+"""`Options` holds the user's options for readings; `option` declares each one for Python, TOML and the command line."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 EVERY = ""
-"""The key of `fill`, `valid` and `tolerance` that stands for every variable."""
+"""The key of `fill`, `valid` and `tolerance` that applies to every variable."""
 
 LOOPBACK = "127.0.0.1"
 DASHBOARD = (LOOPBACK, 8464)
-"""Where the dashboard is served unless somebody says otherwise."""
+"""The default address of the dashboard."""
 
 UNITS = {
     "s": SECOND, "sec": SECOND, "second": SECOND, "min": MINUTE, "m": MINUTE, "minute": MINUTE, "h": HOUR, "hour": HOUR,
@@ -55,33 +55,33 @@ UNITS = {
 }  # fmt: skip
 
 Validator = Callable[[str, Any], Any]
-"""Takes the name of an option and what was given for it, and returns its value, or raises a `ConfigError`."""
+"""Takes the name of an option and the given value, and returns the value to use, or raises a `ConfigError`."""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """How an option is given.
+    """The declaration of an option.
 
     Attributes
     ----------
     validator
-        Checks what is given in Python, in a TOML file or on the command line.
+        Checks the value given in Python, in a TOML file or on the command line.
     help
-        What it says, for `--help`.
+        The text of `--help`.
     group
-        Under which heading of `--help` it stands; empty where it is not for the command line.
+        Its heading in `--help`; empty where it is not on the command line.
     command
         The only command that takes it; None for all.
     key
-        Its name, where that is not the field's.
+        Its name, where it differs from the field's.
     flag
-        Its name on the command line, where that is not the key's.
+        Its name on the command line, where it differs from the key.
     parse
-        Makes of what is typed what the validator takes.
+        Converts the typed text to a value for the validator.
     repeated
-        Whether it may be typed several times.
+        Whether it may be given several times.
     leading_hyphen
-        Whether what is typed may begin with a `-`.
+        Whether the typed text may begin with a `-`.
     """
 
     validator: Validator
@@ -103,7 +103,7 @@ class Declaration:
 def option(validator: Validator, help: str, default: Any = None, *, secret: bool = False, **more: Any) -> Any:  # noqa: A002
     """Declare an option: a field of a dataclass, with the rest of its `Declaration`.
 
-    A default that is a class is called; what is `secret` is left out of the `repr`.
+    A default that is a class is called; a `secret` option is left out of the `repr`.
     """
     given: dict[str, Any] = {"default_factory": default} if isinstance(default, type) else {"default": default}
     return field(**given, repr=not secret, metadata={"option": Declaration(validator, help, **more)})
@@ -115,7 +115,7 @@ def declarations(declared: type) -> dict[str, Declaration]:
 
 
 def refused(name: str, wanted: str, given: Any) -> ConfigError:
-    """Return the error for what is not what was wanted; passwords in addresses are not shown."""
+    """Return the error for a value of the wrong form; passwords in addresses are not shown."""
     got = shown(repr(given))
     return ConfigError(f"{name} is {wanted}; got {got if len(got) <= 60 else f'{got[:57]}...'}")
 
@@ -125,49 +125,49 @@ def _is_number(given: Any) -> bool:
 
 
 def text(name: str, given: Any) -> str:
-    """Take a text."""
+    """Validate a text."""
     if not isinstance(given, str) or not given.strip():
         raise ConfigError("password is a text") if name == "password" else refused(name, "a text", given)
     return given
 
 
 def column(name: str, given: Any) -> str:
-    """Take the name of a column."""
+    """Validate the name of a column."""
     if not isinstance(given, str):
         raise refused(name, "the name of a column", given)
     return given
 
 
 def path(name: str, given: Any) -> Path:
-    """Take the path of a file or a folder."""
+    """Validate the path of a file or a folder."""
     if not isinstance(given, str | os.PathLike) or not str(given):
         raise refused(name, "a path", given)
     return Path(given)
 
 
 def flag(name: str, given: Any) -> bool:
-    """Take true or false."""
+    """Validate true or false."""
     if not isinstance(given, bool):
         raise refused(name, "true or false", given)
     return given
 
 
 def whole(name: str, given: Any) -> int:
-    """Take a whole number of 1 or more."""
+    """Validate a whole number of 1 or more."""
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
         raise refused(name, "a whole number, 1 or more", given)
     return given
 
 
 def number(name: str, given: Any) -> float:
-    """Take a number above zero."""
+    """Validate a number above zero."""
     if not _is_number(given) or not 0 < given < math.inf:
         raise refused(name, "a number above 0", given)
     return float(given)
 
 
 def span(name: str, given: Any) -> int:
-    """Take a duration."""
+    """Validate a duration."""
     if not isinstance(given, str | timedelta):
         raise refused(name, "a number and a unit, like 15min, 1h or 1d", given)
     try:
@@ -177,7 +177,7 @@ def span(name: str, given: Any) -> int:
 
 
 def choice(*known: str) -> Validator:
-    """Return what takes one of a few words."""
+    """Return a validator of a choice of words."""
 
     def chosen(name: str, given: Any) -> str:
         if given not in known:
@@ -247,7 +247,7 @@ def _tolerances(name: str, given: Any) -> dict[str, float]:
 
 
 def listed(typed: str) -> list[str]:
-    """Return what was typed with commas between.
+    """Return the parts of a comma-separated text.
 
     Examples
     --------
@@ -291,7 +291,7 @@ _data = partial(option, group="data")
 
 @dataclass(frozen=True)
 class Options:
-    """How the readings are to be read and mended; what is not said is found from the data."""
+    """Options for reading and mending; what is not given is found from the data."""
 
     sensor: str | None = _column("The column with the sensor's name.")
     time: str | None = _column(
@@ -383,7 +383,7 @@ class Options:
 
     @classmethod
     def of(cls, **given: Any) -> Options:
-        """Return options from what a user gives, in the user's own forms; None is not given."""
+        """Return validated options; an option that is None is not given."""
         known = declarations(cls)
         for name in given:
             if name not in known:
@@ -401,7 +401,7 @@ class Options:
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], **given: Any) -> Options:
-        """Read options from a TOML file; paths in it are meant from where it lies, what is `given` goes before it."""
+        """Read options from a TOML file; paths in it are relative to its folder, and `given` takes precedence."""
         path = Path(path)
         written = read_toml(path)
         for name, declaration in declarations(cls).items():
@@ -413,7 +413,7 @@ class Options:
             raise ConfigError(f"{path}: {error}") from None
 
     def fill_of(self, variable: str) -> tuple[float, ...] | None:
-        """Return the fill values given for a variable; None where nothing was said."""
+        """Return the fill values given for a variable; None where none are given."""
         return None if self.fill is None else self.fill.get(variable, self.fill.get(EVERY))
 
     def valid_of(self, variable: str) -> tuple[float, float]:
@@ -421,15 +421,15 @@ class Options:
         return self.valid.get(variable, self.valid.get(EVERY, (-math.inf, math.inf)))
 
     def units_of(self, variable: str) -> str:
-        """Return the unit given for a variable; empty where nothing was said."""
+        """Return the unit given for a variable; empty where none is given."""
         return self.units.get(variable, self.units.get(EVERY, ""))
 
     def name_of(self, variable: str) -> str:
-        """Return what a variable is to be called; empty where nothing was said."""
+        """Return the name given for a variable; empty where none is given."""
         return self.names.get(variable, self.names.get(EVERY, ""))
 
     def per_variable(self) -> dict[str, Mapping[str, Any]]:
-        """Return the options that say something of variables one by one."""
+        """Return the options that are given per variable."""
         return {
             "valid": self.valid,
             "fill": self.fill or {},
@@ -439,16 +439,16 @@ class Options:
         }
 
     def refuse_unknown(self, variables: Sequence[str]) -> None:
-        """Refuse limits, fill values, tolerances, units and names of a variable that is not there."""
+        """Refuse limits, fill values, tolerances, units and names of unknown variables."""
         for name, given in self.per_variable().items():
             unknown = sorted(set(given).difference(variables, [EVERY]))
             if unknown:
                 known = ", ".join(variable for variable in variables if variable) or "one variable, which has no name"
-                raise ConfigError(f"{name} speaks of {unknown[0]!r}; there is {known}")
+                raise ConfigError(f"{name} names variable {unknown[0]!r}; there is {known}")
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read a TOML file that people keep."""
+    """Read a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -476,7 +476,7 @@ def duration(given: str | timedelta) -> int:
 
 
 def in_words(length: int) -> str:
-    """Say a duration as `duration` reads it.
+    """Return a duration as text that `duration` reads.
 
     Examples
     --------
@@ -490,4 +490,4 @@ def in_words(length: int) -> str:
 
 
 COLUMNS = tuple(name for name, declaration in declarations(Options).items() if declaration.validator is column)
-"""The options that are the name of a column."""
+"""The options that name a column."""

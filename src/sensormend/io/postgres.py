@@ -1,4 +1,4 @@
-"""`spooled` copies a table of PostgreSQL into a CSV file, in one pass over the wire; it is read like any other."""
+"""`spooled` copies a table of PostgreSQL into a CSV file, which is read like any other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sensormend.errors import ConfigError, InputError, SensormendError
 __all__ = ["SCHEMES", "is_unclear", "shown", "split_address", "spooled"]
 
 SCHEMES = ("postgresql://", "postgres://")
-"""How an address of a database begins."""
+"""The schemes of a database's address."""
 
 UNCLEAR = "write %2F for a /, %3F for a ?, %23 for a # and %40 for an @ in a password, and %40 for an @ behind the host"
 
@@ -20,7 +20,7 @@ _SECRET = re.compile(r"password|passwd|pwd|secret|token", re.IGNORECASE)
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return what to connect to, and the table.
+    """Return the connection string and the table.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def split_address(address: str) -> tuple[str, str]:
     tables = [value for name, value in query if name == "table"] + ([unquote(parts.fragment)] if parts.fragment else [])
     if len(tables) != 1 or not tables[0].strip():
         raise ConfigError(
-            f"{shown(address)}: say which table, like postgresql://user@host/database?table=readings (or #schema.table)"
+            f"{shown(address)}: name the table, like postgresql://user@host/database?table=readings (or #schema.table)"
         )
     rest = urlencode([(name, value) for name, value in query if name != "table"])
     return urlunsplit((parts.scheme, parts.netloc, parts.path, rest, "")), tables[0].strip()
@@ -53,7 +53,7 @@ def shown(address: str) -> str:
     >>> shown("postgresql://me:secret@host/db?sslpassword=secret&table=rows")
     'postgresql://me@host/db?sslpassword=...&table=rows'
     """
-    # Up to the last @: whoever writes a password as it is may have an @ and a / in it.
+    # Up to the last @: a password that is not percent-encoded may contain @ and /.
     plain = re.sub(r"(//[^@:]*):.*@", r"\1@", address, flags=re.DOTALL)
 
     def without(pair: re.Match[str]) -> str:
@@ -63,7 +63,7 @@ def shown(address: str) -> str:
 
 
 def is_unclear(address: str) -> bool:
-    """Say whether there is no telling where the password of an address ends: it has a `/`, `?` or `#` in it as it is.
+    """Return whether the end of an address's password is ambiguous: it contains `/`, `?` or `#` unencoded.
 
     Examples
     --------
@@ -75,9 +75,9 @@ def is_unclear(address: str) -> bool:
 
 
 def spooled(address: str, spool: Path) -> Path:
-    """Copy a table into a CSV file and return where it lies.
+    """Copy a table into a CSV file and return its path.
 
-    Times with a zone come in UTC, others as they are; the rows in the order in which the server has them.
+    Times with a zone are converted to UTC, others are copied as they are; rows are in the server's order.
     """
     where, table = split_address(address)
     psycopg = _psycopg()
@@ -101,7 +101,7 @@ def spooled(address: str, spool: Path) -> Path:
 
 
 def _parts(table: str) -> list[str]:
-    """Return schema and table; what stands in double quotes may hold a point."""
+    """Return schema and table; a name in double quotes may contain a point."""
     parts = re.findall(r'"(?:[^"]|"")+"|[^."]+', table)
     return [part[1:-1].replace('""', '"') if part.startswith('"') else part for part in parts]
 

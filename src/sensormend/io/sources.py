@@ -1,4 +1,4 @@
-"""`find` returns the files of a source: of folders, patterns, standard input, or a database."""
+"""`find` returns the files of a source: a folder, a pattern, standard input, or a database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENDINGS: dict[str, Format] = {
     **dict.fromkeys((".nc", ".nc4", ".cdf", ".h5"), "netcdf"),
     **dict.fromkeys((".xlsx", ".xlsm", ".xls"), "excel"),
 }
-# A folder of readings may hold notes and settings too; these endings are taken only where nothing else is there.
+# A folder of readings may hold notes and settings too; these endings are read only where there are no others.
 _UNSURE = (".txt", ".dat", ".json", ".h5", ".cdf")
 
 
@@ -39,15 +39,15 @@ class InputFile:
     Attributes
     ----------
     path
-        Where it lies.
+        Its path.
     shown
-        Its name, for people: as they gave it.
+        Its name in messages, as the user gave it.
     format
-        How it is written.
+        Its format.
     among
-        It is one of the files of a folder, which may hold others than readings too.
+        It was found in a folder, which may also hold files without readings.
     sensor
-        The sensor that its name stands for, where no column says one; None for what has no name of its own.
+        The sensor where no column names one: the file's name; None for standard input and databases.
     """
 
     path: Path
@@ -66,7 +66,7 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
         A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these. The files
         of a folder and of a pattern come in the order of their names.
     spool
-        A folder for what has to be written down first.
+        A folder for copies of what is not a file: standard input, pipes, databases.
     """
     if not isinstance(source, str | os.PathLike):
         files = [file for entry in source for file in find(entry, spool)]
@@ -79,7 +79,7 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
     if given.startswith(postgres.SCHEMES):
         return [InputFile(postgres.spooled(given, spool), postgres.shown(given), "csv")]
     if not given:
-        raise ConfigError("READINGS is empty; say a file, a folder, a pattern or -")
+        raise ConfigError("READINGS is empty; give a file, a folder, a pattern or -")
     path = Path(given)
     if path.is_dir():
         return _folder(path, given)
@@ -98,7 +98,7 @@ def find(source: SourcePaths, spool: Path) -> list[InputFile]:
 
 
 def not_taken(source: SourcePaths) -> list[str]:
-    """Return the files of the folders in a source that are not taken for readings by their names."""
+    """Return the files of the folders in a source that are not read, by their endings."""
     if not isinstance(source, str | os.PathLike):
         return [name for entry in source for name in not_taken(entry)]
     folder = Path(source)
@@ -108,7 +108,7 @@ def not_taken(source: SourcePaths) -> list[str]:
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
-    """Return names for a line; of many, the first ones and how many more there are.
+    """Return names joined by commas; of many, the first ones and the number of the others.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 
 def is_stream(path: Path) -> bool:
-    """Say whether this can be read only once: a pipe, `<(...)` of a shell."""
+    """Return whether a path can be read only once: a pipe, `<(...)` of a shell."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -152,7 +152,7 @@ def stem(path: Path) -> str:
 
 
 def _below(folder: Path) -> list[Path]:
-    """Return the files of readings below a folder, sorted; hidden ones and those half written are left out."""
+    """Return the files of readings below a folder, sorted, without hidden and incomplete ones."""
     known = sorted(file for file in _visible(folder) if format_of(file))
     sure = [file for file in known if not _unpacked_name(file).endswith(_UNSURE)]
     return sure or known
@@ -164,13 +164,13 @@ def _visible(folder: Path) -> list[Path]:
         Path(where) / name for where, inner, names in os.walk(folder) if _walk(Path(where), inner) for name in names
     ]
     files = [file for file in files if not file.with_name(f"{file.name}.meta").is_dir()]
-    # Excel keeps such a file beside an open workbook.
+    # `~$`: Excel writes such a lock file beside an open workbook.
     hidden = (".", "_", "~$")
     return [file for file in files if not any(part.startswith(hidden) for part in file.relative_to(folder).parts)]
 
 
 def _walk(where: Path, inner: list[str]) -> bool:
-    """Go on below in the order of names, but not into what `clean` wrote there itself."""
+    """Sort the subfolders to descend into, without those that `clean` wrote; return True, for use in a condition."""
     ours = [name for name in inner if name.endswith((".partial", ".meta")) or (where / name / "run.json").exists()]
     inner[:] = sorted(set(inner).difference(ours))
     return True
@@ -189,13 +189,13 @@ def _unpacked_name(path: Path) -> str:
 
 
 def format_of(path: Path) -> Format | None:
-    """Return how a file is written, by its name; None where that says nothing."""
+    """Return the format of a file by its ending; None for an unknown one."""
     name = _unpacked_name(path)
     return next((kind for ending, kind in _ENDINGS.items() if name.endswith(ending)), None)
 
 
 def _spooled(stream: IO[bytes], spool: Path, shown: str) -> InputFile:
-    """Write down what comes; it has to be read twice."""
+    """Copy a stream to a file, since it is read twice."""
     spool.mkdir(parents=True, exist_ok=True)
     path = spool / f"stream-{len(list(spool.glob('stream-*')))}"
     with path.open("wb") as file:
@@ -207,7 +207,7 @@ def _spooled(stream: IO[bytes], spool: Path, shown: str) -> InputFile:
     if path.stat().st_size == 0:
         raise InputError(f"{shown} is empty")
     packed = head.startswith(b"\x1f\x8b")
-    # The engine goes by the ending.
+    # The engine chooses the format by the ending.
     named = path.with_name(f"{path.name}.{'xlsx' if kind == 'excel' else kind}{'.gz' if packed else ''}")
     os.replace(path, named)
     return InputFile(named, shown, kind)

@@ -1,4 +1,4 @@
-"""`literal`, `read_parquet` and others write values, paths and files as the embedded engine's SQL has them."""
+"""`literal`, `read_parquet` and others return SQL of values, names and files for DuckDB, the embedded engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["literal", "path_literal", "quoted", "read_parquet", "reason_of"]
 
 
 def literal(text: object) -> str:
-    """Return a text so that nothing in it is taken for a command.
+    """Return a text as a quoted SQL literal.
 
     Examples
     --------
@@ -21,17 +21,17 @@ def literal(text: object) -> str:
 
 
 def quoted(name: str) -> str:
-    """Return the name of a column."""
+    """Return the name of a column as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def path_literal(path: str | os.PathLike[str]) -> str:
-    """Return a path; a star in it is a star."""
+    """Return a path as a literal in which wildcards are escaped."""
     return literal(glob.escape(os.fspath(path)))
 
 
 def read_parquet(files: Iterable[str | os.PathLike[str]], *options: str) -> str:
-    """Return the relation of the rows of Parquet files, whatever folders they lie in.
+    """Return SQL of the rows of Parquet files; the names of their folders add no columns.
 
     Examples
     --------
@@ -44,6 +44,6 @@ def read_parquet(files: Iterable[str | os.PathLike[str]], *options: str) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of what the engine says."""
+    """Return the first line of an error of the engine."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

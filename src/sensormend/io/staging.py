@@ -1,4 +1,4 @@
-"""`Staging` keeps all readings of an archive, whatever they come from, sorted on disk by the embedded engine."""
+"""`Staging` stores all readings of an archive on disk, sorted by period, in a DuckDB database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sensormend.readings import Readings
 __all__ = ["Progress", "Staging"]
 
 Progress = Callable[[float], None]
-"""Takes how much is done, 0 to 1; may be called from another thread."""
+"""Called with the completed share, 0 to 1, possibly from another thread."""
 
 
 VERSION = 1
@@ -35,26 +35,26 @@ class Staging(Closing):
     Parameters
     ----------
     folder
-        Where the file lies, with all that has to be written down on the way; made where it is missing.
+        The folder of the file and of temporary files; created where it is missing.
     memory
-        What the engine may use; what is larger goes to the folder.
+        The engine's limit of memory; beyond it, it writes to the folder.
 
     Attributes
     ----------
     engine
-        The connection, while there is one.
+        The connection, while open.
     sensors, variables
-        Their names, sorted; `Readings.sensor` and `Readings.variable` count in them.
+        Their names, sorted; `Readings.sensor` and `Readings.variable` are indices into them.
     readings, rejected
-        How many there are, and how many rows, or cells of wide tables, could not be read.
+        The number of readings, and of rows, or cells of wide tables, that could not be read.
     periods
-        Those that have readings, in order; after `sort`.
+        After `sort`: the periods that have readings, in order.
 
     Notes
     -----
-    `load` once, then `sort` as often as the grid changes, then `read` period by period. `Staging.open` finds a sorted
-    one again. Readings that came without a number are kept as NaN; a cell of a wide table with nothing in it is no
-    reading. Duplicates stay, in the order in which they came: files in the order of their names, rows in theirs.
+    Call `load` once, then `sort` whenever the grid changes, then `read` period by period. `Staging.open` reopens a
+    sorted one. Readings without a number are stored as NaN; an empty cell of a wide table is no reading. Duplicates
+    are kept in order of arrival: files by name, rows in the order of the file.
     """
 
     def __init__(self, folder: Path, *, memory: str = "1GB") -> None:
@@ -72,7 +72,7 @@ class Staging(Closing):
         Raises
         ------
         StateError
-            Where there is none, or it was not finished.
+            There is none, or it is incomplete.
         """
         staging = cls(folder, memory=memory)
         if not staging.path.is_file():
@@ -95,13 +95,13 @@ class Staging(Closing):
         return self.folder / "staging.duckdb"
 
     def close(self) -> None:
-        """Let go of the file; `open` finds it again."""
+        """Close the file."""
         if self.engine is not None:
             self.engine.close()
             self.engine = None
 
     def _connect(self) -> None:
-        """Open the file, or make it."""
+        """Open or create the file."""
         config: dict[str, Any] = {
             "memory_limit": self._memory,
             "temp_directory": str(self.folder / "tmp"),
@@ -117,30 +117,30 @@ class Staging(Closing):
         self.ask("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
 
     def ask(self, sql: str, given: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of an answer."""
-        # An answer that is not fetched to its end keeps the connection busy.
+        """Run a statement and return all rows of its result."""
+        # A result that is not fetched to its end keeps the connection busy.
         try:
             rows: list[tuple[Any, ...]] = self.engine.execute(sql, given).fetchall()
         except duckdb.Error as error:
-            # A file of ours in it: the disk is full. Else it is rather the fault of what is read, and said there.
+            # An error about the staging's own files means a full disk; other errors concern the input.
             ours = any(str(path) in str(error) for path in (self.path, self.folder / "tmp"))
             lacking = isinstance(error, (duckdb.OutOfMemoryException, duckdb.IOException))
             if not ours and (not lacking or "read_csv" in sql or "read_parquet" in sql):
                 raise
-            raise StorageError(f"{self.folder}: no room to stage readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no space to stage readings: {reason_of(error)}") from None
         return rows
 
     def columns(self, sql: str) -> dict[str, Any]:
-        """Return the columns of an answer, as arrays."""
+        """Run a query and return its columns as arrays."""
         try:
             columns: dict[str, Any] = self.engine.execute(sql).fetchnumpy()
         except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
-            raise StorageError(f"{self.folder}: no room to read staged readings: {reason_of(error)}") from None
+            raise StorageError(f"{self.folder}: no space to read staged readings: {reason_of(error)}") from None
         return columns
 
     @contextmanager
     def reporting(self, progress: Progress | None, begin: float, end: float) -> Iterator[None]:
-        """Report how far the engine is, five times a second, while it works."""
+        """Report the engine's progress five times a second inside the `with` block."""
         if progress is None:
             yield
             return
@@ -175,11 +175,11 @@ class Staging(Closing):
         source
             A file, a folder, a pattern, `-`, a `postgresql://` address, or several of these.
         options
-            Which column is what, where that cannot be recognised.
+            The roles of columns that are not recognised.
         progress
-            Is told how much is done.
+            Called with the completed share.
         unread
-            Where given, a file that cannot be read is left out, and noted there by its name with the reason.
+            If given, a file that cannot be read is skipped, and added here by name with the reason.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class Staging(Closing):
             if others:
                 self._remember("note", f"files that are not read: {listed(others)}")
         except BaseException:
-            # Else the engine would take whoever stages here next for another part of this one.
+            # The engine would otherwise reuse this instance for the next staging in the same folder.
             self.close()
             raise
 
@@ -221,19 +221,19 @@ class Staging(Closing):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what is worth telling of how the files were read, a line each."""
+        """Return remarks for the user on how the files were read, one line each."""
         return tuple(note for (note,) in self.ask("SELECT told FROM known WHERE name = 'note' ORDER BY rowid"))
 
     @property
     def unit(self) -> str:
-        """Return in what a variable without a name is measured, where its column says it."""
+        """Return the unit of an unnamed variable, where the name of its column has one."""
         return "".join(unit for (unit,) in self.ask("SELECT told FROM known WHERE name = 'unit'"))
 
     @property
     def locations(self) -> list[tuple[int, int, float, float]]:
-        """Return (sensor, since, latitude, longitude) wherever a sensor was, in the order of time.
+        """Return (sensor, since, latitude, longitude) for every position of a sensor, in order of time.
 
-        A place is kept to four decimals, some ten metres, since a receiver's last digits wander.
+        Positions are rounded to four decimals, about ten metres, since the last digits of a GPS receiver vary.
         """
         rows = self.ask("""
             WITH placed AS (
@@ -254,7 +254,7 @@ class Staging(Closing):
         return [(int(code), int(time), float(latitude), float(longitude)) for code, time, latitude, longitude in rows]
 
     def sample(self, most: int = 2_000_000, sensors: int = 50) -> Readings:
-        """Return the whole courses of some sensors, evenly chosen by name: as many as fit into `most` readings."""
+        """Return the complete series of some sensors, evenly chosen by name, as many as fit into `most` readings."""
         counted = self.ask("""
             SELECT n FROM sensors JOIN (SELECT sensor, count(*) AS n FROM raw WHERE reason IS NULL GROUP BY sensor)
                 ON sensor = name ORDER BY code""")
@@ -266,7 +266,7 @@ class Staging(Closing):
                 chosen.append(code)
                 total += counts[code]
         names = ", ".join(literal(self.sensors[code]) for code in chosen)
-        # One sensor alone may have more: then its beginning, without holes.
+        # A single sensor may have more: then its first `most` readings, without gaps.
         short = f"QUALIFY row_number() OVER (ORDER BY time, raw.rowid) <= {most}" if total > most else ""
         return self._coded(f"raw.sensor IN ({names}) {short}")
 
@@ -276,17 +276,17 @@ class Staging(Closing):
         Parameters
         ----------
         early
-            Microseconds before its begin that still belong to a period.
+            Microseconds before the start of a period that still belong to it.
         period, origin
-            Its length, and the begin of period 0.
+            The length of a period, and the start of period 0.
         progress
-            Is told how much is done.
+            Called with the completed share.
         """
         if period <= 0:
-            raise ValueError("a period takes time")
+            raise ValueError("a period must be longer than 0")
         first = self.ask("SELECT min(time) FROM raw WHERE reason IS NULL")[0][0]
         shift = early - origin
-        # The engine's integer division cuts towards zero; what is never negative is cut downwards.
+        # The engine's integer division truncates towards zero; the shift keeps the dividend from being negative.
         below = (first + shift) // period
         number = f"((time + {shift - below * period}) // {period} + {below})"
         with self.reporting(progress, 0.0, 1.0):
@@ -302,14 +302,14 @@ class Staging(Closing):
         self._recall()
 
     def read(self, period: int, count: int = 1) -> Readings:
-        """Return the readings of one period, or of several that follow each other, in the order of arrival."""
+        """Return the readings of one period, or of `count` consecutive ones, in order of arrival."""
         last = period + count - 1
         return self._as_readings(
             f"SELECT sensor, variable, time, value FROM sorted WHERE period BETWEEN {period} AND {last}"
         )
 
     def write_rejected(self, path: Path) -> None:
-        """Write what could not be read as CSV: file, row, reason, line."""
+        """Write the rows that could not be read as CSV: file, row, reason, line."""
         with beside(path) as new:
             self.ask(f"""
                 COPY (SELECT shown AS file, row, reason, line FROM rejected JOIN files USING (file)
@@ -367,7 +367,7 @@ class Staging(Closing):
 
 
 def _evenly(count: int) -> list[int]:
-    """Return all numbers below `count`, so that any first few of them lie evenly."""
+    """Return all numbers below `count` in an order whose every prefix is evenly spread."""
     bits = max(count - 1, 1).bit_length()
     turned = (int(f"{number:0{bits}b}"[::-1], 2) for number in range(1 << bits))
     return [number for number in turned if number < count]

@@ -1,4 +1,4 @@
-"""`csv_table`, `json_table` and `parquet_table` look into a file and return it as the engine sees it: a `Table`."""
+"""`csv_table`, `json_table` and `parquet_table` inspect a file and return it as a `Table` that the engine can read."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ __all__ = [
 
 
 class NotATableError(InputError):
-    """A file of text that holds no table: it is empty, or prose."""
+    """A text file that holds no table: it is empty, or prose."""
 
 
 SAMPLE = 200
-"""Rows that are looked at to know what a column holds."""
+"""Rows that are inspected to recognise the kind of a column."""
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
             "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL")  # fmt: skip
@@ -51,8 +51,9 @@ _TEXTS = ("VARCHAR", "ENUM", "UUID")
 class Column:
     """A column of a table.
 
-    It has a name to people and one in the relation, the engine's type (`VARCHAR` for all of a file of text), what it
-    holds, and some of that as text, without the empty ones.
+    `name` is the name in the file and `sql` the expression in the relation; `type` is the engine's type (`VARCHAR`
+    for all columns of a text file), `kind` the recognised kind, and `sample` some of the cells as text, without empty
+    ones.
     """
 
     name: str
@@ -63,40 +64,40 @@ class Column:
 
     @property
     def is_text(self) -> bool:
-        """Say whether it has to be read as text."""
+        """Return whether the column is read as text."""
         return self.type.startswith(_TEXTS)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file that can be read.
+    """A table in a file.
 
     Attributes
     ----------
     shown
-        Its name, for people.
+        The file's name in messages.
     sensor
-        Its name without ending, for those whose files are sensors.
+        The file's name without ending, which is the sensor where no column names it.
     relation
-        SQL that stands for its rows, in their order.
+        SQL of the rows, in order.
     columns
-        Its columns, in their order.
+        The columns, in order.
     skip
         Lines before the first row.
     line
-        SQL of the whole row as it is written, where that can be had.
+        SQL of the whole row as written, where available.
     broken
-        SQL that says whether a row cannot be read at all.
+        SQL of whether a row cannot be parsed.
     decimal_comma
         Numbers are written as 1,5.
     lines
-        The file of text itself, where rows are lines.
+        The path of the text file, where rows are lines.
     empty_lines
         Empty lines are rows too.
     tolerant
-        The relation once more, for a file that does not keep to its own rules.
+        The relation with a tolerant parser, for a file with malformed lines.
     empty
-        There are names of columns and nothing else.
+        The file has a header and no rows.
     """
 
     shown: str
@@ -118,18 +119,18 @@ class Table:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Return what tables must have in common to be read as one."""
+        """Return the properties that tables must share to be read in one statement."""
         types = tuple((column.sql, column.type) for column in self.columns)
         return (types, self.line, self.broken, self.decimal_comma)
 
     @property
     def kinds(self) -> list[tuple[str, Kind]]:
-        """Return the columns as `recognise` wants them."""
+        """Return the columns as `recognise` takes them."""
         return [(column.name, column.kind) for column in self.columns]
 
 
 def parquet_table(engine: Any, path: Path, shown: str) -> Table:
-    """Look into a Parquet file."""
+    """Inspect a Parquet file."""
     relation = read_parquet([path])
     try:
         described = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -144,7 +145,7 @@ def parquet_table(engine: Any, path: Path, shown: str) -> Table:
 
 
 def with_kinds(engine: Any, table: Table) -> Table:
-    """Look through a whole table for what its columns hold whose first rows are empty."""
+    """Return the table with the kinds of columns whose first rows are empty, found in the whole table."""
     open_ones = [column for column in table.columns if column.is_text and not column.sample]
     if not open_ones:
         return table
@@ -167,9 +168,9 @@ def with_kinds(engine: Any, table: Table) -> Table:
 
 
 def split_dates(engine: Any, table: Table) -> Table:
-    """Look whether columns of times hold dates only, where a column of hours stands beside them.
+    """Return the table with columns of times marked as dates where all are midnight and there is a column of hours.
 
-    The hour is also kept beside times that have it already: only where it is midnight in all rows it is to be added.
+    A column of hours may also repeat the hour of the times; it is added only where all times are midnight.
     """
     times = [column for column in table.columns if column.type.startswith("TIMESTAMP")]
     hours = any(column.kind in ("number", "clock") and is_part("hour", column.name) for column in table.columns)
@@ -183,7 +184,7 @@ def split_dates(engine: Any, table: Table) -> Table:
 
 
 def _decimal_points(texts: Sequence[str], decimal_comma: bool) -> list[str]:
-    """Return texts with a point for a decimal comma."""
+    """Return texts with decimal commas replaced by points."""
     return [text.replace(",", ".") if decimal_comma else text for text in texts]
 
 
@@ -215,21 +216,21 @@ _MAGIC = {
 
 
 def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
-    """Open a file of text, packed with gzip or not."""
+    """Open a text file, compressed with gzip or not."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if packed else path.open("rb")
 
 
 def csv_table(path: Path, shown: str, spool: Path) -> Table:
-    """Look into a CSV file.
+    """Inspect a CSV file.
 
     Parameters
     ----------
     path, shown
-        Where it lies, and its name for people.
+        Its path, and its name in messages.
     spool
-        A folder for a copy, where it is not written in UTF-8.
+        A folder for a copy in UTF-8, where it has another encoding.
     """
     sensor = stem(path)
     path, text, whole = _text(path, shown, spool)
@@ -248,7 +249,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
             f"the first has {len(all_rows[0])}"
         )
     decimal_comma = delimiter != "," and any(_with_comma(cells) for cells in zip(*rows, strict=True))
-    # A quote that is never closed would swallow the rest of the file: where nobody quotes, it is a letter like others.
+    # A quote that is never closed would swallow the rest of the file: in a file without quoting it is plain text.
     quote = '"' if _quotes(text) else ""
     columns = []
     for place, name in enumerate(names):
@@ -264,7 +265,7 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
 
 
 def json_table(path: Path, shown: str, spool: Path) -> Table:
-    """Look into a file of JSON: an object per line, or one array of objects."""
+    """Inspect a JSON file: an object per line, or one array of objects."""
     sensor = stem(path)
     path, text, whole = _text(path, shown, spool)
     array = text.lstrip().startswith("[")
@@ -312,7 +313,7 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
 def line_numbers(
     path: Path, skip: int, rejected: Sequence[int], rows: NDArray[np.int64], empty_lines: bool = False
 ) -> NDArray[np.int64]:
-    """Return the lines, counted from 1, of some rows of a file of text, counted from 0.
+    """Return the line numbers, from 1, of some rows, counted from 0, of a text file.
 
     Rows begin after `skip` lines; `rejected` lines are no rows, and empty ones only with `empty_lines`.
     """
@@ -346,7 +347,7 @@ def line_numbers(
 
 
 def _quotes(text: str) -> bool:
-    """Say whether fields are quoted: most lines that hold quotes hold them in pairs."""
+    """Return whether fields are quoted: most lines with quotes have an even number of them."""
     counts = [line.count('"') for line in text.splitlines() if '"' in line]
     return sum(count % 2 == 0 for count in counts) > len(counts) / 2
 
@@ -361,7 +362,7 @@ def _relation(path: Path, fields: int, skip: int, delimiter: str, quote: str, st
 
 
 def _text(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
-    """Return a file in UTF-8, its first lines, and whether they are all of it."""
+    """Return the path of a file in UTF-8, its first lines, and whether these are the whole file."""
     size, head, whole = HEAD, b"", False
     try:
         with _opened(path) as file:
@@ -421,7 +422,7 @@ def _decoded(raw: gzip.GzipFile | IO[bytes], encoding: str) -> Iterator[str]:
 
 
 def _unpacked(path: Path, shown: str, spool: Path) -> Path:
-    """Write an array of JSON as lines; such files are small, or they would not be arrays."""
+    """Write a JSON array as lines; it is read into memory, since files with one array are small."""
     try:
         with _opened(path) as file:
             entries = json.load(file)
@@ -438,13 +439,13 @@ def _beside(spool: Path, path: Path) -> Path:
 
 
 def _rows(lines: Sequence[str], delimiter: str) -> list[list[str]]:
-    """Return the fields of some lines; a quoted field that holds a line break makes two rows of wrong length."""
+    """Return the fields of some lines; a quoted field with a line break gives two rows of wrong length."""
     full = [line for line in lines[: 2 * SAMPLE] if line.strip()][:SAMPLE]
     return list(csv.reader(full, delimiter=delimiter))
 
 
 def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
-    """Return what stands between fields: where most lines have as many of it, and of those with most fields."""
+    """Return the delimiter and the number of fields: the one that most lines agree on, with most fields."""
     best = (0.0, 0, ",")
     for delimiter in _DELIMITERS:
         rows = _rows([line for line in lines[: 2 * SAMPLE] if not line.startswith("#")], delimiter)
@@ -455,7 +456,7 @@ def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
 
 
 def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, list[str]]:
-    """Return how many lines come before the first row, and the names of the columns."""
+    """Return the number of lines before the first row, and the names of the columns."""
     comment: list[str] | None = None
     for place, line in enumerate(lines):
         if not line.strip():
@@ -466,7 +467,7 @@ def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, lis
             continue
         below = [other for other in _rows(lines[place + 1 :], delimiter) if len(other) == fields]
         if len(row) == fields - 1 and below:
-            # Rows that end in a delimiter, or begin with their own number as R writes them: a column without a name.
+            # Rows that end in a delimiter, or begin with a row number as R writes them, have one column without a name.
             row = [*row, ""] if all(not other[-1].strip() for other in below) else ["", *row]
         if len(row) != fields:
             continue
@@ -477,7 +478,7 @@ def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, lis
 
 
 def _is_data(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Say whether a first line is a row like the others rather than names."""
+    """Return whether the first line is a row of data rather than a header."""
     kinds = [kind_of([cell.replace(",", ".") if _decimal(cell) else cell]) for cell in row]
     if "time" in kinds or "date" in kinds:
         return True

@@ -1,4 +1,4 @@
-"""`recognise` finds out which column of a table is what, by names and kinds or as the user says."""
+"""`recognise` returns the role of every column of a table, by its name and kind or by the user's options."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 Kind = Literal["time", "date", "clock", "number", "text", "other"]
-"""What a column holds; `date` is a time without an hour, `clock` the hour beside a date, `other` what can be none of
-them, or nothing at all."""
+"""The kind of a column; `date` is a time without an hour, `clock` a time of day beside a date, `other` anything else,
+or an empty column."""
 
 MISSING = ("", "na", "n/a", "nan", "null", "none", "nil", "nd", "missing", "-", "--", "---", ".", "?", "#n/a", "\\n")
-"""What people write where there is no number; in small letters."""
+"""Texts for a missing number, in lower case."""
 
-# In the order of preference: the first that a table has is taken. "id" and "name" are last since they may be a row's.
+# In order of preference: the first that a table has is taken. "id" and "name" are last, since they may number a row.
 _NAMES = {
     "time": """time timestamp datetime dateandtime datetimeutc timestamputc timeutc utctime utcdatetime utctimestamp
         utc dateutc ts observedat recordedat measuredat sampledat receivedat createdat observationtime obstime
@@ -55,7 +55,7 @@ _NAMES = {
     "longitude": "longitude lon long lng londeg longitudedeg laenge longitud",
 }
 _KNOWN = {role: tuple(names.split()) for role, names in _NAMES.items()}
-# Numbers that make a time together. "min" and "mm" are none of them: they are a minimum and millimetres more often.
+# Names of numeric columns that compose a time. Not "min" and "mm": they mean minimum and millimetres more often.
 _PARTS = {
     unit: tuple(names.split())
     for unit, names in {
@@ -69,18 +69,18 @@ _PARTS = {
     }.items()
 }
 CLOCK_UNITS = ("hour", "hour and minute", "minute", "second")
-"""Units of `Layout.parts` that are added to a date; `hour and minute` are numbers like 1330."""
+"""Units of `TableLayout.parts` that are added to a date; `hour and minute` are numbers like 1330."""
 
-# Numbers with such a name are epochs also beside a year and a month.
+# Numbers with such a name are epochs even beside columns of year and month.
 _EPOCHS = re.compile(r"(unix|epoch|timestamp|ts).*")
-# Numbers that are no readings, where the columns of values have to be guessed.
+# Names of numbers that are no readings, for tables whose columns of values are not named by the user.
 _ASIDE = re.compile(
     r"(^|[^a-z])(qc|qual|quality|flags?|status|cor|corr|corrected|index|row|rownum|rownumber|elev|elevation|alt|altitude|"
     r"year|month|day|hour|minute|second|doy|unnamed|record|recno|objectid|fid)($|[^a-z])"
 )
-# The number of a row; NO and no are nitrogen monoxide.
+# The number of a row; not NO and no, which are nitrogen monoxide.
 _ROW_NUMBER = re.compile(r"No|[Nn]o\.|[Nn]r\.?|#")
-# Of one site rather than the names of several; with numbers or units behind them too.
+# Quantities, which are columns of one site rather than names of several; also with numbers or units appended.
 _QUANTITIES = re.compile(
     r"(air|water|soil|mean|avg|max|min|sea|surface)?_?(temp|temperature|t2m|humidity|hum|rh|pressure|press|pres|wind|"
     r"windspeed|winddir|gust|rain|rainfall|precip|precipitation|snow|radiation|solar|par|co2?|no2?|nox|so2|o3|ozone|"
@@ -93,32 +93,32 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s?[AaPp][Mm])?")
 
 @dataclass(frozen=True)
 class TableLayout:
-    """How a table is to be read.
+    """The roles of a table's columns.
 
     Attributes
     ----------
     time
         The column of times; of several, the first one.
     clock
-        The column with the hour as text, where `time` has the date only and this one the rest.
+        The column with the time of day as text, where `time` has only the date.
     parts
-        The columns of numbers that make the time, with their units: with a year among them they are all of it, else
-        they are added to the date in `time`.
+        The numeric columns that compose the time, with their units: the whole time if there is a year among them, else
+        added to the date in `time`.
     name
-        What a long table's one column of readings measures, by its name; empty where it is only called the value, by
-        people or by the user, or where another column says it.
+        The variable of a long table's single column of readings, from its name; empty where it is only called value,
+        or where `variable` names it.
     sensor
-        The column that says whose reading it is; None where each sensor has a column, or the file's name says it.
+        The column of sensors; None where each sensor has a column, or the file's name is the sensor.
     across
-        What the names of `columns` are: `value` for a long table's one, `variable` or `sensor` for a wide one's.
+        The meaning of the names of `columns`: `value` for a long table's one, `variable` or `sensor` in a wide one.
     columns
         The columns with the readings.
     variable
-        The column that says of what a reading is; only beside one of `across="value"`.
+        The column of variables; only with `across="value"`.
     latitude, longitude
-        The columns of the sensor's place.
+        The columns of the sensor's coordinates.
     network
-        The column that says which network a reading is from, where they are to be kept apart.
+        The column of networks, with the option `networks`.
     """
 
     time: str
@@ -135,7 +135,7 @@ class TableLayout:
 
     @property
     def unit(self) -> str:
-        """Return the unit of a long table's one column that has no name of its own: `value (°C)`."""
+        """Return the unit of a long table's single column without a variable's name: `value (°C)`."""
         return unit_of(self.columns[0])[1] if self.across == "value" and not self.name else ""
 
     @property
@@ -148,29 +148,29 @@ class TableLayout:
 
 
 class _NoSensorError(ConfigError):
-    """No column says which sensor a reading is from."""
+    """No column names the sensor of a reading."""
 
 
 def recognise(
     columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False
 ) -> TableLayout:
-    """Find out how a table is to be read.
+    """Return the layout of a table.
 
     Parameters
     ----------
     columns
         Their names and kinds, in order.
     options
-        What the user says about them goes before every guess.
+        The user's options take precedence over names and kinds.
     where
-        The table's name, for a message.
+        The table's name in messages.
     or_file
-        Where no column says the sensor, the file's name does, as with `options.sensor_from_file`.
+        Where no column names the sensor, the file's name is the sensor, as with `options.sensor_from_file`.
 
     Raises
     ------
     ConfigError
-        Where it cannot be found out: one line with the columns as they were seen, and what to say.
+        A role cannot be assigned: one line with the columns and the option to give.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def recognise(
             return recognise(columns, replace(options, sensor_from_file=True), where)
     if options.networks is None:
         return _Recogniser(columns, options, where).layout()
-    # A network's name is neither a sensor's nor a reading, whatever its column is called.
+    # The column of networks has no other role, whatever it is called.
     network = _Recogniser(columns, options, where).exactly("networks", options.networks)
     named = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
     twice = next((role for role, name in named.items() if _plain(name) == _plain(network)), None)
@@ -196,7 +196,7 @@ def recognise(
 
 
 def called(role: str, name: str) -> bool:
-    """Say whether this is a name that people have for a role: `time`, `sensor`, `value`, `variable` ...
+    """Return whether a name is a known one for a role: `time`, `sensor`, `value`, `variable` ...
 
     Examples
     --------
@@ -207,7 +207,7 @@ def called(role: str, name: str) -> bool:
 
 
 def any_known(names: Sequence[str], options: Options) -> bool:
-    """Say whether some texts may be names of columns: one of them is known for a role, or the user says it.
+    """Return whether some texts may be a header: one of them is known for a role, or is in the user's options.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def any_known(names: Sequence[str], options: Options) -> bool:
 
 
 def is_part(unit: str, name: str) -> bool:
-    """Say whether this is a name that people have for a part of a time: `year`, `hour` ...
+    """Return whether a name is a known one for a part of a time: `year`, `hour` ...
 
     Examples
     --------
@@ -231,7 +231,7 @@ def is_part(unit: str, name: str) -> bool:
 
 
 def is_quantity(name: str) -> bool:
-    """Say whether a name is rather that of something measured than of a sensor.
+    """Return whether a name is that of a measured quantity rather than of a sensor.
 
     Examples
     --------
@@ -242,9 +242,9 @@ def is_quantity(name: str) -> bool:
 
 
 def holds_readings(columns: Sequence[tuple[str, Kind]], options: Options) -> bool:
-    """Say whether a table may hold readings: it has a time, and numbers that are neither a place nor about a row.
+    """Return whether a table may hold readings: it has a time, and numbers other than coordinates and row numbers.
 
-    Where the user names columns, it has to have the time, and one of those with readings.
+    Where the user names columns, it must have that of the time and one of those with readings.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def place_columns(columns: Sequence[tuple[str, Kind]]) -> tuple[str, str] | None
 
 
 def kind_of(texts: Sequence[str]) -> Kind:
-    """Return what most of some texts are; `other` where all of them are empty.
+    """Return the kind of most of some texts; `other` where all of them are empty.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def _is_number(text: str) -> bool:
 
 
 class _Recogniser:
-    """One table while it is looked at."""
+    """Assigns the roles of one table's columns."""
 
     def __init__(self, columns: Sequence[tuple[str, Kind]], options: Options, where: str) -> None:
         self.kinds = dict(columns)
@@ -350,7 +350,7 @@ class _Recogniser:
         return TableLayout(time, None, "sensor", tuple(numbers), **place)
 
     def times(self) -> tuple[str | None, str | None, tuple[tuple[str, str], ...]]:
-        """Return the column of times, that of the hour beside a date, and the numbers that make or add to it."""
+        """Return the column of times, that of the time of day, and the numeric columns that compose or add to it."""
         time = self.named("time")
         parts = self.calendar() if time is None else ()
         if time is None:
@@ -367,19 +367,19 @@ class _Recogniser:
         return time, clock, self.numbers_of(CLOCK_UNITS, time) if clock is None else ()
 
     def calendar(self) -> tuple[tuple[str, str], ...]:
-        """Return the columns of numbers that make a time: a year, and at least a month or a day."""
+        """Return the numeric columns that compose a date: a year, and at least a month or a day."""
         dates = dict(self.numbers_of(("year", "month", "day", "day of year")))
         if "year" not in dates or len(dates) == 1:
             return ()
         if "month" in dates:
             dates.pop("day of year", None)
         elif "day" in dates:
-            # The day of a month that is not said can only be that of the year.
+            # Without a column of months, the day is that of the year.
             dates = {"year": dates["year"], "day of year": dates.get("day of year", dates["day"])}
         return (*dates.items(), *self.numbers_of(CLOCK_UNITS))
 
     def numbers_of(self, units: Sequence[str], besides: str | None = None) -> tuple[tuple[str, str], ...]:
-        """Return units with the columns of numbers that are named so, up to the first clock unit that is lacking."""
+        """Return units with the numeric columns of that name, up to the first clock unit without one."""
         seen = []
         for unit in units:
             known = [name for word in _PARTS.get(unit, ()) for name, plain in self.plain.items()
@@ -391,11 +391,11 @@ class _Recogniser:
         return tuple(seen)
 
     def is_aside(self, name: str) -> bool:
-        """Say whether a number is no reading by its name: a code, a part of a time, the number of a row."""
+        """Return whether a numeric column is no reading by its name: a code, a part of a time, a row number."""
         return bool(_ASIDE.search(_spaced(name)) or _ROW_NUMBER.fullmatch(name.strip()))
 
     def has(self, name: str) -> bool:
-        """Say whether there is a column of this name."""
+        """Return whether there is a column of this name."""
         return name in self.kinds or _plain(name) in self.plain.values()
 
     def sensor(self, taken: set[str | None]) -> str | None:
@@ -407,7 +407,7 @@ class _Recogniser:
         named = self.named("sensor") or self.known_column("sensor", ("text", "number"), taken)
         if named is not None:
             return named
-        # Nobody's name for it, but the one text beside a time and one number can be nothing else.
+        # The only text column beside a time and one number is the sensor, whatever its name.
         if sum(kind == "number" and name not in taken for name, kind in self.kinds.items()) > 1:
             return None
         texts = [name for name, kind in self.kinds.items() if kind == "text" and name not in taken]
@@ -418,12 +418,12 @@ class _Recogniser:
         if sensor is None and not self.options.sensor_from_file:
             raise _NoSensorError(
                 f"{self.where}: no column says which sensor a reading is from, among {self.seen()}; name it with "
-                "--sensor, or say --sensor-from-file where each sensor has its own file, or --sensors for a column "
+                "--sensor, or give --sensor-from-file where each sensor has its own file, or --sensors for a column "
                 "per sensor (sensor, sensor_from_file, sensors in the TOML file)"
             )
 
     def named(self, role: str) -> str | None:
-        """Return the column that the user says it is."""
+        """Return the column that the user gives for a role."""
         given: str | None = getattr(self.options, role)
         return None if given is None else self.exactly(role, given)
 
@@ -442,7 +442,7 @@ class _Recogniser:
         return tuple(dict.fromkeys(self.exactly(role, name) for name in given))
 
     def known_column(self, role: str, kinds: Sequence[Kind], taken: set[str | None] | None = None) -> str | None:
-        """Return the column whose name is the best known one for a role, of one of these kinds."""
+        """Return the column with the most preferred name for a role, of one of these kinds."""
         kinds = (*kinds, "date") if "time" in kinds else kinds
         for known in _KNOWN[role]:
             for name, plain in self.plain.items():
@@ -468,7 +468,7 @@ class _Recogniser:
 
 
 def _has_no_name(name: str) -> bool:
-    """Say whether a column got its name from its place, since it had none."""
+    """Return whether a column was unnamed and is named by its position."""
     return re.fullmatch(r"column\d+|Unnamed: \d+|\d+", name) is not None
 
 
@@ -477,5 +477,5 @@ def _spaced(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without case, units, spaces and marks."""
+    """Return a name in lower case, without units, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", re.sub(r"\(.*?\)|\[.*?\]", "", name).lower()) or re.sub(r"[\W_]+", "", name.lower())

@@ -1,4 +1,4 @@
-"""`Target` is an OUT while it is written: beside its place, exported to one file, published when it is whole."""
+"""`Target` is where an OUT is written: in a temporary folder that is exported and published when it is complete."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ FORMATS = {
 }
 
 SPARSE = 20
-"""Cells per row beyond which a table of times and stations is no way to keep rows: those per reading, each with its own
-time. A network that grew from one sensor to twenty is still below it."""
+"""Cells of the table of times and stations per row beyond which NetCDF is refused: rows per reading, each with its own
+time, leave it nearly empty. A network that grew from one sensor to twenty is still below the limit."""
 
 LOCK = ".lock"
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where the result goes.
+    """The place of a result.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Target:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Target:
-        """Look at a path."""
+        """Return the target for a path."""
         path = Path(path)
         if not path.name or path.name in (".", ".."):
             raise ConfigError(f"OUT is a folder or a file that is not there yet, not {str(path)!r}")
@@ -63,26 +63,26 @@ class Target:
 
     @property
     def work(self) -> Path:
-        """The folder in which everything is written."""
+        """The temporary folder in which everything is written."""
         return self.path.with_name(f"{self.path.name}.partial")
 
     @property
     def folder(self) -> Path:
-        """Where the work folder goes at the end: OUT itself, or what stands beside a single file."""
+        """The folder that the work folder becomes: OUT itself, or the `.meta` folder of a single file."""
         return self.path.with_name(f"{self.path.name}.meta") if self.ending else self.path
 
     @contextmanager
     def claimed(self, sources: Iterable[Path], *, overwrite: bool, resume: bool, replaces: bool) -> Iterator[None]:
-        """Have the work folder for this process alone, empty or as it was left; refuse to touch what is not ours.
+        """Lock the work folder, empty or with the state of an interrupted run; refuse to replace foreign files.
 
         Parameters
         ----------
         sources
-            The files of the readings, which nothing may replace.
+            The input files, which must not be replaced.
         overwrite, resume
-            What the user allows.
+            The user's options.
         replaces
-            Whether an OUT that is there may go: now, or when the run that is resumed began.
+            Whether an existing OUT may be replaced, by this call or by the run that is resumed.
         """
         self._refuse_what_is_there(overwrite=overwrite, resume=resume, replaces=replaces)
         self._refuse_to_replace(sources)
@@ -97,7 +97,7 @@ class Target:
 
     def _refuse_what_is_there(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
         if overwrite and resume:
-            raise ConfigError("--resume goes on with what is there and --overwrite starts over: say one of them")
+            raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
             if os.path.lexists(path) and not replaces:
                 raise ConfigError(f"{path} is there already; --overwrite replaces it")
@@ -125,11 +125,11 @@ class Target:
                 entry.unlink()
 
     def give_up(self) -> None:
-        """Leave nothing behind."""
+        """Remove the work folder."""
         shutil.rmtree(self.work, ignore_errors=True)
 
     def export(self, attributes: Mapping[str, Mapping[str, Any]], *, wide: bool = False) -> None:
-        """Make the one file that was asked for out of the rows; these go, but stay beside a wide one without flags."""
+        """Write the single file from the rows, which are then removed; beside a wide file, without flags, they stay."""
         path = self.work / f"rows{self.ending}"
         if wide:
             _export_wide(self.work, path)
@@ -138,7 +138,7 @@ class Target:
             shutil.rmtree(self.work / "data")
 
     def publish(self) -> None:
-        """Put everything in its place; what was there goes when the new is there."""
+        """Move the result to its place; an existing OUT is removed once the new one is there."""
         replaced = [path for path in dict.fromkeys((self.path, self.folder)) if os.path.lexists(path)]
         aside = Path(mkdtemp(prefix=f".{self.path.name[:100]}-", dir=self.path.parent)) if replaced else None
         for path in replaced:
@@ -165,13 +165,14 @@ def export(
     Parameters
     ----------
     folder
-        It has the rows in `data/`.
+        The OUT, with its rows in `data/`.
     path
-        Its ending says what is written: `.csv`, `.csv.gz`, `.parquet` or `.nc`. Written beside and renamed.
+        The file, whose ending sets the format: `.csv`, `.csv.gz`, `.parquet` or `.nc`. It is written under a temporary
+        name and renamed.
     memory
-        What sorting may take; the rest goes to the disk beside `path`.
+        The limit of memory for sorting; the rest goes to disk beside `path`.
     locations, attributes
-        For NetCDF, as `dataset_of` takes them; locations are those of sensors.csv where none are given.
+        For NetCDF, as `dataset_of` takes them; by default the locations of sensors.csv.
     """
     target, ending = Path(path).absolute(), ending_of(path)
     if ending is None:
@@ -199,16 +200,16 @@ def export(
 def _export_wide(folder: str | os.PathLike[str], path: str | os.PathLike[str], *, memory: str = "1GB") -> Path:
     """Write the cleaned values of a folder OUT to one table by time, and return its path.
 
-    It has a column per sensor; where there are several variables, a column per variable beside the sensor.
+    It has a column per sensor; where there are several variables, a column per variable and one of sensors.
 
     Parameters
     ----------
     folder
-        It has the rows in `data/`, one per sensor, variable and time.
+        The OUT, with its rows in `data/`, one per sensor, variable and time.
     path
-        Its ending says what is written: `.csv`, `.csv.gz` or `.parquet`.
+        The file, whose ending sets the format: `.csv`, `.csv.gz` or `.parquet`.
     memory
-        What sorting may take; the rest goes to the disk beside `path`.
+        The limit of memory for sorting; the rest goes to disk beside `path`.
     """
     target, files = Path(path).absolute(), data_files(folder)
     form = FORMATS.get(ending_of(path) or "")
@@ -220,7 +221,7 @@ def _export_wide(folder: str | os.PathLike[str], path: str | os.PathLike[str], *
         names = _names(engine, "variable")
         across, beside = ("variable", "time, sensor") if len(names) > 1 else ("sensor", "time")
         names = names if len(names) > 1 else _names(engine, "sensor")
-        # A sensor that is called like the column of times keeps its own.
+        # A sensor named `time` or `sensor` would collide with that column.
         columns = [f"{literal(name)} AS {quoted(f'{name}_' if name in ('time', 'sensor') else name)}" for name in names]
         _write(
             engine,
@@ -234,9 +235,9 @@ def _export_wide(folder: str | os.PathLike[str], path: str | os.PathLike[str], *
 
 @contextmanager
 def _source(files: list[Path], target: Path, memory: str) -> Iterator[Any]:
-    """Have an engine with the rows of files as `source`; what it says becomes one line about the target."""
+    """Open an engine with the rows of files as `source`; its errors are raised in one line with the target's name."""
     with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-        # Few threads: each sorts in its own share of the memory.
+        # Few threads, since the memory is divided among them.
         threads = min(os.cpu_count() or 1, 4)
         with duckdb.connect(config={"memory_limit": memory, "temp_directory": scratch, "threads": threads}) as engine:
             try:
@@ -250,7 +251,7 @@ def _source(files: list[Path], target: Path, memory: str) -> Iterator[Any]:
 def _copy(engine: Any, target: Path, form: str) -> None:
     present = {line[0] for line in engine.execute("DESCRIBE source").fetchall()}
     columns = [name for name in COLUMNS if name in present]
-    # In text an empty cell says it better than two quotation marks.
+    # In CSV an empty text would be written as two quotation marks, NULL as an empty cell.
     written = {"reason": "nullif(reason, '')"} if "csv" in form else {}
     keys = ["time", "sensor", *(["variable"] if "variable" in present else []), "file_row_number"]
     _write(
@@ -274,7 +275,7 @@ def _write(engine: Any, query: str, target: Path, form: str) -> None:
 
 
 def _names(engine: Any, column: str) -> tuple[str, ...]:
-    """Return the different names of a column, sorted; one without a name where there is no such column."""
+    """Return the distinct names of a column, sorted; one empty name where there is no such column."""
     if column not in {line[0] for line in engine.execute("DESCRIBE source").fetchall()}:
         return ("",)
     return tuple(name for (name,) in engine.execute(f"SELECT DISTINCT {column} FROM source ORDER BY 1").fetchall())
@@ -295,7 +296,7 @@ def _axes(engine: Any) -> tuple[tuple[str, ...], tuple[str, ...], NDArray[np.int
 
 
 def _parts(archive: Archive, times: NDArray[np.int64], width: int) -> Iterator[Rows]:
-    """Give the rows in stretches of time that fit into memory."""
+    """Yield the rows in spans of time that fit into memory."""
     from sensormend.io.netcdf import stretch_of
 
     step = stretch_of(width)

@@ -1,7 +1,7 @@
-"""`time_format` finds out how the times of a table are written, and has the SQL that makes microseconds of them.
+"""`time_format` recognises how the times of a table are written and returns SQL that converts them to microseconds.
 
-A time with an offset or a zone goes to UTC; one without is taken as it is. The machine's own zone never enters:
-the engine's zone is set to UTC, and nothing here asks for another one.
+A time with an offset or a zone is converted to UTC; one without is taken as it is. The zone of the machine is never
+used: the engine's zone is set to UTC.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 EARLIEST, LATEST = -9_214_560_000 * SECOND, 9_214_646_400 * SECOND
-"""1678 to 2261: what numpy's and pandas' nanoseconds can hold. A time beyond is a broken one."""
+"""1678 to 2261, the range of nanoseconds in numpy and pandas. A time outside is rejected."""
 
 _ISO = re.compile(
     r"\d{4}([-/])\d{1,2}\1\d{1,2}"
@@ -48,27 +48,27 @@ _NAMED = re.compile(rf"\d{{1,2}}(?P<mark>[ -])[A-Za-z]{{3}}(?P=mark)(?P<year>\d{
 _NUMBER = re.compile(r"\d{9,19}(\.\d*)?([eE]\+?\d+)?")
 
 FAR_AWAY, FEW_READINGS = 365 * DAY, 0.001
-"""A clock that was not set says 1970 or 2000: one reading in a thousand, a year from all others, is not believed."""
+"""A clock that was not set reports 1970 or 2000: one reading in a thousand, a year from all others, is rejected."""
 
 EPOCHS = ((1e11, SECOND), (1e14, 1000), (1e17, 1))
-"""Below which number an epoch counts what: seconds, milliseconds, microseconds, each in microseconds; above them all,
-nanoseconds."""
+"""Upper bounds of epochs in seconds, milliseconds and microseconds, each with its unit in microseconds; larger numbers
+are nanoseconds."""
 
 
 @dataclass(frozen=True)
 class TimeFormat:
-    """How times are written.
+    """The format of written times.
 
     Attributes
     ----------
     name
-        `iso`, `epoch`, `strptime`, or `ambiguous` where day and month cannot be told apart.
+        `iso`, `epoch`, `strptime`, or `ambiguous` where day and month cannot be distinguished.
     formats
         For `strptime`; with `{a}` and `{b}` for day and month where that is `ambiguous`.
     scale
         For `epoch`: microseconds in one unit, or 0 for nanoseconds.
     mark
-        For `ambiguous`: what stands between day and month.
+        For `ambiguous`: the separator of day and month.
     """
 
     name: str
@@ -77,10 +77,10 @@ class TimeFormat:
     mark: str = ""
 
     def sql(self, text: str) -> str:
-        """Return SQL that makes microseconds of a text; NULL where it is no time."""
+        """Return SQL that converts a text to microseconds; NULL where it is no time."""
         if self.name == "iso":
-            # Nineteen characters with a colon before the last two carry no offset, and need no calendar: a quarter
-            # less time for a whole CSV file. All others go through the type that knows offsets.
+            # Nineteen characters with a colon before the last two have no offset and take the faster type: a quarter
+            # less time for a whole CSV file. All others are cast to the type with offsets.
             mended = f"regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1')"
             for clock in (r"\d{1,2}", r"\d{1,2}:\d{2}"):
                 mended = rf"regexp_replace({mended}, '^(\S+[T ]{clock})(Z|[+-].*)?$', '\1:00\2', 'i')"
@@ -93,7 +93,7 @@ class TimeFormat:
         return f"epoch_us(try_strptime(upper(trim({text})), [{', '.join(literal(entry) for entry in self.formats)}]))"
 
     def sql_of_number(self, number: str, whole: str) -> str:
-        """Return SQL that makes microseconds of an epoch, whole or with a fraction."""
+        """Return SQL that converts an epoch, whole or with a fraction, to microseconds."""
         if not self.scale:
             return f"({whole} // 1000)"
         fits = f"abs({number}) < {9.2e18 / self.scale:.6e}"
@@ -104,13 +104,13 @@ class TimeFormat:
         )
 
     def with_order(self, day_first: bool) -> TimeFormat:
-        """Return the format once it is known whether the day comes before the month."""
+        """Return an ambiguous format with the order of day and month resolved."""
         a, b = ("%d", "%m") if day_first else ("%m", "%d")
         return TimeFormat("strptime", tuple(entry.format(a=a, b=b) for entry in self.formats))
 
 
 def time_format(sample: Sequence[str]) -> TimeFormat | None:
-    """Return how most of some texts, none of them empty, are written; None where they are no times."""
+    """Return the format of most of some texts, none of them empty; None where they are no times."""
     families = {"iso": _ISO, "compact": _COMPACT, "numeric": _NUMERIC, "named": _NAMED, "epoch": _NUMBER}
     texts = [text.strip() for text in sample]
     matched = [next((name for name, shape in families.items() if shape.fullmatch(text)), "") for text in texts]
@@ -129,12 +129,12 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
     formats = _clocks(_NUMERIC, like, "{{a}}{mark}{{b}}{mark}{year}")
     marks = {text[len(text) - len(text.lstrip("0123456789"))] for text in like}
     written = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
-    # With points it is the day everywhere; only slashes and dashes are used for both.
+    # With points the day comes first everywhere; slashes and dashes are used for both orders.
     return written.with_order(day_first=True) if marks == {"."} else written
 
 
 def has_clock(text: str) -> bool:
-    """Say whether a time has an hour.
+    """Return whether a time has an hour.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def has_clock(text: str) -> bool:
 
 
 def typed_time(number: float) -> TimeFormat | None:
-    """Return what a column of numbers counts in, from one of them; None where they are no epochs."""
+    """Return the format of a column of numeric times, from one of them; None where they are no times."""
     digits = f"{number:.0f}"
     if number == int(number) and len(digits) in (8, 10, 12, 14) and _COMPACT.fullmatch(digits):
         return TimeFormat("strptime", _compact([digits]))
@@ -160,10 +160,10 @@ def typed_time(number: float) -> TimeFormat | None:
 
 
 def dated(name: str, written: TimeFormat) -> str:
-    """Say, for a person, why the times of a column cannot be read."""
+    """Return the message for a column whose order of day and month is ambiguous."""
     return (
         f"in column {name!r} no time has a day above 12, so {written.mark.join(('day', 'month'))} and "
-        f"{written.mark.join(('month', 'day'))} cannot be told apart; write the times as 2020-12-31 23:59"
+        f"{written.mark.join(('month', 'day'))} cannot be distinguished; write the times as 2020-12-31 23:59"
     )
 
 
@@ -181,7 +181,7 @@ def _compact(like: Sequence[str]) -> tuple[str, ...]:
 
 
 def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str, ...]:
-    """Return the formats seen, the most frequent first, then those that a later row may have with the same date."""
+    """Return the formats of the texts, the most frequent first, then others that later rows may have."""
     seen: Counter[str] = Counter()
     others: dict[str, None] = {}
     for match in map(shape.fullmatch, like):
@@ -198,9 +198,9 @@ def _clocks(shape: re.Pattern[str], like: Sequence[str], date: str) -> tuple[str
 
 
 def plausible_periods(periods: NDArray[np.int64], counts: NDArray[np.int64], length: int) -> BoolArray:
-    """Say which periods can be meant: a few readings a year and more away from all others have a wrong clock.
+    """Return which periods are plausible: a few readings a year and more away from all others have a wrong clock.
 
-    `periods` of some `length` have readings, in order, as many as `counts` says.
+    `periods` are the sorted numbers of the periods with readings, each of `length` microseconds with `counts` readings.
     """
     group = np.concatenate([[0], np.cumsum(np.diff(periods) * length > FAR_AWAY)])
     share = np.bincount(group, weights=counts) / counts.sum()

@@ -1,4 +1,4 @@
-"""`described` returns what variables are called and measured in: by their columns, by NetCDF, or as the user says."""
+"""`described` returns the names and units of variables, from their columns, from NetCDF, or from the user's options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["axis_label", "described", "record_of", "unit_of"]
 
 
 def unit_of(name: str) -> tuple[str, str]:
-    """Return the name of a column without its unit, and the unit that stands in brackets at its end.
+    """Return the name of a column without its unit, and the unit in brackets at its end.
 
     Examples
     --------
@@ -27,16 +27,16 @@ def unit_of(name: str) -> tuple[str, str]:
 def described(
     variables: Sequence[str], options: Options, known: Mapping[str, Mapping[str, Any]] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the attributes of variables: `units`, `long_name`, and what else is known of them.
+    """Return the attributes of variables: `units`, `long_name`, and others of `known`.
 
     Parameters
     ----------
     variables
         Their names.
     options
-        What the user says of them goes before all else.
+        The user's units and names take precedence.
     known
-        What a NetCDF file, or the column of a single variable, says; it goes before what the names say.
+        Attributes from a NetCDF file or from the column of a single variable; they precede units in the names.
     """
     attributes = {}
     for variable in variables:
@@ -50,7 +50,7 @@ def described(
 
 
 def record_of(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return units and names by variable, for run.json and for frames; only what there is.
+    """Return units and names by variable, for run.json and for frames, without empty entries.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def record_of(attributes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str
 
 
 def axis_label(variable: str, record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what an axis is called, and its unit, as `record_of` has them or else as the variable's name says.
+    """Return the label and the unit of an axis, from a record of `record_of` or else from the variable's name.
 
     Examples
     --------

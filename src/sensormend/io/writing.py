@@ -32,14 +32,14 @@ COLUMNS = {
     "origin": "VARCHAR",
     "variable": "VARCHAR",
 }
-"""The columns of a row, everywhere, with their types; `variable` only where it says something."""
+"""The columns of a row with their types; `variable` only where variables have names."""
 
 LISTED = 2000
-"""Names up to which they are a list to the engine, which it looks into for every row: a third less time for a small day
-than a join (3.6 against 5.6 ms), but with 20,000 names twice as much."""
+"""Up to so many names are passed to the engine as a list, which it searches for every row: a third less time for a
+small day than a join (3.6 against 5.6 ms), but twice as much with 20,000 names."""
 
 RENEWED = 200
-"""Files after which the engine is made anew, in 15 ms: it keeps 5 to 8 kB of each one that it wrote."""
+"""Files after which the engine is created anew, in 15 ms: it keeps 5 to 8 kB per file that it wrote."""
 
 _NUMBERS = ("value", "cleaned", "lower", "upper")
 
@@ -47,13 +47,13 @@ _NUMBERS = ("value", "cleaned", "lower", "upper")
 class RowWriter(Closing):
     """Appends rows to `folder/data/date=YYYY-MM-DD/`, a Parquet file per date and call.
 
-    A file appears whole or not at all, and is named by the period: written again, a period takes its own place. What
-    an earlier writer left half written is cleared away.
+    A file appears whole or not at all, and is named by its period: a period that is written again replaces its file.
+    Incomplete files of an earlier writer are removed.
 
     Parameters
     ----------
     folder
-        The OUT; made where it is missing.
+        The OUT; created where it is missing.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class RowWriter(Closing):
         self.data = Path(folder).absolute() / "data"
         self._begin()
         self._unsynced: list[Path] = []
-        # Left by one that was killed while it wrote; there is never more than one writer.
+        # Left by a writer that was killed; there is never more than one writer.
         for half in self.data.glob("date=*/*.new"):
             half.unlink(missing_ok=True)
 
@@ -81,9 +81,9 @@ class RowWriter(Closing):
         Parameters
         ----------
         rows
-            In the order in which they are to stand in the files.
+            In the order in which they are written.
         start
-            What the files are named by: the start of the period. By default the first time in the rows.
+            The start of the period, which names the files; by default the first time in the rows.
         """
         if not len(rows):
             return ()
@@ -100,29 +100,29 @@ class RowWriter(Closing):
         return tuple(written)
 
     def rewrite(self, path: Path, rows: Rows) -> None:
-        """Give a file that is there other rows; whoever reads it has the old ones or the new ones."""
+        """Replace the rows of an existing file; a reader sees the old rows or the new ones."""
         with_variable = self._know(rows)
-        # It takes the place of rows that nobody could make again.
+        # Synced, since the rows that it replaces cannot be computed again.
         self._unsynced.append(
             self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), safely=True)
         )
 
     def write_file(self, path: Path, rows: Rows, metadata: Mapping[str, str]) -> None:
-        """Write rows to any one file, with metadata of its own; whoever reads it has the old rows or the new ones."""
+        """Write rows to a single file with metadata; a reader sees the old rows or the new ones."""
         with_variable = self._know(rows)
         self._copy(_columns_of(rows, with_variable), path, self._selection(with_variable), metadata=metadata)
 
     def amend(self, path: Path, rows: Rows, places: NDArray[np.int64]) -> None:
-        """Give some rows of a file that is there other verdicts, by their places in it, as `rewrite` would.
+        """Replace the verdicts of some rows of an existing file, as `rewrite` would.
 
         Parameters
         ----------
         path
             The file.
         rows
-            As they are to be; of these `cleaned`, `lower`, `upper`, `flag`, `reason` and `origin` are taken.
+            The new rows, of which `cleaned`, `lower`, `upper`, `flag`, `reason` and `origin` are written.
         places
-            Where in the file they stand, each once.
+            The position of each row in the file, each once.
         """
         if self._files >= RENEWED:
             self._renew()
@@ -133,26 +133,26 @@ class RowWriter(Closing):
         selected = ", ".join(f"{amended.get(name, f'old.{name}')} AS {name}" for name in names)
         query = f"SELECT {selected} FROM {old} AS old LEFT JOIN rows_now ON file_row_number = place"
         now = {"place": np.ascontiguousarray(places), **{name: columns[name] for name in _AMENDED}}
-        # It takes the place of rows that nobody could make again.
+        # Synced, since the rows that it replaces cannot be computed again.
         self._unsynced.append(self._copy(now, path, query, safely=True))
 
     def sync(self) -> None:
-        """Return when everything written is on the disk and would outlast a power cut."""
+        """Wait until everything written is on disk and survives a power cut."""
         for path in dict.fromkeys(place for file in self._unsynced for place in (file, file.parent)):
             if path.exists():  # what is old may have gone meanwhile
                 sync(path)
         self._unsynced = []
 
     def close(self) -> None:
-        """Let go of the engine; what was written stays."""
+        """Close the engine."""
         self._engine.close()
 
     def _begin(self) -> None:
-        """Have an engine, which knows no names yet."""
-        # A file is one row group, which one thread writes; the other cores have the model to run.
+        """Create the engine, without names."""
+        # A file is one row group, which one thread writes; the other cores run the model.
         self._engine = duckdb.connect(config={"threads": 1})
-        # The plan is the one written below: rows in their order against small tables of names. Looking for a better
-        # one costs a quarter of a small day (4.0 against 3.1 ms for 900 rows) and may turn the join, and so the order.
+        # The optimiser costs a quarter of a small day (4.0 against 3.1 ms for 900 rows), and it may swap the sides of
+        # the join of rows and names, and with them the order of the rows.
         self._engine.execute("PRAGMA disable_optimizer")
         self._engine.execute(f"SET VARIABLE reasons = {_enumerated(REASONS)}")
         self._engine.execute(f"SET VARIABLE origins = {_enumerated(ORIGINS, unknown='')}")
@@ -164,7 +164,7 @@ class RowWriter(Closing):
         self._begin()
 
     def _know(self, rows: Rows) -> bool:
-        """Let the engine know the names of some rows; say whether those of variables are among them."""
+        """Register the names of some rows with the engine; return whether the rows have a column of variables."""
         if self._files >= RENEWED:
             self._renew()
         with_variable = named(rows.variables)
@@ -174,7 +174,7 @@ class RowWriter(Closing):
         return with_variable
 
     def _learn(self, kind: str, names: Sequence[str]) -> None:
-        """Let the engine have the names: they are looked up there, never made as text per row here."""
+        """Register names with the engine, which looks them up: no text per row is made in Python."""
         if self._names[kind] is names:
             return
         if self._names[kind] != names and len(names) <= LISTED:
@@ -188,7 +188,7 @@ class RowWriter(Closing):
         self._names[kind] = names
 
     def _selection(self, with_variable: bool) -> str:
-        """Return the rows as the files have them; NaN is null without a word, as the engine takes arrays."""
+        """Return SQL of the rows with the columns of the files; the engine reads NaN in arrays as NULL."""
         columns = {name: name for name in COLUMNS if with_variable or name != "variable"}
         columns |= {name: sql.format(place=name) for name, sql in _CODED.items()} | {"time": "make_timestamp(time)"}
         joins = ""
@@ -204,7 +204,7 @@ class RowWriter(Closing):
         self, columns: dict[str, NDArray[Any]], path: Path, query: str, *,
         safely: bool = False, metadata: Mapping[str, str] | None = None,
     ) -> Path:  # fmt: skip
-        # Not .parquet until it is whole: whoever reads the folder while it grows takes every .parquet there.
+        # Not named .parquet until it is complete: readers of the folder take every .parquet file in it.
         beside = path.with_name(f"{path.name}.new")
         pairs = ", ".join(f"{literal(key)}: {literal(value)}" for key, value in (metadata or {}).items())
         about = f", KV_METADATA {{{pairs}}}" if pairs else ""
@@ -226,7 +226,7 @@ class RowWriter(Closing):
 
 
 def named(variables: Sequence[str]) -> bool:
-    """Say whether rows have a column for the variable: not where there is but one, without a name."""
+    """Return whether rows have a column for the variable: not for a single unnamed one."""
     return len(variables) > 1 or any(variables)
 
 
@@ -245,17 +245,17 @@ def part_name(start: int) -> str:
 
 
 _CODED = {"reason": "getvariable('reasons')[{place} + 1]", "origin": "getvariable('origins')[{place} + 1]"}
-"""SQL of the texts that are kept as numbers."""
+"""SQL of the columns of text that `Rows` holds as numbers."""
 
 _AMENDED = {name: _CODED.get(name, "{place}").format(place=f"rows_now.{name}")
             for name in ("cleaned", "lower", "upper", "flag", "reason", "origin")}  # fmt: skip
-"""What `RowWriter.amend` changes, with the SQL of it."""
+"""The columns that `RowWriter.amend` replaces, with their SQL."""
 
 
 def _enumerated(words: Sequence[str], unknown: str | None = None) -> str:
-    """Return SQL of a list of words as an enumeration: its column is written without a look at every row's text.
+    """Return SQL of a list of `words` of an enumerated type, which the engine writes faster than text.
 
-    The words differ; the one that is `unknown` stands for nothing.
+    The words differ; the word `unknown` becomes NULL.
     """
     texts = [literal(word) for word in words]
     listed = ["NULL" if word == unknown else text for word, text in zip(words, texts, strict=True)]

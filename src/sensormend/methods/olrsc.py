@@ -50,13 +50,18 @@ class OLRSC(LowRankRepresentation, ColumnMethod):
     ----------
     rank
         The number of columns of the dictionary.
-    lambda1, lambda2, lambda3
-        The weights of fit, outliers and dictionary. By default 1, 1 / sqrt(p) and sqrt(t / p) for p sensors and column
-        number t of a pass.
+    lambda1
+        The weight of the fit.
+    lambda2
+        The weight of the outliers; by default 1 / sqrt(p) for p sensors.
+    lambda3
+        The weight of the dictionary; by default sqrt(t / p) for column number t of a pass.
     fiber_axis
         The axis of the slots. Axis 0 is the sensors, the rows of the matrix.
-    tol, max_iter
-        When the inner loop of a column stops: the relative change of v and e, and how many iterations at most.
+    tol
+        The inner loop of a column stops when the relative change of v and e is below this.
+    max_iter
+        The largest number of iterations of the inner loop.
     threshold
         A fiber is faulty when any |e| in it exceeds this.
     seed

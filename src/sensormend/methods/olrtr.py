@@ -38,8 +38,10 @@ class OLRTR(PublishedOnline):
         The weight of the outliers: a fiber of the residual is one when its norm exceeds lambda2 / N.
     fiber_axis
         The axis of the slots. Fibers lie along it. Axis 0 is the sensors.
-    tol, max_iter
-        When the inner loop stops: the change of E and R relative to B, and the number of iterations.
+    tol
+        The inner loop stops when the change of E and R relative to B is below this.
+    max_iter
+        The largest number of iterations of the inner loop.
     dictionary_update
         "column" sweeps over the columns in place, as the paper prints it. "jacobi" reads the old columns
         throughout and stops on a spectral norm, as the authors' code does; it exists to equal their outputs

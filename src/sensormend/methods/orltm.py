@@ -27,13 +27,19 @@ class ORLTM(LowRankRepresentation):
     ----------
     rank
         The number of columns of every dictionary.
-    lambda1, lambda2, lambda3
-        The weights of fit, outliers and dictionaries. By default 1; the root mean square of the minibatch over sqrt(I),
-        I its longest axis; and sqrt(t / I) for each mode of length I and minibatch number t of a pass.
+    lambda1
+        The weight of the fit.
+    lambda2
+        The weight of the outliers; by default the root mean square of the minibatch over sqrt(I), I its longest axis.
+    lambda3
+        The weight of the dictionaries; by default sqrt(t / I) for each mode of length I and minibatch number t of a
+        pass.
     fiber_axis
         The axis of the slots. Axis 0 is the sensors.
-    tol, max_iter
-        When the inner loop stops: the relative change of low-rank part and outliers, and how many iterations at most.
+    tol
+        The inner loop stops when the relative change of low-rank part and outliers is below this.
+    max_iter
+        The largest number of iterations of the inner loop.
     threshold
         A fiber is faulty when any |E| in it exceeds this.
     seed

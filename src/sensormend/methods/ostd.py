@@ -24,12 +24,16 @@ class OSTD(PublishedOnline):
     ----------
     rank
         The number of columns of the basis.
-    lambda1, lambda2
-        The weights of ridge and outliers; by default 1 / sqrt(cells of a minibatch), and ten times that.
+    lambda1
+        The weight of the ridge; by default 1 / sqrt(cells of a minibatch).
+    lambda2
+        The weight of the outliers; by default 10 / sqrt(cells of a minibatch).
     fiber_axis
         The axis of the slots. Axis 0 is the sensors.
-    tol, max_iter
-        When the inner loop stops: the change of r and e over the number of cells, and how many iterations at most.
+    tol
+        The inner loop stops when the change of r and e over the number of cells is below this.
+    max_iter
+        The largest number of iterations of the inner loop.
     threshold
         A fiber is faulty when any |e| in it exceeds this.
     seed

@@ -37,8 +37,10 @@ class RTR:
         than 0.75 N for N axes.
     fiber_axis
         The axis of the slots. Fibers lie along it. Axis 0 is the sensors.
-    tol, max_iter
-        When to stop: the residual relative to the data, and the number of iterations.
+    tol
+        The iteration stops when the residual relative to the data is below this.
+    max_iter
+        The largest number of iterations.
     threshold
         A fiber is faulty when any |E| in it exceeds this.
 

@@ -28,13 +28,16 @@ class StocRPCA(ColumnMethod):
     columns
         How many columns the run will have; the published weights, 1 / sqrt(max(sensors, columns)), need it. By
         default a year of hours.
-    lambda1, lambda2
-        The weights of ridge and outliers, where they are to be others.
+    lambda1
+        The weight of the ridge; by default the published one.
+    lambda2
+        The weight of the outliers; by default the published one.
     fiber_axis
         The axis of the slots. Axis 0 is the sensors, the rows of the matrix.
-    tol, max_iter
-        When the inner loop of a column stops: the change of r over the number of sensors, and how many iterations it
-        takes at most.
+    tol
+        The inner loop of a column stops when the change of r over the number of sensors is below this.
+    max_iter
+        The largest number of iterations of the inner loop.
     threshold
         A fiber is faulty when any |e| in it exceeds this.
     seed

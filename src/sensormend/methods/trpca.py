@@ -32,8 +32,10 @@ class TRPCA:
         The weight of the outliers; by default 1 / sqrt(max(n1, n2) n3) for an n1 x n2 x n3 tensor.
     fiber_axis
         The axis of the slots. Axis 0 is the sensors.
-    tol, max_iter
-        When to stop: the largest change of any entry, and the number of iterations.
+    tol
+        The iteration stops when the largest change of any entry is below this.
+    max_iter
+        The largest number of iterations.
     threshold
         A fiber is faulty when any |S| in it exceeds this.
 

@@ -1,1 +1,1 @@
-"""From readings to rows: the grid, the model over its periods, verdicts, and what is written of them."""
+"""The package turns readings into rows: it puts them on a grid, runs the model, and derives verdicts and summaries."""

@@ -1,4 +1,4 @@
-"""`clean_archive` mends an archive: staged, mended period by period, written beside, renamed when all is well."""
+"""`clean_archive` mends an archive: it stages the readings, mends them period by period, and publishes the rows."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from sensormend.readings import DAY, Readings, Rows
 __all__ = ["Report", "Stages", "clean_archive"]
 
 CHECKPOINT = 20.0
-"""Seconds between two checkpoints: what a kill costs at most."""
+"""Seconds between two checkpoints: at most this much work is lost by a kill."""
 
 READ_AHEAD = 200_000
-"""Readings that are taken from the staging at once: 6 MB, and as much for those that wait."""
+"""Readings that are fetched from the staging at once: 6 MB, and as much for the next group."""
 
 TOGETHER = 32
-"""Files that are looked through at once for readings that faults were dated back to."""
+"""Files per query for the readings that faults were dated back to."""
 
 Stages = Callable[[str, int], Callable[[float], None]]
-"""Told when a stage of the work begins, its name and how many readings it is about (0 where that is not known yet);
-gives what is to be told how much of it is done, 0 to 1."""
+"""Called at the start of a stage with its name and its number of readings (0 where that is not known yet); returns a
+callback for the completed share, 0 to 1."""
 
 
 def _quiet(name: str, readings: int) -> Callable[[float], None]:
@@ -55,7 +55,7 @@ def _quiet(name: str, readings: int) -> Callable[[float], None]:
 
 @dataclass(frozen=True)
 class Report:
-    """What was done, for the summary and for run.json."""
+    """The result of a run, for the summary and for run.json."""
 
     out: Path
     grid: Grid
@@ -90,17 +90,17 @@ def clean_archive(
     source
         Files, a folder, a pattern, `-`, or a `postgresql://` address.
     out
-        What must not be there yet.
+        The OUT, which must not exist yet.
     options
-        What the user says; the rest is found from the data.
+        The user's options; the rest is found from the data.
     overwrite
-        Let it take the place of an `out` that is there.
+        Replace an existing `out`.
     resume
-        Go on with an interrupted run.
+        Continue an interrupted run.
     stages
-        Told how far the work is.
+        Called with the progress of the work.
     part
-        Where the readings are one network's part of a source: what run.json says in place of what is known here.
+        For one network of a source of many: entries of run.json that replace those of this run.
     """
     options, target = options or Options(), Target.of(out)
     if options.per_reading and target.ending == ".nc":
@@ -120,7 +120,7 @@ def clean_archive(
             report = run.mend(started)
             run.finish(report)
         except (InputError, ConfigError):
-            # The same call would end the same way: there is nothing to go on with.
+            # The same call would fail in the same way: there is nothing to resume.
             if not resume:
                 target.give_up()
             raise
@@ -148,7 +148,7 @@ class _ArchiveRun:
         self.places = self._places()
 
     def mend(self, started: float) -> Report:
-        """Take every period through the mender and write its rows."""
+        """Mend every period and write its rows."""
         staging, survey, one_pass = self.staging, self.survey, self.options.one_pass
         mender = mender_for(survey, staging.variables, self.options)
         tally = Tally(survey.grid, staging.variables)
@@ -163,7 +163,7 @@ class _ArchiveRun:
                 if written is not None:
                     written.result()
                 written = executor.submit(writer.write, mended.output, survey.grid.start_of(mended.period))
-                # A push over silent periods gives several; the mender's state is that of the last one.
+                # A push over silent periods returns several results; the mender's state is that of the last one.
                 if mended.period == mender.period and monotonic() - saved > CHECKPOINT:
                     written.result()
                     writer.sync()
@@ -193,9 +193,9 @@ class _ArchiveRun:
         )
 
     def _mark_dated_back(self, mender: Mender, tally: Tally, writer: RowWriter) -> None:
-        """Mark the readings that faults were dated back to, in the files that are there.
+        """Mark the readings that faults were dated back to in the files already written.
 
-        They are counted before any file is changed: a run that is killed meanwhile marks the same again.
+        They are counted before any file is changed, so that a run that is killed marks the same readings again.
         """
         faults = [fault for fault in tally.faults if fault.dated_back]
         if not faults:
@@ -227,7 +227,7 @@ class _ArchiveRun:
         writer.sync()
 
     def finish(self, report: Report) -> None:
-        """Write what stands beside the rows, and clear away what nobody needs any more."""
+        """Write the files beside the rows, and remove the temporary ones."""
         work = self.target.work
         write_csv(work / "faults.csv", FAULTS_HEADER, map(astuple, report.faults))
         write_csv(work / "sensors.csv", SENSORS_HEADER, map(astuple, report.summaries))
@@ -268,12 +268,12 @@ class _ArchiveRun:
         return Places.of(seen, sensors)
 
     def _netcdf_files(self) -> list[Path]:
-        """Return the NetCDF files among the readings; they say more than readings."""
+        """Return the NetCDF files of the source, which also hold attributes of the variables."""
         given = [entry[0] for entry in self.identity if len(entry) > 1]
         return [Path(str(name)) for name in given if format_of(Path(str(name))) == "netcdf"]
 
     def _attributes(self) -> dict[str, dict[str, Any]]:
-        """Return what is known of the variables: units, standard names."""
+        """Return the attributes of the variables: units, standard names."""
         known: dict[str, dict[str, Any]] = {EVERY: {"units": self.staging.unit}} if self.staging.unit else {}
         for path in self._netcdf_files():
             from sensormend.io.netcdf import attributes_of
@@ -282,17 +282,16 @@ class _ArchiveRun:
         return described(self.staging.variables, self.options, known)
 
     def _remarks(self) -> list[str]:
-        """Return what is worth telling about the sensors: who moved, and who is spoken of but never heard."""
+        """Return remarks on the sensors: those that moved, and those in maintenance.csv without a reading."""
         remarks = [
             f"{sensor} moved: from then on it is {self.places.stays[sensor][1][1]}" for sensor in self.places.moved
         ]
         heard = {*self.staging.sensors, *self.places.coordinates}
-        # What speaks of other networks' sensors is right there.
+        # A part of many networks shares one file of notes, which also names the sensors of the others.
         if self.options.maintenance and self.part is None:
             names = {note.sensor for note in Maintenance.read(self.options.maintenance).notes} - {ALL, *heard}
             remarks += [
-                f"{self.options.maintenance.name} speaks of {name}, of which there is no reading"
-                for name in sorted(names)
+                f"{self.options.maintenance.name} names {name}, of which there is no reading" for name in sorted(names)
             ]
         return remarks
 
@@ -328,13 +327,13 @@ class _ArchiveRun:
 
 
 class _ReadAhead(Closing):
-    """The staged readings, some periods at a time; the next ones are read while the present ones are mended."""
+    """Reads the staged readings in groups of periods, the next group while the present one is mended."""
 
     def __init__(self, staging: Staging, places: Places, grid: Grid, twice: int) -> None:
         self.periods: Sequence[int] = [int(period) for period in staging.periods]
         self._place = {period: place for place, period in enumerate(self.periods)}
         self._staging, self._places, self._grid = staging, places, grid
-        # A question costs the engine a millisecond, as much as some ten thousand readings.
+        # A query takes a millisecond, as much as about ten thousand readings.
         self._together = max(1, READ_AHEAD * len(self.periods) // max(staging.readings, 1))
         self._reader = ThreadPoolExecutor(1)
         self._waiting: dict[int, Future[dict[int, Readings]]] = {}
@@ -344,11 +343,11 @@ class _ReadAhead(Closing):
         self.progress: Callable[[float], None] = lambda done: None
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading ahead."""
         self._reader.shutdown(cancel_futures=True)
 
     def read(self, period: int) -> Readings:
-        """Return a period's readings, those of moved sensors under their new names."""
+        """Return the readings of a period, with moved sensors renamed."""
         place = self._place[period]
         group = place // self._together
         if self._present[0] != group:

@@ -1,4 +1,4 @@
-"""`Checkpoint` keeps the state of a run: one that was interrupted goes on with the same readings and options."""
+"""`Checkpoint` stores the state of a run, so that it can be resumed with the same readings and options."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ __all__ = ["Checkpoint", "changed_options", "fetch", "identity_of", "job_of", "p
 
 
 def job_of(identity: list[list[str | int]], options: Options, before: str | None, work: Path) -> str:
-    """Return what a run is about as a fingerprint; refuse to go on with another one.
+    """Return the fingerprint of a run; refuse to resume one with another fingerprint.
 
     Parameters
     ----------
     identity
-        Of the readings.
+        Of the readings, from `identity_of`.
     options
-        What the user says; what is in the files that they name counts too.
+        The user's options, including the contents of the files that they name.
     before
         The fingerprint of the interrupted run; None where there is none.
     work
-        Where that run was, for a message.
+        The folder of that run, for a message.
     """
     contents = [path.read_bytes() for path in (options.maintenance, options.coordinates) if path and path.is_file()]
     job = hashlib.sha256(
@@ -51,7 +51,7 @@ def job_of(identity: list[list[str | int]], options: Options, before: str | None
 
 
 def identity_of(source: SourcePaths) -> list[list[str | int]]:
-    """Return what was given, and how large and how old each file is: another archive is another job."""
+    """Return the source as given, with the size and the modification time of each file."""
     if not isinstance(source, str | os.PathLike):
         return [entry for part in source for entry in identity_of(part)]
     given = os.fspath(source)
@@ -64,20 +64,20 @@ def identity_of(source: SourcePaths) -> list[list[str | int]]:
 
 
 def changed_options(options: Options) -> dict[str, Any]:
-    """Return the options that are not the defaults, as JSON has them."""
+    """Return the options that differ from the defaults, as JSON values."""
     plain = asdict(Options())
     return {name: value if isinstance(value, int | float | str | list | tuple | dict) else str(value)
             for name, value in asdict(options).items() if value != plain[name]}  # fmt: skip
 
 
 STATE_VERSION = 3
-"""1 has no episodes, 2 does not know where they were first seen."""
+"""Version 1 has no episodes; 2 lacks the first slot that showed them."""
 
 
 class Checkpoint:
     """The `state` folder of an OUT.
 
-    `checkpoint.json` names the folder that holds the newest whole state; it is replaced when that folder is complete.
+    `checkpoint.json` names the folder of the newest complete state; it is replaced when a newer folder is complete.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,37 +90,37 @@ class Checkpoint:
 
     @property
     def job(self) -> str | None:
-        """What the run is about, as a fingerprint; None before the first one."""
+        """The fingerprint of the run; None before `begin`."""
         return self._record.get("job")
 
     @property
     def replaces(self) -> bool:
-        """Whether the run may replace an OUT that is there."""
+        """Whether the run may replace an existing OUT."""
         return bool(self._record.get("replaces"))
 
     def begin(self, job: str, *, replaces: bool) -> None:
-        """Say what the run is about."""
+        """Record the fingerprint of the run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.job is None:
             write_json(self._file, {"job": job, "replaces": replaces})
 
     @property
     def place(self) -> Path | None:
-        """The folder of the newest whole state; None where there is none."""
+        """The folder of the newest complete state; None where there is none."""
         name = self._record.get("place")
         return None if name is None else self.folder / name
 
     def save(self, mender: Mender, tally: Tally) -> None:
-        """Keep the state after the mender's last period."""
+        """Save the state after the mender's last period."""
         with self.changing(f"period-{mender.period}") as place:
             put(place, mender, tally)
 
     @contextmanager
     def changing(self, name: str) -> Iterator[Path]:
-        """Give a new folder for a state; it is the newest one when all that belongs to it was written."""
+        """Yield a new folder for a state, which becomes the newest one when the block ends without an error."""
         before = self._record
         if before.get("place") == name:
-            name = f"{name}-again"  # the one that is there is needed until the other is whole
+            name = f"{name}-again"  # the existing one is needed until the new one is complete
         place = self.folder / name
         shutil.rmtree(place, ignore_errors=True)
         try:
@@ -129,25 +129,25 @@ class Checkpoint:
             sync(place)
             write_json(self._file, {**before, "place": name})
         except BaseException:
-            # On a disk that is full, half a state would only take space.
+            # On a full disk an incomplete state only takes space.
             if self._record.get("place") != name:
                 shutil.rmtree(place, ignore_errors=True)
             raise
         sync(self.folder)
-        # The one before, and what was left of those in which somebody was killed.
+        # The state before, and incomplete ones of runs that were killed.
         for other in self.folder.glob(f"{name.partition('-')[0]}-*"):
             if other.name != name:
                 shutil.rmtree(other, ignore_errors=True)
 
     def restore(self, mender: Mender, tally: Tally) -> bool:
-        """Go on from the last state; False where there is none."""
+        """Restore the last state; False where there is none."""
         if self.place is None:
             return False
         fetch(self.place, mender, tally)
         return True
 
     def leave(self) -> None:
-        """Leave the model and the mender for a live feed that goes on from here, and nothing else."""
+        """Keep only the model and the mender, from which `watch` can continue."""
         place = self.place
         assert place is not None
         for name in ("model.npz", "mender.npz"):

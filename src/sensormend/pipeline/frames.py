@@ -1,4 +1,4 @@
-"""`clean` mends a pandas or polars frame, or an `xarray.DataArray`: readings out of it, rows into one like it."""
+"""`clean` mends a pandas or polars frame or an `xarray.DataArray`, and returns the rows in the same kind of object."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from sensormend.recovery import FloatArray
 __all__ = ["Cleaned", "Frame", "clean", "columns_of", "is_frame", "is_series", "rows_of"]
 
 LOOK = 200
-"""Texts of a column that are looked at to tell what they are."""
+"""Texts of a column that are inspected to recognise its kind."""
 
 
 class Cleaned(NamedTuple):
-    """What `clean(..., details=True)` returns: three frames."""
+    """The result of `clean(..., details=True)`: three frames."""
 
     rows: Any
     faults: Any
@@ -41,7 +41,7 @@ class Cleaned(NamedTuple):
 
 
 def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
-    """Mend a table of readings: find what is wrong, fill what is missing, say how sure that is.
+    """Mend a table of readings: flag wrong values, fill gaps, and give an interval for each estimate.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
         column of sensors), a pandas Series with an index of times, which is one sensor, or an `xarray.DataArray` of
         (time, station). Columns are recognised by their names.
     details
-        Return `Cleaned(rows, faults, sensors)`: the rows, a list of what is wrong from when to when, and a summary of
+        Return `Cleaned(rows, faults, sensors)`: the rows, a list of the faults with start and end, and a summary of
         each sensor.
     **settings
-        What you know better; see `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
+        Any of `sensormend.io.options.Options`: the columns (`sensor`, `time`, `value`, `variable`,
         `variables`, `sensors`, `latitude`, `longitude`), the grid (`step="1h"`, `period="1d"`), `fill=[-999]`,
         `valid=[-40, 50]`, `maintenance="maintenance.csv"`, `coordinates="places.csv"`, `gone_after="30d"`,
         `interval=0.9`, `one_pass=True`, `per_reading=True`, `units="°C"`, `names="air temperature"`; and `wide=True`
@@ -61,11 +61,12 @@ def clean(readings: Any, *, details: bool = False, **settings: Any) -> Any:
 
     Returns
     -------
-    A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
-    cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin, and
-    variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per sensor,
-    or per variable beside the sensor where there are several; of a Series, a Series. For a DataArray an
-    `xarray.Dataset` with CF attributes.
+    frame
+        A frame of the same kind, a row per sensor and slot: sensor, time (the start of the slot, UTC), value (raw), n,
+        cleaned, lower, upper, flag (QARTOD: 1 good, 2 not evaluated, 3 suspect, 4 fail, 9 missing), reason, origin,
+        and variable where there are several, or it has a name. With `wide=True` the cleaned values alone: a column per
+        sensor, or per variable and one of sensors where there are several variables; for a Series, a Series. For a
+        DataArray an `xarray.Dataset` with CF attributes.
 
     Examples
     --------
@@ -143,14 +144,14 @@ TIMES = {"start": "from", "end": "to", "first": "first", "last": "last"}
 
 
 def _table_columns(lines: Sequence[Any], kind: type) -> dict[str, Any]:
-    """Return what a CSV file of an OUT would hold as the columns of a frame."""
+    """Return the lines of a CSV file of an OUT as the columns of a frame."""
     columns: dict[str, Any] = {}
     for entry in fields(kind):
         column = [getattr(line, entry.name) for line in lines]
         if entry.name in TIMES:
             columns[TIMES[entry.name]] = np.array(column, dtype="datetime64[us]")
         else:
-            # Without a line there is nothing that tells texts from numbers.
+            # Without lines the types of the columns come from the fields.
             columns[entry.name] = column or np.array([], dtype="<U1" if entry.type == "str" else float)
     return columns
 
@@ -177,7 +178,7 @@ def _mend(readings: Readings, options: Options, places: Places, *, details: bool
 
 
 def _without_wrong_clocks(readings: Readings) -> Readings:
-    """Leave out readings whose clock was not set, and say so."""
+    """Drop readings whose clock was not set, with a warning."""
     days, whose, counts = np.unique(readings.time // DAY, return_inverse=True, return_counts=True)
     meant = plausible_periods(days, counts, DAY)[whose]
     if meant.all():
@@ -187,27 +188,27 @@ def _without_wrong_clocks(readings: Readings) -> Readings:
 
 
 def is_frame(thing: object) -> bool:
-    """Say whether this is a frame that can be read."""
+    """Return whether an object is a frame that can be read."""
     return nw.dependencies.is_into_dataframe(thing)
 
 
 def is_series(thing: object) -> bool:
-    """Say whether this is a pandas Series."""
+    """Return whether an object is a pandas Series."""
     return nw.dependencies.is_pandas_series(thing)
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A table of readings in memory, and how it is to be read.
+    """A table of readings in memory, and its layout.
 
     Attributes
     ----------
     table, layout
-        The table, and its columns.
+        The table, and the roles of its columns.
     indexed
-        The times came as the index of a pandas frame.
+        The times were the index of a pandas frame.
     series
-        The name of a pandas Series, where it was one; None for a frame.
+        The name of a pandas Series; None for a frame.
     """
 
     table: nw.DataFrame[Any]
@@ -217,7 +218,7 @@ class Frame:
 
     @classmethod
     def of(cls, frame: Any, options: Options) -> Frame:
-        """Look at a frame; a pandas index that says something is a column like the others."""
+        """Recognise the layout of a frame; a pandas index with a meaning becomes a column."""
         series = (frame.name,) if is_series(frame) else None
         if series:
             frame = _framed(frame)
@@ -232,7 +233,7 @@ class Frame:
         return cls(table, recognise(kinds, options, "the frame"), indexed, series)
 
     def readings(self) -> Readings:
-        """Return its readings, in the order of its rows."""
+        """Return the readings, in the order of the rows."""
         layout, table = self.layout, self.table
         columns = [_numbers(table[name]) for name in layout.columns]
         rows, wide = len(table), len(columns)
@@ -251,11 +252,11 @@ class Frame:
             variables, codes = _codes(table[layout.variable])
             variable = np.repeat(codes, wide)
         readings = Readings(sensors, variables, sensor, variable, time, value)
-        # A cell of a wide table with nothing in it is no reading, as in a file.
+        # An empty cell of a wide table is no reading, as in a file.
         return readings if layout.across == "value" else readings.taken(~np.isnan(value))
 
     def times(self) -> NDArray[np.int64]:
-        """Return the times of its rows, put together where they stand in several columns."""
+        """Return the times of the rows, composed where they are in several columns."""
         layout, table = self.layout, self.table
         units = dict(layout.parts)
         time = (
@@ -271,7 +272,7 @@ class Frame:
         return time
 
     def positions(self) -> list[Position]:
-        """Return every place to which a sensor came, with the time."""
+        """Return the positions of the sensors, with their times."""
         layout = self.layout
         if layout.latitude is None or layout.longitude is None or layout.sensor is None:
             return []
@@ -285,9 +286,9 @@ class Frame:
         return [Position(names[sensor[row]], int(time[row]), *place[row].tolist()) for row in placed[new]]
 
     def wide(self, rows: Rows) -> Any:
-        """Return the cleaned values of rows as a wide frame of the same kind, its columns named as they came.
+        """Return the cleaned values of rows as a wide frame of the same kind, with the names of the input's columns.
 
-        A column per sensor; where there are several variables, a column per variable beside the sensor.
+        A column per sensor; where there are several variables, a column per variable and one of sensors.
         """
         several = len(rows.variables) > 1
         names, code = (rows.variables, rows.variable) if several else (rows.sensors, rows.sensor)
@@ -317,12 +318,12 @@ class Frame:
         return frame.set_index(time) if self.indexed else frame
 
     def like(self, columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = None) -> Any:
-        """Return columns as a frame of the same kind; what is not known is null where a frame has that.
+        """Return columns as a frame of the same kind; missing values are null where the kind of frame has it.
 
-        A pandas frame keeps `attrs` beside them.
+        A pandas frame gets `attrs`.
         """
         named = dict(columns)
-        # Polars takes an array of texts for one of anything where the first is not known, as before the first reading.
+        # Polars makes an object column of an array of texts whose first entry is None, as before the first reading.
         polars = self.table.implementation.is_polars()
         unknown = [name for name, column in named.items() if polars and len(column) and column[0] is None]
         named |= {name: list(named[name]) for name in unknown}
@@ -338,7 +339,7 @@ class Frame:
 
 
 def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
-    """Return rows as the columns of a frame, texts as texts."""
+    """Return rows as the columns of a frame, with names, reasons and origins as text."""
     sensors, variables = np.array(rows.sensors, dtype=object), np.array(rows.variables, dtype=object)
     origins = np.array([None, *ORIGINS[1:]], dtype=object)
     named = {
@@ -359,7 +360,7 @@ def columns_of(rows: Rows) -> dict[str, NDArray[Any]]:
 
 
 def rows_of(frame: Any) -> Rows:
-    """Return the rows of a frame that `clean` made: what `columns_of` does, the other way round."""
+    """Return the rows of a frame that `clean` returned: the inverse of `columns_of`."""
     table = nw.from_native(frame, eager_only=True)
     needed = ("sensor", "time", "value", "cleaned", "lower", "upper", "flag", "reason")
     lacking = [name for name in needed if name not in table.columns]
@@ -385,7 +386,7 @@ def rows_of(frame: Any) -> Rows:
 
 
 def _plain_pandas(frame: Any) -> Any:
-    """Return a frame whose columns all have one name each, with times in UTC."""
+    """Return a pandas frame with single-level, distinct column names and times in UTC."""
     if frame.columns.nlevels > 1:
         raise InputError("the frame has columns with names of several levels; give each column one name")
     if _has_meaning(frame.index):
@@ -399,14 +400,14 @@ def _plain_pandas(frame: Any) -> Any:
         raise InputError(f"the frame has two columns named {twice!r}")
     zoned = [name for name, dtype in frame.dtypes.items() if str(dtype).startswith(("datetime64[", "timestamp["))
              and ("," in str(dtype) or "tz=" in str(dtype))]  # fmt: skip
-    # Not every zone that pandas knows is one to narwhals; UTC is.
+    # narwhals does not accept every zone of pandas; it accepts UTC.
     return frame.assign(**{name: frame[name].dt.tz_convert("UTC").dt.tz_localize(None) for name in zoned})
 
 
 def _framed(series: Any) -> Any:
     """Return a Series with an index of times as a long frame of one sensor.
 
-    Its name is that of the variable where it is one of something measured, else that of the sensor.
+    Its name is the variable if it is that of a quantity, else the sensor.
     """
     if "datetime" not in str(series.index.dtype):
         raise InputError("a Series is one sensor and needs an index of times; give it one, or give a frame")
@@ -425,7 +426,7 @@ def _kind(column: nw.Series[Any]) -> Kind:
     if dtype == nw.Date:
         return "date"
     if dtype == nw.Datetime:
-        # An hour in a column beside it is only added to what has none.
+        # A column of hours is only added to times without an hour.
         hours = column.dt.timestamp("us").drop_nulls().to_numpy() % DAY
         return "time" if hours.any() else "date"
     if dtype.is_numeric():
@@ -437,10 +438,10 @@ def _kind(column: nw.Series[Any]) -> Kind:
 
 
 def _codes(column: nw.Series[Any]) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Return the different names of a column, sorted, and which one each row has."""
+    """Return the distinct names of a column, sorted, and the index of each row's name."""
     if column.is_null().any():
         row = int(np.flatnonzero(column.is_null().to_numpy())[0])
-        raise InputError(f"column {column.name!r} says nothing in row {row}; a reading without a name cannot be mended")
+        raise InputError(f"column {column.name!r} is empty in row {row}; a reading without a name cannot be mended")
     names = column.unique().to_list()
     texts = sorted({str(name) for name in names})
     code = {text: index for index, text in enumerate(texts)}
@@ -467,7 +468,7 @@ _CLOCK = {"hour": HOUR, "minute": MINUTE, "second": SECOND}
 
 
 def _dates(parts: Mapping[str, nw.Series[Any]]) -> NDArray[np.int64]:
-    """Return the times of dates whose year, month and day have a column each."""
+    """Return the times of dates with columns of year, month and day."""
     year, month, day = (_wholes(parts[unit]) if unit in parts else np.ones(1, dtype=np.int64)
                         for unit in ("year", "month", "day"))  # fmt: skip
     year = year + np.where((year >= 0) & (year < 70), 2000, np.where((year >= 70) & (year < 100), 1900, 0))
@@ -494,7 +495,7 @@ def _wholes(column: nw.Series[Any]) -> NDArray[np.int64]:
 
 
 def _offsets(column: nw.Series[Any], unit: str, length: int) -> NDArray[np.int64]:
-    """Return the microseconds that hours, minutes or seconds of a column add; hours may be written as 1330."""
+    """Return the hours, minutes or seconds of a column in microseconds; hours may be written as 1330."""
     numbers = _numbers(column)
     if unit == "hour" and np.nanmax(numbers, initial=0.0) >= 100:
         numbers = numbers // 100 + numbers % 100 / 60
@@ -556,7 +557,7 @@ def _written_times(column: nw.Series[Any]) -> NDArray[np.int64]:
 
 
 def _numbers(column: nw.Series[Any]) -> FloatArray:
-    """Return numbers, NaN for what is none; text that is neither a number nor empty is refused."""
+    """Return numbers, NaN for empty cells; other text is refused."""
     if column.dtype.is_numeric():
         return np.asarray(column.cast(nw.Float64).to_numpy(), dtype=np.float64)
     values = []

@@ -1,4 +1,4 @@
-"""`place` puts readings of any time into the slots of a `Grid`, each with the mean of what came in it."""
+"""`place` assigns readings to the slots of a `Grid` and averages the readings of each slot."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Grid:
     Attributes
     ----------
     step, period
-        How long a slot is, and the cycle that it belongs to.
+        The length of a slot, and that of the cycle.
     early
-        How much before its slot's start a reading may come: clocks that tick around the full hour jitter to both
-        sides of it.
+        How much before the start of its slot a reading may be taken: clocks around the full hour jitter to both sides
+        of it.
     cut
-        How long after `ANCHOR` periods begin, less than one of them, whole slots.
+        The offset of the periods from `ANCHOR`: whole slots, less than a period.
     """
 
     step: int
@@ -51,16 +51,16 @@ class Grid:
 
     @property
     def origin(self) -> int:
-        """The time at which period 0 begins."""
+        """The start of period 0."""
         return ANCHOR + self.cut
 
     @property
     def slots(self) -> int:
-        """How many slots a period has."""
+        """The number of slots in a period."""
         return self.period // self.step
 
     def period_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of the periods that these times fall into."""
+        """Return the numbers of the periods of some times."""
         return (time + (self.early - self.origin)) // self.period
 
     def slot_of(self, time: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -68,11 +68,11 @@ class Grid:
         return (time + (self.early - self.origin)) % self.period // self.step
 
     def slots_until(self, time: _Number) -> _Number:
-        """Return how many slots of all periods have ended by a time."""
+        """Return the number of slots, counted over all periods, that have ended by a time."""
         return (time + (self.early - ANCHOR)) // self.step
 
     def start_of(self, period: int) -> int:
-        """Return the time at which a period begins."""
+        """Return the start of a period."""
         return period * self.period + self.origin
 
     def times_of(self, period: int) -> NDArray[np.int64]:
@@ -87,16 +87,16 @@ class Placed:
     Attributes
     ----------
     value, n
-        The mean of the slot's readings and how many these are; NaN and 0 where no number came.
+        The mean and the number of the slot's readings; NaN and 0 where there is no number.
     filled
-        Something came, but no number.
+        The slot has readings, but no number.
     contradictory
         Two readings of one time differ; the last one counts.
     implausible
-        Only readings beyond the limits came; `value` is their mean.
+        All readings of the slot are beyond the limits; `value` is their mean.
     cell, no_number, beyond, repeated
-        For each reading: where it lies (channel * slots + slot), and whether it is no number, beyond the limits, or was
-        said again.
+        For each reading: its cell (channel * slots + slot), and whether it is no number, beyond the limits, or
+        repeated later.
     """
 
     value: FloatArray
@@ -118,7 +118,7 @@ def place(
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
 ) -> Placed:
-    """Put one period's readings into slots.
+    """Assign the readings of one period to slots.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def place(
     repeated, contradictory = np.zeros(value.size, dtype=bool), np.zeros(cells, dtype=bool)
     order: NDArray[np.intp] | slice = slice(None)
     if (np.bincount(cell, minlength=1) > 1).any():
-        # Sums of several readings are taken in the order of their times, so that they do not depend on how they came.
+        # Readings are summed in order of time, so that the sums do not depend on the order of arrival.
         order = np.lexsort((np.arange(value.size), time, cell))
         repeated[order], clash = _repetitions(cell[order], time[order], value[order], missing[order])
         contradictory[cell[order][clash]] = True
@@ -164,9 +164,9 @@ def place(
 
 
 def no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
-    """Say which readings are no numbers; `fill` has the fill values of each variable."""
+    """Return which readings are no numbers; `fill` has the fill values of each variable."""
     value = readings.value
-    # Written so that NaN is no number either.
+    # The comparison is also False for NaN.
     missing = np.asarray(~(np.abs(value) <= LARGEST))
     if missing.any():
         value = np.where(missing, 0.0, value)
@@ -178,7 +178,7 @@ def no_number(readings: Readings, fill: Sequence[Sequence[float]]) -> BoolArray:
 
 
 def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:
-    """Say which values are codes; one that went through single precision is still the same code."""
+    """Return which values are codes, also after a conversion to single precision."""
     at = np.searchsorted(codes, value - 1e-6 * np.abs(value))
     near = codes[np.minimum(at, codes.size - 1)]
     return np.asarray(np.abs(value - near) <= 1e-6 * np.abs(near))
@@ -187,9 +187,9 @@ def _is_one_of(value: FloatArray, codes: FloatArray) -> BoolArray:
 def _repetitions(
     cell: NDArray[np.int64], time: NDArray[np.int64], value: FloatArray, no_number: BoolArray
 ) -> tuple[BoolArray, BoolArray]:
-    """Return which readings are said again later, and which of those with another value; all sorted by cell and time.
+    """Return which readings are repeated later, and which of those with another value; all sorted by cell and time.
 
-    A number goes before no number, whichever came last.
+    A number takes precedence over a reading without one, whichever came last.
     """
     number = np.flatnonzero(~no_number)
     same = np.zeros(number.size, dtype=bool)

@@ -1,4 +1,4 @@
-"""The health of a channel: its states by day, the order of trouble, and the words for them, the same everywhere."""
+"""`Health` and `states` describe the health of a channel, now and by day, in the words that all pages share."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ __all__ = [
 HEALTH = ("sound", "filled", "suspect", "faulty", "silent", "not evaluated")
 
 NO_ROWS, ABSENT = -1, "nothing"
-"""The state and the word for a sensor that was not there yet, or not any more."""
+"""The state of a day before a sensor's first row or after its last one."""
 
 LETTERS = dict(zip(".sfuxon", (ABSENT, *HEALTH), strict=True))
-"""A health matrix has a letter for each state."""
+"""The letters of the states in a health matrix."""
 
 SEVERITY = ".sfnuox"
-"""The letters, the worst last: where several cells become one, it shows the worst."""
+"""The letters, the worst last: several days in one cell show the worst of them."""
 
 MAX_CELLS = 750
-"""Cells in a row of a health matrix: more than pixels can show become several days each."""
+"""Cells in a row of a health matrix; beyond that a cell covers several days."""
 
 PLAIN_REASONS = {
     "stuck": "stuck",
@@ -56,11 +56,12 @@ PLAIN_REASONS = {
 }
 
 COUNTS = ("slots", "missing", "faulty", "spikes", "suspect", "unjudged", "estimated")
-"""What is counted of a sensor's rows: all; without a reading; wrong for longer; single wrong ones; suspect; not
-evaluated; with a cleaned value that is an estimate."""
+"""The counts of a sensor's rows: all; without a reading; wrong in a longer fault; single wrong ones; suspect; not
+evaluated; with an estimate as the cleaned value."""
 
 WEIGHTS = {"faulty": 4.0, "silent": 2.0, "suspect": 1.0, "filled": 0.05}
-"""How much trouble a day is. A gap is none to speak of, a silent day is half as bad as a wrong one, which misleads."""
+"""The weight of a day by its state. A gap weighs nothing; a silent day weighs half as much as a wrong one, which
+misleads."""
 
 _LETTER_CODES = np.frombuffer("".join(LETTERS).encode("ascii"), np.uint8)
 WORDS = {code: PLAIN_REASONS.get(word, word) for code, word in enumerate(REASONS)}
@@ -69,18 +70,18 @@ SPIKE, DUPLICATE, SILENT, ALONE = (REASONS.index(word) for word in ("spike", "du
 
 @dataclass(frozen=True)
 class Health:
-    """How one variable of one sensor is.
+    """The health of one variable of one sensor.
 
     Attributes
     ----------
     state
         `well`, `faulty`, `silent` or `gone`.
     reason
-        Why it is faulty; empty otherwise.
+        The kind of its fault; empty for other states.
     since
-        From when on it is so; microseconds since 1970, UTC.
+        The start of the state; microseconds since 1970, UTC.
     heard
-        When its last reading was taken; None for one that was never heard.
+        The time of its last reading; None where there is none.
     """
 
     sensor: str
@@ -92,7 +93,7 @@ class Health:
 
 
 def _counted_as(rows: Rows) -> dict[str, BoolArray]:
-    """Say of every row what it counts as."""
+    """Return for each of the `COUNTS` which rows it includes."""
     spike = (rows.flag == Flag.FAIL) & (rows.reason == SPIKE)
     return {
         "slots": np.ones(len(rows), dtype=bool),
@@ -106,7 +107,7 @@ def _counted_as(rows: Rows) -> dict[str, BoolArray]:
 
 
 def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
-    """Return the number of the word in `HEALTH` for counts of any shape.
+    """Return the state, an index into `HEALTH`, for counts of any shape.
 
     Examples
     --------
@@ -125,15 +126,15 @@ def states(counts: Mapping[str, NDArray[np.integer]]) -> NDArray[np.int8]:
 
 
 def days_per_cell(first: int, last: int, step: int) -> int:
-    """Return how many days a cell of a health matrix has, from one date to another, with slots of a length.
+    """Return the number of days in a cell of a health matrix, for a range of dates and the length of a slot.
 
-    It is not shorter than a slot: the days between two values would look as if the sensor had left.
+    A cell is not shorter than a slot: the days between two values would look as if the sensor were gone.
     """
     return max(-(-(last - first + 1) // MAX_CELLS), -(-step // DAY), 1)
 
 
 def states_by_cell(rows: Rows, first: int, last: int, days: int = 1) -> tuple[list[tuple[str, str]], NDArray[np.int8]]:
-    """Return the channels (sensor, variable), and their states in every cell of so many days, from date to date."""
+    """Return the channels (sensor, variable), and their states in cells of `days` days between two dates."""
     cells = (last - first) // days + 1
     rows = rows.taken((rows.time >= first * DAY) & (rows.time < (last + 1) * DAY))
     pairs, channel = np.unique(np.stack([rows.sensor, rows.variable]), axis=1, return_inverse=True)
@@ -147,7 +148,7 @@ def states_by_cell(rows: Rows, first: int, last: int, days: int = 1) -> tuple[li
 
 
 def letters(state: NDArray[np.int8]) -> str:
-    """Write one row of states.
+    """Return one row of states as letters.
 
     Examples
     --------
@@ -158,18 +159,18 @@ def letters(state: NDArray[np.int8]) -> str:
 
 
 def trouble(state: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Return how much trouble each row of states (sensor, day) was."""
+    """Return the sum of `WEIGHTS` over each row of states (sensor, day)."""
     weights = np.array([0.0, *(WEIGHTS.get(word, 0.0) for word in HEALTH)])
     return np.asarray(weights[state - NO_ROWS].sum(axis=1))
 
 
 def by_trouble(state: NDArray[np.int8]) -> NDArray[np.intp]:
-    """Return the rows of a health matrix, those with most trouble first."""
+    """Return the order of the rows of a health matrix, the worst first."""
     return np.argsort(-trouble(state), kind="stable")
 
 
 def shade_words(own: Rows) -> NDArray[Any]:
-    """Return what each row of one channel is shaded for; nothing where it is sound, or wrong alone."""
+    """Return the reason for which each row of one channel is shaded; empty where it is sound or a single wrong one."""
     words = np.full(len(own), "", dtype=object)
     wrong = (own.flag == Flag.FAIL) & (own.reason != SPIKE)
     words[wrong] = [WORDS[code] or "faulty" for code in own.reason[wrong].tolist()]
@@ -184,7 +185,7 @@ def shade_words(own: Rows) -> NDArray[Any]:
 
 
 def carry_over_gaps(words: NDArray[Any], missing: BoolArray) -> None:
-    """Give missing readings amid others that have one word that word: they belong to the same fault."""
+    """Give missing readings between two with the same reason that reason: they belong to the same fault."""
     here, all_of_them = np.flatnonzero(~missing), np.arange(missing.size)
     if here.size:
         before = here[np.clip(np.searchsorted(here, all_of_them, side="right") - 1, 0, None)]

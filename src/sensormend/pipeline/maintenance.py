@@ -1,4 +1,4 @@
-"""`Maintenance` has what people know about their sensors: what to ignore, what was recalibrated, what was real."""
+"""`Maintenance` holds the users' notes on sensors: what to ignore, what was recalibrated, what was real."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["ACTIONS", "ALL", "EVER", "Maintenance", "Note", "as_time", "write_no
 ACTIONS = ("ignore", "recalibrated", "real", "removed")
 COLUMNS = ("sensor", "from", "to", "action", "variable")
 EVER = int(np.iinfo(np.int64).max // 4)
-"""The end of a note that has none; less than this the beginning of one that has none."""
+"""The end of a note without an end; its negative is the start of one without a start."""
 
 ALL = "*"
-"""Stands for every sensor."""
+"""The name in a note that stands for every sensor."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """One line of `maintenance.csv`: a sensor (`*` for all), a variable (empty for all), a span, and what to do."""
+    """One line of `maintenance.csv`: a sensor (`*` for all), a variable (empty for all), a span, and an action."""
 
     sensor: str
     start: int
@@ -40,22 +40,22 @@ class Note:
     variable: str = ""
 
     def concerns(self, sensor: str) -> bool:
-        """Say whether it is about this sensor."""
+        """Return whether the note applies to a sensor."""
         return self.sensor in (sensor, ALL)
 
     @property
     def right_from(self) -> int:
-        """From when on the level is right, where it was recalibrated."""
+        """The time from which the level of a recalibrated sensor is right."""
         return self.end if self.end < EVER else self.start
 
 
 @dataclass(frozen=True)
 class Maintenance:
-    """The notes that people keep.
+    """The notes of `maintenance.csv`.
 
-    `ignore` hides the readings of the span from the model and leaves them unjudged; `real` lets them pass whatever the
-    model says; `recalibrated` ignores the span, and the level is right from its end on, or from `from` where it has
-    none; `removed` says that the sensor is not there in the span: its readings are ignored, and it is neither silent
+    `ignore` hides the readings of the span from the model and leaves them unjudged; `real` accepts them whatever the
+    model's verdict; `recalibrated` ignores the span, and the level is right from its end on, or from `from` where it
+    has no end; `removed` declares the sensor absent in the span: its readings are ignored, and it is neither silent
     nor gone.
     """
 
@@ -63,9 +63,9 @@ class Maintenance:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Maintenance:
-        """Read a CSV file with the columns sensor, from, to, action and, where it is about one only, variable.
+        """Read a CSV file with the columns sensor, from, to, action and optionally variable.
 
-        Other columns, empty lines, and lines that begin with # and have no action are left to people.
+        Other columns, empty lines, and lines that begin with # and have no action are ignored.
         """
         table = read_table(path, dict.fromkeys(("sensor", "from", "to", "action"), ()))
         return cls(tuple(_note(cells, where) for where, cells in table if not _is_comment(cells)))
@@ -87,7 +87,7 @@ class Maintenance:
         spans = [note for note in self.notes if note.action in ("ignore", "removed")]
         for note in self.notes:
             if note.action == "recalibrated" and note.start < end:
-                # What a sensor said before it was set right, in the period in which it was, is of the level before.
+                # Readings before a recalibration within the period have the level before it.
                 old = start if start <= note.right_from < end else note.start
                 spans.append(Note(note.sensor, min(old, note.start), note.right_from, "ignore", note.variable))
         return _cells(spans, sensors, variables, times, step)
@@ -95,22 +95,22 @@ class Maintenance:
     def real(
         self, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int
     ) -> BoolArray | None:
-        """Return the cells that are true whatever they look like; None for no such cell."""
+        """Return the cells that are noted as real; None for no such cell."""
         return _cells([note for note in self.notes if note.action == "real"], sensors, variables, times, step)
 
     def removed(
         self, sensors: Sequence[str], variables: Sequence[str], times: NDArray[np.int64], step: int
     ) -> BoolArray | None:
-        """Return the cells of sensors that are not there any more; None for no such cell."""
+        """Return the cells of removed sensors; None for no such cell."""
         return _cells([note for note in self.notes if note.action == "removed"], sensors, variables, times, step)
 
     def removed_at(self, time: int) -> tuple[tuple[str, str], ...]:
-        """Return sensor and variable of what is removed at a time; no variable stands for all."""
+        """Return sensor and variable of the notes of removal that hold at a time; an empty variable stands for all."""
         notes = (note for note in self.notes if note.action == "removed" and note.start <= time < note.end)
         return tuple((note.sensor, note.variable) for note in notes)
 
     def unnoted(self, sensor: str, variable: str, time: int, step: int) -> int:
-        """Return the start of the first slot, from the one at `time` on, that people said nothing about."""
+        """Return the start of the first slot at or after `time` without a note."""
         notes = [
             note
             for note in self.notes
@@ -125,17 +125,17 @@ class Maintenance:
 
 
 def write_note(path: str | os.PathLike[str], note: Note) -> bool:
-    """Add a note to a file that people keep, which is made where there is none; False where it says so already.
+    """Add a note to a file, which is created where there is none; return False where the file has it already.
 
-    All that is in the file stays as it is, but for its first line where that lacks the column variable and the note
-    is about one. The file is replaced as a whole or not at all.
+    The content of the file is unchanged, except for the header where the note needs the column variable and it is
+    lacking. The file is replaced as a whole or not at all.
 
     Raises
     ------
     ConfigError
         The file cannot be read, or the note cannot be written so that it is read again as it is.
     """
-    # A link stays one.
+    # A symbolic link is kept.
     path = Path(path).resolve()
     known = Maintenance.read(path).notes if path.exists() else ()
     if note in known:
@@ -180,7 +180,7 @@ def _written(time: int) -> str:
 
 
 def _is_comment(cells: Mapping[str, str]) -> bool:
-    """Say whether a line is nothing but words; a sensor whose name begins with # has an action."""
+    """Return whether a line is a comment; a line of a sensor whose name begins with # has an action."""
     first = next(iter(cells.values()))
     return (first.startswith("#") or not any(cells.values())) and cells["action"].lower() not in ACTIONS
 
@@ -219,7 +219,7 @@ def _note(cells: Mapping[str, str], where: str) -> Note:
 
 
 def as_time(text: str, where: str) -> int:
-    """Return a time that somebody wrote at some place of a file."""
+    """Return the time in a text; `where` is its place in a file, for a message."""
     try:
         return written_time(text)
     except ValueError:

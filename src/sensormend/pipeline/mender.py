@@ -1,4 +1,4 @@
-"""`Mender` makes rows of readings, period by period; archives, frames and live feeds all go through it."""
+"""`Mender` turns readings into rows, period by period, for archives, frames and live feeds alike."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 STATE_VERSION = 3
-"""1 does not say which periods the model was given; to the model of 2 a sensor that was recalibrated is another one."""
+"""Version 1 lacks the periods that the model was given; in 2 a recalibrated sensor is a new one to the model."""
 
 NEVER = np.iinfo(np.int64).min // 4
 MOST_JUMPS = 1000
-"""Jumps in time that are remembered: an episode that began before so many of them is said to begin at the oldest."""
+"""Jumps in time that are stored: an episode that began before the oldest of them is dated to that one."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class DatedFault:
     Attributes
     ----------
     fault
-        As the model has it.
+        The model's fault.
     sensor
-        Counts in the names of the rows.
+        An index into the names of the rows.
     start, end
-        From its first wrong slot to the end of its last one, microseconds since 1970, UTC; `end` is None while it is
-        open.
+        From the start of its first wrong slot to the end of its last one, microseconds since 1970, UTC; `end` is None
+        while it is open.
     """
 
     fault: Fault
@@ -70,15 +70,15 @@ class DatedFault:
 
 @dataclass
 class GivenPeriods:
-    """Which periods of the grid the model was given, in the order in which it counts them.
+    """The periods of the grid that the model was given, in the order in which it counts them.
 
     Attributes
     ----------
     count
-        How many there were.
+        Their number.
     jumps
-        (number to the model, number on the grid) of each period that does not follow the one before it. Where time went
-        back, as it does when first weeks are learned from twice, only what was given since then is known.
+        (number in the model, number on the grid) of each period that does not follow the one before it. Where time goes
+        back, as when the first weeks are learned twice, only the periods since then are known.
 
     Examples
     --------
@@ -119,13 +119,13 @@ class Mended:
     rows
         One per channel and slot, channel by channel.
     network
-        What the others say of each cell.
+        The model's estimate of each cell from the other channels.
     score
-        How far past the threshold each fiber is; 1 is at it.
+        The score of each fiber; 1 is at the threshold.
     faults
-        The episodes that touch the period, or are known by now to have ended before it, in the order of their starts.
+        The episodes that touch the period, or are now known to have ended before it, in order of start.
     readings
-        A row per reading and empty slot, where that was asked for.
+        A row per reading and per empty slot, with the option `per_reading`.
     """
 
     period: int
@@ -137,7 +137,7 @@ class Mended:
 
     @property
     def output(self) -> Rows:
-        """The rows to be written: per reading where that was asked for, else per slot."""
+        """The rows to be written: per reading with the option `per_reading`, else per slot."""
         return self.rows if self.readings is None else self.readings
 
 
@@ -149,21 +149,21 @@ class Mender:
     grid
         Slots and periods.
     variables
-        The names of what is measured, all that will ever come.
+        The names of all variables.
     fill, valid
         Fill values and limits per variable; the empty name stands for every variable.
     tolerance
-        The accuracy of the probes, likewise.
+        The accuracy of the probes, per variable likewise.
     maintenance
-        What people know.
+        The users' notes.
     gone_after
-        How long a sensor may be silent, in microseconds, before it gets no more rows.
+        The silence, in microseconds, after which a sensor gets no more rows.
     interval, seed
         As for `AutoOLRTR`.
     per_reading
         Make rows for every reading too.
     model
-        A model to go on with; a new one otherwise.
+        The model to continue with; a new one by default.
 
     Examples
     --------
@@ -215,20 +215,20 @@ class Mender:
         self._seen_range = SeenRange.of(len(self.variables), known=model is None)
         self._names: Sequence[str] = ()
         self._row_of_name = np.zeros(0, dtype=np.int64)
-        # Like the model one for all copies, and counted on by whichever lets it learn.
+        # Shared by all copies, as the model is, and advanced by the copy that lets it learn.
         self._given = GivenPeriods()
         self._recalibrations: dict[tuple[str, int], int] = {}
-        # By sensor and variable: how many recalibrations the model knows of.
+        # By sensor and variable: the number of recalibrations that the model has taken in.
 
     def push(self, readings: Readings, period: int | None = None) -> list[Mended]:
-        """Mend the readings of one period, later than all before it; periods without any in between are made up for.
+        """Mend the readings of one period, later than all before it; empty periods in between are mended first.
 
         Parameters
         ----------
         readings
-            All of them; there may be none where the period is said.
+            All readings of the period; there may be none if `period` is given.
         period
-            Which one, where the readings alone do not tell.
+            Its number; by default that of the readings.
         """
         period = self._period_of(readings, period)
         if self.period is not None and period <= self.period:
@@ -236,25 +236,25 @@ class Mender:
         return [*self.catch_up(period), self._mend(period, readings)]
 
     def catch_up(self, period: int) -> list[Mended]:
-        """Mend the periods without any reading that lie between the last one and this one."""
+        """Mend the empty periods between the last one and this one."""
         silent = range(period, period) if self.period is None else range(self.period + 1, period)
-        # After so long without a word every sensor is gone, and there is nothing left to say.
+        # After this many silent periods every sensor is gone and has no rows.
         return [self._mend(missed, NOTHING) for missed in silent[: self._silent_periods]]
 
     def peek(self, readings: Readings, period: int) -> Mended:
-        """Answer like `push` for what has come of a period that is not over, and learn nothing."""
+        """Return what `push` would for the readings so far of a period that is not over, without learning."""
         self._period_of(readings, period)
-        # New sensors get their rows when the period is over, by name; until then only the answer knows them.
+        # New sensors are numbered, by name, when the period is over; until then they are in the copy only.
         twin = copy.copy(self)
         twin._rows, twin._row_of_name = dict(self._rows), self._row_of_name.copy()
         return twin._mend(period, readings, learning=False)
 
     def push_unjudged(self, readings: Readings, period: int) -> Mended:
-        """Give a period its rows without a judgement, and learn nothing: the model cannot take it."""
+        """Return the rows of a period that the model cannot take, unjudged and without learning."""
         return self._mend(self._period_of(readings, period), readings, learning=None)
 
     def fresh_copy(self) -> Mender:
-        """Return a mender with the same settings and the same model that has seen no reading."""
+        """Return a mender with the same settings and the same model, but without sensors and periods."""
         twin = copy.copy(self)
         twin.sensors, twin.period, twin._rows = (), None, {}
         twin._heard = self._heard[:0]
@@ -262,7 +262,7 @@ class Mender:
         return twin
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what is remembered beside the model, which goes to its own file: `model.save`."""
+        """Write the mender's state, without the model, which `model.save` writes to its own file."""
         settings = {
             "grid": list(astuple(self.grid)),
             "variables": list(self.variables),
@@ -275,7 +275,7 @@ class Mender:
         write_state(path, method="Mender", version=STATE_VERSION, settings=settings, arrays=arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> None:
-        """Go on where the mender that wrote `path` stopped; `model` has to be the one that was saved with it."""
+        """Restore the state of the mender that wrote `path`; `model` must be the one that was saved with it."""
         settings, arrays = read_state(path, method="Mender", version=STATE_VERSION)
         try:
             grid, variables = Grid(*settings["grid"]), tuple(settings["variables"])
@@ -299,7 +299,7 @@ class Mender:
             self.model.tolerance = self._tolerance
 
     def _period_of(self, readings: Readings, period: int | None) -> int:
-        """Return the one period that the readings fall into."""
+        """Return the period of the readings; refuse readings of several."""
         if not len(readings):
             if period is None:
                 raise InputError("a period is pushed with its readings; there is none")
@@ -320,7 +320,7 @@ class Mender:
         listed = heard > period - 1 - self._silent_periods
         removed = self.maintenance.removed(self.sensors, self.variables, times, grid.step)
         if removed is not None:
-            # Of one that is not there nothing is expected; what comes all the same is kept, and not judged.
+            # A removed sensor has no rows, except for periods in which it reports readings, which are not judged.
             listed &= ~removed.all(axis=2) | (heard == period)
         here = np.flatnonzero(listed.any(axis=1))
         shape = (here.size, len(self.variables), grid.slots)
@@ -354,7 +354,7 @@ class Mender:
         )
 
     def _recover(self, minibatch: FloatArray, names: list[str], period: int, learning: bool | None) -> Recovery:
-        """Ask the model, and let it learn or not; None does not even ask."""
+        """Run the model on a period with or without learning; with `learning=None` it is not run."""
         if not names or learning is None:
             cells, fibers = np.zeros(minibatch.shape, dtype=bool), np.zeros(minibatch.shape[:2], dtype=bool)
             return Recovery(
@@ -376,7 +376,7 @@ class Mender:
                 iterations=0,
             )
         news = self._new_recalibrations(names, period)
-        # An answer changes nothing, not even what is taken as right.
+        # A peek changes nothing, including the accepted levels.
         model = self.model.copy() if news and not learning else self.model
         known = set(model.sensors) if news else set()
         for name, variable in news:
@@ -385,7 +385,7 @@ class Mender:
         try:
             recovery = (model.update if learning else model.estimate)(minibatch, sensors=names)
         except ValueRangeError as error:
-            # The model knows variables by their numbers, people by their names.
+            # The model numbers the variables; users name them.
             message = re.sub(
                 r"^variable (\d+)", lambda match: f"variable {self.variables[int(match[1])]!r}", str(error)
             )
@@ -396,10 +396,9 @@ class Mender:
         return recovery
 
     def _new_recalibrations(self, names: list[str], period: int) -> dict[tuple[str, int], int]:
-        """Return the channels that have more recalibrations by the end of a period than the model knows of, or fewer.
+        """Return the channels whose number of recalibrations by the end of a period differs from the model's.
 
-        There are fewer where time went back, or where people take back what they said. The level is another one then,
-        too.
+        There are fewer where time went back, or where a note was removed; the level differs then, too.
         """
         if not self._recalibrations and not any(note.action == "recalibrated" for note in self.maintenance.notes):
             return {}
@@ -419,12 +418,12 @@ class Mender:
         Parameters
         ----------
         faults
-            As the model has them. Those of sensors that are gone are left out, and those that were over before time
-            went back.
+            The model's faults. Those of sensors that are gone, and those that ended before time went back, are left
+            out.
         names, here
             The period's sensors, and their rows.
         number, period
-            The number of the period to the model, and on the grid.
+            The number of the period in the model, and on the grid.
         """
         row_of = {name: int(row) for name, row in zip(names, here, strict=True)} if faults else {}
         dated = []
@@ -436,21 +435,21 @@ class Mender:
             start = self._time_of(fault.start, number, period)
             start = self.grid.start_of(self._given.jumps[0][1]) if start is None else start
             end = None if end is None else end + self.grid.step
-            # What people know to be right, or said to leave alone, belongs to no fault.
+            # Readings that are noted as real or to be ignored belong to no fault.
             start = self.maintenance.unnoted(self.sensors[row], self.variables[fault.variable], start, self.grid.step)
             if start < (self.grid.start_of(period + 1) if end is None else end):
                 dated.append(DatedFault(fault, row, start, end))
         return tuple(sorted(dated, key=lambda episode: (episode.start, episode.fault.id)))
 
     def _time_of(self, slot: int, number: int, period: int) -> int | None:
-        """Return the time of a slot as the model counts it; None for one from before time went back."""
+        """Return the time of a slot in the model's count; None for one from before time went back."""
         its = slot // self.grid.slots
-        # The present period may be one that the model is only asked about.
+        # The present period may be a peek, which is not in `GivenPeriods`.
         where = period if its == number else self._given.period_of(its)
         return None if where is None else self.grid.start_of(where) + slot % self.grid.slots * self.grid.step
 
     def _rows_of(self, readings: Readings) -> NDArray[np.int64]:
-        """Return the row of every reading's sensor; sensors that are new get theirs, by name."""
+        """Return the row of every reading's sensor; new sensors are appended in order of name."""
         if readings.sensors is not self._names:
             self._names = readings.sensors
             self._row_of_name = np.array([self._rows.get(name, -1) for name in readings.sensors], dtype=np.int64)
@@ -460,7 +459,7 @@ class Mender:
             new = sorted((readings.sensors[code], code) for code in codes)
             for row, (name, code) in enumerate(new, start=len(self.sensors)):
                 self._row_of_name[code] = self._rows[name] = row
-            # Never changed in place: whoever keeps the names sees by it that there are others.
+            # Replaced, never changed in place: holders of the old tuple detect new names by identity.
             self.sensors += tuple(name for name, _ in new)
             rows = self._row_of_name[readings.sensor]
         return rows
@@ -478,7 +477,7 @@ class Mender:
 def _slot_rows(
     mender: Mender, period: int, here: NDArray[np.intp], listed: BoolArray, placed: Placed, cells: Verdicts
 ) -> Rows:
-    """Lay out the channels that are listed, one after the other."""
+    """Return the rows of the listed channels, one channel after the other."""
     count, slots = int(listed.sum()), mender.grid.slots
     channel = np.flatnonzero(listed)
     sensor, variable = here[channel // len(mender.variables)], channel % len(mender.variables)
@@ -504,9 +503,9 @@ def _either(hidden: BoolArray | None, real: BoolArray | None) -> BoolArray | Non
 
 
 def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolArray, noted: BoolArray | None) -> Rows:
-    """Give every reading its slot's verdict, and every slot without a reading its own row.
+    """Return a row per reading with the verdict of its slot, and a row per empty slot.
 
-    In cells that people have `noted` something about, limits say nothing.
+    The limits do not apply in `noted` cells, which have notes of users.
     """
     beyond = placed.beyond if noted is None else placed.beyond & ~noted.ravel()[placed.cell]
     per_slot = len(slots) // max(int(listed.sum()), 1)
@@ -550,7 +549,7 @@ def _reading_rows(slots: Rows, readings: Readings, placed: Placed, listed: BoolA
 
 
 def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Mender:
-    """Return a mender for what was found and said."""
+    """Return a mender for the findings of a survey and the user's options."""
     options.refuse_unknown(variables)
     return Mender(
         survey.grid,
@@ -567,12 +566,12 @@ def mender_for(survey: Survey, variables: Sequence[str], options: Options) -> Me
 
 
 WARM_UP = 28
-"""Periods that are learned from twice. On simulated networks the error over them falls by a twelfth (PM2.5) to nine
-tenths (benchmarks/first_weeks.py); a model that only answers the second time and learns nothing is no better."""
+"""Periods that are learned twice. On simulated networks the error over them falls by a twelfth (PM2.5) to nine tenths
+(benchmarks/first_weeks.py); a second pass without learning is no better."""
 
 
 class PeriodSource(Protocol):
-    """Readings that can be had period by period."""
+    """Readings that can be read period by period."""
 
     @property
     def periods(self) -> Sequence[int]:
@@ -586,7 +585,7 @@ class PeriodSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class InMemory:
-    """Readings sorted by period: a `Source`."""
+    """Readings in memory, sorted by period: a `PeriodSource`."""
 
     readings: Readings
     periods: Sequence[int]
@@ -594,7 +593,7 @@ class InMemory:
 
     @classmethod
     def of(cls, readings: Readings, grid: Grid) -> InMemory:
-        """Sort readings by period; within one they stay in the order in which they came."""
+        """Sort readings by period; within a period they keep their order."""
         period = grid.period_of(readings.time)
         order = np.argsort(period, kind="stable")
         periods, first = np.unique(period[order], return_index=True)
@@ -610,8 +609,8 @@ class InMemory:
 def walk(source: PeriodSource, mender: Mender, *, one_pass: bool = False) -> Iterator[Mended]:
     """Mend all periods that the mender has not seen yet.
 
-    The first weeks of an archive are learned from twice: another mender goes through them before, and they are mended
-    with what it learned. With `one_pass` every period is met for the first time, as in a live feed.
+    The first weeks of an archive are learned twice: another mender goes through them first, and they are mended with
+    the model that it trained. With `one_pass` there is no second pass, as in a live feed.
     """
     first = None if one_pass or mender.period is not None else source.periods[0]
     if first is not None:

@@ -1,4 +1,4 @@
-"""`Places` knows where sensors stand; one that moves becomes a new sensor."""
+"""`Places` holds the positions of sensors; a sensor that moves becomes a new one."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sensormend.readings import DAY, Readings
 __all__ = ["Places", "Position"]
 
 MOVED = 150.0
-"""Metres from where it stood that make a sensor another one: a cheap GPS wanders by tens of metres, and so does whoever
-reads coordinates off a map."""
+"""Metres from its position beyond which a sensor becomes a new one: a cheap GPS varies by tens of metres, and so do
+coordinates read off a map."""
 
 STAY = DAY
-"""How long a sensor must be somewhere to have moved there."""
+"""The time that a sensor must stay at a position to have moved there."""
 
 EARTH = 6_371_000.0
 
 
 @dataclass(frozen=True)
 class Position:
-    """A sensor was seen here, first at this time."""
+    """A position of a sensor, with the time from which it holds."""
 
     sensor: str
     time: int
@@ -37,7 +37,7 @@ class Position:
     longitude: float
 
     def metres_from(self, other: Position) -> float:
-        """Return the distance on the ground."""
+        """Return the distance on the ground in metres."""
         north = math.radians(self.latitude - other.latitude)
         east = math.radians((self.longitude - other.longitude + 180) % 360 - 180)
         east *= math.cos(math.radians((self.latitude + other.latitude) / 2))
@@ -46,7 +46,7 @@ class Position:
 
 @dataclass(eq=False)
 class Places:
-    """The places of all sensors; after its first move sensor `a` is `a@2`, then `a@3`, and `a` again where it was."""
+    """The positions of all sensors; sensor `a` becomes `a@2` at its first move, then `a@3`, and `a` again on return."""
 
     stays: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     coordinates: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -55,14 +55,14 @@ class Places:
 
     @classmethod
     def of(cls, positions: Iterable[Position], taken: Iterable[str] = ()) -> Places:
-        """Follow the sensors through their positions, each of which holds until the next one.
+        """Derive the moves of the sensors from their positions, each of which holds until the next one.
 
         Parameters
         ----------
         positions
-            Where the sensors were seen; 0, 0 is a receiver that does not know where it is.
+            Positions in any order; 0, 0 is ignored, since a receiver without a fix reports it.
         taken
-            The names that sensors have already.
+            Names of sensors that are in use.
         """
         seen: dict[str, list[Position]] = {}
         for place in sorted(positions, key=lambda place: (place.sensor, place.time)):
@@ -99,11 +99,11 @@ class Places:
 
     @property
     def moved(self) -> list[str]:
-        """The sensors that did not stay where they were."""
+        """The sensors that moved."""
         return [sensor for sensor, stays in self.stays.items() if len(stays) > 1]
 
     def rename_moved(self, readings: Readings) -> Readings:
-        """Give the readings of sensors that moved to the sensors that they became."""
+        """Return the readings with those of moved sensors under their new names."""
         moved = self.moved
         if not moved:
             return readings
@@ -121,7 +121,7 @@ class Places:
 
 
 def _stays(course: Sequence[Position]) -> list[Position]:
-    """Return where a sensor stayed: what lasts for less than a day is a bad fix, or the way to somewhere else."""
+    """Return the positions at which a sensor stayed; one for less than a day is a bad fix or part of a move."""
     stays = [course[0]]
     for number, place in enumerate(course[1:], start=1):
         if place.metres_from(stays[-1]) <= MOVED:

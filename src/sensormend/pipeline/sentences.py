@@ -1,4 +1,4 @@
-"""`sentence` tells a fault in plain words; the other functions write sizes, times, shares and counts."""
+"""`sentence` describes a fault in plain English; the other functions write sizes, times, shares and counts."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ OFTEN = tuple(
     )
     for count in counts
 )
-"""How often people say that something comes."""
+"""The intervals in which `how_often` is expressed."""
 
 MINUS = "\N{MINUS SIGN}"
 
 CLIMB, FEW = 3 * DAY, 3
-"""How long a fault lasts at most, and how many readings it has at least, that is told by where its readings went: over
-more days they go up and down by themselves."""
+"""The longest duration and the least number of readings of a fault that is described by the course of its readings:
+over more days they rise and fall by themselves."""
 
 BETWEEN = [math.sqrt(less * more) for (less, *_), (more, *_) in pairwise(OFTEN)]
 
 
 class ReadingSums(Protocol):
-    """What the wrong readings of a fault add up to.
+    """Sums over the wrong readings of a fault.
 
     Attributes
     ----------
     count, value, distance, square, farthest
-        How many they are, their sum, the sum of their distances from what was expected, of the squares of these, and
-        the largest one.
+        Their number, their sum, the sum of their distances from the estimates, of the squares of these, and the
+        largest distance.
     first_value, last_value
         The first and the last of them; NaN where there is none.
     """
@@ -78,26 +78,26 @@ class ReadingSums(Protocol):
 
 
 class FaultEffect(ReadingSums, Protocol):
-    """What a fault does to the readings."""
+    """The effect of a fault on the readings."""
 
     @property
     def size(self) -> float:
-        """How large it is by the model; NaN where that is not known."""
+        """The model's size of the fault; NaN where it is not known."""
         ...
 
     @property
     def rate(self) -> float:
-        """By how much that grows in a period."""
+        """The growth of the size in a period."""
         ...
 
     @property
     def reason(self) -> str:
-        """Why."""
+        """The kind of the fault."""
         ...
 
 
 class FaultDescription(FaultEffect, Protocol):
-    """What a sentence is told from: a fault of `tally.py`."""
+    """The fields that `sentence` needs: a fault of `tally.py`."""
 
     sensor: str
     variable: str
@@ -111,7 +111,7 @@ class FaultDescription(FaultEffect, Protocol):
 
 
 def add_sums(mine: ReadingSums, later: ReadingSums) -> None:
-    """Add later figures to mine."""
+    """Add the sums of later readings to `mine`."""
     mine.count, mine.value = mine.count + later.count, mine.value + later.value
     mine.distance, mine.square = mine.distance + later.distance, mine.square + later.square
     mine.farthest = max(mine.farthest, later.farthest, key=abs)
@@ -120,7 +120,7 @@ def add_sums(mine: ReadingSums, later: ReadingSums) -> None:
 
 
 def number(value: float) -> str:
-    """Write a number with as many digits as a person reads.
+    """Return a number with three significant digits, without an exponent unless it is tiny.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def number(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Write a distance with its sign and the two digits that a person reads.
+    """Return a distance with its sign and two significant digits.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def signed(value: float) -> str:
     """
     if not math.isfinite(value) or not value:
         return "0" if value == 0 else "unknown"
-    # Rounded to two digits first: 9.96 is 10, and not 10.0.
+    # Rounded to two digits first: 9.96 becomes 10, not 10.0.
     size = float(f"{abs(value):.2g}")
     digits = max(0, 1 - math.floor(math.log10(size)))
     text = f"{abs(value):.{digits}f}" if digits < 7 else f"{size:.2g}"
@@ -155,12 +155,12 @@ def signed(value: float) -> str:
 
 
 def unsigned(value: float) -> str:
-    """Write a distance without its sign, with the two digits that a person reads."""
+    """Return a distance without its sign, with two significant digits."""
     return signed(abs(value)).removeprefix("+")
 
 
 def who(sensor: str, variable: str) -> str:
-    """Name a channel.
+    """Return the name of a channel.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def who(sensor: str, variable: str) -> str:
 
 
 def size_words(reason: str, size: float, rate: float) -> str:
-    """Say how large a fault is that shifts or stretches what a sensor reads; nothing for any other.
+    """Return the size of an offset, a drift or a gain in words; empty for other kinds.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def size_words(reason: str, size: float, rate: float) -> str:
 
 
 def how_long(span: int) -> str:
-    """Say how long something lasts.
+    """Return a duration in words.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def how_long(span: int) -> str:
 
 
 def how_often(span: int) -> str:
-    """Say how often something comes that comes about once in a span, as a person would.
+    """Return a rounded interval in words.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def how_often(span: int) -> str:
 
 
 def readable(time: int) -> str:
-    """Write a time as people read it.
+    """Return a time as text, UTC, to the minute.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def readable(time: int) -> str:
 
 
 def sentence(fault: FaultDescription, *, open_since: str = "") -> str:
-    """Tell a fault in one plain sentence with its numbers: since when, where it is open, else for how long."""
+    """Describe a fault in one sentence with its size and, while it is open, its start, else its duration."""
     name = who(fault.sensor, fault.variable)
     span = fault.end - fault.start
     deed = what_it_does(fault, span, over=not open_since)
@@ -246,19 +246,19 @@ def sentence(fault: FaultDescription, *, open_since: str = "") -> str:
 
 
 def comma(deed: str) -> str:
-    """Return what parts the words for a deed from those for its time."""
+    """Return the separator between what a fault does and its time."""
     return "," if "," in deed else ""
 
 
 def what_it_does(fault: FaultEffect, span: int, *, over: bool) -> str:
-    """Say what a sensor does, or did, in the words that table, page, report and alert have in common.
+    """Describe what a faulty sensor does, or did, in the words that table, page, report and alert share.
 
     Parameters
     ----------
     fault
-        Its kind, its size, and what its readings add up to.
+        Its kind, its size, and the sums over its readings.
     span
-        How long it lasts, in microseconds.
+        Its duration in microseconds.
     over
         Whether it is over.
     """
@@ -294,7 +294,7 @@ def _sign(value: float) -> int:
 
 
 def _too_far(sums: ReadingSums) -> str:
-    # Without an estimate the network has not judged it: then somebody has said what can be.
+    # Without estimates (`square` is 0) the readings were judged by the user's limits alone.
     off = f"up to {unsigned(sums.farthest)} off, too far to be true"
     return off if sums.square else "beyond the limits given"
 
@@ -304,7 +304,7 @@ def _how_much(gain: float) -> str:
 
 
 def percent(part: float, whole: float = 1.0) -> str:
-    """Say a share; what is there is never said to be nothing, and what is lacking never to be all.
+    """Return a share in per cent; a share above 0 is not rounded to 0 %, nor one below 1 to 100 %.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def percent(part: float, whole: float = 1.0) -> str:
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """Return so many of something.
+    """Return a count with its noun.
 
     Examples
     --------
@@ -335,16 +335,16 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: int = 0) -> str:
-    """Say how much was judged, in one sentence; empty where nothing came at all.
+    """Return one sentence on how many readings were judged; empty where there is none.
 
-    It comes first wherever a result is summed up: what was not judged would read as if it were sound.
+    It comes first in every summary: readings that were not judged would otherwise read as sound.
 
     Parameters
     ----------
     flags
-        How many readings have each flag.
+        The number of readings by flag.
     sensors, without_number
-        How many sensors there are, and from how many of them no number ever came.
+        The number of sensors, and of those that never reported a number.
 
     Examples
     --------
@@ -375,7 +375,7 @@ def how_far_judged(flags: Mapping[int, int], sensors: int = 0, without_number: i
 
 
 def little_judged(flags: Mapping[int, int]) -> bool:
-    """Say whether less than half of the readings were judged."""
+    """Return whether less than half of the readings were judged."""
     return _judged(flags) < flags.get(Flag.NOT_EVALUATED, 0)
 
 
@@ -384,9 +384,9 @@ def _judged(flags: Mapping[int, int]) -> int:
 
 
 def without_number(entries: Iterable[SensorSummary]) -> tuple[int, int]:
-    """Return how many sensors there are, and from how many of them no number ever came.
+    """Return the number of sensors, and of those that never reported a number.
 
-    One that is known only by a period that is not over has no figures yet, and is not counted.
+    A sensor that is known only from a period that is not over has no counts yet, and is left out.
     """
     readings: dict[str, int] = {}
     for entry in entries:

@@ -23,35 +23,35 @@ STEPS = (
     DAY,
     7 * DAY,
 )
-"""Steps that people use; all but the last divide a day."""
+"""Usual steps; all but the last divide a day."""
 
 MOST_SLOTS = 288
-"""A day of five minutes. Finer readings are averaged: a period costs with the square of its slots, and what is wrong
-with a sensor shows in five minutes as in one second."""
+"""A day of five-minute slots. Finer readings are averaged: the cost of a period grows with the square of its slots, and
+a fault shows in means of five minutes as well as in single seconds."""
 
 TOO_MANY = 5000
-"""Slots that nobody can mean: the memory of a period is their square."""
+"""Slots of a period beyond which a grid is refused: the memory of a period grows with their square."""
 
 LEAST_PERIODS = 10
-"""Fewer cycles than this teach nothing; a short recording gets a shorter period."""
+"""The least number of cycles to learn from; a shorter recording gets a shorter period."""
 
 OCCUPIED = 0.75
-"""Share of the slots between two readings near each other that a step must fill."""
+"""The share of slots with a reading, between readings near each other, that a step must reach."""
 
 CONTRADICTORY = 0.3
-"""Share of readings that contradict another of the same time from which the table was misread."""
+"""The share of readings that contradict another of the same time from which the table counts as misread."""
 
 STRONG = (-9999.0, -999.0, -99999.0, -999999.0, -9999.9, -999.9, -999.99, -9999.99, 99999.0, 999999.0, 1e20, 1e30,
           9.969209968386869e36, -1e20, -1e30, -1e31, -6999.0, -7777.0, -8888.0)  # fmt: skip
-"""Values that stand for "none" wherever they lie far from all others: loggers, netCDF, databases."""
+"""Fill values of loggers, NetCDF and databases; recognised where they lie far from all other values."""
 
 WEAK = (85.0, -127.0, -99.0, -99.9, 99.9, 999.0, 999.9, 9999.0, 9999.9, -32768.0, 32767.0, 65535.0, -1.0, 0.0)
-"""Values that do so for some sensors (85 and -127: a DS18B20 without power); taken when they come back."""
+"""Fill values of some sensors (85 and -127: a DS18B20 without power); recognised where they recur."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found, or said: the grid, the fill values per variable, and what is worth telling."""
+    """The grid and the fill values per variable, found or given, and remarks for the user."""
 
     grid: Grid
     fill: dict[str, tuple[float, ...]]
@@ -59,7 +59,7 @@ class Survey:
 
 
 def survey_readings(sample: Readings, options: Options) -> Survey:
-    """Look at a sample: whole courses of some sensors, in any order."""
+    """Survey a sample: the complete series of some sensors, in any order."""
     if not len(sample):
         raise InputError("there is no reading at all")
     sample = _by_course(sample)
@@ -74,9 +74,9 @@ def survey_readings(sample: Readings, options: Options) -> Survey:
 
 
 def survey_start(sample: Readings, options: Options) -> Survey:
-    """Look at the first readings of a live feed: its cycle is a day, or longer, however short the look.
+    """Survey the first readings of a live feed: its cycle is a day or longer, however short the sample.
 
-    Readings that contradict each other are no reason to stop here: nobody reads a feed again.
+    Contradictory readings are accepted here, since a feed cannot be read again with other options.
     """
     sample = _by_course(sample)
     grid, notes = _time_grid(sample, options)
@@ -91,7 +91,7 @@ def _by_course(sample: Readings) -> Readings:
 
 
 def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ...]], list[str]]:
-    """Return the fill values of each variable, said or found, and what is worth telling of those found."""
+    """Return the fill values of each variable, given or found, and remarks on those found."""
     fill: dict[str, tuple[float, ...]] = {}
     notes: list[str] = []
     for index, name in enumerate(sample.variables):
@@ -101,7 +101,7 @@ def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ..
             continue
         mine = sample.taken(sample.variable == index)
         fill[name], guessed = fill_values(mine.value, mine.sensor)
-        # What lies beyond the limits that somebody gave is implausible, not a guess of ours.
+        # Values beyond the user's limits are implausible, not fill values.
         low, high = options.valid_of(name)
         unknown = [value for value in guessed if low <= value <= high]
         fill[name] = tuple(value for value in fill[name] if value not in guessed or value in unknown)
@@ -111,13 +111,13 @@ def _fill(sample: Readings, options: Options) -> tuple[dict[str, tuple[float, ..
 
 
 def _refuse_contradictions(sample: Readings) -> None:
-    """Refuse readings that mostly contradict each other: something that tells them apart was not read."""
+    """Refuse readings that mostly contradict each other: a column that distinguishes them was not read."""
     same = (np.diff(sample.sensor) == 0) & (np.diff(sample.variable) == 0) & (np.diff(sample.time) == 0)
     share = float(np.mean(same & (np.diff(sample.value) != 0))) if len(sample) > 1 else 0.0
     if share > CONTRADICTORY:
         raise InputError(
             f"{share:.0%} of the readings have the sensor and the time of another and differ from it; is the hour, the "
-            "sensor or the variable in another column? Make one column of date and hour, or say which column it is"
+            "sensor or the variable in another column? Make one column of date and hour, or name that column"
         )
 
 
@@ -131,7 +131,7 @@ def _time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
     step = options.step
     if step is None:
         if gaps.size == 0:
-            raise InputError("every sensor has a single reading; the step of the grid cannot be found, say step")
+            raise InputError("every sensor has a single reading; the step of the grid cannot be found, give step")
         step = _step(gaps, owner)
     period = options.period or _period(step, max(span, step))
     if options.step is None and period // step > MOST_SLOTS:
@@ -144,7 +144,7 @@ def _time_grid(sample: Readings, options: Options) -> tuple[Grid, list[str]]:
 
 
 def check_grid(options: Options) -> None:
-    """Refuse a step that fits into no period before the first reading has come."""
+    """Refuse a step that divides no period, before the first reading arrives."""
     if options.step is not None:
         _grid(options.step, options.period or _period(options.step, LEAST_PERIODS * DAY), 0)
 
@@ -153,7 +153,7 @@ def _grid(step: int, period: int, early: int) -> Grid:
     if period > TOO_MANY * step:
         raise ConfigError(f"a step of {in_words(step)} gives a period of {in_words(period)} {period // step:,} slots")
     if period < 2 * step:
-        raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; say a longer one")
+        raise ConfigError(f"a period of {in_words(period)} has no two steps of {in_words(step)}; give a longer one")
     return Grid(step, period, early)
 
 
@@ -168,14 +168,14 @@ def _step(gaps: NDArray[np.int64], owner: NDArray[np.integer]) -> int:
     for nice in candidates[:4]:
         steps = gaps[gaps < 10 * nice] / nice
         whole = np.maximum(np.round(steps), 1)
-        # Readings on the beat may be missing; those without a beat need slots wide enough to be filled.
+        # Regular readings may have gaps; irregular ones need slots wide enough to be filled.
         if steps.size and (np.mean(np.abs(steps - whole) < 0.15) > 0.8 or steps.size / whole.sum() >= OCCUPIED):
             return nice
     return candidates[0]
 
 
 def _period(step: int, span: int) -> int:
-    """Return the cycle: a day if there are enough of them, else what the recording is long enough for."""
+    """Return the cycle: a day if there are enough days, else a shorter one that the recording repeats often enough."""
     if step > 8 * HOUR:
         return 7 * max(step, DAY)
     if span >= LEAST_PERIODS * DAY or step > HOUR:
@@ -193,12 +193,12 @@ def _coarser(step: int, period: int) -> int:
         return usual
     slots = next((slots for slots in range(period // least, 1, -1) if period % slots == 0), None)
     if slots is None:
-        raise ConfigError(f"a period of {in_words(period)} cannot be divided into slots of some length; say step")
+        raise ConfigError(f"a period of {in_words(period)} cannot be divided into slots of a usual length; give step")
     return period // slots
 
 
 def _early(time: NDArray[np.int64], step: int) -> int:
-    """Return how much before a slot's start its readings come, where they scatter around the starts."""
+    """Return how much before the start of a slot its readings are taken, where they scatter around the starts."""
     phase = (time % step) / step
     straddling = min(float(np.mean(phase < 0.25)), float(np.mean(phase >= 0.75))) > 0.001
     turn = np.exp(2j * np.pi * phase).mean()
@@ -210,12 +210,12 @@ def _early(time: NDArray[np.int64], step: int) -> int:
 
 
 def fill_values(value: FloatArray, sensor: NDArray[np.integer]) -> tuple[tuple[float, ...], list[float]]:
-    """Return the values that stand for "no reading", and those of them that nobody knew before.
+    """Return the fill values, and those of them that are not well known.
 
     Parameters
     ----------
     value, sensor
-        Readings of one variable, sorted by sensor and time, and whose they are.
+        Readings of one variable, sorted by sensor and time, and their sensors.
     """
     finite = np.isfinite(value)
     value, sensor = value[finite], sensor[finite]
@@ -257,6 +257,6 @@ def _beyond(code: float, low: float, high: float) -> float:
 
 
 def _scattered(here: BoolArray, sensor: NDArray[np.integer]) -> bool:
-    """Say whether a value comes and goes, or at several sensors: one that stays for long at one sensor is stuck."""
+    """Return whether a value comes and goes, or at several sensors: a long run at one sensor is a stuck value."""
     starts = int(here[0]) + int(np.sum(here[1:] & ~here[:-1]))
     return starts >= 3 or np.unique(sensor[here]).size >= 2

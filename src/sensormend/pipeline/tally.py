@@ -26,36 +26,36 @@ SILENT, SPIKE, DUPLICATE = (REASONS.index(reason) for reason in ("silent", "spik
 ONCE = 1 << 30
 
 CORRECTABLE = ("offset", "drifting")
-"""Faults whose size at any time follows from what is known of them; of a gain or of noise it does not."""
+"""Kinds whose size at any time follows from size and rate; that of a gain or of noise does not."""
 
 
 @dataclass
 class FaultEpisode:
-    """One fault of one channel: an episode of the model, or wrong slots that follow each other and belong to none.
+    """One fault of one channel: an episode of the model, or a run of wrong slots that belong to no episode.
 
     Attributes
     ----------
     start, end
-        From its first wrong slot to the end of its last, microseconds since 1970, UTC.
+        From the start of its first wrong slot to the end of its last, microseconds since 1970, UTC.
     slots
-        How many slots each reason had.
+        The number of slots by reason.
     score
         The highest score of its fibers.
     count, value, distance, square, farthest
-        Its readings: how many, their sum, the sum of their distances from what was expected, of the squares of these,
-        and the largest one.
+        Its readings: their number, their sum, the sum of their distances from the estimates, of the squares of these,
+        and the largest distance.
     first_value, last_value, wrong
-        The first and the last of them, and how many slots are judged wrong, and not only doubtful.
+        The first and the last of them, and the number of slots that are judged wrong, not only doubtful.
     reach
-        Until when it may have lasted: while the model's episode is open, and as long as nothing but missing slots
+        The latest time until which it may have lasted: while the model's episode is open, and while only missing slots
         follow its last wrong one.
     known
-        What the model says of it; None for what is no episode of the model.
+        The model's fault; None where it is no episode of the model.
     first
         The first slot that rows show as wrong; 0 while there is none.
     size_then, rate_then, at, half
-        When its start was dated as it is: its size at the time `at` and the growth of that in a period, and half the
-        usual width of the intervals of `cleaned`.
+        When its start was last dated: its size at the time `at`, the growth of the size in a period, and half the
+        median width of the intervals of `cleaned`.
     """
 
     sensor: str
@@ -92,12 +92,12 @@ class FaultEpisode:
 
     @property
     def size(self) -> float:
-        """How large it is by the model, NaN where it is no episode of the model."""
+        """The model's size; NaN where it is no episode of the model."""
         return math.nan if self.known is None else self.known.size
 
     @property
     def rate(self) -> float:
-        """By how much that grows in a period."""
+        """The growth of the size in a period."""
         return 0.0 if self.known is None else self.known.rate
 
     @property
@@ -107,20 +107,20 @@ class FaultEpisode:
 
     @property
     def dated_back(self) -> bool:
-        """Whether it can be taken out of readings from before any row showed it as wrong."""
+        """Whether it began before the first row that shows it, and can be corrected there."""
         return self.known is not None and self.reason in CORRECTABLE and self.start < self.first
 
     def marks(self, start: int, end: int) -> bool:
-        """Say whether it can be taken out of readings from `start` to before `end`."""
+        """Return whether it can be corrected in readings from `start` to before `end`."""
         return self.start < end and self.first > start
 
     def size_at(self, time: NDArray[np.int64], period: int) -> FloatArray:
-        """Return its size at some times; a drift has not been on the other side before."""
+        """Return its size at some times; a drift extrapolated beyond zero has size 0."""
         size = self.size_then - self.rate_then / period * (self.at - time)
         return np.where(np.sign(size) == np.sign(self.size_then), size, 0.0)
 
     def take(self, later: FaultEpisode) -> None:
-        """Add what is known of later slots."""
+        """Add later slots of the same fault."""
         for code, count in later.slots.items():
             self.slots[code] = self.slots.get(code, 0) + count
         self.score, self.wrong = max(self.score, later.score), self.wrong + later.wrong
@@ -131,7 +131,7 @@ COUNTS = ("slots", "missing", "faulty", "good", "readings", "square")
 
 
 class Tally:
-    """Counts, period by period."""
+    """Counts faults, flags and readings period by period."""
 
     def __init__(self, grid: Grid, variables: Sequence[str]) -> None:
         self.grid, self.variables = grid, tuple(variables)
@@ -146,11 +146,11 @@ class Tally:
         self.flags = dict.fromkeys(map(int, Flag), 0)
         self.filled = 0
         self.corrected = 0
-        # Whether what was marked with hindsight is counted.
+        # Whether the readings that faults were dated back to are counted.
         self.looked_back = False
 
     def add(self, mended: Mended) -> None:
-        """Take in a period."""
+        """Count a period."""
         rows, slots = mended.rows, self.grid.slots
         if not len(rows):
             return
@@ -205,7 +205,7 @@ class Tally:
         self._last_value[mine] = value[np.arange(newest.size), newest][some]
 
     def _note_faults(self, mended: Mended, sensor: NDArray[np.integer], variable: NDArray[np.integer]) -> None:
-        """Give the period's wrong slots to the model's episodes, and make runs of those that belong to none."""
+        """Assign the period's wrong slots to the model's episodes, and group the others into runs."""
         table = _PeriodTable.of(mended, self.grid)
         self._until = table.end
         wrong = table.fail.copy()
@@ -213,7 +213,7 @@ class Tally:
             channel = sensor.astype(np.int64) * len(self.variables) + variable
             whose = [episode.sensor * len(self.variables) + episode.fault.variable for episode in mended.faults]
             rows = np.minimum(np.searchsorted(channel, whose), channel.size - 1).tolist()
-            # Of several that cover a slot it belongs to the one that began last.
+            # A slot that several episodes cover belongs to the one that began last.
             for episode, row, mine in zip(mended.faults[::-1], rows[::-1], whose[::-1], strict=True):
                 if channel[row] == mine:
                     self._note_episode(episode, table, row, wrong)
@@ -222,10 +222,10 @@ class Tally:
             self._note_runs((int(sensor[row]), int(variable[row])), table, row, wrong[row])
 
     def _note_episode(self, episode: DatedFault, table: _PeriodTable, row: int, wrong: BoolArray) -> None:
-        """Give an episode its slots, and take them out of those that are `wrong`."""
+        """Assign slots to an episode, and clear them in `wrong`."""
         end = table.end if episode.end is None else episode.end
         span = (table.times >= episode.start) & (table.times < end)
-        # One that is only doubtful is listed, too.
+        # Doubtful episodes are listed, too.
         mine = (wrong[row] | table.suspect[row]) & span
         key = (episode.sensor, episode.fault.variable, episode.fault.id)
         fault = self._episodes.get(key)
@@ -246,19 +246,19 @@ class Tally:
                 fault.half = float(np.median(table.half[row, failed]))
             if failed.size and fault.first == 0:
                 fault.first = int(table.times[failed[0]])
-            # The model dates a fault better the more it has seen of it, its end too.
+            # The model revises start and end of a fault as it sees more of it.
             fault.known, fault.start = episode.fault, episode.start
             fault.end = fault.end if episode.end is None else episode.end
             fault.reach = end
 
     def _note_runs(self, channel: tuple[int, int], table: _PeriodTable, row: int, wrong: BoolArray) -> None:
-        """Note runs of wrong slots; missing ones in between do not cut them, silence and good ones do."""
+        """Note runs of wrong slots; missing slots do not end a run, silence and good readings do."""
         slots = np.flatnonzero(wrong)
         others = np.cumsum(~(wrong | table.missing[row]))
         for run in np.split(slots, np.flatnonzero(np.diff(others[slots])) + 1):
             part = self._part(channel, table, row, run)
             since = part.start
-            # A single wrong reading is over when the next one is missing.
+            # A single wrong reading ends when the next slot is missing.
             if set(part.slots) != {SPIKE}:
                 since = table.start if others[run[0]] == 0 else part.start
                 part.reach = table.end if others[run[-1]] == others[-1] else part.end
@@ -271,7 +271,7 @@ class Tally:
                 self._open[channel] = part
 
     def _part(self, channel: tuple[int, int], table: _PeriodTable, row: int, slots: NDArray[np.intp]) -> FaultEpisode:
-        """Return what some slots of one row are as a fault."""
+        """Return some slots of one channel as a fault."""
         value, cleaned = table.value[row, slots], table.cleaned[row, slots]
         here = np.isfinite(value)
         distance = np.where(here & np.isfinite(cleaned), value - cleaned, 0.0)
@@ -294,7 +294,7 @@ class Tally:
         )
 
     def pop_finished(self, end: int) -> list[FaultInterval]:
-        """Return the faults that were over before `end`, where the last period ended, and forget them."""
+        """Return and remove the faults that ended before `end`, the end of the last period."""
         going_on = [fault for fault in self.faults if fault.reach >= end]
         self.faults = [fault for fault in self.faults if fault.reach < end]
         intervals = self.intervals()
@@ -304,13 +304,13 @@ class Tally:
         return intervals
 
     def count_dated_back(self, rows: Rows, which: BoolArray) -> None:
-        """Count rows as wrong and corrected that were kept before; `rows` are as they were."""
+        """Count rows as wrong and corrected that were counted as good; `rows` are the rows before the change."""
         if not which.any():
             return
         row_of = {sensor: row for row, sensor in enumerate(self.sensors)}
         sensor = np.array([row_of[name] for name in rows.sensors])[rows.sensor[which]]
         variable = np.array([self.variables.index(name) for name in rows.variables])[rows.variable[which]]
-        # A slot counts once, however many readings it has.
+        # A slot counts once, whatever its number of rows.
         slots = np.stack([sensor, variable, self.grid.slots_until(rows.time[which])])
         _, place = np.unique(slots, axis=1, return_index=True)
         for flag, count in zip(*np.unique(rows.flag[which][place], return_counts=True), strict=True):
@@ -320,7 +320,7 @@ class Tally:
         np.add.at(self._counts[COUNTS.index("faulty")], (sensor[place], variable[place]), 1)
 
     def intervals(self) -> list[FaultInterval]:
-        """Return the faults in the order of their beginnings; one that is open goes to the end of what is known."""
+        """Return the faults in order of start; an open one ends with the data."""
         faults = [(fault, fault.reach >= self._until) for fault in self._joined()]
         intervals = [
             FaultInterval(
@@ -329,7 +329,7 @@ class Tally:
                 fault.start,
                 fault.reach if is_open else fault.end,
                 fault.reason,
-                # A single reading has a limit of its own, which it is past; its fiber's score does not know it.
+                # A spike exceeds a limit for single readings, which the score of its fiber does not include.
                 math.nan if fault.reason == "silent" else round(max(fault.score, 1.0), 3),
                 sentence(fault, open_since=readable(fault.start) if is_open else ""),
                 *((known.size, known.rate, known.confidence) if (known := fault.known) else ()),
@@ -339,7 +339,7 @@ class Tally:
         return sorted(intervals, key=lambda fault: (fault.start, fault.sensor, fault.variable))
 
     def _joined(self) -> list[FaultEpisode]:
-        """Return the faults, a sensor that was silent in all its variables at once being one of them."""
+        """Return the faults, with simultaneous silence of all variables of a sensor joined into one."""
         variables = dict.fromkeys(self.sensors, 0)
         for sensor, listed in zip(self.sensors, (self._counts[0] > 0).sum(axis=1), strict=True):
             variables[sensor] = int(listed)
@@ -355,7 +355,7 @@ class Tally:
         return joined
 
     def summaries(self, places: Places) -> list[SensorSummary]:
-        """Return the summary of every channel that ever said something, by sensor."""
+        """Return the summary of every channel with rows, by sensor."""
         counts = dict(zip(COUNTS, self._counts, strict=True))
         summaries = []
         for sensor in sorted(range(len(self.sensors)), key=lambda row: self.sensors[row]):
@@ -383,7 +383,7 @@ class Tally:
         return summaries
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all of it as what a state file holds."""
+        """Return the settings and arrays of a state file."""
         place_of = {id(fault): index for index, fault in enumerate(self.faults)}
         settings = {
             "sensors": list(self.sensors),
@@ -399,7 +399,7 @@ class Tally:
         return settings, {"counts": self._counts, "span": self._span, "last_value": self._last_value}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
+        """Restore a state."""
         self.sensors = settings["sensors"]
         self.faults = [_episode_of(values) for values in settings["faults"]]
         self._open = {(sensor, variable): self.faults[index] for sensor, variable, index in settings["open"]}
@@ -410,16 +410,16 @@ class Tally:
         self.filled = settings["filled"]
         self.corrected, self.looked_back = settings["corrected"], settings["looked_back"]
         self._counts, self._span = arrays["counts"], arrays["span"]
-        # A state of before does not have it; then it is known from the next reading on.
+        # States of earlier versions lack it; it is then known from the next reading on.
         self._last_value = arrays.get("last_value", np.full(self._span.shape[1:], np.nan))
 
 
 def mark_dated_back(
     rows: Rows, faults: Sequence[FaultEpisode], maintenance: Maintenance, grid: Grid
 ) -> tuple[Rows, BoolArray]:
-    """Return the rows with the readings marked that faults were dated back to, and which these are.
+    """Return the rows with the readings marked that faults were dated back to, and a mask of these.
 
-    Readings that were not judged stay as they are, and so do those that people know to be real.
+    Readings that were not judged, and those that are noted as real, are unchanged.
     """
     which = np.zeros(len(rows), dtype=bool)
     columns = {name: getattr(rows, name).copy() for name in ("flag", "reason", "origin", "cleaned", "lower", "upper")}
@@ -447,7 +447,7 @@ def mark_dated_back(
 
 @dataclass(frozen=True, eq=False)
 class _PeriodTable:
-    """A period's rows as tables (channel, slot); `missing` slots had no reading, `silent` ones in a whole period."""
+    """A period's rows as arrays (channel, slot); `missing` slots have no reading, `silent` ones in a silent period."""
 
     start: int
     end: int

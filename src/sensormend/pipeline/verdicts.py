@@ -1,4 +1,4 @@
-"""`judge` gives every cell one flag, one reason and one origin, by the model and the grid; `SeenRange` checks them."""
+"""`judge` assigns a flag, a reason and an origin to every cell; `SeenRange` checks the resulting values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CODE = {reason: code for code, reason in enumerate(REASONS)}
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """The verdict on every cell, (sensor, variable, slot); the columns of `Rows`."""
+    """The verdict on every cell, (sensor, variable, slot), in the columns of `Rows`."""
 
     flag: NDArray[np.int8]
     reason: NDArray[np.int8]
@@ -42,25 +42,25 @@ def judge(
     labels: Sequence[str | int] = (),
     first_slot: int = 0,
 ) -> Verdicts:
-    """Give every cell its verdict.
+    """Return the verdict on every cell.
 
     Parameters
     ----------
     recovery, placed
-        What the model says of one period, (sensor, variable, slot), and what came.
+        The model's result for one period, (sensor, variable, slot), and the readings on the grid.
     seen
-        The readings that the model was shown.
+        The readings that the model was given.
     hidden, real
-        Readings that people want to be left alone, and that they know to be true; None for no such reading.
+        Readings that are noted to be ignored, and as real; None for no such reading.
     labels
-        The sensors as the model knows them, by which its faults name them.
+        The labels of the sensors in the model's faults.
     first_slot
-        The number of the period's first slot, as the model's faults count.
+        The number of the period's first slot in the model's count.
     """
     shape = seen.shape
     value, here, filled = placed.value.reshape(shape), placed.n.reshape(shape) > 0, placed.filled.reshape(shape)
     implausible, contradictory = placed.implausible.reshape(shape), placed.contradictory.reshape(shape)
-    # Something may have come, but no number: that is silence, too.
+    # A period with fill values only is silence, too.
     silent = ~here.any(axis=2, keepdims=True)
     evaluated = np.broadcast_to(recovery.evaluated[..., None], shape)
     flag = np.where(evaluated, Flag.GOOD, Flag.NOT_EVALUATED).astype(np.int8)
@@ -71,10 +71,10 @@ def judge(
         if cells.any():
             flag[cells], reason[cells] = code, CODE[word]
 
-    # From the mildest to the strongest: what is said later stands.
+    # From the mildest to the strongest: a later mark replaces an earlier one.
     wrong, doubtful = recovery.wrong & seen, recovery.doubtful & seen
     kind = _kinds(recovery.faults, labels, first_slot, shape)
-    # A reading that no episode covers has the reason of its fiber; `alone` is no fault.
+    # A reading outside all episodes has the reason of its fiber; `alone` is no fault.
     kind = np.where(kind > 0, kind, np.where(fiber_reason == CODE["alone"], 0, fiber_reason))
     flag[doubtful], reason[doubtful] = Flag.SUSPECT, kind[doubtful]
     mark(contradictory, Flag.SUSPECT, "duplicate")
@@ -103,7 +103,7 @@ def judge(
 def _kinds(
     faults: Sequence[Fault], labels: Sequence[str | int], first_slot: int, shape: tuple[int, ...]
 ) -> NDArray[np.int8]:
-    """Return the kind of the episode that covers each cell, 0 where there is none; of several the one begun last."""
+    """Return the kind of the episode that covers each cell, of several the latest; 0 where there is none."""
     kinds = np.zeros(shape, dtype=np.int8)
     if faults:
         row_of = {label: row for row, label in enumerate(labels)}
@@ -124,9 +124,9 @@ def _codes(reason: NDArray[np.str_]) -> NDArray[np.int8]:
 
 
 FAR = 1.0
-"""Widths of what a variable has shown by which an estimate or a correction may lie outside of it. The engine's own
-bounds leave it 0.05, and no estimate of the networks in `tests/pipeline/test_seen_range.py`, which have gaps, offsets,
-sensors that join and spikes, lies farther outside."""
+"""The distance outside the range of a variable's readings, in widths of that range, that an estimate or a correction
+may have. The engine's own bounds allow 0.05, and no estimate of the networks in `tests/pipeline/test_seen_range.py`,
+which have gaps, offsets, sensors that join and spikes, lies farther outside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +136,10 @@ class SeenRange:
     Attributes
     ----------
     low, high
-        By variable; infinite where nothing was seen, NaN where that is not known: the model had seen other readings
-        before, or a state of before did not say.
+        By variable; infinite before the first reading, NaN where the range is unknown: the model was trained on other
+        readings, or the state is of an earlier version.
     judged
-        By variable, whether a reading was ever judged to be right: from then on every channel has an estimate.
+        By variable, whether a reading was ever judged good: from then on every channel has an estimate.
     """
 
     low: FloatArray
@@ -148,12 +148,12 @@ class SeenRange:
 
     @classmethod
     def of(cls, variables: int, *, known: bool = True) -> SeenRange:
-        """Return that of variables of which nothing was seen, or of which it is not known what was."""
+        """Return the range of variables without readings, or an unknown range."""
         low, high = (np.inf, -np.inf) if known else (np.nan, np.nan)
         return cls(np.full(variables, low), np.full(variables, high), np.zeros(variables, dtype=bool))
 
     def wider(self, value: FloatArray, seen: BoolArray, good: BoolArray) -> SeenRange:
-        """Return what was seen with these readings, (sensor, variable, slot), some of which were judged to be right."""
+        """Return the range extended by readings (sensor, variable, slot), of which `good` were judged good."""
         low = np.where(seen, value, np.inf).min(axis=(0, 2), initial=np.inf)
         high = np.where(seen, value, -np.inf).max(axis=(0, 2), initial=-np.inf)
         judged = self.judged | (good & seen).any(axis=(0, 2))
@@ -168,16 +168,16 @@ class SeenRange:
         variables: Sequence[str],
         times: NDArray[np.int64],
     ) -> None:
-        """Refuse results whose value is not finite, or far outside of everything that was seen.
+        """Refuse results that are not finite, or far outside the range of all readings.
 
         Parameters
         ----------
         before
-            What was seen before this period.
+            The range before this period.
         cells, listed
             The verdicts, and the channels that have rows.
         sensors, variables, times
-            What the axes are.
+            The labels of the axes.
 
         Raises
         ------
@@ -187,7 +187,7 @@ class SeenRange:
         low, high = self.low[:, None], self.high[:, None]
         with np.errstate(invalid="ignore"):
             width = FAR * (high - low)
-            # Of what has shown a single value nobody knows how far it moves; NaN compares as neither.
+            # A range of zero width gives no scale; comparisons with NaN are False.
             far = (width > 0) & ((cells.cleaned < low - width) | (cells.cleaned > high + width))
         none = np.isnan(cells.cleaned) & before.judged[:, None]
         present = ~np.isnan(cells.cleaned)

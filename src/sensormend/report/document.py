@@ -57,7 +57,7 @@ def write_report(
 
     Examples
     --------
-    >>> from sensormend.report.document import write_report
+    >>> from sensormend.report import write_report
     >>> write_report("mended", "city.html")  # doctest: +SKIP
     PosixPath('city.html')
     """

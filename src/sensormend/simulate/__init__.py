@@ -1,4 +1,4 @@
-"""Simulated networks and faults whose truth is known, and the scores of what a method makes of them."""
+"""The package simulates networks and faults with known truth, and scores the results of methods on them."""
 
 from sensormend.simulate.degrade import Case, Degraded, InjectedFault, degrade
 from sensormend.simulate.network import Day, Network, city, paper_tensor, stream, write_example

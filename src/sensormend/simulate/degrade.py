@@ -1,8 +1,8 @@
-"""`degrade` puts known faults into sound readings, so that what a method makes of them can be scored.
+"""`degrade` puts known faults into sound readings, so that the result of a method can be scored.
 
-The kinds and sizes are those of `docs/faults.md`: sizes are in units of the data's standard deviation over
-11.5, so that on temperature they read as degrees and on anything else they are as large in proportion.
-A fault that a method reports is a `sensormend.Fault`; one that was put in is an `InjectedFault`.
+The kinds and sizes are those of `docs/faults.md`: the unit of size is the data's standard deviation over 11.5, which
+is about a degree for temperature. A fault that a method reports is a `sensormend.Fault`; one that was put in is an
+`InjectedFault`.
 """
 
 from __future__ import annotations
@@ -19,28 +19,27 @@ __all__ = ["KINDS", "Case", "Degraded", "InjectedFault", "degrade"]
 
 KINDS = ("stuck", "bias", "drift", "noise", "scale")
 LONGEST_RUN = 7
-"""Days that a fault lasts at most."""
+"""The longest duration of a fault, in days."""
 SHORTEST_FAULT = 3
-"""Slots that a fault of an `hourly` case lasts at least."""
+"""The shortest duration of a fault of an `hourly` case, in slots."""
 EARLIEST, LASTING_DAYS, SOUND_AFTER = 60, 90, 20
-"""Days: a fault of a `lasting` case begins after the first so many, lasts so long, and ends so long before the data."""
+"""For a `lasting` case: the days before its fault begins, the days that it lasts, and the least days after it."""
 UNIT = 11.5
 """The standard deviation of the temperatures on which the sizes of the faults were set, in deg C."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How sound readings are spoilt.
+    """A way to degrade sound readings.
 
     Attributes
     ----------
     fault
         `none`, `uniform`, one of `KINDS`, or `mix`: one of them for each fault.
     share
-        Of the sensor-days that are faulty; where `hourly`, of the readings that are wrong; where `lasting`, of the
-        sensors that have a fault.
+        The share of faulty sensor-days; where `hourly`, of wrong readings; where `lasting`, of sensors with a fault.
     observed, outages
-        The share of the readings that came in; whether the others are missing for whole days.
+        The share of the readings that are present; whether the others are missing for whole days.
     hourly
         Faults begin at any slot and last from 3 slots to 7 days, log-uniform, a day or more apart, instead of 1 to 7
         whole days.
@@ -68,7 +67,7 @@ class Case:
 
 @dataclass(frozen=True)
 class InjectedFault:
-    """One fault that was put in, from slot `start` to before slot `stop`, counted from the very first."""
+    """One fault that was put in, from slot `start` to before slot `stop`, counted from the first slot of all."""
 
     sensor: int
     kind: str
@@ -77,25 +76,25 @@ class InjectedFault:
 
     @property
     def length(self) -> int:
-        """Return how many slots it lasts."""
+        """The duration in slots."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True, eq=False)
 class Degraded:
-    """Spoilt readings (NaN is missing) with the truth beside them; axes (sensor, slot, day).
+    """Degraded readings (NaN is missing) and the truth; axes (sensor, slot, day).
 
     Attributes
     ----------
     readings, truth
-        What came in, and what should have come.
+        The degraded readings, and the sound ones.
     wrong
-        The slots inside a fault, whether a reading came or not.
+        The slots inside a fault, with a reading or not.
     faulty, kind
-        Of each (sensor, day): whether a third or more of its slots are wrong, and the kind of the fault that has most
-        of them, empty where none is.
+        Of each (sensor, day): whether a third or more of its slots are wrong, and the kind of the fault with most of
+        them, empty where there is none.
     faults
-        The faults one by one, by sensor and start, where they are listed.
+        The faults by sensor and start, where they are listed.
     """
 
     readings: FloatArray
@@ -113,7 +112,7 @@ class Degraded:
         return cls(readings, truth, wrong, faulty, kind, ())
 
     def of_sensors(self, rows: NDArray[np.intp]) -> Degraded:
-        """Return the part of these sensors, rows of axis 0, numbered anew."""
+        """Return the part of some sensors, given as rows of axis 0, renumbered."""
         faults = tuple(
             replace(fault, sensor=number)
             for number, row in enumerate(rows)
@@ -131,7 +130,7 @@ class Degraded:
 
 
 def degrade(truth: FloatArray, case: Case, seed: int) -> Degraded:
-    """Spoil `truth` (sensor, slot, day) as `case` says; the same seed gives the same readings."""
+    """Degrade `truth` (sensor, slot, day) according to `case`; the same seed gives the same readings."""
     random = np.random.default_rng(seed)
     truth = np.asarray(truth, dtype=float)
     sensors, slots, days = truth.shape
@@ -163,7 +162,7 @@ _KIND_NAMES = (*KINDS, "uniform")
 
 
 def _uniform(truth: FloatArray, share: float, random: np.random.Generator) -> tuple[FloatArray, list[InjectedFault]]:
-    """Spoil as the paper does: every reading of the fiber is drawn anew, far and wide."""
+    """Degrade as the paper does: every reading of a faulty fiber is drawn from a wide uniform distribution."""
     sensors, slots, days = truth.shape
     low, high = float(np.nanmin(truth)), float(np.nanmax(truth))
     chosen = random.random((sensors, days)) < share
@@ -204,14 +203,14 @@ def _by_day(line: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _runs(sensors: int, days: int, share: float, random: np.random.Generator) -> list[tuple[int, int, int]]:
-    """Draw runs of 1 to 7 days, disjoint, until `share` of the sensor-days are taken."""
+    """Draw disjoint runs of 1 to 7 days until they cover `share` of the sensor-days."""
     taken = np.zeros((sensors, days), dtype=bool)
     runs = []
     while taken.sum() < share * taken.size:
         sensor = int(random.integers(sensors))
         first = int(random.integers(days))
         last = min(days, first + int(random.integers(1, LONGEST_RUN + 1)))
-        # One sound day on either side: two faults that touch would be a fault of no known kind.
+        # One sound day on either side: two adjacent faults would be a fault of no known kind.
         if taken[sensor, max(0, first - 1) : last + 1].any():
             continue
         taken[sensor, first:last] = True

@@ -1,6 +1,6 @@
-"""`city` simulates a network whose truth is known, with all that goes wrong in one; `paper_tensor` the paper's.
+"""`city` simulates a network with known truth and the usual defects; `paper_tensor` the paper's simulation.
 
-All of it is reproducible from a seed, and a longer run begins with the shorter one.
+Results are reproducible from a seed, and a longer run begins with the shorter one.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ __all__ = [
 CITY_KINDS = (*KINDS, "uniform")
 FIRST_DAY = np.datetime64("2024-01-01", "m")
 
-# About one sensor-day in twenty is faulty: a fault lasts four days in the mean and touches one more in part.
+# About one sensor-day in twenty is faulty: a fault lasts four days on average and touches one more in part.
 FAULT_STARTS = 1 / 100
 SHORTEST_FAULT, LONGEST_FAULT = 3.0, 21 * 24.0
 OUTAGE_STARTS = 1 / 200
 SPIKE_SHARE = 1 / 3000
 LOST_SHARE = 0.02
 BLACKOUTS = 1 / 45
-"""Network-wide losses of an afternoon, per day."""
+"""The daily probability of a network-wide loss of an afternoon."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,15 +72,15 @@ class Network:
     times
         Start of every slot, (slot, day).
     readings
-        What came in, (sensor, slot, day), NaN where nothing did.
+        The readings, (sensor, slot, day), NaN where missing.
     truth
-        What the sensors report while they are sound: their noise, calibration and resolution are in it.
+        The readings of sound sensors, including their noise, calibration and resolution.
     wrong, spikes
         Readings inside a fault, and single wrong ones.
     kind
         Kind of fault of each (sensor, day); empty where it is sound.
     faults
-        The faults one by one.
+        The list of faults.
     """
 
     sensors: tuple[str, ...]
@@ -95,7 +95,7 @@ class Network:
     faults: tuple[InjectedFault, ...]
 
     def degraded(self) -> Degraded:
-        """Return the part of this network that the scores need."""
+        """Return the readings, the truth and the faults for the scores."""
         wrong, faulty = self.wrong | self.spikes, self.kind != ""
         return Degraded(self.readings, self.truth, wrong, faulty, self.kind, self.faults)
 
@@ -104,7 +104,7 @@ def city(
     sensors: int = 50, days: int = 120, *, slots: int = 24, seed: int = 0, climate: str | Climate = "city",
     faults: bool = True,
 ) -> Network:  # fmt: skip
-    """Simulate a network of `sensors` over `days`; `climate` is a name in `CLIMATES` or one of your own.
+    """Simulate a network of `sensors` over `days`; `climate` is a name in `CLIMATES` or a `Climate`.
 
     Examples
     --------
@@ -133,12 +133,12 @@ def names_of(sensors: int) -> tuple[str, ...]:
 
 
 def stations_of(sensors: int, *, seed: int = 0, climate: str | Climate = "city") -> Stations:
-    """Return where the sensors of a simulated network stand."""
+    """Return the positions of the sensors of a simulated network."""
     return place(sensors, _climate(climate), _generators(seed)[0])
 
 
 def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "city") -> Network:
-    """Return the network whose first days `stream` gave, with the same seed and climate."""
+    """Return the network of the first days of `stream`, drawn with the same seed and climate."""
     chosen = _climate(climate)
     (sensors, slots), days = drawn[0].readings.shape, len(drawn)
     started = [fault for day in drawn for fault in day.started]
@@ -160,7 +160,7 @@ def assembled(drawn: Sequence[Day], *, seed: int = 0, climate: str | Climate = "
 def stream(
     sensors: int, *, slots: int = 24, seed: int = 0, climate: str | Climate = "city", faults: bool = True
 ) -> Iterator[Day]:
-    """Yield the days of a network one by one, without end, in memory for one day: for 100,000 sensors too."""
+    """Yield the days of a network without end, in the memory of one day, also for 100,000 sensors."""
     if sensors < 1:
         raise ConfigError(f"a simulated network needs at least one sensor, not {sensors}")
     if slots < 1 or (24 * 60) % slots:
@@ -187,7 +187,7 @@ def paper_tensor(
 
     Cores of standard normal numbers plus one, orthonormal factors that stay, fibers along the slots drawn
     from U(-magnitude, magnitude). The paper's X is zero on those fibers; `truth` keeps its low-rank values there,
-    so that a repair can be judged, and is the same everywhere else. `periods` is `size` unless told.
+    so that a repair can be judged, and is the same everywhere else. `periods` is `size` by default.
     """
     if magnitude <= 0:
         raise ConfigError(f"magnitude must be above 0, not {magnitude}")
@@ -214,7 +214,7 @@ def _climate(climate: str | Climate) -> Climate:
 
 
 def _generators(seed: int) -> list[np.random.Generator]:
-    """One generator per concern: the weather is the same whatever breaks below it."""
+    """Return one generator per concern, so that the weather does not depend on the faults."""
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)]
 
 
@@ -224,7 +224,7 @@ def _sound(truth: FloatArray) -> Day:
 
 
 class _Breakdowns:
-    """What breaks, for how long, and what is lost; carried from day to day."""
+    """Draws faults, outages and losses from day to day."""
 
     def __init__(self, sensors: int, slots: int, climate: Climate, random: np.random.Generator) -> None:
         self._random, self._climate, self._slots = random, climate, slots
@@ -236,7 +236,7 @@ class _Breakdowns:
         self._now = 0
 
     def spoil(self, truth: FloatArray) -> Day:
-        """Return today's truth as the broken network reports it."""
+        """Return the day as reported, with faults and losses, from its truth."""
         random, slots = self._random, self._slots
         started = self._begin(truth)
         clock = self._now + np.arange(slots)
@@ -262,7 +262,7 @@ class _Breakdowns:
         return Day(readings, truth, wrong, spikes & ~lost, kind, started)
 
     def _begin(self, truth: FloatArray) -> tuple[InjectedFault, ...]:
-        """Let sound sensors break and heard ones fall silent, at any hour of the day."""
+        """Begin faults of sound sensors and outages of reporting ones, at any hour of the day."""
         random, sensors = self._random, truth.shape[0]
         chosen = (random.random(sensors) < FAULT_STARTS) & (self._stop < self._now - self._slots)
         new = np.flatnonzero(chosen)
@@ -285,7 +285,7 @@ class _Breakdowns:
         return tuple(InjectedFault(int(s), str(self._kind[s]), int(self._start[s]), int(self._stop[s])) for s in new)
 
     def _broken(self, sensor: int, sound: FloatArray, clock: NDArray[np.int_]) -> FloatArray:
-        """Return what this sensor reports in place of `sound`; sizes as in `degrade.py`."""
+        """Return the faulty readings of a sensor in place of `sound`; sizes as in `degrade.py`."""
         unit, random = self._climate.fault, self._random
         size, sign, kind = self._size[sensor], self._sign[sensor], self._kind[sensor]
         level = float(np.exp(self._climate.mean)) if self._climate.log else self._climate.mean
@@ -304,30 +304,34 @@ class _Breakdowns:
 
 
 JITTER = 20.0
-"""Seconds, a standard deviation: clocks that were set once and left alone."""
+"""The standard deviation of the clocks' errors in seconds: clocks that were set once."""
 
 FILL, FILL_SHARE = -999.0, 0.3
-"""What the logger writes for a part of what it did not get; of a sensor that is silent for a day it writes nothing."""
+"""The fill value that the logger writes for a part of the missing readings; for a silent day it writes no rows."""
 
 REPEATED, CHANGED = 0.004, 0.0004
-"""Shares of the readings that were sent twice, and of those that were sent again with another value."""
+"""The shares of readings that are sent twice, and of those that are sent again with another value."""
 
 DELAY_HOURS = 6.0
-"""How late a reading is written down, in the mean: rows come in no order."""
+"""The mean delay with which a reading is logged, which puts the rows out of order."""
 
 
 def write_example(path: str | os.PathLike[str], *, sensors: int = 20, days: int = 90, seed: int = 0) -> int:
-    """Write hourly temperatures of a simulated city as CSV, with all that real ones have, and return how many rows.
+    """Write hourly temperatures of a simulated city as CSV, with the defects of real data; return the number of rows.
 
-    Columns sensor, time, value, latitude and longitude. There are sensors that break and fall silent, times beside the
-    full hour, fill values, readings that come twice, some of these with another value, and rows in no order.
+    The columns are sensor, time, value, latitude and longitude. There are faulty and silent sensors, times off the full
+    hour, fill values, duplicates, some of them with another value, and rows out of order.
 
     Parameters
     ----------
     path
-        A file that is not there yet.
-    sensors, days, seed
-        As for `sensormend.simulate.network.city`.
+        A file that does not exist yet.
+    sensors
+        The number of sensors.
+    days
+        The number of days.
+    seed
+        Another seed is another city.
     """
     path = Path(path)
     if path.exists():

@@ -1,6 +1,6 @@
 """`score` compares a recovery with the known truth by fiber, `reading_scores` by reading.
 
-`lasting_scores` is for faults of months, `faults_by_kind` counts what was put in and detected.
+`lasting_scores` is for faults of months, and `faults_by_kind` counts the faults put in and detected.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DROPPED = 10
-"""Online methods start cold; the paper leaves out the first ten minibatches, and so does every table here."""
+"""Minibatches that are left out of the scores, as in the paper, since online methods start untrained."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Scores:
 def score(recovery: Recovery, case: Degraded, *, dropped: int = DROPPED, unscored: Sequence[int] = ()) -> Scores:
     """Score a recovery of (sensor, slot, day) readings.
 
-    The first `dropped` days are left out, and so are the sensors `unscored`, whose truth is known to be none.
+    The first `dropped` days are left out, and so are the sensors `unscored`, whose truth is known to be wrong.
     """
     recovery, case = _scored(recovery, case, unscored)
     days = slice(dropped, None)
@@ -103,13 +103,13 @@ class ReadingScores:
     sound_flagged
         The share of the sound readings that were judged wrong.
     error_wrong, error_sound, error_missing
-        Errors of `cleaned` at the wrong readings, judged so or not, at the sound ones, and where nothing came.
+        Errors of `cleaned` at the wrong readings, judged so or not, at the sound ones, and at missing ones.
     error_missing_sound
-        The error of `cleaned` where nothing came outside faults.
+        The error of `cleaned` at missing readings outside faults.
     detected_short, detected_middle, detected_long
         The share of the faults under 12 h, of 12 to 48 h, and longer ones, of which any reading was judged wrong.
     coverage_missing, coverage_wrong
-        The share of the truth inside the interval: where nothing came outside faults, and at the wrong readings that
+        The share of the truth inside the interval: at missing readings outside faults, and at the wrong readings that
         were judged so.
     """
 
@@ -142,8 +142,8 @@ def reading_scores(
 ) -> ReadingScores:
     """Score a recovery of (sensor, slot, day) readings by reading, `Recovery.wrong` against `Degraded.wrong`.
 
-    The first `dropped` days are left out, and so are the sensors `unscored`. Readings that are only doubtful count as
-    judged wrong `with_doubtful`: where one or two sensors have nothing but their own past, that is what can be said.
+    The first `dropped` days are left out, and so are the sensors `unscored`. With `with_doubtful`, doubtful readings
+    count as judged wrong: for one or two sensors, judged by their own past, this is the strongest verdict.
     """
     if with_doubtful:
         recovery = replace(recovery, wrong=recovery.wrong | recovery.doubtful)
@@ -214,7 +214,7 @@ class LastingScores:
 
 
 LASTING, AFTER = 14, 10
-"""Days from which on a reported fault counts as a lasting one; days after a fault that are looked at on their own."""
+"""The least days of a reported fault that counts as lasting; the days after a fault that are scored separately."""
 
 
 def lasting_scores(
@@ -290,14 +290,14 @@ class KindCounts:
 
     @property
     def missed(self) -> int:
-        """Faults of which no day was detected."""
+        """The number of faults that were not detected."""
         return self.put_in - self.detected
 
 
 def recovery_of_rows(rows: Rows, network: Network) -> Recovery:
-    """Return the rows that were made of a network's readings as what a method would have returned.
+    """Return the rows of a network's readings as the `Recovery` of a method.
 
-    Where a sensor has no row, since it was not heard yet, there is nothing: NaN.
+    Cells without a row, before the first reading of a sensor, are NaN.
     """
     shape = network.readings.shape
     order = {name: place for place, name in enumerate(network.sensors)}
@@ -314,7 +314,7 @@ def recovery_of_rows(rows: Rows, network: Network) -> Recovery:
     flag, reason = laid_out(rows.flag, Flag.MISSING), laid_out(rows.reason, 0)
     cleaned = laid_out(rows.cleaned, np.nan)
     wrong, spikes = flag == Flag.FAIL, (flag == Flag.FAIL) & (reason == REASONS.index("spike"))
-    # A third of a day's readings, as `Recovery.faulty` has it.
+    # A third of a day's readings, as for `Recovery.faulty`.
     faulty = wrong.any(axis=1) & (3 * wrong.sum(axis=1) >= np.isfinite(network.readings).sum(axis=1))
     counts = np.stack([(wrong & (reason == code)).sum(axis=1) for code in range(len(REASONS))])
     why = np.array(REASONS)[counts.argmax(axis=0)]
@@ -341,7 +341,7 @@ def recovery_of_rows(rows: Rows, network: Network) -> Recovery:
 def faults_by_kind(network: Network, recovery: Recovery, *, dropped: int = DROPPED) -> list[KindCounts]:
     """Count, kind by kind, the faults put in after the first `dropped` days and those detected.
 
-    A fault counts where at least one reading of it came in. It is detected when one of its readings is judged wrong.
+    A fault counts if it has at least one reading. It is detected if one of its readings is judged wrong.
     """
     sensors, slots, days = network.readings.shape
     observed = np.isfinite(network.readings) & network.wrong
@@ -370,7 +370,7 @@ def faults_by_kind(network: Network, recovery: Recovery, *, dropped: int = DROPP
 
 
 def straight_line(readings: FloatArray, faulty: BoolArray) -> FloatArray:
-    """Fill gaps and what is said to be faulty by linear interpolation in time, sensor by sensor."""
+    """Fill gaps and the `faulty` fibers by linear interpolation in time, sensor by sensor."""
     sensors, slots, days = readings.shape
     used = np.where(faulty[:, None, :], np.nan, readings)
     lines = np.moveaxis(used, 1, 2).reshape(sensors, -1)
@@ -420,7 +420,7 @@ def paper_scores(recovery: Recovery, case: Degraded, *, dropped: int, unscored: 
 
 
 def _scored(recovery: Recovery, case: Degraded, unscored: Sequence[int]) -> tuple[Recovery, Degraded]:
-    """Leave some sensors out."""
+    """Return both without the sensors `unscored`."""
     if not unscored:
         return recovery, case
     rows = np.setdiff1d(np.arange(case.truth.shape[0]), unscored)
@@ -443,7 +443,7 @@ def _best(scores: FloatArray, faulty: BoolArray) -> tuple[float, float]:
     order = np.argsort(-scores, kind="stable")
     ranked, hits = scores[order], np.cumsum(faulty[order])
     f1 = 2 * hits / (np.arange(1, ranked.size + 1) + total)
-    # Fibers of equal score are flagged together or not at all.
+    # A threshold cannot separate fibers of equal score.
     last = np.append(ranked[1:] != ranked[:-1], True)
     at = int(np.argmax(np.where(last, f1, -1.0)))
     return float(f1[at]), float(ranked[at])

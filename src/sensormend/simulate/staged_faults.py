@@ -12,28 +12,28 @@ from sensormend.simulate.network import Day, names_of
 __all__ = ["StagedFaults"]
 
 DRIFTS_FROM, SHIFTED_FROM, ACCEPTED_FROM = 40, 50, 72
-"""Days: a sensor drifts from then on; another is shifted, and its new level accepted."""
+"""The days from which a sensor drifts, another is shifted, and the new level of that is accepted."""
 
 DRIFT, SHIFT, JUMP = 0.25, 4.0, 12.0
-"""By how much, in quarters of the standard deviation of the readings of a day: in a day, and at once."""
+"""The drift per day, the shift and the jump, in quarters of the standard deviation of a day's readings."""
 
 JUMPS_AT = 8
-"""The hour of the first day that comes hour by hour."""
+"""The hour of the jump on the first day that is replayed hour by hour."""
 
 LEAST = 10
-"""Sensors of a network that three of them can be taken from."""
+"""The least number of sensors of a network with staged faults."""
 
 
 @dataclass(eq=False)
 class StagedFaults:
-    """Puts the three faults into the days of a simulated network, in place of others of the same sensors.
+    """Puts the three faults into the days of a simulated network, in place of other faults of these sensors.
 
     Attributes
     ----------
     sensors
-        How many there are; the last three have the faults.
+        The number of sensors; the last three have the faults.
     live_from
-        The day from which on they come hour by hour.
+        The first day that is replayed hour by hour.
     """
 
     sensors: int
@@ -48,12 +48,12 @@ class StagedFaults:
 
     @property
     def accepted(self) -> str:
-        """The sensor that is shifted, and accepted."""
+        """The sensor that is shifted, and whose new level is accepted."""
         return names_of(self.sensors)[-2]
 
     @property
     def jumping(self) -> str:
-        """The sensor that jumps while one looks on."""
+        """The sensor that jumps on the first live day."""
         return names_of(self.sensors)[-3]
 
     def __call__(self, number: int, day: Day) -> Day:
@@ -80,7 +80,7 @@ class StagedFaults:
         self, day: Day, sensor: int, kind: str, shift: np.ndarray[tuple[int, ...], np.dtype[np.float64]], *,
         starts: bool, number: int, right: bool = False,
     ) -> Day:  # fmt: skip
-        """Return a day in which one sensor reads its truth and a shift, which is its new truth where it is `right`."""
+        """Return a day with a shift added to one sensor's truth; where it is `right`, it becomes the new truth."""
         readings, truth, wrong = day.readings.copy(), day.truth.copy(), day.wrong.copy()
         spikes, kinds = day.spikes.copy(), day.kind.copy()
         moved = truth[sensor] + shift * self._unit

@@ -1,8 +1,7 @@
-"""`weather` draws the weather over a network of stations day by day from a seed, in memory that does not grow.
+"""`weather` draws the weather over a network of stations day by day from a seed, in bounded memory.
 
-Every part costs the same per station, so 50 stations and 100,000 are one simulation: what all stations
-share, a smooth field of a few spatial waves, fronts that cross the map, and a lattice whose nodes only their
-neighbours feel.
+The parts are a component that all stations share, a smooth field of a few spatial waves, fronts that cross the map, and
+a lattice of local noise. The cost per station is constant, so that 50 and 100,000 stations use the same simulation.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sensormend.recovery import FloatArray
 __all__ = ["CLIMATES", "Climate", "Stations", "place", "weather"]
 
 MIDDLE = (53.55, 9.99)
-"""Where the middle of the map lies, in degrees; it is no city that there is."""
+"""Latitude and longitude of the centre of the map, in degrees; there is no city at this place."""
 
 KM_PER_DEGREE = 111.2
 
@@ -31,7 +30,7 @@ STATIONS_PER_TOWN = 60
 
 @dataclass(frozen=True)
 class Climate:
-    """What is measured and how it varies; sizes in the unit of the quantity, or of its logarithm where `log`.
+    """A measured quantity and its variation; sizes in the unit of the quantity, or of its logarithm where `log`.
 
     Attributes
     ----------
@@ -42,7 +41,7 @@ class Climate:
     common, common_hours, regional, regional_km
         Weather that all stations share, and the part that varies smoothly over the map.
     local, local_hours, local_km, tail
-        What only neighbours share; `tail` is the degrees of freedom of its shocks (0 is Gaussian).
+        The local part, shared by neighbours; `tail` is the degrees of freedom of its shocks (0 is Gaussian).
     noise, calibration, resolutions
         Of the sensors.
     fault
@@ -50,7 +49,7 @@ class Climate:
     spacing
         Mean distance of stations in km.
     smooth
-        Shared weather changes its slope, not its value, by chance: pressure, not temperature.
+        The slope of the shared weather changes at random, not its value: as for pressure, unlike temperature.
     floor
         Readings below it are reported as zero, the rest as their excess; only where `log`.
     """
@@ -90,13 +89,13 @@ _SMOKE = Climate(
 
 CLIMATES: dict[str, Climate] = {
     "city": Climate(),
-    # Sensors that nearly equal each other, and differ by rare large local events.
+    # Sensors that nearly agree, and differ by rare large local events.
     "dense": Climate(
         regional=0.1, local=0.15, local_km=0.4, tail=2.5, spacing=0.25, noise=0.03, calibration=0.05,
         resolutions=(0.1,), urban=0.8,
     ),
     "skewed": _SMOKE,
-    # As above, from an instrument that reads nothing in clean air.
+    # As above, from an instrument that reads zero in clean air.
     "zeros": Climate(**{**_SMOKE.__dict__, "floor": 7.0}),
     "pressure": Climate(
         quantity="pressure", unit="hPa", mean=1013.0, season=2.0, daily=0.8, urban=0.0, lapse=-115.0,
@@ -108,12 +107,12 @@ CLIMATES: dict[str, Climate] = {
         common=1.5,
     ),
 }  # fmt: skip
-"""One simulation, six networks: what is true of one of them only is not true of sensormend."""
+"""Six networks of one simulation; a result counts only if it holds for all of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stations:
-    """Where the stations are; distances and heights in km, `coast` and `town` from 0 (far) to 1 (there)."""
+    """The positions of the stations; distances and heights in km, `coast` and `town` from 0 (far) to 1 (at it)."""
 
     x: FloatArray
     y: FloatArray
@@ -123,7 +122,7 @@ class Stations:
     extent: float
 
     def along(self, angle: float) -> FloatArray:
-        """Return the distance of every station from the middle of the map in one direction."""
+        """Return the distance of every station from the centre of the map in one direction."""
         return np.asarray(self.x * np.cos(angle) + self.y * np.sin(angle))
 
     def degrees(self) -> FloatArray:
@@ -150,7 +149,7 @@ def place(stations: int, climate: Climate, random: np.random.Generator) -> Stati
 
 
 class _Noise:
-    """Unit-variance noise with a memory of `hours`, one row per channel, drawn stretch by stretch."""
+    """Unit-variance noise with a correlation time of `hours`, one row per channel, drawn span by span."""
 
     def __init__(
         self, channels: int, hours: float, step: float, random: np.random.Generator, *, smooth: bool = False,
@@ -173,7 +172,7 @@ class _Noise:
 
 
 class _Fronts:
-    """Fronts that cross the map one after the other: what they change, and the clouds they bring."""
+    """Fronts that cross the map one after the other: their effect on the quantity, and their clouds."""
 
     def __init__(self, stations: Stations, climate: Climate, random: np.random.Generator) -> None:
         self._stations, self._climate, self._random = stations, climate, random
@@ -202,7 +201,7 @@ class _Fronts:
 
 
 def _lattice(stations: Stations, spacing: float) -> sparse.csr_array:
-    """Weights (station, node) that spread lattice noise bilinearly, so that neighbours feel the same."""
+    """Return weights (station, node) that interpolate lattice noise bilinearly, so that neighbours share it."""
     side = int(np.ceil(stations.extent / spacing)) + 2
     at = np.stack([stations.x, stations.y]) / spacing + stations.extent / spacing / 2
     low = np.clip(np.floor(at).astype(int), 0, side - 2)
@@ -219,7 +218,7 @@ def _lattice(stations: Stations, spacing: float) -> sparse.csr_array:
 
 
 def weather(stations: Stations, climate: Climate, slots: int, random: np.random.Generator) -> Iterator[FloatArray]:
-    """Yield what every station would see, day after day: arrays (station, slot), without end."""
+    """Yield the quantity at every station, day after day without end: arrays (station, slot)."""
     step = 24 / slots
     common = _Noise(1, climate.common_hours, step, random, smooth=climate.smooth)
     waves = random.normal(0, 1 / climate.regional_km, (WAVES, 2))

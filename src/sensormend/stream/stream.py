@@ -157,7 +157,7 @@ class Stream:
         about = {name: option for option, given in options.per_variable().items() for name in given if name != EVERY}
         for name, option in about.items():
             if options.variables and name not in options.variables:
-                raise ConfigError(f"{option} speaks of {name!r}; variables has {', '.join(options.variables)}")
+                raise ConfigError(f"{option} names variable {name!r}; variables has {', '.join(options.variables)}")
         self._named = list(dict.fromkeys([*options.variables, *about]))
         self.sensors, self.variables = NameIndex(), NameIndex(self._named)
         self._passed_over: tuple[str, ...] = ()
