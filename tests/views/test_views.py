@@ -48,7 +48,7 @@ def test_an_out_that_is_taken_away_is_said_to_be(tmp_path: Path) -> None:
     with OutReader(tmp_path / "city") as reader:
         assert network_overview(reader).sensors == 3
         (tmp_path / "city").rename(tmp_path / "elsewhere")
-        assert network_overview(reader).sentence == "city is not there any more."
+        assert network_overview(reader).sentence == "city does not exist any more."
 
 
 def test_the_share_that_was_filled_is_that_of_the_rows(reader: OutReader, written: Written) -> None:
