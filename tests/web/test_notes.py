@@ -98,7 +98,7 @@ def test_without_being_wanted_nothing_can_be_written(out: Path) -> None:
         server.start()
         answer = httpx.post(f"{server.address}/api/notes", json=NOTE)
         assert answer.status_code == 403
-        assert answer.json()["detail"].startswith("nothing can be written here: serve was started without --edit")
+        assert answer.json()["detail"].startswith("notes cannot be added here: serve was started without --edit")
         told = httpx.get(f"{server.address}/api/notes", params={"sensor": "S04"}).json()
         assert (told["editable"], told["file"], told["items"]) == (False, "", [])
         assert set(httpx.get(f"{server.address}/api/openapi.json").json()["paths"]["/api/notes"]) == {"get"}
