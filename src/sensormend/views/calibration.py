@@ -1,4 +1,4 @@
-"""`calibration` returns the weekly distance of every channel from the network, which shows a drift before it is a fault.
+"""`calibration` returns the weekly distance of every channel from the network, which shows drifts early.
 
 The prediction for a channel comes from the channels most correlated with it, each with its usual difference taken out:
 
