@@ -303,7 +303,7 @@ def test_a_moment_outside_is_the_nearest_one(reader: OutReader) -> None:
 def test_no_map_without_places(tmp_path: Path) -> None:
     small_out(tmp_path / "nowhere", sensors=3, days=3, places=False)
     with OutReader(tmp_path / "nowhere") as reader:
-        with pytest.raises(InputError, match="where the sensors stand"):
+        with pytest.raises(InputError, match="positions of the sensors are not known"):
             atlas(reader)
         assert not network_overview(reader).places
         assert len(moment(reader).sensor) == 3
