@@ -132,7 +132,7 @@ def test_where_there_is_a_token_it_is_needed(out: Path, file: Path) -> None:
         ({"from": None}, 422, "recalibrated needs a time"),
         ({"more": 1}, 422, "more"),
         ({"variable": "x" * 300}, 422, "variable"),
-        ({"from": "9" * 5000}, 413, "more than 4096 bytes"),
+        ({"from": "9" * 5000}, 413, "a request has 4096 bytes at most"),
     ],
 )
 def test_what_is_no_note_is_refused_in_one_line(
