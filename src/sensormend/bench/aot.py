@@ -103,7 +103,7 @@ class Aot(Experiment):
             f"{runs_only(methods or rows, plan)} {QUICK_DAYS if plan.quick else DAYS} days, none left out; "
             "methods that draw nothing run once. Mean over sensors of the correlation with the reference station, and "
             "the range in deg C. low_rank is what the paper judges, cleaned what a user gets. No RE and no F1 here: "
-            f"nobody knows which readings are wrong. {COST} {about(rows, 'aot')}"
+            f"it is not known which readings are wrong. {COST} {about(rows, 'aot')}"
         )
         also = {"setting": "passes", "output": "output"}
         return [by_method(rows, COLUMNS, also=also, bars=bars, paper=paper, title=self.title, note=note)]

@@ -243,7 +243,7 @@ def draw_health(
     title: str = "Health of every sensor, day by day",
     most_labels: int = MOST_LABELS,
 ) -> None:
-    """Draw the health matrix, sensors by days, those with most trouble on top; `mark` frames one stretch."""
+    """Draw the health matrix, sensors by days, those with most trouble on top; `mark` frames one span."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch, Rectangle
 
