@@ -114,7 +114,7 @@ def message(count: int, time_of: Callable[[int], int], sensor: Callable[[int], s
 
 
 def names() -> None:
-    """Send names that were never heard before, on a day like any other."""
+    """Send new names of sensors to a stream that has learned."""
     stream, decoder = trained(), Decoder()
     at = START + (SEVERAL + 3) * DAY
     usual = seconds_of_a_period(trained(), (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
@@ -124,14 +124,14 @@ def names() -> None:
         events = list(stream.take(Arrived(decoder.take().readings, at)))
     assert len(stream.sensors) == SENSORS + MOST_UNKNOWN
     took = seconds_of_a_period(stream, (day_of(SENSORS, 1, day) for day in range(SEVERAL + 3, SEVERAL + 5)))
-    line("names that were never heard before, 100,000 in a message",
+    line("new names of sensors, 100,000 in a message",
          f"{MOST_UNKNOWN:,} at a time, or as many as are known",
          refusals(events), cost,
          f"; a period of {SENSORS} sensors and these {took:.1f} s in place of {usual:.2f} s")  # fmt: skip
 
 
 def first_names() -> None:
-    """Send names while nobody is known."""
+    """Send names while no sensor is known."""
     stream = Stream(Options.of(step="1h", period="1d"))
     walked(stream, day_of(SENSORS, 1, 0).taken(slice(0, 24 * SENSORS, 24)))
     with measured() as cost:
@@ -139,7 +139,7 @@ def first_names() -> None:
         assert len(stream.sensors) == FIRST
         for day in range(1, 4):
             walked(stream, day_of(SENSORS, 1, day))
-    line("the same on the first day, when nobody is known", f"{FIRST:,}", "`more names than there can be sensors`",
+    line("the same on the first day, when no sensor is known", f"{FIRST:,}", "`more names than there can be sensors`",
          cost, ", with the three days after it")  # fmt: skip
 
 
@@ -164,7 +164,7 @@ def variables() -> None:
         known = trained(variables=width, days=4)
         took[width] = seconds_of_a_period(known, (day_of(SENSORS, width, day) for day in range(4, 7)))
     cost.seconds = decided
-    line("keys of messages that nobody has named, 900 in each of one sensor", f"{count} variables",
+    line("keys of messages that are not in `variables`, 900 in each of one sensor", f"{count} variables",
          "`a variable that too few messages carry`", cost,
          f" for the first day; a period of {SENSORS} sensors {took[count]:.1f} s in place of {took[2]:.2f} s"
     )  # fmt: skip
@@ -297,8 +297,8 @@ def connections() -> None:
             time.sleep(0.1)
         with urllib.request.urlopen(f"http://127.0.0.1:{page.port}/healthz", timeout=5) as answer:
             assert answer.status == 200
-    line("connections to `/metrics` and `/healthz`", f"{CONNECTIONS}, for {SLOWEST:.0f} s each", "hung up", cost,
-         ", until all that asked for nothing are gone")  # fmt: skip
+    line("connections to `/metrics` and `/healthz`", f"{CONNECTIONS}, for {SLOWEST:.0f} s each", "closed", cost,
+         ", until all idle ones are closed")  # fmt: skip
 
 
 def _alive(connection: socket.socket) -> bool:
@@ -312,7 +312,7 @@ def _alive(connection: socket.socket) -> bool:
 
 
 def streams() -> None:
-    """Open pages that listen for news, and connections to the dashboard."""
+    """Open event streams of the dashboard, and other connections."""
     from sensormend.stream.service_state import ServiceState
     from sensormend.web.security import MAX_STREAMS
     from sensormend.web.server import MAX_CONNECTIONS, Server
@@ -332,7 +332,7 @@ def streams() -> None:
                 one.sendall(ask)
                 answers[one.recv(12)] += 1
         assert answers == {b"HTTP/1.1 200": MAX_STREAMS, b"HTTP/1.1 503": 20}
-        line("pages of the dashboard that listen for news", f"{MAX_STREAMS}", "503", cost)
+        line("event streams of the dashboard", f"{MAX_STREAMS}", "503", cost)
         ask = f"GET /api/network HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode()
         with measured() as cost:
             held = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20))

@@ -212,7 +212,7 @@ def test_what_was_not_judged_is_said_first_of_all(
     assert main(["explain", str(out), "s0", "2020-01-02T05:00"]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "It was not judged" in told
-    assert ("There is no other sensor: only its own past could tell." in told) == (sensors == 1)
+    assert ("There is no other sensor: it is judged by its own past alone." in told) == (sensors == 1)
 
 
 def test_what_little_was_judged_is_told_and_what_it_was_judged_by(

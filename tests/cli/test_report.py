@@ -35,8 +35,8 @@ def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytes
         (["report", "city", "--to", "nowhere/x.html"], 1, "cannot write"),
         (["report", "city", "--to", "empty"], 2, "is a folder"),
         (["report", "city", "--to", "city/faults.csv"], 2, "part of what is reported on"),
-        (["report", "city", "--to", "readings.csv"], 2, "readings.csv is there, and is no HTML page"),
-        (["report", "city", "--to", "pipe"], 2, "pipe is there, and is no HTML page"),
+        (["report", "city", "--to", "readings.csv"], 2, "readings.csv exists and is not an HTML page"),
+        (["report", "city", "--to", "pipe"], 2, "pipe exists and is not an HTML page"),
         (["report", "city", "--colour"], 2, "colour"),
     ],
 )

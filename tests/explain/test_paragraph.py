@@ -88,7 +88,7 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
     ),
     "spike": (
         {"value": shift(30), "reason": code("spike"), **WRONG}, "spike",
-        ["It alone stands out of its hours: the sensor read", "before it and", "after it", "contradict it"],
+        ["It alone differs from the readings around it: the sensor read", "before it and", "after it", "contradict it"],
     ),
     "noisy": (
         {"span": (WHEN - 12, WHEN + 12), "value": lambda old: old + 9 * (-1) ** np.arange(old.size),

@@ -137,7 +137,7 @@ def test_it_says_what_the_data_is_not_for(page: Page, written: Written) -> None:
     assert re.search(r"S02: \d+ to 10 January 2024", page.text)
     assert f"{unjudged:,} readings of 2 days" in page.text
     assert "1 to 2 January 2024" in page.text
-    assert "nobody in the network reported" not in page.text
+    assert "no sensor of the network reported" not in page.text
     assert "stand alone" not in page.text
 
 

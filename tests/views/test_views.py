@@ -48,7 +48,7 @@ def test_an_out_that_is_taken_away_is_said_to_be(tmp_path: Path) -> None:
     with OutReader(tmp_path / "city") as reader:
         assert network_overview(reader).sensors == 3
         (tmp_path / "city").rename(tmp_path / "elsewhere")
-        assert network_overview(reader).sentence == "city is not there any more."
+        assert network_overview(reader).sentence == "city does not exist any more."
 
 
 def test_the_share_that_was_filled_is_that_of_the_rows(reader: OutReader, written: Written) -> None:
@@ -303,7 +303,7 @@ def test_a_moment_outside_is_the_nearest_one(reader: OutReader) -> None:
 def test_no_map_without_places(tmp_path: Path) -> None:
     small_out(tmp_path / "nowhere", sensors=3, days=3, places=False)
     with OutReader(tmp_path / "nowhere") as reader:
-        with pytest.raises(InputError, match="where the sensors stand"):
+        with pytest.raises(InputError, match="positions of the sensors are not known"):
             atlas(reader)
         assert not network_overview(reader).places
         assert len(moment(reader).sensor) == 3

@@ -98,7 +98,7 @@ def test_without_being_wanted_nothing_can_be_written(out: Path) -> None:
         server.start()
         answer = httpx.post(f"{server.address}/api/notes", json=NOTE)
         assert answer.status_code == 403
-        assert answer.json()["detail"].startswith("nothing can be written here: serve was started without --edit")
+        assert answer.json()["detail"].startswith("notes cannot be added here: serve was started without --edit")
         told = httpx.get(f"{server.address}/api/notes", params={"sensor": "S04"}).json()
         assert (told["editable"], told["file"], told["items"]) == (False, "", [])
         assert set(httpx.get(f"{server.address}/api/openapi.json").json()["paths"]["/api/notes"]) == {"get"}
@@ -132,7 +132,7 @@ def test_where_there_is_a_token_it_is_needed(out: Path, file: Path) -> None:
         ({"from": None}, 422, "recalibrated needs a time"),
         ({"more": 1}, 422, "more"),
         ({"variable": "x" * 300}, 422, "variable"),
-        ({"from": "9" * 5000}, 413, "more than 4096 bytes"),
+        ({"from": "9" * 5000}, 413, "a request has 4096 bytes at most"),
     ],
 )
 def test_what_is_no_note_is_refused_in_one_line(

@@ -1,1 +1,1 @@
-"""Experiments: one file each, and the scores they share."""
+"""The package runs the experiments of the paper and the fault bench; it is imported only by `sensormend bench`."""

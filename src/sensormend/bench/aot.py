@@ -1,4 +1,4 @@
-"""The Array of Things in Chicago: real faults without labels, judged by a reference station nearby."""
+"""`Aot` runs methods on the Array of Things in Chicago: real faults without labels, and a reference station nearby."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENSORS, SLOTS, DAYS, QUICK_DAYS = 52, 24, 365, 40
 RAW = {"readings": "readings", "zeros": "missing as 0"}
 COLUMNS = ("correlation", "lowest", "highest", "seconds", "peak_mb")
 LEAST_CORRELATION, MARGIN = 0.978, 2.0
-"""What AutoOLRTR should reach in one pass, and how far in deg C its range may leave that of the readings."""
+"""The target of AutoOLRTR in one pass, and by how much in deg C its range may exceed that of the readings."""
 
 
 def correlation(estimate: FloatArray, reference: FloatArray) -> float:
@@ -33,7 +33,7 @@ def correlation(estimate: FloatArray, reference: FloatArray) -> float:
 
 
 class Aot(Experiment):
-    """A year of 52 city sensors, 16 % missing: three passes for the published online methods, one for ours."""
+    """A year of 52 city sensors, 16 % missing: three passes for the published online methods, one for AutoOLRTR."""
 
     name = "aot"
     title = "Array of Things"
@@ -44,7 +44,7 @@ class Aot(Experiment):
         load_reference()
 
     def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return the raw readings, then every method; ours with one pass and with three."""
+        """Return the raw readings, then every method; AutoOLRTR with one pass and with three."""
         days = QUICK_DAYS if plan.quick else DAYS
         contestants = line_up("aot")
         jobs = [
@@ -53,7 +53,7 @@ class Aot(Experiment):
         ]
         for name in chosen(plan.methods, "aot"):
             contestant = contestants[name]
-            # Where nothing is drawn, every trial would be the same: the readings are as they came.
+            # Without random numbers every trial would be the same.
             seeds = plan.seeds[:1] if contestant.kind in ("batch", "plain") else plan.seeds
             for passes in (1, 3) if contestant.kind == "ours" else (contestant.passes,):
                 label = "all at once" if not contestant.online else "1 pass" if passes == 1 else f"{passes} passes"
@@ -63,11 +63,11 @@ class Aot(Experiment):
         return jobs
 
     def run(self, job: Job) -> list[Row]:
-        """Mend the year; for both outputs correlation and range."""
+        """Clean the year; return correlation and range of both outputs."""
         readings = load_network("aot")[..., : job.option("days")]
         reference = load_reference()[..., : job.option("days")]
         if job.method == "raw":
-            # The range is that of what was read: a zero that stands for nothing is no temperature.
+            # The range is that of the readings: a zero for a missing value is not a temperature.
             taken = np.nan_to_num(readings) if job.setting == RAW["zeros"] else readings
             return [{"output": "raw", **_range(readings), "correlation": correlation(taken, reference)}]
         days = [readings[..., day] for day in range(readings.shape[-1])]
@@ -80,7 +80,7 @@ class Aot(Experiment):
         ]
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Lay out correlation and range; the paper's beside `low_rank`, a bar beside ours."""
+        """Return correlation and range; the paper's beside `low_rank`, a target beside AutoOLRTR's."""
         rows = [{**row, "output": row["output"] or "-"} for row in rows]
         raw = [row for row in rows if row["kind"] == "raw"]
         published = {labelled(name): values for name, values in AOT.items()}
@@ -103,7 +103,7 @@ class Aot(Experiment):
             f"{runs_only(methods or rows, plan)} {QUICK_DAYS if plan.quick else DAYS} days, none left out; "
             "methods that draw nothing run once. Mean over sensors of the correlation with the reference station, and "
             "the range in deg C. low_rank is what the paper judges, cleaned what a user gets. No RE and no F1 here: "
-            f"nobody knows which readings are wrong. {COST} {about(rows, 'aot')}"
+            f"it is not known which readings are wrong. {COST} {about(rows, 'aot')}"
         )
         also = {"setting": "passes", "output": "output"}
         return [by_method(rows, COLUMNS, also=also, bars=bars, paper=paper, title=self.title, note=note)]

@@ -1,4 +1,4 @@
-"""Charts draw measured rows with the axes of the paper: lines, bars, growth and a table in colours, as PNG and SVG."""
+"""`line_charts`, `bar_chart` and others draw measured rows with the axes of the paper, as PNG and SVG."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = [
 ]
 
 Rows = Sequence[Mapping[str, Any]]
-"""One flat row per run: `method`, `setting`, `x`, `trial`, `status`, and figures that may be None or NaN."""
+"""One flat row per run: `method`, `setting`, `x`, `trial`, `status`, and metrics that may be None or NaN."""
 
 
 class PlottedLine(NamedTuple):
-    """Mean and standard deviation of one figure over the trials, at every x; NaN where there is none."""
+    """Mean and standard deviation of one metric over the trials, at every x; NaN where there is none."""
 
     x: np.ndarray[tuple[int], np.dtype[np.float64]]
     mean: np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -47,7 +47,7 @@ class PlottedLine(NamedTuple):
 
 
 def number(row: Mapping[str, Any], *columns: str) -> float:
-    """Return the first of these columns that the row has a number in, else NaN."""
+    """Return the number in the first of these columns that has one, else NaN."""
     for column in columns:
         value = row.get(column)
         if value is not None and np.isfinite(value):
@@ -56,7 +56,7 @@ def number(row: Mapping[str, Any], *columns: str) -> float:
 
 
 def values(rows: Iterable[Mapping[str, Any]], column: str) -> list[float]:
-    """Return what the runs that ended well measured."""
+    """Return the values of a column in the runs that succeeded."""
     numbers = [number(row, column) for row in rows if row.get("status", "done") != "diverged"]
     return [value for value in numbers if np.isfinite(value)]
 
@@ -64,7 +64,7 @@ def values(rows: Iterable[Mapping[str, Any]], column: str) -> list[float]:
 def gather(
     rows: Rows, column: str, *, at: Callable[[Mapping[str, Any]], float] = lambda row: number(row, "x")
 ) -> PlottedLine:
-    """Gather one method's rows into a line; an x at which every run failed stays, as a gap."""
+    """Return one method's rows as a line; an x at which every run failed is a gap."""
     places = sorted({place for row in rows if np.isfinite(place := at(row))})
     means, spreads = [], []
     for place in places:
@@ -75,7 +75,7 @@ def gather(
 
 
 def diverged(rows: Rows) -> dict[str, tuple[int, int]]:
-    """Return how many runs of how many diverged, for the methods of which any did; a run may have many rows."""
+    """Return the numbers of diverged runs and of all runs of methods that diverged; a run may have many rows."""
     runs: dict[str, dict[tuple[object, ...], bool]] = {}
     for row in rows:
         run = tuple(row.get(name) for name in ("setting", "x", "trial"))
@@ -85,7 +85,7 @@ def diverged(rows: Rows) -> dict[str, tuple[int, int]]:
 
 
 def diverged_note(rows: Rows) -> str:
-    """Say in one sentence what diverged; nothing where nothing did."""
+    """Return a sentence on what diverged; empty where nothing did."""
     lost = diverged(rows)
     named = [f"{method} ({lost[method][0]} of {lost[method][1]} runs)" for method in in_order(lost)]
     return f"Diverged, not drawn: {', '.join(named)}." if named else ""
@@ -93,10 +93,10 @@ def diverged_note(rows: Rows) -> str:
 
 WIDTH = 10.0
 ERRORS = {"missing": "error at missing readings", "faulty": "error in faulty fibers"}
-# Past this many times the median method a bar is cut and its number says the rest: else the worst is all one sees.
+# A bar is cut at this multiple of the median method, with its number beside it: else the worst hides the others.
 CUT = 2.5
 SIDE_BY_SIDE = 6
-"""With more cases than this the tables stand one below the other."""
+"""With more cases than this the tables are stacked."""
 
 
 def bar_chart(
@@ -110,13 +110,13 @@ def bar_chart(
     rows
         Measured runs; each `setting` is one bar per method, the last one in full colour.
     folder, name
-        Where to; `name.png` and `name.svg` are written.
+        `name.png` and `name.svg` are written to this folder.
     published
-        F1 as the paper has it, by method and setting.
+        F1 in the paper, by method and setting.
     unit
-        Of the errors, which are root mean squares.
+        Unit of the errors, which are root mean squares.
     title
-        Above it all.
+        Title of the figure.
     """
     methods = in_order(row["method"] for row in rows)
     settings = list(dict.fromkeys(str(row.get("setting", "")) for row in rows))
@@ -152,9 +152,8 @@ def faults_chart(
 ) -> list[Path]:  # fmt: skip
     """Draw methods against cases (the column `setting`) as tables in colours: F1 and the two errors.
 
-    Of a case whose faults begin at any hour these are by reading, of the others by fiber.
-
-    The best of every column is in bold; dark is good.
+    They are by reading where faults begin at any hour, else by fiber. The best of every column is in bold; dark is
+    good.
     """
     methods = in_order(row["method"] for row in rows)
     cases = list(dict.fromkeys(str(row.get("setting", "")) for row in rows))
@@ -181,7 +180,7 @@ def faults_chart(
 
 
 def _mean(rows: Rows, method: str, setting: str, column: str) -> tuple[float, bool]:
-    """Return the mean of the runs that ended well, and whether there were runs and none of them did."""
+    """Return the mean of the runs that succeeded, and whether all runs failed."""
     own = [row for row in rows if row["method"] == method and str(row.get("setting", "")) == setting]
     numbers = values(own, column)
     lost = bool(own) and all(row.get("status") == "diverged" for row in own)
@@ -189,7 +188,7 @@ def _mean(rows: Rows, method: str, setting: str, column: str) -> tuple[float, bo
 
 
 def _places(settings: Sequence[str]) -> tuple[float, list[float]]:
-    """Return the height of a bar and how far each setting's is from the middle."""
+    """Return the height of a bar, and the distance of each setting's bar from the middle."""
     height = 0.72 / len(settings)
     return height, [(place - (len(settings) - 1) / 2) * height for place in range(len(settings))]
 
@@ -206,7 +205,7 @@ def _draw_bars(
     axes: Any, rows: Rows, methods: list[str], settings: list[str], column: str, *, cut: bool = False,
     inside: bool = False,
 ) -> None:  # fmt: skip
-    """Draw one bar per method and setting with its number behind it, or in its end where marks follow."""
+    """Draw one bar per method and setting with its number after it, or inside it where marks follow."""
     height, offsets = _places(settings)
     means = {(m, s): _mean(rows, m, s, column) for m in methods for s in settings}
     finite = [value for value, _ in means.values() if np.isfinite(value)]
@@ -297,10 +296,10 @@ def _draw_table(axes: Any, rows: Rows, methods: list[str], cases: list[str], col
     means = [[_mean(rows, method, case, column) for case in cases] for method in methods]
     table = np.array([[value for value, _ in line] for line in means])
     goodness = _goodness(table, larger=column == "f1")
-    # The darkest end of the map would swallow the numbers.
+    # On the darkest end of the map the numbers could not be read.
     shades = ListedColormap(colormaps["Blues"](np.linspace(0.02, 0.85, 256))).with_extremes(bad="#f4f5f6")
     pick = np.max if column == "f1" else np.min
-    # What reads the same is the same: methods that tie in print are all in bold.
+    # Methods whose printed numbers are equal are all in bold.
     leaders = [_shown_value(float(pick(finite))) if (finite := own[np.isfinite(own)]).size else "" for own in table.T]
     axes.imshow(goodness, cmap=shades, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     for line, own in enumerate(means):
@@ -324,7 +323,7 @@ def _draw_table(axes: Any, rows: Rows, methods: list[str], cases: list[str], col
 
 
 def _goodness(table: Any, *, larger: bool) -> Any:
-    """Map figures to 0 (bad) ... 1 (good): F1 as it is, errors by their ratio to the best, three times being 0.3."""
+    """Map values to 0 (bad) ... 1 (good): F1 as it is, errors by their ratio to the best, three times being 0.3."""
     if larger:
         return np.clip(table, 0, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -334,7 +333,7 @@ def _goodness(table: Any, *, larger: bool) -> Any:
 
 GROWTH_WIDTH, HEIGHT = 10.0, 3.7
 FEW_DECADES = 100
-"""Lengths closer together than this are marked one by one, others at powers of ten."""
+"""Lengths closer together than this have a tick each, others have ticks at powers of ten."""
 PANELS = {
     "seconds": "computation time (s)",
     "one_more": "time for one more day (s)",
@@ -344,10 +343,10 @@ ONE_MORE = "One more day: an online method takes that day alone (drawn: its mean
 
 
 def growth_chart(rows: Rows, folder: Path | str, name: str = "growth", *, title: str = "") -> list[Path]:
-    """Draw what a longer tensor costs: computation time, time for one more day, peak memory.
+    """Draw computation time, time for one more day, and peak memory against the length of the tensor.
 
     For one more day an online method takes that day alone; a batch method begins again with all of them.
-    The length is the column `days`, or `x` where there is none. A panel without a figure is left out.
+    The length is the column `days`, or `x` where there is none. A panel without values is left out.
     """
     shifted = [_with_one_more(row) for row in rows]
     shown = [column for column in PANELS if any(np.isfinite(number(row, column)) for row in shifted)] or ["seconds"]
@@ -390,7 +389,7 @@ def _draw(axes: Any, rows: Rows, column: str) -> None:
 
 
 MOST_TICKS, LABEL_HEIGHT = 8, 0.09
-# Ours beside the batch methods, which are few, and the many online ones at the end.
+# AutoOLRTR beside the few batch methods, and the many online ones at the end.
 LEGEND_ORDER = ("ours", "batch", "plain", "online")
 
 
@@ -415,15 +414,15 @@ def line_charts(
     rows
         Measured runs.
     folder, name
-        Where to; `name.png` and `name.svg` are written.
+        `name.png` and `name.svg` are written to this folder.
     panels
-        Side by side, two by two where there are four.
+        Side by side; four of them two by two.
     x_label
-        Under each panel.
+        Label of the x axis of each panel.
     title
-        Above it all.
+        Title of the figure.
     log_x
-        Whether `x` is spread over powers of ten.
+        Whether the x axis is logarithmic.
     """
     return _lines(rows, folder, name, panels, x_label, title, log_x=log_x)
 
@@ -461,7 +460,7 @@ def convergence_chart(rows: Rows, folder: Path | str, name: str = "convergence",
     heading(figure, title)
     _airy(figure)
     grid = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
-    # Three looks that stay apart in grey: thin and dotted to thick and solid, as the minibatches grow.
+    # Three styles that differ in grey: thin and dotted to thick and solid, as the minibatches grow.
     looks: list[dict[str, Any]] = [
         {"linestyle": style, "linewidth": 1.2 + 1.1 * place / max(len(settings) - 1, 1), "alpha": alpha}
         for place, (style, alpha) in enumerate(
@@ -524,7 +523,7 @@ def _draw_panel(axes: Any, rows: Rows, panel: Panel, *, log_x: bool) -> list[str
 
 
 def _apart(places: list[float], values: list[float]) -> list[str]:
-    """Label ticks with their values, from the last one down, but for those whose labels would touch."""
+    """Return labels of ticks from the last one down, empty for those whose labels would touch."""
     labels: list[str] = []
     last = float("inf")
     for place, value in zip(reversed(places), reversed(values), strict=True):
@@ -540,7 +539,7 @@ def _scale(axes: Any, panel: Panel) -> None:
         if panel.top is not None:
             axes.set_ylim(top=1.2 * panel.top)
     elif panel.top is not None:
-        # A little room, so that markers at 0 and at the top are whole.
+        # A margin, so that markers at 0 and at the top are whole.
         axes.set_ylim(-0.03 * panel.top, 1.04 * panel.top)
     else:
         top = axes.get_ylim()[1]
@@ -566,7 +565,7 @@ def _positive(values: Any) -> Any:
 
 
 def _cycle(looks: list[Any], of: Sequence[object]) -> list[Any]:
-    """Take the last looks first: the largest setting is always the solid line."""
+    """Return styles from the end of the list, so that the largest setting is always the solid line."""
     return [looks[max(len(looks) - len(of) + place, 0) % len(looks)] for place in range(len(of))]
 
 
@@ -583,10 +582,10 @@ def _subscripted(setting: str) -> str:
 
 
 def _legend_columns(rows: Rows) -> list[list[tuple[str, str]]]:
-    """Lay the legend out in columns of (kind, method), as low as the width allows.
+    """Return the legend in columns of (kind, method), with as few lines as the width allows.
 
-    A kind has its own line above its methods (there the method is empty). Short kinds share a column, a
-    long one takes several.
+    Each kind has a line above its methods, in which the method is empty. Short kinds share a column, a long one takes
+    several.
     """
     methods = in_order(row["method"] for row in rows)
     groups = [(kind, [method for method in methods if style_of(method).kind == kind]) for kind in LEGEND_ORDER]
@@ -614,7 +613,7 @@ def _legend_height(rows: Rows) -> float:
 
 
 def _legend(figure: Any, rows: Rows, notes: str) -> None:
-    """Put one legend below all panels, and above it what the figure does not show."""
+    """Draw one legend below all panels, and above it a note on what the figure does not show."""
     from matplotlib.lines import Line2D
 
     columns = _legend_columns(rows)
@@ -646,7 +645,7 @@ def _noted(notes: str) -> dict[str, Any]:
 
 
 def _notes(rows: Rows, beyond: Sequence[str] = (), note: str = "") -> str:
-    """Say what the figure does not show."""
+    """Return a note on what the figure does not show."""
     edge = f"Past the upper edge: {', '.join(in_order(beyond))}." if beyond else ""
     return " ".join(part for part in (note, diverged_note(rows), edge) if part)
 

@@ -1,4 +1,4 @@
-"""The contestants are the methods that the benches compare, with their authors' settings, and two plain rules."""
+"""`line_up` returns the methods that the benches compare, with their authors' settings, and two plain rules."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from sensormend.tensor import as_readings
 __all__ = ["BuddyCheck", "Contestant", "RollingMedian", "chosen", "line_up", "mend"]
 
 AS_NORMAL = 1.4826
-"""A median absolute deviation times this is the standard deviation of normal numbers."""
+"""Factor from the median absolute deviation to the standard deviation of normal numbers."""
 SIGMAS = 3.0
 HALF_DAY = 0.5
 """A fiber is faulty when half of its readings are beyond the limit."""
 
 
 class RollingMedian:
-    """Compare each reading with the median of the readings around it; close what is left open by straight lines.
+    """Compare each reading with the median of the readings around it; fill gaps by linear interpolation.
 
     A reading farther than three (robust) standard deviations of that sensor's distances from its rolling median is an
-    outlier; a fiber half of whose readings are outliers is faulty. Each sensor stands alone, so that what lasts longer
-    than the window, an offset or a stuck value, takes the median along and is not seen.
+    outlier; a fiber half of whose readings are outliers is faulty. Each sensor is judged alone, so that a fault that
+    lasts longer than the window, an offset or a stuck value, moves the median and is not detected.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class RollingMedian:
 
 
 class BuddyCheck:
-    """Compare each reading with what the sensors most correlated with this one say; fill with the same.
+    """Compare each reading with an estimate from the most correlated sensors; fill gaps with that estimate.
 
     A sensor's buddies are those most correlated with it over the whole time; their estimate is the median of their
     readings, each shifted by its usual distance. A reading farther from it than three (robust) standard deviations is
@@ -70,14 +70,14 @@ class BuddyCheck:
     Parameters
     ----------
     buddies
-        How many.
+        Number of correlated sensors.
     """
 
     def __init__(self, buddies: int = 5) -> None:
         self.buddies = buddies
 
     def recover(self, tensor: ArrayLike) -> Recovery:
-        """Judge the whole tensor (sensor, slot, day), then fill from the buddies, or by straight lines without any."""
+        """Judge the whole tensor (sensor, slot, day), then fill from the buddies, or by interpolation without any."""
         readings = as_readings(tensor, min_axes=3)
         line = as_series(readings, 1)[:, 0]
         estimate = self._estimate(line)
@@ -87,7 +87,7 @@ class BuddyCheck:
 
     def _estimate(self, line: FloatArray) -> FloatArray:
         closed = interpolate(line)
-        # Ranks, so that a few wild readings do not decide who belongs together.
+        # Rank correlation is robust to a few outliers.
         ranked = closed.argsort(axis=1).argsort(axis=1)
         with np.errstate(invalid="ignore"):
             alike = np.corrcoef(ranked) if line.shape[1] > 1 else np.zeros((len(line), len(line)))
@@ -112,7 +112,7 @@ def _limit(distance: FloatArray) -> FloatArray:
 
 
 def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray], FloatArray]) -> Recovery:
-    """Turn how far each reading is past its limit into a `Recovery`; `fill` replaces what it is told is wrong."""
+    """Return a `Recovery` from the excess of each reading over its limit; `fill` replaces the readings judged wrong."""
     by_slot = from_series(excess[:, None], readings.shape, 1)
     observed = np.isfinite(readings)
     evaluated: BoolArray = np.any(observed, axis=1)
@@ -144,28 +144,28 @@ def _verdict(readings: FloatArray, excess: FloatArray, fill: Callable[[BoolArray
 
 NOAA_COLUMNS, AOT_COLUMNS = 8736, 8760
 MINIBATCHES = 20
-"""STOC-RPCA's weights follow from how many columns there will be: in the simulations so many times size squared."""
+"""STOC-RPCA's weights depend on the number of columns: in the simulations this multiple of size squared."""
 CLOSED = "gaps are closed by straight lines first"
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """One row of the tables.
+    """A method with its settings; one row of the tables.
 
     Attributes
     ----------
     make
-        Makes a fresh model from a seed.
+        Returns a new model for a seed.
     kind
-        ours, online, batch or plain (what a user would do instead).
+        ours (AutoOLRTR), online, batch or plain (a simple rule).
     passes
-        How often its paper walks the data.
+        Number of passes over the data in its paper.
     note
-        What a reader has to know about it.
+        A note for the tables.
     cost
-        Microseconds per reading, roughly: for the time left.
+        Approximate microseconds per reading, for the time left.
     zeros
-        Whether it is handed zeros where readings are missing.
+        Whether missing readings are passed as zeros.
     """
 
     name: str
@@ -178,7 +178,7 @@ class Contestant:
 
     @property
     def online(self) -> bool:
-        """Return whether it walks the data."""
+        """Return whether it takes minibatches in order."""
         return self.kind in ("ours", "online")
 
 
@@ -198,7 +198,7 @@ def line_up(where: str, rank: int = 3, size: int = 50) -> dict[str, Contestant]:
 def chosen(names: str, where: str) -> list[str]:
     """Return the contestants that a comma-separated list names.
 
-    A name stands for all its settings (`OLRTR` for each rank), `all` for everybody.
+    A name stands for all its settings (`OLRTR` for each rank), `all` for every contestant.
     """
     known = list(line_up(where))
     chosen_names: list[str] = []
@@ -213,11 +213,11 @@ def chosen(names: str, where: str) -> list[str]:
 def mend(
     contestant: Contestant, minibatches: Sequence[FloatArray], seed: int, *, passes: int | None = None
 ) -> Recovery:
-    """Run a contestant over consecutive minibatches, (sensor, slot) or (sensor, slot, period), and join what it says.
+    """Run a contestant over consecutive minibatches, (sensor, slot) or (sensor, slot, period), and join the results.
 
-    A batch method sees them joined. Two passes go forth twice; three go forth, back with the slots reversed too, and
-    forth again, as the authors of OLRTR walk the Array of Things, a period at a time. Ours always goes forth: it has
-    learned how readings follow each other, and time does not run backwards.
+    A batch method gets them joined. Two passes go forward twice; three go forward, backward with the slots reversed
+    too, and forward again, a period at a time, as OLRTR's authors do on the Array of Things. AutoOLRTR always goes
+    forward, since it models how readings follow each other in time.
     """
     if contestant.zeros:
         minibatches = [np.nan_to_num(part) for part in minibatches]

@@ -1,8 +1,8 @@
-"""The data of the benches: real networks from a folder or from their authors, simulated ones from a seed.
+"""`load_network` returns real networks from a folder or from their authors, and simulated ones from a seed.
 
-Nothing is bundled. A file is looked for in `$SENSORMEND_DATA` (and nowhere else where that is set), then in
-`shared/data` beside the project, then in a cache that fills itself, once, from the public repository of the
-paper's authors. What comes over the network counts only if its checksum is that of the file we measured with.
+No data is bundled. A file is searched in `$SENSORMEND_DATA` (and nowhere else where that is set), then in
+`shared/data` beside the project, then in a cache that is filled once from the public repository of the paper's
+authors. A downloaded file is used only if its checksum is that of the file used for the published results.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ SECONDS_TO_ANSWER = 30
 
 @dataclass(frozen=True)
 class Public:
-    """A file of the authors' repository: its SHA-256, and where it lies there, each as commit/path."""
+    """A file of the authors' repository: its SHA-256, and its locations there, each as commit/path."""
 
     sha256: str
     places: tuple[str, ...]
 
 
-# Commits are pinned, so that a later push cannot change what we ask for.
+# Commits are pinned, so that a later push cannot change the file.
 PUBLIC: dict[str, Public] = {
     "noaa_TEM.mat": Public(
         "c415b7c445fb41f4714ce5c6ff18b5b3365e1d50e45a7a99251c77750204dd56",
@@ -64,7 +64,7 @@ SIZES = {"sparse": 8, COPIES: 12}
 HOURS = 24
 COPIED = 5 / 12
 UNEQUAL = 0.05
-"""The share of its readings in which a copy is a step of the resolution away from its original."""
+"""Share of the readings of a copy that differ from its original by a step of the resolution."""
 
 
 def load_network(
@@ -89,9 +89,9 @@ def load_network(
 
 
 def _with_copies(sensors: int, days: int, slots: int, seed: int) -> FloatArray:
-    """Return a dense city whose last sensors report what the first ones do, but for a step of the resolution at times.
+    """Return a dense city whose last sensors are copies of the first ones, at times off by a step of the resolution.
 
-    Such sensors are everywhere in real archives: one station under two names, or two probes in one box.
+    Such sensors are common in real archives: one station under two names, or two probes in one box.
     """
     copies = round(COPIED * sensors)
     truth = city(sensors - copies, days, slots=slots, seed=seed, climate="dense", faults=False).truth
@@ -108,15 +108,15 @@ def load_reference() -> FloatArray:
 
 
 def real_data(file: str, *, url: str | None = None) -> Path:
-    """Find a file of real data, or fetch it.
+    """Return the path of a file of real data, downloaded where needed.
 
     Parameters
     ----------
     file
-        A name in `PUBLIC`, or of any file in the folders that are looked into.
+        A name in `PUBLIC`, or of any file in the folders that are searched.
     url
-        A mirror, which has the files directly under it; also `$SENSORMEND_DATA_URL`. Without one, the
-        repository of the authors.
+        A mirror that has the files directly under it; by default `$SENSORMEND_DATA_URL`, else the repository of the
+        authors.
     """
     given = os.environ.get("SENSORMEND_DATA")
     places = [Path(given)] if given else [Path.cwd() / "../shared/data", _beside_project() / "shared/data"]
@@ -131,7 +131,7 @@ def real_data(file: str, *, url: str | None = None) -> Path:
 
 
 def _fetched(file: str, mirror: str | None) -> Path:
-    """Return the file in the cache, fetched if it is not there yet or no longer what it was."""
+    """Return the file in the cache, downloaded if it is missing or its checksum differs."""
     instead = f"download it from {REPOSITORY}/tree/master/data and set SENSORMEND_DATA to its folder"
     try:
         pooch: Any = import_module("pooch")
@@ -148,10 +148,10 @@ def _fetched(file: str, mirror: str | None) -> Path:
         try:
             return Path(pooch.retrieve(url, f"sha256:{public.sha256}", fname=file, path=cache, downloader=ask))
         except ValueError:
-            # pooch has thrown away what came.
-            trouble = f"what {url} sent is not the file we know (its SHA-256 differs)"
+            # pooch has deleted the file.
+            trouble = f"what {url} sent is not the expected file (its SHA-256 differs)"
         except OSError as error:
-            # A place that answered with another file says more than one that did not answer.
+            # A wrong file is a more useful message than a failed download.
             trouble = trouble or f"it could not be fetched ({_one_line(error)})"
     raise SensormendError(f"{file} is not here, and {trouble}: {instead}")
 
@@ -162,7 +162,7 @@ def _one_line(error: OSError) -> str:
 
 
 def _beside_project() -> Path:
-    """Return the folder around the checkout; an installed package finds nothing there, which is harmless."""
+    """Return the folder that contains the checkout; of an installed package it has no data."""
     return Path(__file__).resolve().parents[4]
 
 

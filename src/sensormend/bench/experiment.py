@@ -1,4 +1,4 @@
-"""`Experiment` says which runs to do, does one, and lays out the rows of all of them in tables."""
+"""`Experiment` lists its runs, performs one, and returns tables of the rows of all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Row = dict[str, Any]
-"""One measured run, flat: text, whole numbers, and numbers that are NaN where there is nothing to say."""
+"""One measured run, flat: text, integers, and numbers that are NaN where there is no value."""
 
 TRIALS = 5
 
@@ -47,7 +47,7 @@ LABELS = {"ORLTM": "ORLTM (reconstruction)"}
 
 
 def labelled(method: str) -> str:
-    """Return a method's name as every table, figure and file has it."""
+    """Return a method's name for tables, figures and files."""
     return LABELS.get(method, method)
 
 
@@ -58,9 +58,9 @@ class Job:
     Attributes
     ----------
     options
-        What else the run needs, as sorted pairs of a name and a number, a text or a list.
+        Further parameters of the run, as sorted pairs of a name and a number, a text or a list.
     weight
-        How long it should take, in microseconds, roughly; for the time left.
+        Approximate duration in microseconds, for the time left.
     """
 
     experiment: str
@@ -74,7 +74,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Return what tells this run from every other, the same tomorrow and on another machine."""
+        """Return the key of this run, which is the same at any time and on any machine."""
         plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "weight"}
         return json.dumps(plain | {"options": _without_folders(self.options)}, sort_keys=True)
 
@@ -83,27 +83,27 @@ class Job:
         return dict(self.options).get(name, otherwise)
 
     def row(self) -> Row:
-        """Return the columns that say which run this is."""
+        """Return the columns that identify the run."""
         names = ("experiment", "setting", "x", "trial", "seed")
         return {name: getattr(self, name) for name in names} | {"method": labelled(self.method)}
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What was asked for.
+    """The parameters of a bench.
 
     Attributes
     ----------
     trials, seed
-        How often, and the first seed; None is five times, once in a quick run.
+        Number of trials, and the first seed; None is five, or one in a quick run.
     methods
         Comma-separated names, or all.
     quick
-        Smaller sizes, for a look.
+        Whether sizes are smaller, for a first look.
     minibatches
-        How many in the simulations; None is what the experiment says.
+        Number in the simulations; None is the default of the experiment.
     options
-        What only one experiment takes, as sorted pairs.
+        Options of single experiments, as sorted pairs.
     """
 
     trials: int | None = None
@@ -138,20 +138,20 @@ class RunPlan:
         return dict(self.options).get(name, otherwise)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it; `from_dict` is the way back."""
+        """Return the plan for JSON; `from_dict` is the inverse."""
         return {field.name: getattr(self, field.name) for field in fields(self)} | {
             "options": _without_folders(self.options)
         }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> RunPlan:
-        """Make a plan of what `told` gave."""
+        """Return the plan of `to_dict`."""
         known = {field.name for field in fields(cls)} - {"options"}
         options = tuple(sorted((name, _frozen(value)) for name, value in record.get("options", {}).items()))
         return cls(**{name: record[name] for name in known if name in record}, options=options)
 
     def words(self) -> list[str]:
-        """Return the arguments that ask for this plan; of a file its name only."""
+        """Return the command-line arguments of this plan; of a file its name only."""
         record: dict[str, Any] = {name: getattr(self, name) for name in ("trials", "seed", "minibatches")}
         record |= {"methods": self.methods, "quick": self.quick, **dict(self.options)}
         record.pop("digest", None)
@@ -167,7 +167,7 @@ class RunPlan:
 
 
 def _without_folders(options: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """Return options as they are kept: of a file its name, which together with its digest says enough."""
+    """Return options as they are stored: of a file its name only, since its digest is stored too."""
     chosen = dict(options)
     return chosen | {"data": Path(chosen["data"]).name} if "digest" in chosen else chosen
 
@@ -182,31 +182,31 @@ class Experiment(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     caption: ClassVar[str] = ""
-    """What its pictures show, in words; for those who cannot see them too."""
+    """What its pictures show; also their alternative text."""
 
     def stem(self, plan: RunPlan) -> str:
         """Return the name of its files."""
         return self.name
 
     def heading(self, plan: RunPlan) -> str:
-        """Return the title of its charts and tables: which network where there may be several, and if it was quick."""
+        """Return the title of its charts and tables, with the network where it is an option, and (quick run)."""
         data = plan.option("data")
         return self.title + (f" on {Path(data).name}" if data else "") + (" (quick run)" if plan.quick else "")
 
     def prepare(self, plan: RunPlan) -> None:  # noqa: B027, most have nothing to prepare
-        """Find the data, once, before anything runs; SensormendError where there is none."""
+        """Locate the data, once, before the first run; raise SensormendError where there is none."""
 
     @abstractmethod
     def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return the runs that a plan asks for, in the order of the tables."""
+        """Return the runs of a plan, in the order of the tables."""
 
     @abstractmethod
     def run(self, job: Job) -> list[Row]:
-        """Do one run; rows without what `Job.row` says of it."""
+        """Perform one run; return its rows without the columns of `Job.row`."""
 
     @abstractmethod
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Lay out the rows of a plan."""
+        """Return the tables of the rows of a plan."""
 
     def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Draw the rows of a plan into a folder and return the pictures, PNG and SVG."""
@@ -249,7 +249,7 @@ COLUMNS: dict[str, str] = {
     "seconds": "seconds",
     "peak_mb": "peak MB",
 }
-"""What the columns of a row are called in every table."""
+"""Titles of columns in every table."""
 
 RE = "RE: relative error of the low-rank part, the truly faulty fibers zeroed, Frobenius norm."
 RE_TEXT = (
@@ -270,23 +270,23 @@ KINDS = ("raw", "ours", "online", "batch", "plain")
 
 
 def detection(threshold: float) -> str:
-    """Say by which rule a fiber counts as found."""
+    """Return a note on the rule by which a fiber counts as found."""
     return (
         f"F1: a fiber counts as found where any |E| in it exceeds {threshold:g}, the paper's rule; AutoOLRTR and the "
         "plain rules give their own verdict. F1 (oracle): at the threshold that is best for each run, chosen with the "
-        "truth in hand, which nobody has."
+        "truth, which is not known in practice."
     )
 
 
 def runs_only(rows: Sequence[Row], plan: RunPlan) -> str:
-    """Say over how many runs the figures are means."""
+    """Return a note on the number of runs."""
     trials = len({row["trial"] for row in rows})
     note = "A quick run on less data, for a look only. " if plan.quick else ""
     return note + (f"Mean ± standard deviation over {trials} trials." if trials > 1 else "One trial.")
 
 
 def runs_note(rows: Sequence[Row], plan: RunPlan, *, minibatches: int | None = None) -> str:
-    """Say over how many runs the figures are means, how long they were, and what is left out."""
+    """Return a note on the number of runs, their length, and what is left out."""
     note = runs_only(rows, plan)
     if minibatches is None:
         return f"{note} The first {DROPPED} days are left out."
@@ -294,7 +294,7 @@ def runs_note(rows: Sequence[Row], plan: RunPlan, *, minibatches: int | None = N
 
 
 def about(rows: Sequence[Row], where: str) -> str:
-    """Say what a reader has to know about the methods, those with the same to say together."""
+    """Return the notes on the methods, those with the same note together."""
     here = {row["method"] for row in rows}
     names_of_note: dict[str, list[str]] = {}
     for contestant in line_up(where).values():
@@ -308,9 +308,9 @@ def by_method(
     bars: Mapping[Any, Mapping[str, Bar]] | None = None, paper: Mapping[Any, Mapping[str, float]] | None = None,
     title: str, note: str, aside: bool = False,
 ) -> ResultTable:  # fmt: skip
-    """Lay out one line per method, and per value of the columns in `also` (column to title).
+    """Return a table with one line per method, and per value of the columns in `also` (column to title).
 
-    `bars` and `paper` have what stands beside, by (method, *also).
+    `bars` and `paper` have targets and the paper's values, by (method, *also).
     """
     also = also or {}
     groups = _groups(rows, ("method", *also))
@@ -337,9 +337,9 @@ def pivot(
     rows: Sequence[Row], column: str, *, axis: str, title: str, note: str, at: str = "x",
     also: Mapping[str, str] | None = None, bars: Mapping[tuple[str, float], Bar] | None = None, aside: bool = False,
 ) -> ResultTable:  # fmt: skip
-    """Lay out one figure: a line per method and per value of `also`, a column per value of the column `at`.
+    """Return a table of one metric: a line per method and per value of `also`, a column per value of the column `at`.
 
-    `axis` is what that is called; bars by (method, value). A run that diverged has no value, and counts in all.
+    `axis` is the title of `at`; bars are by (method, value). A run that diverged has no value, but is counted.
     """
     also = also or {}
     values = sorted({row[at] for row in rows if row[at] is not None})
@@ -365,7 +365,7 @@ def pivot(
 
 
 def _groups(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[str, ...], list[Row]]:
-    """Group rows by what some columns say; ours, online, batch and plain methods apart, else in their order."""
+    """Group rows by some columns; AutoOLRTR, online, batch and plain methods in this order, else as they come."""
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in sorted(rows, key=lambda row: KINDS.index(row["kind"])):
         groups.setdefault(tuple(str(row[name]) for name in names), []).append(row)
@@ -375,7 +375,7 @@ def _groups(rows: Sequence[Row], names: Sequence[str]) -> dict[tuple[str, ...], 
 def _cell(
     rows: Sequence[Row], column: str, *, bar: Bar | None = None, paper: float = float("nan"), tells: bool = True
 ) -> Cell:
-    """Gather one figure; `tells` whether this cell says how many runs diverged, which one in a line does."""
+    """Return one cell; `tells` is whether it shows the number of diverged runs, which one cell of a line does."""
     done = [row for row in rows if row["status"] == "done"]
     values = [float("nan") if row.get(column) is None else float(row[column]) for row in done]
     diverged = len(rows) - len(done) if tells else 0

@@ -1,4 +1,4 @@
-"""The fault bench puts known faults into sound readings, and scores what methods make of them and how soon."""
+"""`Faults` adds known faults to sound readings, and scores what methods detect and how soon."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ __all__ = [
 ]
 
 FIRST_DAY = 30
-"""The day from which a model is asked after every slot; until then it learns."""
+"""The first day on which a model is evaluated after every slot; until then it learns."""
 SHORTEST = 6.0
-"""Hours that a fault must last to be counted."""
+"""Least hours of a fault to be counted."""
 
 
 class EstimatingModel(Protocol):
-    """A model that can be asked about a period that is not over."""
+    """A model that can estimate a period that is not over."""
 
     def update(self, minibatch: ArrayLike) -> Recovery:
         """Recover one period and learn from it."""
@@ -73,11 +73,11 @@ class LatencyScores:
     Attributes
     ----------
     faults
-        How many there are, from the first asked day on, with at least one reading.
+        Number of faults from the first evaluated day on, with at least one reading.
     within_3, within_6, within_24
-        The share that raised an alarm within so many hours of its first reading, which itself is hour 0.
+        The share with an alarm within so many hours of its first reading, which is hour 0.
     never
-        The share that raised none before it ended.
+        The share without an alarm before the end.
     false_alarms
         The share of the sensor-slots outside faults that have an alarm.
     """
@@ -93,8 +93,8 @@ class LatencyScores:
 def alarms_by_slot(model: EstimatingModel, case: Degraded, *, first: int = FIRST_DAY) -> BoolArray:
     """Return the sensors that have an alarm after each slot: (sensor, slot, day), False before day `first`.
 
-    After every slot `estimate` is asked with the day so far, the later slots NaN. A sensor has an alarm where a fault
-    of it is open, or where its newest reading of that day is judged wrong.
+    After every slot `estimate` is called with the day so far, the later slots NaN. A sensor has an alarm where it has
+    an open fault, or where its newest reading of that day is judged wrong.
     """
     sensors, slots, days = case.readings.shape
     alarms = np.zeros((sensors, slots, days), dtype=bool)
@@ -119,7 +119,7 @@ def _alarms(recovery: Recovery, observed: BoolArray) -> BoolArray:
 
 
 def delays(alarms: BoolArray, case: Degraded, *, first: int = FIRST_DAY) -> list[float]:
-    """Return the hours from the first reading of each fault to its first alarm, infinite where it raised none.
+    """Return the hours from the first reading of each fault to its first alarm, infinite where it has none.
 
     Faults count that begin on day `first` or later, last 6 h or more, and have a reading. An alarm after the end of a
     fault is a false one.
@@ -178,12 +178,12 @@ LASTING: dict[str, Case] = {
     "lasting-drift-05": Case("drift", share=0.15, lasting=0.05),
 }
 LASTING_LEAST = EARLIEST + LASTING_DAYS + SOUND_AFTER
-"""Days of data that these need."""
+"""Days of data that these cases need."""
 
 
 @dataclass(frozen=True)
 class SmallCase:
-    """A case on so many sensors, drawn at random from the network."""
+    """A case on a few sensors, drawn at random from the network."""
 
     sensors: int
     case: Case
@@ -191,7 +191,7 @@ class SmallCase:
 
 SMALL: dict[str, SmallCase] = {f"small-{count}": SmallCase(count, CASES["hours-90"]) for count in (1, 2, 3, 5, 8)}
 DRAWS = 3
-"""How often the sensors of a `small` case are drawn in one trial: a sensor may be hard to judge, or easy."""
+"""Draws of the sensors of a `small` case in one trial, since sensors differ in how hard they are to judge."""
 SINGLE_KINDS: dict[str, Case] = {f"{kind}-90": Case(kind, observed=0.9) for kind in KINDS}
 KINDS_AND_OUTAGES: dict[str, Case] = {f"{kind}-outages": Case(kind, observed=0.9, outages=True) for kind in KINDS}
 EVERY_CASE = {
@@ -284,8 +284,7 @@ BARS: dict[str, dict[str, Bar]] = {
     "small-5": _small_bars(0.72, 0.95),
     "small-8": _small_bars(0.80, 0.82),
 }
-"""What AutoOLRTR should reach on the `noaa` network, errors in deg C, false alarms and sound readings flagged in per
-cent."""
+"""Targets of AutoOLRTR on the `noaa` network, errors in deg C, false alarms and sound readings flagged in per cent."""
 
 
 BY_READING = (
@@ -323,7 +322,7 @@ _NAMES = {
     "error_missing": "missing",
     "coverage_wrong": "coverage_repaired",
 }
-"""Scores by reading, and the columns that they are."""
+"""Scores by reading, and their columns."""
 _PER_CENT = ("sound_flagged", "sound_wrong", "after_flagged")
 
 
@@ -336,12 +335,12 @@ def _by_reading(recovery: Recovery, case: Degraded, unscored: Sequence[int], *, 
     """Return the scores by reading of a network, or of a `few` sensors, of which less can be known."""
     scores = asdict(reading_scores(recovery, case, dropped=DROPPED, unscored=unscored, with_doubtful=few))
     outside_faults = scores.pop("error_missing_sound")
-    # Inside a fault a lone sensor has nothing that its truth could be told from.
+    # Inside a fault the truth of a lone sensor cannot be estimated.
     return _in_columns(scores | ({"error_missing": outside_faults} if few else {}))
 
 
 def _means(scores: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of every score over those runs that have it; NaN where none has."""
+    """Return the mean of every score over the runs that have it; NaN where none has."""
     columns = {name: [one[name] for one in scores if np.isfinite(one[name])] for name in scores[0]}
     return {name: float(np.mean(values)) if values else float("nan") for name, values in columns.items()}
 
@@ -370,12 +369,12 @@ class Faults(Experiment):
     caption = "F1 and the errors at missing readings and in faulty fibers of every method, case by case."
 
     def stem(self, plan: RunPlan) -> str:
-        """Return the name of the files: one for each network, and for what is unusual about a run."""
+        """Return the name of the files: one for each network and each unusual setting."""
         unusual = "".join(f"_without_{number}" for number in plan.option("unscored", ()))
         return f"faults_{Path(plan.option('data', 'noaa')).stem}{unusual}"
 
     def prepare(self, plan: RunPlan) -> None:
-        """Find the readings."""
+        """Locate the readings."""
         data = plan.option("data", "noaa")
         sensors, slots = plan.option("sensors"), plan.option("slots", SLOTS)
         count = load_network(data, sensors=sensors, days=DROPPED + 1, slots=slots).shape[0]
@@ -412,7 +411,7 @@ class Faults(Experiment):
                 if case in SMALL:
                     weight = weight * DRAWS * SMALL[case].sensors / (known["sensors"] or SENSORS)
                 if case == LATENCY:
-                    # Only ours can be asked about a day that is not over.
+                    # Only AutoOLRTR can estimate a day that is not over.
                     if contestant.kind != "ours":
                         continue
                     options |= {"days": min(days, LATENCY_DAYS)}
@@ -425,7 +424,7 @@ class Faults(Experiment):
         return jobs
 
     def run(self, job: Job) -> list[Row]:
-        """Spoil the readings, mend them, and judge what came out."""
+        """Add faults to the readings, clean them, and score the result."""
         size = {name: job.option(name) for name in ("sensors", "days", "slots")}
         truth = load_network(job.option("data"), seed=job.seed, **size)[..., : job.option("days")]
         if job.setting in SMALL:
@@ -447,7 +446,7 @@ class Faults(Experiment):
         elif job.setting in LASTING:
             scores = _in_columns(asdict(lasting_scores(recovery, spoilt, dropped=DROPPED, unscored=unscored)))
             if contestant.kind != "ours":
-                # Only ours reports faults from when to when.
+                # Only AutoOLRTR reports faults with start and end.
                 scores["false_lasting"] = float("nan")
         elif EVERY_CASE[job.setting].hourly:
             scores = _by_reading(recovery, spoilt, unscored)
@@ -458,7 +457,7 @@ class Faults(Experiment):
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, "days": len(days)}]
 
     def _run_small(self, job: Job, truth: FloatArray) -> Row:
-        """Draw a few sensors, spoil and mend them on their own, so often; return the means."""
+        """Draw a few sensors, add faults and clean them, several times; return the means."""
         small, contestant = SMALL[job.setting], line_up("faults")[job.method]
         random = np.random.default_rng((job.seed, small.sensors))
         drawn_from = np.setdiff1d(np.arange(truth.shape[0]), job.option("unscored"))
@@ -474,11 +473,11 @@ class Faults(Experiment):
         return {**_means(scores), "days": truth.shape[-1]}
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Lay out one table, the bars beside AutoOLRTR."""
+        """Return the tables, with targets beside AutoOLRTR."""
         if not rows:
             return []
         data, left_out = plan.option("data", "noaa"), plan.option("unscored", ())
-        # The bars were set for all days and all sensors of one network: anything else is no answer to them.
+        # The targets were set for all days and all sensors of one network, and apply to nothing else.
         judged = data == "noaa" and not left_out and not plan.quick and plan.option("days", DAYS) == DAYS
         bars = {("AutoOLRTR", case): bars for case, bars in BARS.items() if judged}
         runs = runs_note(rows, plan)
@@ -527,10 +526,10 @@ class Faults(Experiment):
 
     def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
         """Draw F1 and the errors of every method, case by case."""
-        # What lasts has recall and precision, which are no F1, and would stand beside it.
+        # Lasting faults are scored by recall and precision, not by F1.
         drawn = [row for row in rows if row["setting"] not in {LATENCY, *LASTING}]
         return faults_chart(drawn, folder, self.stem(plan), title=self.heading(plan)) if drawn else []
 
     def heading(self, plan: RunPlan) -> str:
-        """Return the title with the network, the usual one too."""
+        """Return the title with the network, also for the default one."""
         return super().heading(replace(plan, options=(("data", "noaa"), *plan.options)))

@@ -1,4 +1,4 @@
-"""The paper's first figure: what a longer tensor costs a batch method, and what it costs an online one."""
+"""`Growth` makes the paper's first figure: time and memory of batch and online methods against the number of days."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ LENGTHS, QUICK_LENGTHS = (10, 30, 100, 300, 1000, 3000, 10_000), (10, 20, 40)
 
 
 class Growth(Experiment):
-    """Time and memory against the number of days; the results are thrown away as a service would hand them on."""
+    """Time and memory against the number of days; results are discarded, as in a service that forwards them."""
 
     name = "growth"
     title = "Time and memory against the length of the tensor"
     caption = "Computation time, time for one more day and peak memory of a batch method and of online methods."
 
     def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return RTR, OLRTR and AutoOLRTR, or those asked for, at every length."""
+        """Return RTR, OLRTR and AutoOLRTR, or the chosen methods, at every length."""
         contestants = line_up("faults")
         return [
             Job(self.name, name, f"{days} days", days, trial, seed,
@@ -42,15 +42,15 @@ class Growth(Experiment):
         ]  # fmt: skip
 
     def run(self, job: Job) -> list[Row]:
-        """Mend that many days of a simulated city, in a process of its own but for a quick look."""
+        """Clean days of a simulated city, in a separate process except in a quick run."""
         if not job.option("alone"):
             return [_mended(job)]
-        # What an earlier run left in the allocator would hide as much of this one's peak.
+        # Memory that an earlier run left in the allocator would hide as much of this one's peak.
         with workers(1) as pool:
             return [pool.submit(_mended, job).result()]
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Lay out seconds and memory against days."""
+        """Return tables of seconds and memory against days."""
         if not rows:
             return []
         note = (
@@ -64,7 +64,7 @@ class Growth(Experiment):
         return [pivot(rows, name, axis="days", title=title, note=note) for name, title in titles.items()]
 
     def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
-        """Draw time in all, time for one more day, and memory."""
+        """Draw total time, time for one more day, and memory."""
         return growth_chart(rows, folder, title=self.heading(plan)) if rows else []
 
 
@@ -74,7 +74,7 @@ def _mended(job: Job) -> Row:
     contestant = line_up("faults")[job.method]
     model = contestant.make(job.seed)
     if contestant.online and isinstance(model, OnlineMethod):
-        # Each day in one piece, as it would come in: cut out of a long tensor it costs the more the longer that is.
+        # Each day is contiguous, as it would arrive: a slice of a longer tensor is slower to read.
         arriving = np.moveaxis(readings, -1, 0).copy()
         del readings
         with measured() as cost:

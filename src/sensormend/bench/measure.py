@@ -1,4 +1,4 @@
-"""`measured` counts the seconds and the memory of a run; `workers` starts processes with one BLAS thread for them."""
+"""`measured` measures the seconds and the memory of a run; `workers` starts processes with one BLAS thread each."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Measured", "measured", "workers"]
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
-"""What tells the kernel to forget the highest resident size so far, see proc(5)."""
+"""Written to clear_refs, it resets the highest resident size, see proc(5)."""
 
 
 @dataclass
 class Measured:
-    """Filled when the block ends: seconds, and megabytes above what the process had when it began, else NaN.
+    """Set when the block ends: seconds, and peak megabytes above those at its start, NaN where unknown.
 
-    `processor` is seconds too, less those in which other processes had the core.
+    `processor` is processor time in seconds.
     """
 
     seconds: float = float("nan")
@@ -53,7 +53,7 @@ def measured() -> Iterator[Measured]:
 
 
 def _give_back() -> None:
-    """Return what earlier runs left in the allocator, which would hide as much of the next peak."""
+    """Return free memory of the allocator to the system; it would hide as much of the next peak."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl does not
         if trim is not None:
@@ -75,16 +75,16 @@ def _resident(field: str) -> float:
     return float("nan")
 
 
-# The products are small: a second BLAS thread gains nothing, and takes the core of the process beside it.
+# The products are small: a second BLAS thread gains nothing, and takes the core of another process.
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 LOOK_AFTER_PARENT = 0.5
-"""Seconds between two looks whether the parent is alive."""
+"""Seconds between two checks whether the parent is alive."""
 
 
 @contextmanager
 def workers(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Give a pool of processes; whatever happens, none outlives the block for long."""
-    # Fresh processes, on every system: a fork would inherit BLAS threads that are there already.
+    """Yield a pool of processes that end soon after the block, also after an error."""
+    # Spawned processes on every system: a fork would inherit running BLAS threads.
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
     before = {name: os.environ.get(name) for name in ONE_THREAD}
@@ -94,7 +94,7 @@ def workers(processes: int) -> Iterator[ProcessPoolExecutor]:
         yield pool
     except BrokenProcessPool:
         raise SensormendError(
-            "a process of the bench was ended from outside, perhaps for want of memory; the same call goes on"
+            "a process of the bench was ended from outside, perhaps for lack of memory; the same command continues"
         ) from None
     except BaseException:
         stop.set()
@@ -109,7 +109,7 @@ def workers(processes: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _begin(stop: Any) -> None:
-    """Leave Ctrl-C to the parent, and end with it: a run that was killed must not go on without anybody."""
+    """Leave Ctrl-C to the parent, and end with it: a process must not outlive a killed parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 

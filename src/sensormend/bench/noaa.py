@@ -1,4 +1,4 @@
-"""The paper's table of a year of temperatures at 37 stations, spoilt on purpose."""
+"""`Noaa` makes the paper's table on a year of temperatures at 37 stations with added faults."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Noaa(Experiment):
     caption = "F1 at the paper's rule and at the best threshold, and the errors at missing and faulty readings."
 
     def prepare(self, plan: RunPlan) -> None:
-        """Find the year of temperatures."""
+        """Locate the year of temperatures."""
         load_network("noaa")
 
     def jobs(self, plan: RunPlan) -> list[Job]:
@@ -61,7 +61,7 @@ class Noaa(Experiment):
         ]  # fmt: skip
 
     def run(self, job: Job) -> list[Row]:
-        """Spoil the year and mend it, a day at a time; batch methods see all of it."""
+        """Add faults to the year and clean it, a day at a time; batch methods get all of it."""
         spoilt = degrade(load_network("noaa")[..., : job.option("days")], Case("uniform", observed=job.x), job.seed)
         contestant = line_up("noaa")[job.method]
         days = [spoilt.readings[..., day] for day in range(job.option("days"))]
@@ -72,7 +72,7 @@ class Noaa(Experiment):
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Lay out one table per observation ratio, the paper's figures beside ours."""
+        """Return one table per observation ratio, with the paper's values."""
         tables = []
         for setting in SETTINGS:
             own = [row for row in rows if row["setting"] == setting]

@@ -1,4 +1,4 @@
-"""Pictures that need no table: what a method takes a network apart into, and a map of it."""
+"""`Pictures` draws the decomposition of a network by a method, and its map."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENSORS, DAYS, QUICK_DAYS = 50, 182, 60
 
 
 class Pictures(Experiment):
-    """A simulated city, since nobody has published where the sensors of the Array of Things stand."""
+    """A simulated city, since the positions of the sensors of the Array of Things are not published."""
 
     name = "pictures"
     title = "Pictures of a simulated city"
@@ -42,7 +42,7 @@ class Pictures(Experiment):
         return []
 
     def charts(self, rows: Sequence[Row], plan: RunPlan, folder: Path) -> list[Path]:
-        """Simulate half a year, clean it in one pass, and draw it; in a process of its own, for one BLAS thread."""
+        """Simulate half a year, clean it in one pass, and draw it, in a separate process with one BLAS thread."""
         with workers(1) as pool:
             return pool.submit(_draw, folder, SENSORS, QUICK_DAYS if plan.quick else DAYS, plan.seed).result()
 

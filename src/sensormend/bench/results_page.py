@@ -1,4 +1,4 @@
-"""One page with every table and every picture in a folder of results; it needs nothing from outside."""
+"""`write_page` writes a page with every table and picture in a folder of results; it refers to nothing outside."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_page(store: Store) -> Path:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>sensormend bench</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>sensormend bench</h1>\n"
-        "<p>Every method on the same readings. All figures are in "
+        "<p>Every method on the same readings. All results are in "
         f"{_link('results.parquet')}, one row per run; {_link('run.json')} says how they were made.</p>\n"
         f'<nav aria-label="Contents"><ul>\n{"".join(links)}</ul></nav>\n'
         f"{''.join(content)}{_machine(records)}</body>\n</html>\n"

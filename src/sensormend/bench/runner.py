@@ -1,4 +1,4 @@
-"""Runs what is not done yet, keeps every result at once, and shows how long it will take."""
+"""`run` performs the runs that are not done yet, stores every result at once, and reports the time left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Ran", "RunProgress", "TimeLeft", "perform", "run", "show", "show_aga
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far it is after a run: what that was, how many of how many are done, the share by cost, seconds left."""
+    """The progress after a run: its name, runs done, all runs, the share by cost, and the seconds left."""
 
     doing: str
     done: int
@@ -46,14 +46,14 @@ class Ran:
 
 @dataclass
 class TimeLeft:
-    """Guesses the time left: each method's runs take as long per weight as they did so far."""
+    """Estimates the time left, from the time per weight of each method's runs so far."""
 
     waiting: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     spent: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
     runs: int = 0
 
     def add(self, job: Job) -> None:
-        """Count a run that is to come."""
+        """Add a run that is to be done."""
         self.waiting[job.method] += job.weight
 
     def done(self, job: Job, seconds: float) -> None:
@@ -66,7 +66,7 @@ class TimeLeft:
 
     @property
     def share(self) -> float:
-        """Return how much of the work is done, by weight."""
+        """Return the share of the work that is done, by weight."""
         done = sum(weight for _, weight in self.spent.values())
         return done / max(done + sum(self.waiting.values()), 1e-12)
 
@@ -83,7 +83,7 @@ class TimeLeft:
 
 
 def perform(job: Job) -> tuple[list[Row], float]:
-    """Do one run, here; a method that runs off to infinity is a result too. Return its rows and its seconds."""
+    """Perform one run in this process; return its rows and its seconds. Divergence is a result too."""
     started = perf_counter()
     experiment = EXPERIMENTS[job.experiment]
     try:
@@ -104,12 +104,12 @@ def run(
     Parameters
     ----------
     processes
-        How many at once; 0 is none but this one.
+        Number of processes; 0 runs in this one.
     fresh
-        Whether to do again what is done.
+        Whether to repeat runs that are done.
     progress, each, complain
-        Are told of every run, of every experiment that is done, and of one that has no data; without `complain`
-        that ends the run.
+        Called after every run, after every experiment, and for an experiment without data; without `complain` that
+        raises.
     """
     if processes < 0:
         raise ConfigError(f"--jobs must be 1 or more, not {processes}")
@@ -141,7 +141,7 @@ def run(
                 record, left = _record(experiment, plan, jobs), [job for job in jobs if not store.has(job.key)]
                 before = store.records().get(experiment.stem(plan))
                 if before and before["plan"] == record["plan"] and len(left) < len(jobs):
-                    # It goes on: it began when it first did, and where nothing is left it was made as it was.
+                    # A continued experiment keeps its start; where no run is left it keeps its record.
                     record = record | {"started": before["started"]} if left else dict(before)
                 try:
                     for job, rows, seconds in results(left):
@@ -167,7 +167,7 @@ def run(
 
 
 def show(experiment: Experiment, plan: RunPlan, store: Store) -> Ran:
-    """Write the tables and pictures of what the store has of a plan."""
+    """Write the tables and pictures of the runs of a plan that are in the store."""
     name = experiment.stem(plan)
     rows = store.rows(job.key for job in experiment.jobs(plan))
     tables = experiment.tables(rows, plan)
@@ -177,7 +177,7 @@ def show(experiment: Experiment, plan: RunPlan, store: Store) -> Ran:
 
 
 def show_again(out: Path) -> Path:
-    """Write the tables, pictures and page of everything in a folder anew; return the page."""
+    """Write again the tables, pictures and page of all results in a folder; return the page."""
     with Store(out) as store:
         for name, record in store.records().items():
             if record.get("experiment") in EXPERIMENTS:
@@ -209,7 +209,7 @@ Results = Callable[[list[Job]], Iterator[tuple[Job, list[Row], float]]]
 
 @contextmanager
 def _doing(processes: int, needed: int) -> Iterator[Results]:
-    """Give a function that does jobs and yields each as it ends; in this process where there is no other."""
+    """Yield a function that performs jobs and yields each as it ends; in this process where `processes` is 0."""
     if not processes or not needed:
         yield _here
         return

@@ -1,4 +1,4 @@
-"""The paper's simulations: low-rank minibatches with corrupted fibers, one thing varied at a time."""
+"""`Size`, `Corruption` and others run the paper's simulations: low-rank minibatches with corrupted fibers."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ __all__ = [
 
 MINIBATCHES, QUICK_MINIBATCHES = 20, 12
 FULL_SIZE, QUICK_SIZE = (50, 3), (15, 2)
-"""Size and rank of a minibatch, where they are not what is varied."""
+"""Size and rank of a minibatch, where they are not varied."""
 THRESHOLD = 1.0
 """In its simulations the paper counts a fiber as found where any |E| in it exceeds 1."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of a sweep: minibatches of `size` cubed, and what is done to them."""
+    """One point of a sweep: minibatches of `size` cubed, and their corruption."""
 
     x: float
     size: int = 50
@@ -84,22 +84,22 @@ def joined(parts: Iterable[Degraded]) -> Degraded:
 
 
 class Sweep(Experiment):
-    """A simulation at several values of `x`: one table for each figure, one chart for all."""
+    """A simulation at several values of `x`: one table for each metric, one chart for all."""
 
     axis: ClassVar[str]
-    """What x is, in the tables and under the charts."""
+    """Title of x in the tables and charts."""
     log_x: ClassVar[bool] = False
     around: ClassVar[str]
-    """What stays as it is, in words; `{cube}` and `{rank}` stand for the size."""
+    """Note on the fixed parameters; `{cube}` and `{rank}` are filled in."""
     bars: ClassVar[Mapping[str, Mapping[float, Bar]]] = {}
-    """What AutoOLRTR should reach, by column and x."""
+    """Targets of AutoOLRTR, by column and x."""
 
     @abstractmethod
     def settings(self, *, quick: bool) -> list[Setting]:
         """Return the points."""
 
     def minibatches(self, plan: RunPlan) -> int:
-        """Return how many there are."""
+        """Return the number of minibatches."""
         return plan.minibatches or (QUICK_MINIBATCHES if plan.quick else MINIBATCHES)
 
     def jobs(self, plan: RunPlan) -> list[Job]:
@@ -120,7 +120,7 @@ class Sweep(Experiment):
         return jobs
 
     def run(self, job: Job) -> list[Row]:
-        """Mend the minibatches one after the other; batch methods see them joined."""
+        """Clean the minibatches one after the other; batch methods get them joined."""
         parts = drawn(job)
         contestant = line_up("simulated", job.option("rank"), job.option("size"))[job.method]
         with measured() as cost:
@@ -131,7 +131,7 @@ class Sweep(Experiment):
         return [{**scores, "seconds": cost.seconds, "peak_mb": cost.peak_mb, **extra}]
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Lay out one table per figure, methods against x."""
+        """Return one table per metric, methods against x."""
         if not rows:
             return []
         size, rank = QUICK_SIZE if plan.quick else FULL_SIZE
@@ -170,7 +170,7 @@ class Sweep(Experiment):
         )
 
     def _bars(self, column: str, *, quick: bool) -> dict[tuple[str, float], Bar]:
-        """Return the bars by (method, x); they were set for the sizes of a full run."""
+        """Return the targets by (method, x); they were set for the sizes of a full run."""
         if quick:
             return {}
         return {("AutoOLRTR", x): bar for x, bar in self.bars.get(column, {}).items()}
@@ -267,7 +267,7 @@ class Convergence(Experiment):
     caption = "Relative error of each minibatch against its number, for minibatches of 1, 10 and 50 periods."
 
     def jobs(self, plan: RunPlan) -> list[Job]:
-        """Return the online methods that were asked for, OLRTR and AutoOLRTR if none."""
+        """Return the chosen online methods, by default OLRTR and AutoOLRTR."""
         size, count = (20 if plan.quick else 50), self._minibatches(plan)
         contestants = line_up("simulated", rank=3)
         jobs = []
@@ -300,7 +300,7 @@ class Convergence(Experiment):
         return [row | {"minibatches": len(parts), "seconds": cost.seconds, "peak_mb": cost.peak_mb} for row in rows]
 
     def tables(self, rows: Sequence[Row], plan: RunPlan) -> list[ResultTable]:
-        """Lay out RE at some minibatches."""
+        """Return a table of RE at some minibatches."""
         count = self._minibatches(plan)
         shown = [row for row in rows if row["status"] == "diverged" or row["minibatch"] in SHOWN]
         size = 20 if plan.quick else 50

@@ -1,4 +1,4 @@
-"""What a bench writes: every run at once as a line of JSON, all of them as Parquet, and where they came from.
+"""`Store` writes the results of a bench: every run at once as a line of JSON, all as Parquet, and their provenance.
 
 results.jsonl      one line per run, on the disk before the next one begins
 results.parquet    the same as a table
@@ -44,13 +44,13 @@ SCHEMA: dict[str, str] = {
 }
 """The columns of a row and their types."""
 
-# These show what was measured; a change to them makes no run another one.
+# These only show results; a change to them does not make a run obsolete.
 SHOWING = {"charts", "pictures", "results_page", "runner", "store", "styles", "tables"}
 MEASURED = ("methods", "model", "bench", "simulate", "recovery.py", "tensor.py")
 
 
 def code_version() -> str:
-    """Return sensormend's version with a fingerprint of the code that makes the figures, comments left out."""
+    """Return sensormend's version with a fingerprint of the code that makes the results, without comments."""
     package = Path(__file__).resolve().parents[1]
     files = [file for name in MEASURED for file in sorted((package / name).rglob("*.py") if "." not in name
                                                           else [package / name])]  # fmt: skip
@@ -62,14 +62,14 @@ def code_version() -> str:
 
 
 class Store:
-    """The results in one folder; as a context manager the only one that writes there.
+    """The results in one folder; as a context manager it locks the folder for writing.
 
     Parameters
     ----------
     folder
-        Where they lie; made where it is missing.
+        The folder, created where it is missing.
     version
-        Of the code that makes new rows: older ones are kept, and not taken for new.
+        Version of the code that makes new rows; rows of other versions are kept.
     """
 
     def __init__(self, folder: Path, version: str | None = None) -> None:
@@ -104,11 +104,11 @@ class Store:
         return self.folder / "results.jsonl"
 
     def has(self, key: str) -> bool:
-        """Say whether this version of the code has done a run."""
+        """Return whether this version of the code has done a run."""
         return key in self._lines and self._lines[key]["version"] == self.version
 
     def rows(self, keys: Iterable[str]) -> list[Row]:
-        """Return the rows of some runs, in the order of the keys, whatever version made them."""
+        """Return the rows of some runs, in the order of the keys, of any version."""
         return [_known(row) for key in keys if key in self._lines for row in self._lines[key]["rows"]]
 
     def versions(self, keys: Iterable[str]) -> list[str]:
@@ -116,7 +116,7 @@ class Store:
         return sorted({self._lines[key]["version"] for key in keys if key in self._lines})
 
     def append(self, key: str, rows: Iterable[Row]) -> None:
-        """Keep the rows of one run; when this returns they are on the disk."""
+        """Write the rows of one run; they are on disk when this returns."""
         line = {"key": key, "version": self.version, "rows": [_plain(row) for row in rows]}
         with self.lines.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, allow_nan=False) + "\n")
@@ -146,7 +146,7 @@ class Store:
         return path
 
     def records(self) -> dict[str, dict[str, Any]]:
-        """Return what `run.json` says, by the name of the experiment's files."""
+        """Return the content of `run.json`, by the name of the experiment's files."""
         try:
             record = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -167,10 +167,10 @@ class Store:
                 line = json.loads(text)
                 self._lines[line["key"]] = line
             except (ValueError, KeyError, TypeError):
-                continue  # cut short by a crash: that run is done again
+                continue  # truncated by a crash: that run is done again
 
     def _rewrite(self) -> None:
-        """Leave one line per run, the last, and none cut short; untouched where that is so."""
+        """Keep only the last complete line per run; a file that has no others is not written."""
         text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in self._lines.values())
         if not self.lines.is_file() or self.lines.read_text(encoding="utf-8", errors="replace") != text:
             with write_beside(self.lines) as file:
@@ -191,7 +191,7 @@ def _number(value: Any, kind: str) -> Any:
 
 
 def _known(row: Row) -> Row:
-    """Return a row with every column: NaN for numbers that are not there."""
+    """Return a row with every column: NaN for missing numbers."""
     return {
         name: float("nan") if row.get(name) is None and kind == "DOUBLE" else row.get(name)
         for name, kind in SCHEMA.items()

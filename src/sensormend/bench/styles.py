@@ -1,7 +1,7 @@
-"""How each method looks: one colour, one marker and one kind of line, the same in every figure.
+"""`style_of` returns the colour, the marker and the kind of line of a method, the same in every figure.
 
 A family of methods has a colour, its members have markers; online methods have solid lines, batch methods
-dashed ones, plain rules dotted ones. So a figure can be read in colour, by the colour-blind, and in grey.
+dashed ones, plain rules dotted ones. So a figure can be read in colour, with colour blindness, and in grey.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sensormend.plot.canvas import BLUE, GREYS, INK, ORANGE, bare
 __all__ = ["KINDS", "LineEnd", "Style", "apart", "finish_panel", "in_order", "label_ends", "style_of"]
 
 KINDS = {"ours": "ours", "online": "online", "batch": "batch", "plain": "plain rules"}
-"""What each kind of method is called in a legend, in the order of the legend."""
+"""Titles of the kinds of methods in a legend, in its order."""
 
 LINES: dict[str, Any] = {"ours": "-", "online": "-", "batch": (0, (4.5, 1.8)), "plain": (0, (1, 1.6))}
 
 
 @dataclass(frozen=True)
 class Style:
-    """One method's looks; `hollow` markers are white inside."""
+    """The style of one method; `hollow` markers are white inside."""
 
     colour: str
     marker: str
@@ -77,7 +77,7 @@ _ALIASES = {"ORLTM (reconstruction)": "ORLTM"}
 
 
 def style_of(method: str) -> Style:
-    """Return a method's style; one that is not known gets its initial as a marker, and a colour by its name."""
+    """Return a method's style; an unknown one gets its initial as marker, and a colour from its name."""
     known = STYLES.get(_ALIASES.get(method, method))
     if known is not None:
         return known
@@ -87,7 +87,7 @@ def style_of(method: str) -> Style:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """Sort methods as legends and tables have them: by kind, then as listed here, unknown ones last."""
+    """Sort methods for legends and tables: by kind, then as listed here, unknown ones last."""
     kinds, listed = list(KINDS), list(STYLES)
 
     def key(method: str) -> tuple[int, int, str]:
@@ -103,7 +103,7 @@ BESIDE = 1.02
 
 @dataclass(frozen=True)
 class LineEnd:
-    """The last point of a line, and what to write beside it."""
+    """The last point of a line, and its label."""
 
     x: float
     y: float
@@ -113,7 +113,7 @@ class LineEnd:
 
 
 def finish_panel(axes: Any, ends: Sequence[LineEnd], *, across: str, up: str) -> None:
-    """Say what a panel's axes are, whole numbers written out, and name its lines at their ends."""
+    """Label a panel's axes, with integers written out, and its lines at their ends."""
     axes.set_ylabel(up, color=INK, fontsize=10)
     axes.set_xlabel(across, color=INK, fontsize=10)
     axes.xaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
@@ -131,7 +131,7 @@ def label_ends(axes: Any, ends: Sequence[LineEnd], *, gap: float = 0.065) -> Non
     Parameters
     ----------
     axes
-        With its scales and limits as they will stay.
+        With its final scales and limits.
     gap
         The least distance of two names, as a share of the panel's height.
     """
@@ -148,7 +148,7 @@ def label_ends(axes: Any, ends: Sequence[LineEnd], *, gap: float = 0.065) -> Non
 
 
 def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Move heights as little as it takes to keep them apart, in their order and between 0 and 1 where they fit.
+    """Move heights as little as needed to keep them apart, in their order and between 0 and 1 where they fit.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def apart(heights: Sequence[float], gap: float) -> list[float]:
     groups: list[list[float]] = []
     for height in np.asarray(heights, dtype=float)[order]:
         groups.append([height])
-        # Two groups that touch become one, around the middle of what its members asked for.
+        # Two groups that touch become one, around the mean of the wanted heights.
         while len(groups) > 1 and _middle(groups[-1]) - _middle(groups[-2]) < gap * _steps(groups[-1], groups[-2]):
             last = groups.pop()
             groups[-1] += last

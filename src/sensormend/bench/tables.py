@@ -1,4 +1,4 @@
-"""`ResultTable` is one table on the screen, as Markdown, as CSV and on a page; the paper's values stand beside it."""
+"""`ResultTable` is a table for the screen, Markdown, CSV and the page, with the paper's values beside ours."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class Bar:
-    """What a figure should reach: at least `low`, at most `high`."""
+    """The target of a metric: at least `low`, at most `high`."""
 
     low: float = -np.inf
     high: float = np.inf
 
     def met(self, value: float) -> bool:
-        """Say whether a figure reaches it."""
+        """Return whether a value reaches it."""
         return self.low <= value <= self.high
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Bar:
 
 
 def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """Return mean and sample standard deviation of the finite values; NaN where too few say."""
+    """Return mean and sample standard deviation of the finite values; NaN where there are too few."""
     finite = np.array([value for value in values if np.isfinite(value)])
     if not finite.size:
         return float("nan"), float("nan")
@@ -46,7 +46,7 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure: its mean and spread over `runs`, of which some diverged; its bar, and the paper's figure."""
+    """One metric: its mean and spread over `runs`, of which some diverged; its target, and the paper's value."""
 
     mean: float = float("nan")
     spread: float = float("nan")
@@ -57,19 +57,19 @@ class Cell:
 
     @property
     def difference(self) -> float:
-        """Return how far ours lies above the paper's."""
+        """Return the mean minus the paper's value."""
         return self.mean - self.paper
 
     @property
     def value(self) -> str:
-        """Return the mean in words; what diverged is said where nothing else can be."""
+        """Return the mean as text, or the number of diverged runs where there is none."""
         if np.isfinite(self.mean) or not self.diverged:
             return _number(self.mean)
         return f"diverged in {self.diverged} of {self.runs}"
 
     @property
     def beside(self) -> str:
-        """Return the spread, and how many runs diverged where others did not."""
+        """Return the spread, and the number of diverged runs where others did not."""
         if not np.isfinite(self.mean):
             return ""
         words = [f"± {_number(self.spread, like=self.mean)}"] if np.isfinite(self.spread) else []
@@ -78,16 +78,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table of figures: `cells[row][column]`.
+    """A table of metrics: `cells[row][column]`.
 
     Attributes
     ----------
     labels, rows
-        What the first columns are called, and what stands in them.
+        Titles of the first columns, and their content.
     columns
-        What the figures are called; with an `axis`, its values, and every cell is a `figure` there.
+        Titles of the metrics; with an `axis`, its values, and every cell is the metric `figure` there.
     aside
-        Whether it is for those who want to know more: in the files and folded up on the page, not on the screen.
+        Whether it is secondary: in the files and folded up on the page, not on the screen.
     """
 
     title: str
@@ -118,11 +118,11 @@ class ResultTable:
         return shown
 
     def starts_group(self, row: int) -> bool:
-        """Say whether a row's first label is another than that of the row above."""
+        """Return whether a row's first label differs from that of the row above."""
         return row > 0 and len(self.labels) > 1 and self.rows[row][0] != self.rows[row - 1][0]
 
     def screen(self, width: int) -> list[Table]:
-        """Lay it out for a terminal, in several tables where it is too wide: below each figure its spread and bar."""
+        """Return it for a terminal, in several tables where it is too wide: below each value its spread and target."""
         lines = [[_screen_cell(cell) for cell in self.line(row)] for row in range(len(self.rows))]
         names = self.headers[len(self.labels) :]
         edges = 3
@@ -154,14 +154,14 @@ class ResultTable:
         return table
 
     def markdown(self) -> str:
-        """Lay it out as Markdown."""
+        """Return it as Markdown."""
         lines = [f"### {self.title}", "", _piped(self.headers), "|" + "---|" * len(self.headers)]
         for number, row in enumerate(self.rows):
             lines.append(_piped([*row, *(_plain_cell(cell) for cell in self.line(number))]))
         return "\n".join([*lines, "", self.note, ""])
 
     def records(self) -> list[dict[str, str]]:
-        """Return one record for each figure there is, for CSV."""
+        """Return one record for each value, for CSV."""
         lines = []
         for row, cells in zip(self.rows, self.cells, strict=True):
             for column, cell in zip(self.columns, cells, strict=True):
@@ -183,7 +183,7 @@ class ResultTable:
 
 
 def write_tables(tables: Sequence[ResultTable], folder: Path, name: str) -> list[Path]:
-    """Write `name.md` with every table, and `name.csv` with every figure in them."""
+    """Write `name.md` with every table, and `name.csv` with every value in them."""
     markdown, comma = folder / f"{name}.md", folder / f"{name}.csv"
     records = [record for table in tables for record in table.records()]
     labels = dict.fromkeys(
@@ -203,7 +203,7 @@ def write_tables(tables: Sequence[ResultTable], folder: Path, name: str) -> list
 
 
 def _number(value: float, like: float | None = None) -> str:
-    """Return a number with as many digits as mean something; `like` another one, to stand beside it."""
+    """Format a number with its significant digits, or in the format of `like`."""
     size = abs(value if like is None else like)
     if not np.isfinite(value):
         return NOTHING
@@ -266,8 +266,8 @@ AOT: dict[str, tuple[float, float, float]] = {
 CLAIMS = {
     "size": "The paper: only RTR recovers exactly, and its time rises sharply with the size; OLRTR is second.",
     "corruption": "The paper: OLRTR's RE stays under 0.2 up to half of the fibers, other online methods exceed 0.5.",
-    "magnitude": "The paper: RE hardly depends on the magnitude; nobody detects faults that are small enough.",
+    "magnitude": "The paper: RE hardly depends on the magnitude; no method detects faults that are small enough.",
     "observation": "The paper: only OLRTR and RTR keep an F1 of 1; GRASTA is steady down to 0.75 and then drops.",
     "convergence": "The paper: OLRTR converges after 10 minibatches for I3 = 10 and 50, after about 30 for I3 = 1.",
 }
-"""What the text says of its figures, whose numbers are not printed."""
+"""Statements of the paper on its figures, whose numbers are not printed."""

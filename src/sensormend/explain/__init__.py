@@ -1,1 +1,1 @@
-"""`explain` says why a reading has its flag: one paragraph with numbers and the sensors that contradict it."""
+"""The package explains the flag of a reading in one paragraph, with numbers and correlated sensors."""

@@ -1,4 +1,4 @@
-"""`reading_context` looks up all that is known of one reading: rows around it, its fault, correlated sensors."""
+"""`reading_context` collects the rows around one reading, its fault, and the sensors correlated with it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from sensormend.readings import CORRECTED, DAY, ESTIMATED, HOUR, REASONS, SECOND
 __all__ = ["USUAL_SPAN", "ReadingContext", "ReadingRow", "TimeLike", "microseconds", "reading_context", "time_text"]
 
 USUAL_SPAN = 30 * DAY
-"""What counts as a sensor's usual behaviour: long enough for some weather, short enough for the season."""
+"""Span that defines a sensor's usual behaviour: long enough for changes of weather, short enough for one season."""
 
 TimeLike = str | int | datetime | np.datetime64
-"""A time as people have it: ISO text, microseconds since 1970, or a datetime; UTC where no zone is said."""
+"""A time: ISO text, microseconds since 1970, or a datetime; UTC where no zone is given."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReadingRow:
-    """One row, in plain numbers.
+    """One row as Python numbers.
 
-    Its cleaned value is an estimate where it is `estimated`, the reading with its fault taken out where `corrected`.
+    Its cleaned value is an estimate where `estimated`, and the reading with its fault taken out where `corrected`.
     """
 
     time: int
@@ -47,7 +47,7 @@ class ReadingRow:
 
     @classmethod
     def of(cls, rows: Rows, k: int) -> ReadingRow:
-        """Return the row at a place."""
+        """Return row `k`."""
         numbers = {name: float(getattr(rows, name)[k]) for name in ("value", "cleaned", "lower", "upper")}
         return cls(
             time=int(rows.time[k]),
@@ -62,24 +62,24 @@ class ReadingRow:
 
 @dataclass(frozen=True, eq=False)
 class ReadingContext:
-    """All that is known of one reading: its row, those around it, and those of the time it is compared with.
+    """One reading with its row, the rows around it, and the rows that it is compared with.
 
     Attributes
     ----------
     sensor, variable
-        Whose reading.
+        The channel of the reading.
     row
-        The reading.
+        The row of the reading.
     own, place
-        Rows of the sensor from a month before to a day after, and which of them it is.
+        Rows of the sensor from a month before to a day after, and the index of the reading among them.
     fault
-        That it belongs to.
+        The fault that the reading belongs to; None without one.
     others, courses
-        The sensors that are most like it, and their rows from a day before to a day after, by name.
+        The most correlated sensors, and their rows from a day before to a day after, by name.
     usual
         Rows of the sensor in the month before, or before its fault.
     run
-        What run.json says.
+        The content of run.json.
     """
 
     sensor: str
@@ -95,11 +95,11 @@ class ReadingContext:
 
     @property
     def who(self) -> str:
-        """Return its name, with what it measures where that has one."""
+        """Return the name of the sensor, with its variable where that has a name."""
         return f"{self.sensor} ({self.variable})" if self.variable else self.sensor
 
     def number(self, value: float) -> str:
-        """Write a number with one digit more than is uncertain."""
+        """Format a number with one digit more than is uncertain."""
         sizes = [self.row.upper - self.row.lower, *(other.spread for other in self.others)]
         sizes = [size for size in sizes if math.isfinite(size) and size > 0]
         size = min(sizes) if sizes else abs(value) / 100 or 1.0
@@ -114,7 +114,7 @@ def microseconds(time: TimeLike) -> int:
 
 
 def time_text(time: int) -> str:
-    """Write a time for people, to the minute where it is a whole one."""
+    """Format a time: without seconds where it is a whole minute."""
     text = iso(time).replace("T", " ")
     return text.removesuffix(":00") if text.count(":") == 2 else text
 
@@ -122,24 +122,24 @@ def time_text(time: int) -> str:
 def reading_context(
     archive: Archive, sensor: str, time: int, variable: str | None, among: Sequence[str] | None = None
 ) -> ReadingContext:
-    """Return all that is known of the reading of a sensor in the slot of a time.
+    """Return the context of the reading of a sensor in the slot that contains a time.
 
     Parameters
     ----------
     archive, sensor, time, variable
-        Where, whose, when, of what.
+        The reading.
     among
-        Who may be asked about it; everybody by default.
+        Sensors to compare it with; all by default.
 
     Raises
     ------
     InputError, ConfigError
-        One line that says what there is instead.
+        The sensor, the variable or the row does not exist; the message names what does.
     """
     variable = _variable(archive, sensor, variable)
     run = archive.run()
     time = _slot_of(time, run)
-    # A day after, too: a spike is told by what came next.
+    # One day after it is included: a spike is recognised by the readings that follow.
     own = _in_slots(archive.rows(sensor, time - USUAL_SPAN - DAY, time + DAY, variable), run)
     earlier = np.flatnonzero(own.time <= time)
     if not earlier.size or time >= own.time[earlier[-1]] + _step(run, own):
@@ -147,7 +147,7 @@ def reading_context(
     place = int(earlier[-1])
     row = ReadingRow.of(own, place)
     fault = _fault_of(archive.faults(), sensor, variable, row)
-    # What is usual is asked of the time before the fault: a month into it, nothing good is left to compare.
+    # Usual behaviour is taken from before the fault: a month into it, no good reading is left to compare with.
     until = min(row.time, fault.start) if fault else row.time
     past = _in_slots(archive.rows(among, until - USUAL_SPAN, until, variable), run)
     step = _step(run, own)
@@ -182,7 +182,7 @@ def _variable(archive: Archive, sensor: str, variable: str | None) -> str:
 
 
 def _step(run: dict[str, Any], own: Rows) -> int:
-    """Return how long a slot is: as the run says, else as the rows are apart."""
+    """Return the length of a slot: from run.json, else from the distance of the rows."""
     try:
         return duration(run["grid"]["step"])
     except (KeyError, TypeError, ConfigError):
@@ -191,14 +191,14 @@ def _step(run: dict[str, Any], own: Rows) -> int:
 
 
 def _in_slots(rows: Rows, run: dict[str, Any]) -> Rows:
-    """Return rows with the times of their slots, also where every reading has a row with its own."""
+    """Return rows with the start of their slot as time, also where there is one row per reading."""
     options = run.get("options")
     per_reading = isinstance(options, dict) and options.get("per_reading")
     return replace(rows, time=_slot_of(rows.time, run)) if per_reading else rows
 
 
 def _slot_of(time: Any, run: dict[str, Any]) -> Any:
-    """Return the starts of the slots in which times lie, where the run says what a slot is."""
+    """Return the starts of the slots that contain times; the times themselves where run.json has no slot length."""
     try:
         step, early = duration(run["grid"]["step"]), round(run["grid"]["early_seconds"] * SECOND)
     except (KeyError, TypeError, ConfigError):

@@ -1,4 +1,4 @@
-"""`correlated_sensors` finds the sensors whose readings go most with those of one."""
+"""`correlated_sensors` finds the sensors whose readings are most correlated with those of one sensor."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from sensormend.recovery import FloatArray
 __all__ = ["ENOUGH", "CorrelatedSensor", "correlated_sensors"]
 
 ENOUGH = 24
-"""Good readings in common, at least, to call two sensors alike: a day of hours."""
+"""Least number of common good readings for a correlation: a day of hours."""
 
 ALIKE = 0.5
-"""Correlation below which a sensor has nothing to say."""
+"""Correlation below which a sensor is not used."""
 
 MAD_TO_DEVIATION = 1.4826
-"""From the median of absolute deviations to a standard deviation, for normal noise."""
+"""Factor from the median absolute deviation to the standard deviation of normal noise."""
 
 
 @dataclass(frozen=True)
 class CorrelatedSensor:
-    """What another sensor says of a reading.
+    """A correlated sensor and what it predicts for a reading.
 
     Attributes
     ----------
     sensor
-        Who.
+        Its name.
     likeness
-        Correlation of the two courses, each without its daily cycle.
+        Correlation of the two series, each without its daily cycle.
     value
-        What it read itself.
+        Its own reading.
     expected
-        What the reading should then have been: its own value plus the usual difference.
+        The predicted reading: its own value plus the usual difference.
     spread
-        How much that difference usually varies, a robust standard deviation.
+        Robust standard deviation of that difference.
     """
 
     sensor: str
@@ -47,23 +47,23 @@ class CorrelatedSensor:
     spread: float
 
     def contradicts(self, value: float) -> bool:
-        """Say whether a reading is further off than three times what is usual."""
+        """Return whether a reading differs from the prediction by more than three standard deviations."""
         return abs(value - self.expected) > 3 * self.spread
 
 
 def correlated_sensors(past: Rows, then: Rows, sensor: str, most: int = 3) -> list[CorrelatedSensor]:
-    """Return the sensors most like one, the best first, that had a good reading at the time in question.
+    """Return the sensors most correlated with one, the best first, that have a good reading at the time in question.
 
     Parameters
     ----------
     past
-        Rows of one variable of everybody, from the days that likeness is judged by.
+        Rows of one variable of all sensors, from the days that correlations are computed over.
     then
-        Those of the time in question.
+        Rows of the time in question.
     sensor
-        Whose reading it is about.
+        The sensor whose reading is in question.
     most
-        How many to return.
+        Largest number to return.
     """
     if sensor not in past.sensors:
         return []
@@ -97,7 +97,7 @@ def _courses(rows: Rows) -> tuple[FloatArray, NDArray[np.intp]]:
 
 
 def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
-    """Take the mean course of the day off each sensor: at noon all are warm, related or not."""
+    """Subtract the mean daily cycle of each sensor: at noon all are warm, related or not."""
     known = np.isfinite(courses)
     order = np.argsort(slots, kind="stable")
     edges = np.flatnonzero(np.diff(slots[order], prepend=-1))
@@ -105,14 +105,14 @@ def _without_cycle(courses: FloatArray, slots: NDArray[np.intp]) -> FloatArray:
         np.add.reduceat(array[:, order], edges, axis=1)
         for array in (np.where(known, courses, 0.0), known.astype(float))
     )
-    # A time of day with hardly any readings has no mean of its own; the sensor's own does for it.
+    # A time of day with few readings has no reliable mean; the mean of the sensor is used.
     overall = total.sum(axis=1, keepdims=True) / np.maximum(count.sum(axis=1, keepdims=True), 1)
     usual = np.where(count >= 5, total / np.maximum(count, 1), overall)
     return courses - usual[:, slots]
 
 
 def _likeness(courses: FloatArray, mine: int) -> FloatArray:
-    """Return the correlation of one course with all others, over the times that both have; NaN where these are few."""
+    """Return the correlation of one series with all others over common times; NaN where these are few."""
     both = np.isfinite(courses) & np.isfinite(courses[mine])
     count = both.sum(axis=1)
     own, others = np.where(both, courses[mine], 0.0), np.where(both, courses, 0.0)

@@ -1,4 +1,4 @@
-"""`explain` says why a reading has its flag, in one paragraph."""
+"""`explain` returns a paragraph that states why a reading has its flag."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sensormend.readings import DAY, MEANINGS, Flag
 __all__ = ["TimeLike", "explain", "paragraph"]
 
 FEW = 4
-"""Fill values that are worth naming; the list of those that are known everywhere is longer."""
+"""Most fill values that are listed; the built-in list is longer."""
 
 
 def explain(out: str | os.PathLike[str], sensor: str, time: TimeLike, variable: str | None = None) -> str:
-    """Say in one paragraph why the reading of a sensor at a time has its flag.
+    """Return a paragraph that states why the reading of a sensor at a time has its flag.
 
     Parameters
     ----------
@@ -31,16 +31,16 @@ def explain(out: str | os.PathLike[str], sensor: str, time: TimeLike, variable: 
     sensor
         Its name.
     time
-        A time within the slot: ISO text, microseconds since 1970, or a datetime; UTC where no zone is said.
+        A time within the slot: ISO text, microseconds since 1970, or a datetime; UTC where no zone is given.
     variable
-        Needed where the sensor measures several.
+        Required where the sensor measures several.
     """
     archive = Archive(out)
     return paragraph(reading_context(archive, archive.known(sensor), microseconds(time), variable))
 
 
 def paragraph(context: ReadingContext) -> str:
-    """Tell what was looked up."""
+    """Return the explanation of a reading."""
     told = [
         *_opening(context),
         *_verdict(context),
@@ -61,10 +61,10 @@ def _opening(context: ReadingContext) -> list[str]:
 
 
 def _verdict(context: ReadingContext) -> list[str]:
-    """Say what the reason means, with the numbers that belong to it."""
+    """Return the meaning of the reason, with its numbers."""
     row = context.row
     if row.flag == Flag.GOOD:
-        return ["Nothing speaks against it, and it is trusted as it is."]
+        return ["Nothing contradicts it, and it is trusted as it is."]
     if row.flag == Flag.MISSING:
         return [_missing(context)]
     if row.flag == Flag.NOT_EVALUATED:
@@ -73,8 +73,8 @@ def _verdict(context: ReadingContext) -> list[str]:
         "duplicate": "Several readings with different values came for the same time; the last one was kept.",
         "late": "It came after its period was closed, and took no part in the judgement.",
         "alone": "Too few other sensors are related to it to judge it.",
-        "offset": "It keeps a distance from what the others let expect.",
-        "drifting": "It moves away from what the others let expect, further and further.",
+        "offset": "It keeps a distance from what the other sensors predict.",
+        "drifting": "It moves further and further away from what the other sensors predict.",
     }
     special = {"stuck": _stuck, "spike": _spike, "noisy": _noisy, "gain": _gain, "implausible": _implausible}
     words = special[row.reason](context) if row.reason in special else plain.get(row.reason, "")
@@ -100,7 +100,7 @@ def _missing(context: ReadingContext) -> str:
 
 
 def _per_variable(by_variable: Any, variable: str) -> list[float]:
-    """Return the numbers that run.json has for a variable, or for all of them."""
+    """Return the numbers in run.json for a variable, or for all variables."""
     values = by_variable.get(variable, by_variable.get(EVERY)) if isinstance(by_variable, dict) else None
     return [float(value) for value in values] if isinstance(values, list) else []
 
@@ -111,7 +111,7 @@ def _not_evaluated(context: ReadingContext) -> str:
     heard = context.own.time[context.own.n > 0]
     young = heard.size and context.row.time - heard[0] < USUAL_SPAN - DAY
     since = f" (the first reading is from {time_text(int(heard[0]))})" if young else ""
-    return f"It was not judged: the model did not know the sensor well yet{since}, or people said to leave it alone."
+    return f"It was not judged: the model did not know the sensor well yet{since}, or it was to be ignored."
 
 
 def _stuck(context: ReadingContext) -> str:
@@ -131,7 +131,7 @@ def _stuck(context: ReadingContext) -> str:
 
 
 def _moved(context: ReadingContext, start: int, end: int) -> str:
-    """Say how far the others moved meanwhile."""
+    """Return how far the correlated sensors moved in a span."""
     moves = []
     for name, rows in context.courses.items():
         values = rows.value[(rows.flag == Flag.GOOD) & (rows.time >= start) & (rows.time <= end)]
@@ -146,9 +146,9 @@ def _spike(context: ReadingContext) -> str:
     near = [("before it", before[-1:]), ("after it", after[:1])]
     near_values = [f"{context.number(float(context.own.value[k[0]]))} {when}" for when, k in near if k.size]
     return (
-        f"It alone stands out of its hours: the sensor read {_joined(near_values)}."
+        f"It alone differs from the readings around it: the sensor read {_joined(near_values)}."
         if near_values
-        else "It alone stands out."
+        else "It alone differs from the readings around it."
     )
 
 
@@ -171,7 +171,7 @@ def _gain(context: ReadingContext) -> str:
         & np.isfinite(context.own.cleaned)
     )
     if day.sum() < 2:
-        return "Its swings are not those that the others let expect."
+        return "Its variation is not what the other sensors predict."
     read, expected = (float(np.ptp(column[day])) for column in (context.own.value, context.own.cleaned))
     return f"In the day around it swung by {context.number(read)} where {context.number(expected)} was to be expected."
 
@@ -211,7 +211,7 @@ def _interval(context: ReadingContext) -> list[str]:
     if fault is None:
         return []
     score = f", score {fault.score:.1f} where 1 is the threshold" if fault.score > 0 else ""
-    # A row that is final stays as it was judged; the list of faults is dated by what came later.
+    # A final row is never changed; the start of a fault may be dated back by later readings.
     whose = "Later readings showed that it belongs" if context.row.flag == Flag.GOOD else "It belongs"
     belongs = (
         f"{whose} to a fault ({fault.reason}{score}) of {how_long(fault.end - fault.start)}, "
@@ -221,10 +221,10 @@ def _interval(context: ReadingContext) -> list[str]:
 
 
 def _correlated(context: ReadingContext) -> list[str]:
-    """Say what those most like it read, and whether that fits."""
+    """Return the readings of the most correlated sensors, and whether they contradict this one."""
     value = context.row.value
     if not context.others and context.run.get("sensors") == 1:
-        return ["There is no other sensor: only its own past could tell."]
+        return ["There is no other sensor: it is judged by its own past alone."]
     if not context.others:
         known = int((context.usual.flag == Flag.GOOD).sum()) >= ENOUGH
         return ["No other sensor that is like it had a good reading then." if known
@@ -242,7 +242,7 @@ def _correlated(context: ReadingContext) -> list[str]:
 
 
 def _agreement(context: ReadingContext, several: bool) -> str:
-    """Say which side the others are on."""
+    """Return whether the correlated sensors contradict the reading."""
     value, many = context.row.value, len(context.others)
     if math.isnan(value):
         return ""
@@ -252,7 +252,7 @@ def _agreement(context: ReadingContext, several: bool) -> str:
     if against:
         return f" are divided, {against} of {many} against it"
     if context.row.flag in (Flag.FAIL, Flag.SUSPECT):
-        # A sensor that stands still is right twice a day.
+        # A single reading of a stuck sensor can be right by chance.
         return f" d{'o' if several else 'oes'} not contradict this one reading by itself"
     return " agree with it" if several else " agrees with it"
 

@@ -1,4 +1,4 @@
-"""Pictures of networks, sensors and methods, drawn with matplotlib; needs the extra `plot`."""
+"""The package draws networks, sensors and methods with matplotlib; it needs the extra `plot`."""
 
 from sensormend.plot.notebook import beside, course, health
 

@@ -1,4 +1,4 @@
-"""The canvas of all pictures: the palette, a blank figure, and files that are the same bytes every time."""
+"""`blank`, `save` and others provide the palette, empty figures, and files that are the same bytes on every run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
     "save_both",
 ]
 
-# From Okabe and Ito's palette, which stays apart for every kind of colour blindness.
+# From Okabe and Ito's palette, which can be distinguished with every kind of colour blindness.
 BLUE, ORANGE = "#0072b2", "#d55e00"
 INK = "#3b4252"
 GREYS = ("#56606b", "#8a94a0", "#b8c0c8", "#e3e7ea")
@@ -46,9 +46,9 @@ NIGHT = {
     "#d3e6f3": "#274357",
     "#cfcfcf": "#565d66",
 }
-"""What each colour of a picture becomes on a dark page; those that are not here stay."""
+"""The colour on a dark page of each colour of a picture; others stay as they are."""
 
-# The lightness differs as well as the hue, so that a health matrix survives a grey print.
+# The lightness differs as well as the hue, so that a health matrix can be printed in grey.
 HEALTH_COLOURS = dict(zip(HEALTH, ("#edf3ef", "#d3e6f3", "#f0c419", "#d55e00", INK, "#cfcfcf"), strict=True))
 
 # Ink that fills an area would be the brightest thing on a dark page.
@@ -64,7 +64,7 @@ _METADATA: dict[str, dict[str, None]] = {"png": {"Software": None}, "svg": {"Dat
 
 
 def blank(width: float, height: float) -> Any:
-    """Return an empty matplotlib figure of a size in inches, outside of pyplot's list of open ones."""
+    """Return an empty matplotlib figure, size in inches, that pyplot does not keep open."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -73,7 +73,7 @@ def blank(width: float, height: float) -> Any:
 
 
 def save(figure: Any, path: Path | str) -> Path:
-    """Write a figure, in the format of the path's ending, with nothing in it of when and by what."""
+    """Write a figure in the format of the path's ending, without the date and the name of the program."""
     matplotlib: Any = import_module("matplotlib")
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def save(figure: Any, path: Path | str) -> Path:
 
 
 def save_both(figure: Any, folder: Path | str, name: str) -> list[Path]:
-    """Write `name.png` and `name.svg`; the layout, which takes longest, is worked out once."""
+    """Write `name.png` and `name.svg`; the layout, which takes longest, is computed once."""
     png = save(figure, Path(folder) / f"{name}.png")
     figure.set_layout_engine("none")
     return [png, save(figure, Path(folder) / f"{name}.svg")]
@@ -96,7 +96,7 @@ def heading(figure: Any, title: str) -> None:
 
 
 def bare(axes: Any, *, sides: tuple[str, ...] = ("bottom",)) -> None:
-    """Take away all of the frame but some sides, and draw the ticks in ink."""
+    """Remove all of the frame but some sides, and draw the ticks in ink."""
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(side in sides)
         axes.spines[side].set_color(GREYS[2])
@@ -104,14 +104,14 @@ def bare(axes: Any, *, sides: tuple[str, ...] = ("bottom",)) -> None:
 
 
 def is_dark() -> bool:
-    """Say whether matplotlib is set to a dark style."""
+    """Return whether matplotlib is set to a dark style."""
     matplotlib: Any = import_module("matplotlib")
     red, green, blue, _ = import_module("matplotlib.colors").to_rgba(matplotlib.rcParams["figure.facecolor"])
     return bool(0.3 * red + 0.6 * green + 0.1 * blue < 0.5)
 
 
 def darken(figure: Any) -> None:
-    """Turn a finished figure into one for a dark page."""
+    """Change the colours of a finished figure to those for a dark page."""
     colours: Any = import_module("matplotlib.colors")
     kinds = {name: getattr(import_module(f"matplotlib.{module}"), name) for name, module in
              (("Text", "text"), ("Line2D", "lines"), ("Patch", "patches"), ("Collection", "collections"),

@@ -1,4 +1,4 @@
-"""`decomposition` draws the idea: observed values are the low-rank part plus whole days of wrong sensors."""
+"""`decomposition` draws observed values as the sum of the low-rank part and the days of faulty sensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sensormend.recovery import FloatArray, Recovery
 __all__ = ["decomposition", "most_telling"]
 
 MISSING = "#1f2933"
-# How a day leans back, and how far the next one stands from it, in the height of a day.
+# Slant of a day, and distance to the next one, in the height of a day.
 DEPTH, LIFT, APART = 0.52, 0.3, 0.44
 SIGN, WIDTH, SHOWN = 0.32, 10.0, 5
 
@@ -27,20 +27,20 @@ def decomposition(
     Parameters
     ----------
     folder, name
-        Where to; `name.png` and `name.svg` are written.
+        `name.png` and `name.svg` are written to this folder.
     readings, recovery
-        A network and what a method made of it, (sensor, slot, day).
+        The readings of a network and their recovery, (sensor, slot, day).
     days
-        Which days to show; about five can be told apart. Without any, the five in which most sensors lie.
+        Days to show; about five can be distinguished. By default the five with most faulty sensors.
     unit
-        Of the readings.
+        Unit of the readings.
     title
-        Above it all.
+        Title of the figure.
     """
     shown = most_telling(recovery) if days is None else days
     observed = readings[..., shown]
     agreed, wrong = recovery.low_rank[..., shown], recovery.outliers[..., shown]
-    # Told from their mean, all three have the same zero and share one scale; the sum still holds.
+    # As deviations from the mean all three have the same zero and share one scale; the sum still holds.
     centre = float(np.nanmean(agreed))
     parts = [
         ("observed", "what came in, with gaps", observed - centre),
@@ -79,7 +79,7 @@ def decomposition(
 
 
 def most_telling(recovery: Recovery, days: int = SHOWN) -> slice:
-    """Choose the stretch of days in which most sensors were found faulty, the one with most faulty days of those."""
+    """Choose the span of days in which most sensors are faulty, and of several the one with most faulty days."""
     faulty = recovery.faulty
     last = max(faulty.shape[1] - days, 0)
 
@@ -92,7 +92,7 @@ def most_telling(recovery: Recovery, days: int = SHOWN) -> slice:
 
 
 def _slabs(axes: Any, values: FloatArray, left: float, limit: float) -> tuple[Any, float]:
-    """Draw the days one behind the other, the first in front; return the last mesh and the right edge."""
+    """Draw the days behind each other, the first in front; return the last mesh and the right edge."""
     from matplotlib import colormaps
 
     shades = colormaps["RdBu_r"].with_extremes(bad=MISSING)

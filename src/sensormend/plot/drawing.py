@@ -40,11 +40,11 @@ SHADES = {
     "not evaluated": ("#8a94a0", 0.10, "#56606b"),
     "alone": ("#8a94a0", 0.10, "#56606b"),
 }
-"""Colour, strength and ink of a shaded stretch by its word; all other words are faults."""
+"""Colour, opacity and ink of a shaded span by its label; all other labels are faults."""
 
 FAULT_SHADE = (ORANGE, 0.10, "#a04000")
 LETTER = 0.0066
-"""About how wide a letter of a label is, of a picture eleven inches wide."""
+"""Approximate width of a letter of a label, as a share of a picture eleven inches wide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +54,11 @@ class SensorSeries:
     Attributes
     ----------
     clock, step
-        Start of every slot, and how long one is.
+        Start of every slot, and its length.
     raw, cleaned, lower, upper, truth
-        NaN where there is none; None for lines that nobody knows.
+        NaN where there is no value; None for a line that does not exist.
     words
-        What a slot is shaded for: a plain reason, `silent`, or nothing.
+        The label that a slot is shaded with: a reason, `silent`, or empty.
     spikes
         Single wrong readings.
     """
@@ -84,7 +84,7 @@ def health(readings: FloatArray, recovery: Recovery) -> NDArray[np.int8]:
             "missing": missing,
             "spikes": recovery.spikes.sum(axis=1),
             "unjudged": (~judged).astype(int),
-            # What could not be judged is nothing else.
+            # A day that was not judged has no other state.
             "suspect": (recovery.suspect & judged).astype(int),
             "faulty": (wrong & judged).astype(int),
         }
@@ -92,10 +92,10 @@ def health(readings: FloatArray, recovery: Recovery) -> NDArray[np.int8]:
 
 
 def worst(readings: FloatArray, recovery: Recovery, days: int = 28) -> tuple[int, slice]:
-    """Choose what to look at: among the sensors flagged most, the stretch that shows most of what went wrong.
+    """Choose what to show: among the sensors flagged most, the span that shows most of their faults.
 
-    Of a stretch that is faulty throughout nothing can be learned, so half and half is best; each further
-    reason counts as much as a fifth of that.
+    A span that is faulty throughout has nothing to compare with, so half and half is best; each further reason
+    counts as much as a fifth of that.
     """
     total = readings.shape[2]
     days = min(days, total)
@@ -130,7 +130,7 @@ def picture(
     Parameters
     ----------
     path
-        Where to; the ending says which format.
+        The file to write; its ending sets the format.
     readings, recovery, truth
         Axes (sensor, slot, day).
     times
@@ -138,11 +138,11 @@ def picture(
     sensors
         Labels.
     quantity, unit
-        For the axis.
+        Label of the axis.
     look_at
         Sensor and days of the upper panel.
     title
-        Above it all.
+        Title of the figure.
     """
     figure = blank(11, 7.6)
     sensor, days = look_at or worst(readings, recovery)
@@ -189,9 +189,9 @@ def draw_sensor(
 
 
 def draw_series(axes: Any, course: SensorSeries, *, quantity: str = "value", unit: str = "") -> float:
-    """Draw a course: raw, cleaned with its interval, the truth where known, and shaded what has a word.
+    """Draw a series: raw, cleaned with its interval, the truth where known; slots with a label are shaded.
 
-    Returns where the legend stands, above the words.
+    Returns the height of the legend, which stands above the labels.
     """
     clock, raw, lower, upper = course.clock, course.raw, course.lower, course.upper
     known = (course.cleaned, lower, upper, course.truth)
@@ -243,7 +243,7 @@ def draw_health(
     title: str = "Health of every sensor, day by day",
     most_labels: int = MOST_LABELS,
 ) -> None:
-    """Draw the health matrix, sensors by days, those with most trouble on top; `mark` frames one stretch."""
+    """Draw the health matrix, sensors by days, those with most trouble on top; `mark` frames one span."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch, Rectangle
 
@@ -289,7 +289,7 @@ def _line(values: FloatArray | BoolArray, sensor: int, days: slice) -> FloatArra
 
 
 def _limits(lines: list[FloatArray], raw: FloatArray) -> tuple[float, float]:
-    """Leave room for wrong readings, but not so much that the right ones become a line."""
+    """Return axis limits that show wrong readings, but do not flatten the right ones to a line."""
     known = np.concatenate(lines)
     known, read = known[np.isfinite(known)], raw[np.isfinite(raw)]
     if not known.size:
@@ -303,7 +303,7 @@ def _limits(lines: list[FloatArray], raw: FloatArray) -> tuple[float, float]:
 
 
 def _shade(axes: Any, course: SensorSeries) -> None:
-    """Shade the slots that have a word, and say it above each run of them where there is room."""
+    """Shade the slots that have a label, and write it above each run of them where there is space."""
     words, clock, step = course.words, course.clock, course.step
     kind = np.where(words == "", 0, 1)
     for shade, word in enumerate(SHADES, start=2):
@@ -319,7 +319,7 @@ def _shade(axes: Any, course: SensorSeries) -> None:
             label = ", ".join(list(dict.fromkeys(words[first:stop].tolist()))[:2])
             runs.append((left, right, label, ink))
     taken: list[list[tuple[float, float]]] = [[], []]
-    # The long ones first: where two labels have no room, the longer stretch keeps its own.
+    # The long ones first: where two labels do not fit, the longer span keeps its own.
     for left, right, label, ink in sorted(runs, key=lambda run: run[0] - run[1]):
         middle = left + (right - left) / 2
         place = float((middle - clock[0]) / np.timedelta64(1, "s")) / span
@@ -336,17 +336,17 @@ def _shade(axes: Any, course: SensorSeries) -> None:
 
 
 def _mark_outside(axes: Any, clock: NDArray[np.datetime64], raw: FloatArray, bottom: float, top: float) -> None:
-    """Point a small arrow at readings past the edge, so that none disappears unseen."""
+    """Mark readings past the edge with a small arrow, so that none is hidden."""
     for beyond, edge, arrow in ((raw > top, top, "^"), (raw < bottom, bottom, "v")):
         if beyond.any():
             axes.plot(clock[beyond], np.full(beyond.sum(), edge), arrow, ms=4, color=RAW, clip_on=False, zorder=7)
 
 
 def dates(axes: Any) -> None:
-    """Write dates below, as fine as the stretch that is shown asks for."""
+    """Write dates below the axis, as fine as its span needs."""
     module: Any = import_module("matplotlib.dates")
     left, right = axes.get_xlim()
     form = "%d %b\n%H:%M" if right - left < 4 else "%d %b" if right - left < 400 else "%b %Y"
-    # Even steps: with multiples of the month's days the 29th and the 1st would stand in each other's way.
+    # Even steps: with multiples of the month's days the labels of the 29th and the 1st would overlap.
     axes.xaxis.set_major_locator(module.AutoDateLocator(minticks=4, maxticks=9, interval_multiples=right - left < 4))
     axes.xaxis.set_major_formatter(module.DateFormatter(form))

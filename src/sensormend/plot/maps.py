@@ -1,4 +1,4 @@
-"""`voronoi_cells` divides a map among sensors; `city_map` draws their values on it, raw and mended."""
+"""`voronoi_cells` divides a map among sensors; `city_map` draws their values on it, raw and cleaned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["VoronoiCells", "cell_means", "chosen_days", "city_map", "value_range
 
 DATES = 6
 SETTLING_DAYS = 10
-# Sensors closer than this part of the map are at one place: Qhull cannot tell them apart, and no eye can.
+# Sensors closer than this share of the map are at one place: neither Qhull nor a reader can separate them.
 SAME_PLACE = 1e-6
 MARGIN = 0.06
 MISSING = "#000000"
@@ -35,7 +35,7 @@ class VoronoiCells:
     polygons
         One per place, corners (k, 2) in order around it.
     place
-        For every sensor the number of its polygon; -1 where its position is unknown.
+        The index of the polygon of each sensor; -1 where its position is unknown.
     box
         Left, lower, right, upper edge.
     """
@@ -51,10 +51,9 @@ def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> VoronoiCells:
     Parameters
     ----------
     positions
-        (sensor, 2); NaN for a sensor of unknown position. Any number, in a line or all at one place too.
+        (sensor, 2); NaN for a sensor of unknown position. Any number; they may lie on a line or at one place.
     box
-        What to divide: left, lower, right, upper edge, with all positions inside. By default the box around
-        them, and a margin.
+        Left, lower, right, upper edge, with all positions inside; by default the box around them with a margin.
 
     Examples
     --------
@@ -81,7 +80,7 @@ def voronoi_cells(positions: ArrayLike, box: Box | None = None) -> VoronoiCells:
     wide, high = size / scale
     if (sites < -SAME_PLACE).any() or (sites > np.array([wide, high]) + SAME_PLACE).any():
         raise InputError("the box of a map must hold all positions")
-    # Mirrored at its four edges, the network closes every cell exactly at the edge; the cells tile the box.
+    # With the network mirrored at the four edges every cell ends exactly at the edge, and the cells tile the box.
     inside = np.clip(sites, SAME_PLACE / 2, np.array([wide, high]) - SAME_PLACE / 2)
     mirrored = [inside * sign + shift for sign, shift in (
         ((-1, 1), (0, 0)), ((-1, 1), (2 * wide, 0)), ((1, -1), (0, 0)), ((1, -1), (0, 2 * high)),
@@ -103,12 +102,12 @@ def city_map(
     times: NDArray[np.datetime64], faulty: BoolArray | None = None, hour: float = 15, quantity: str = "temperature",
     unit: str = "°C", title: str = "",
 ) -> list[Path]:  # fmt: skip
-    """Draw a network at one hour of six dates: raw above, missing in black, and mended below.
+    """Draw a network at one hour of six dates: raw above, with missing values in black, and cleaned below.
 
     Parameters
     ----------
     folder, name
-        Where to; `name.png` and `name.svg` are written.
+        `name.png` and `name.svg` are written to this folder.
     positions
         (sensor, 2), in any unit in which both axes are alike; NaN where unknown.
     readings, cleaned
@@ -118,11 +117,11 @@ def city_map(
     faulty
         The verdict on every (sensor, day); those sensors are ringed.
     hour
-        Of the day.
+        Hour of the day.
     quantity, unit
-        For the colour bar.
+        Label of the colour bar.
     title
-        Above it all.
+        Title of the figure.
     """
     cells = voronoi_cells(positions)
     slots, days = readings.shape[1:]
@@ -160,7 +159,7 @@ def city_map(
 def chosen_days(times: NDArray[np.datetime64], dates: int = DATES) -> list[int]:
     """Choose days to show out of one time per day: the middle of each of the last months, or evenly spaced.
 
-    While a method settles, its first days show nothing; they are left out where enough others remain.
+    The first days, in which a method still learns, are left out where enough others remain.
     """
     days = len(times)
     months = times.astype("datetime64[M]")
@@ -174,7 +173,7 @@ def chosen_days(times: NDArray[np.datetime64], dates: int = DATES) -> list[int]:
 def _around(points: FloatArray) -> Box:
     low, high = points.min(axis=0), points.max(axis=0)
     longest, away = float((high - low).max()), float(np.abs(points).max())
-    # A line of sensors still gets a strip to lie in, one place alone a box of its own.
+    # Sensors on a line get a strip around it, a single place a box.
     least = 0.3 * longest if longest > 1e-9 * away else max(1.0, 1e-3 * away)
     half = np.maximum(high - low, least) / 2 + MARGIN * max(longest, least)
     middle = (low + high) / 2
@@ -183,7 +182,7 @@ def _around(points: FloatArray) -> Box:
 
 
 def value_range(values: FloatArray) -> tuple[float, float]:
-    """Return the ends of a colour bar for values; NaN for nothing."""
+    """Return the ends of a colour bar for values, of which NaN are ignored."""
     known = values[np.isfinite(values)]
     if not known.size:
         return 0.0, 1.0
@@ -192,7 +191,7 @@ def value_range(values: FloatArray) -> tuple[float, float]:
 
 
 def cell_means(cell: NDArray[np.intp], cells: int, values: FloatArray) -> FloatArray:
-    """Return the mean of the values in each of so many cells, by the number of each value's cell; NaN without any."""
+    """Return the mean of the values in each cell; `cell` is the cell of each value; NaN for an empty cell."""
     known = np.isfinite(values) & (cell >= 0)
     count = np.bincount(cell[known], minlength=cells)
     total = np.bincount(cell[known], weights=values[known], minlength=cells)
@@ -200,7 +199,7 @@ def cell_means(cell: NDArray[np.intp], cells: int, values: FloatArray) -> FloatA
 
 
 def _draw_cells(axes: Any, cells: VoronoiCells, values: FloatArray, low: float, high: float) -> Any:
-    """Colour each cell by the mean of what its sensors say; black where none says anything."""
+    """Colour each cell by the mean of its sensors' values; black where there is none."""
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import LinearSegmentedColormap
 

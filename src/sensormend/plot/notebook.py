@@ -1,4 +1,4 @@
-"""`course`, `health` and `beside` draw what `clean` returned, for a notebook."""
+"""`course`, `health` and `beside` draw in a notebook the rows that `clean` returned."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ __all__ = ["beside", "course", "health"]
 WIDTH = 11.0
 MAX_NAMES = 45
 CORRELATED_COLOURS = ("#009e73", "#cc79a7", "#7b6fb0")
-"""With orange and blue from Okabe and Ito's palette, too; the last one is darker, to be seen as a thin line."""
+"""From Okabe and Ito's palette, as orange and blue; the last one is darker, to be visible as a thin line."""
 
 USUAL_VIEW, LONGEST_VIEW = 4 * DAY, 14 * DAY
-"""Before and after a moment: four days show a course, more than a month of hours shows none."""
+"""Span before and after a time, and the longest for a fault: in a month of hours no course can be seen."""
 
 
 def course(
@@ -58,11 +58,11 @@ def course(
     sensor
         The name of the sensor.
     start, end
-        From when to when, UTC; all of it by default.
+        The span to draw, UTC; all of it by default.
     variable
-        Which variable, where there are several.
+        Required where the sensor has several.
     dark
-        For a dark page; by default as matplotlib's style is.
+        Colours for a dark page; by default those of matplotlib's style.
     """
     with _page(WIDTH, 4.4, dark) as (figure, finish):
         own, name, what = _channel(rows, sensor, variable)
@@ -83,15 +83,15 @@ def course(
 def health(rows: Any, *, dark: bool | None = None) -> Any:
     """Draw the health of all sensors, day by day, those with most trouble on top.
 
-    A day is faulty or suspect where some of its readings are, silent where nothing came, filled where something is
-    missing or a single reading was wrong, and left blank where the sensor has no rows: not there yet, or gone.
+    A day is faulty or suspect where some of its readings are, silent where no reading came, filled where
+    readings are missing or a single one is wrong, and blank where the sensor has no rows.
 
     Parameters
     ----------
     rows
         What `clean` returned, or the OUT that it wrote.
     dark
-        For a dark page; by default as matplotlib's style is.
+        Colours for a dark page; by default those of matplotlib's style.
     """
     everybody = _rows(rows)
     panels = [everybody.taken(everybody.variable == code) for code in np.unique(everybody.variable)]
@@ -123,10 +123,10 @@ def beside(
     days: float | None = None,
     dark: bool | None = None,
 ) -> Any:
-    """Draw a sensor beside its three most correlated sensors around a moment: why it was judged wrong, or was not.
+    """Draw a sensor beside its three most correlated sensors around a time, to show why it was judged wrong or right.
 
-    Above: the sensor, and what each of the others lets expect of it, which is its own reading plus the usual difference
-    of the two. Below: how far the sensor is from that; the bands are three times what is usual.
+    Above: the sensor, and the value that each of the others predicts, which is its reading plus the usual difference of
+    the two. Below: the distance of the sensor from these; the bands are three standard deviations.
 
     Parameters
     ----------
@@ -135,19 +135,19 @@ def beside(
     sensor
         The name of the sensor.
     time
-        When, UTC.
+        The time, UTC.
     variable
-        Which variable, where there are several.
+        Required where the sensor has several.
     days
-        How many days before and after it are shown; by default four, or more to have all of the fault in view.
+        Days to show before and after it; by default four, or more to show all of the fault.
     dark
-        For a dark page; by default as matplotlib's style is.
+        Colours for a dark page; by default those of matplotlib's style.
     """
     everybody = _rows(rows)
     own, name, what = _channel(everybody, sensor, variable)
     place = _place(own, microseconds(time), name)
     time, step = int(own.time[place]), _step(own)
-    # Rows per reading have times of their own; they are compared by the slot that they are nearest to.
+    # Rows per reading are not on the grid; they are compared by the nearest slot.
     everybody, own = (
         replace(some, time=time + np.round((some.time - time) / step).astype(np.int64) * step)
         for some in (everybody.taken(everybody.variable == own.variable[0]), own)
@@ -184,7 +184,7 @@ def beside(
 
 
 def _rows(source: Any) -> Rows:
-    """Return the rows of whatever a person has."""
+    """Return the rows of a frame or an OUT."""
     if isinstance(source, Rows):
         rows = source
     elif isinstance(source, str | Path):
@@ -200,7 +200,7 @@ def _rows(source: Any) -> Rows:
 
 
 def _metadata(source: Any) -> Mapping[str, Any]:
-    """Return what is known of units and names: an OUT has them in run.json, a pandas frame in its `attrs`."""
+    """Return units and names: from run.json of an OUT, from the `attrs` of a pandas frame."""
     if isinstance(source, str | Path):
         return Archive(source).run()
     attrs = getattr(source.rows if isinstance(source, Cleaned) else source, "attrs", None)
@@ -247,7 +247,7 @@ def _step(own: Rows) -> int:
 
 
 def _series(own: Rows) -> SensorSeries:
-    """Return rows of one channel as a series, with a hole where rows are missing."""
+    """Return rows of one channel as a series, with NaN where rows are missing."""
     step = _step(own)
     own = own.with_holes(step)
     return SensorSeries(
@@ -263,7 +263,7 @@ def _series(own: Rows) -> SensorSeries:
 
 
 def _states(rows: Rows) -> tuple[tuple[str, ...], NDArray[np.int8], NDArray[np.datetime64], int]:
-    """Return the sensors, their health (sensor, cell), the beginnings of the cells, and how many days these are."""
+    """Return the sensors, their health (sensor, cell), the starts of the cells, and the days of a cell."""
     first, last = int(rows.time.min()) // DAY, int(rows.time.max()) // DAY
     days = days_per_cell(first, last, _step(rows.taken(rows.sensor == rows.sensor[0])))
     names, state = states_by_cell(rows, first, last, days)
@@ -272,7 +272,7 @@ def _states(rows: Rows) -> tuple[tuple[str, ...], NDArray[np.int8], NDArray[np.d
 
 
 def _balance(rows: Rows) -> str:
-    """Say in one line how the network is."""
+    """Return counts of the network in one line."""
     total, missing = len(rows), int((rows.flag == Flag.MISSING).sum())
     wrong = int((rows.flag == Flag.FAIL).sum())
     sensors = np.unique(rows.sensor).size
@@ -284,7 +284,7 @@ def _balance(rows: Rows) -> str:
 
 
 def _place(own: Rows, time: int, name: str) -> int:
-    """Return which row of a channel has a time in its slot."""
+    """Return the index of the row whose slot contains a time."""
     place = int(np.searchsorted(own.time, time, side="right")) - 1
     if place < 0 or time > own.time[place] + max(_step(own), HOUR):
         raise InputError(f"{name} has no row at {_when(time)}; its rows go from {_span(own)}")
@@ -292,7 +292,7 @@ def _place(own: Rows, time: int, name: str) -> int:
 
 
 def _fault(own: Rows, place: int) -> tuple[int, int]:
-    """Return from when to when a row's fault lasts: the time since the last good reading, and until the next."""
+    """Return the start and the end of a row's fault: after the last good reading before, until the next good one."""
     moment = int(own.time[place])
     if own.flag[place] in (Flag.GOOD, Flag.NOT_EVALUATED):
         return moment, moment
@@ -313,7 +313,7 @@ def _in_view(own: Rows, moment: int, fault: tuple[int, int], days: float | None)
 
 
 def _most_like(everybody: Rows, moment: int, until: int, name: str) -> list[CorrelatedSensor]:
-    """Return those most like a sensor before its fault began; where that is too short a time, in all that there is."""
+    """Return the sensors most correlated with one before its fault; over all rows where that span is too short."""
     at_moment = everybody.taken(everybody.time == moment)
     past = everybody.taken((everybody.time >= until - USUAL_SPAN) & (everybody.time < until))
     return correlated_sensors(past, at_moment, name) or correlated_sensors(everybody, at_moment, name)
@@ -339,7 +339,7 @@ def _title(own: Rows, place: int, name: str) -> str:
 
 @contextmanager
 def _page(width: float, height: float, dark: bool | None) -> Iterator[tuple[Any, Callable[[], None]]]:
-    """Give an empty figure, and what makes it ready to be shown; a style of the user's changes nothing else of it."""
+    """Yield an empty figure and the function that finishes it; of the user's style only dark or light is applied."""
     figure = blank(width, height)
     style: Any = import_module("matplotlib.style")
     wanted = is_dark() if dark is None else dark
@@ -347,7 +347,7 @@ def _page(width: float, height: float, dark: bool | None) -> Iterator[tuple[Any,
     def finish() -> None:
         if wanted:
             darken(figure)
-        # Without pyplot a notebook does not know how to show a figure; this it asks for first.
+        # A notebook cannot show a figure made without pyplot; it looks for this method first.
         figure._repr_png_ = partial(_png, figure)
 
     with style.context("default"):
@@ -361,7 +361,7 @@ def _png(figure: Any) -> bytes:
 
 
 def _years(axes: Any, rows: Rows) -> None:
-    """Say of which year the dates below are."""
+    """Label the axis with the years of its dates."""
     first, last = (np.datetime64(int(time), "us").astype("datetime64[Y]") for time in (rows.time[0], rows.time.max()))
     axes.set_xlabel(str(first) if first == last else f"{first} to {last}", color=GREYS[0], fontsize=9, loc="right")
 
@@ -374,7 +374,7 @@ def _draw_distances(
         axes.plot(clock, distance, color=colour, lw=1.2, marker=".", ms=2, zorder=3)
     known = np.concatenate([*distances, *(np.array([-3.3, 3.3]) * spread for spread in spreads)])
     known = known[np.isfinite(known)]
-    # A reading that is far beyond would press all others together, as above.
+    # A reading far away would compress all others, as above.
     low, high = np.quantile(known, [0.01, 0.99])
     most, margin = limits[1] - limits[0], 0.08 * (high - low)
     axes.set_ylim(max(low - margin, -most), min(high + margin, most))

@@ -1,4 +1,4 @@
-"""The report is one HTML file about an OUT that refers to nothing outside of itself."""
+"""The package writes the report on an OUT as one self-contained HTML file."""
 
 from sensormend.report.document import write_report
 

@@ -1,4 +1,4 @@
-"""`header_section` opens the report with its key numbers; `provenance_section` says how the data was made."""
+"""`header_section` returns the head of the report with its key numbers; `provenance_section` how the data was made."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["header_section", "provenance_section"]
 
 FLAG_WORDS = {
     Flag.GOOD: "the reading was trusted and not changed",
-    Flag.NOT_EVALUATED: "nobody could judge it, or it was to be left alone",
+    Flag.NOT_EVALUATED: "it could not be judged, or was to be ignored",
     Flag.SUSPECT: "doubtful; the reading was kept",
     Flag.FAIL: "wrong; replaced by its correction or an estimate",
     Flag.MISSING: "no reading; filled by an estimate",
@@ -45,7 +45,7 @@ OPTIONS = (
     "grace",
     "seed",
 )
-"""What people said that is no path, no address and no name."""
+"""Options that contain no path, no address and no name."""
 
 DURATIONS = ("step", "period", "gone_after", "grace")
 
@@ -58,7 +58,7 @@ def header_section(data: ReportData, contents: list[tuple[str, str]]) -> Html:
     Parameters
     ----------
     data
-        What there is to say.
+        The data of the report.
     contents
         The name and the title of each section.
     """
@@ -108,8 +108,8 @@ def provenance_section(data: ReportData) -> Html:
     return tag(
         "section",
         tag("h2", "How it was made"),
-        tag("p", "sensormend learned how the sensors of this network move together, day by day, and held each of them "
-            "against the others and its own past. Raw readings are kept beside every mended value; none was changed."),
+        tag("p", "sensormend learned how the sensors of this network move together, day by day, and compared each "
+            "of them with the others and its own past. Raw readings are kept beside every mended value, unchanged."),
         html_table(("", ""), [[escape(name), value] for name, value in facts], wide=1),
         tag("h3", "QARTOD flags"),
         html_table(("flag", "", "meaning", "values", "of all"), rows, numbers=(3, 4), wide=2),
@@ -134,7 +134,7 @@ def _facts(data: ReportData, run: Mapping[str, Any]) -> list[tuple[str, Html]]:
                        + (f", in periods of {how_long(period)}" if period else ""))),
         ("result", escape(f"{counts.rows:,} values of {counted(len({name for name, _ in counts.channels}), 'sensor')}, "
                          f"{minute(data.start)} to {minute(data.end)} UTC")),
-        ("said by people", escape(_options(run))),
+        ("options given", escape(_options(run))),
         ("intervals", escape(f"hold the truth in {100 * data.network.interval:g} % of all cases")),
         ("versions", escape(", ".join(f"{name} {versions[name]}" for name in VERSIONS if versions.get(name)))),
     ]  # fmt: skip
@@ -159,7 +159,7 @@ def _source(run: Mapping[str, Any], readings: Any, rejected: Any) -> str:
 
 
 def _options(run: Mapping[str, Any]) -> str:
-    # What a watch was told stands beside what it found: the fill values there are those that were found.
+    # Options of a watch stand beside what it detected: the fill values there are the detected ones.
     options = _mapping(run["options"]) if "options" in run else {**run, "fill": None}
     return ", ".join(
         f"{name} = {_short(name, options[name])}" for name in OPTIONS if options.get(name) not in (None, False, "")

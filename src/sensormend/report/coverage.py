@@ -1,4 +1,4 @@
-"""`matrix_section` draws the health matrix; `coverage_section` says what was filled and how sure that is."""
+"""`matrix_section` draws the health matrix; `coverage_section` states what was filled and with which intervals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sensormend.views.matrix import MatrixRow
 __all__ = ["coverage_section", "matrix_section"]
 
 MAX_LABELLED, WORST = 60, 40
-"""So many lines have names; of more, the worst have, and all are squeezed into a picture."""
+"""Most lines with names; of more, the worst have names, and all are shown in a small picture."""
 
 STATE_WORDS = {
     "sound": "every reading good",
@@ -29,12 +29,12 @@ STATE_WORDS = {
     "suspect": "doubtful, kept as it came",
     "faulty": "wrong, replaced by corrections or estimates",
     "silent": "nothing came, all of it estimated",
-    "not evaluated": "nobody could judge it",
+    "not evaluated": "could not be judged",
 }
 WIDTH, SUMMARY_WIDTH, ROW_HEIGHT, TOP = 960.0, 165.0, 13.0, 22.0
 LONGEST_LABEL, LETTER = 60, 6.1
 TALLEST = 500
-"""Pixels of the picture of all; where there are more lines, several become one."""
+"""Pixels of the picture of all lines; where there are more, several are merged."""
 
 MAX_SHARES = 10
 
@@ -70,7 +70,7 @@ def _legend(lines: Sequence[MatrixRow]) -> Html:
 
 
 def _squeezed(data: ReportData) -> Html:
-    """Return all lines as an image of one pixel per cell."""
+    """Return all lines as an image with one pixel per cell."""
     code = np.zeros(256, np.uint8)
     code[[ord(letter) for letter in SEVERITY]] = range(len(SEVERITY))
     lines = data.matrix.rows
@@ -97,7 +97,7 @@ def _squeezed(data: ReportData) -> Html:
 
 
 def _labelled(data: ReportData, lines: Sequence[MatrixRow]) -> Html:
-    """Return lines with names, and with what they add up to."""
+    """Return lines with names and totals."""
     cells, first = data.matrix.cells, int(np.datetime64(data.matrix.start, "D").astype(np.int64)) * DAY
     length = data.matrix.cell_days * DAY
     labels = [_label(one) for one in lines]
@@ -132,7 +132,7 @@ def _labelled(data: ReportData, lines: Sequence[MatrixRow]) -> Html:
 
 
 def _label(line: MatrixRow) -> str:
-    """Return the name of a line, cut where it is too long; of its variable more is left."""
+    """Return the name of a line, cut where it is too long; the variable is cut less."""
     variable = line.variable[: LONGEST_LABEL // 2]
     left = LONGEST_LABEL - len(variable)
     sensor = line.sensor if len(line.sensor) <= left else line.sensor[: left - 1] + "…"
@@ -253,7 +253,7 @@ def _verdict(counts: RowCounts, variable: str, share: float) -> Html:
     half, (_, among) = counts.half_width(variable), counts.spread.get(variable, (math.nan, math.nan))
     if not (math.isfinite(half) and math.isfinite(among) and half > 0 and among > 0):
         return Html("")
-    # What the interval would be for somebody who knew the mean of the others and nothing of the sensor itself.
+    # The interval of an estimate that is the mean of the other sensors.
     guess = NormalDist().inv_cdf((1 + share) / 2) * among
     better = (
         f"{guess / half:.1f} times narrower than" if half < 0.9 * guess

@@ -1,4 +1,4 @@
-"""`write_report` puts the sections together and writes the file, which appears only when it is complete."""
+"""`write_report` writes the sections as one file, which appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_report(
     to: str | os.PathLike[str] | None = None,
     done: Callable[[float], None] | None = None,
 ) -> Path:
-    """Write what an OUT has to say as one HTML file, and return where it is.
+    """Write the report on an OUT as one HTML file, and return its path.
 
     The file refers to nothing outside of itself: it can be mailed, opened without a network, and printed.
 
@@ -50,10 +50,10 @@ def write_report(
     out
         What `clean` or `watch` wrote: a folder, or a single file.
     to
-        The file to write; `report.html` in OUT, or in the `.meta` folder beside a single file, by default. A page that
-        is there is replaced, any other file is not.
+        The file to write; `report.html` in OUT, or in the `.meta` folder beside a single file, by default. An
+        existing page is replaced, any other file is not.
     done
-        Is told how much is done, from 0 to 1.
+        Called with the progress, from 0 to 1.
 
     Examples
     --------
@@ -69,20 +69,20 @@ def write_report(
     if place in ours or (not ours.isdisjoint(place.parents) and place.suffix.lower() not in PAGES):
         raise ConfigError(f"{target} is part of what is reported on: name another file, like report.html")
     if not _replaceable(place):
-        raise ConfigError(f"{target} is there, and is no HTML page: name another file, like report.html")
+        raise ConfigError(f"{target} exists and is not an HTML page: name another file, like report.html")
     with OutReader(out) as reader:
         text = page(read_report_data(reader, done))
-    # A link stays one.
+    # A symbolic link is followed, not replaced.
     with write_beside(place) as file:
         file.write(text)
     return target
 
 
 def _replaceable(target: Path) -> bool:
-    """Say whether nothing is lost but a page, which can be made again: READINGS are typed by mistake, too."""
+    """Return whether only a page would be overwritten, not READINGS that were given by mistake."""
     if not target.exists():
         return True
-    # A pipe or a device would become a file.
+    # A pipe or a device would be replaced by a file.
     if not target.is_file():
         return False
     if target.suffix.lower() in PAGES:

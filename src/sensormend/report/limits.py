@@ -1,4 +1,4 @@
-"""`limits_section` says what not to use the data for, as far as the data itself shows."""
+"""`limits_section` states what not to use the data for, as far as the data shows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sensormend.views.daily_counts import ChannelName
 __all__ = ["AcceptedOffset", "accepted_offsets", "limits_section"]
 
 SHORTEST_OFFSET, MAX_CHECKED = 2 * DAY, 40
-"""A new level is believed after three to ten days; the first of these may be suspect rather than faulty."""
+"""A new level is accepted after three to ten days; the first of these may be suspect rather than faulty."""
 
 MAX_LISTED = 10
 
@@ -29,17 +29,17 @@ THIRD = 1 / 3
 
 @dataclass(frozen=True)
 class AcceptedOffset:
-    """An offset that a sensor kept when its fault was over; `level` is how far it was from what the others say."""
+    """An offset that a sensor kept when its fault was over; `level` is its distance from the prediction."""
 
     fault: FaultInterval
     level: float
 
 
 def accepted_offsets(data: ReportData) -> list[AcceptedOffset]:
-    """Return the offsets after which a sensor went on at its new level, and was trusted.
+    """Return the offsets after which a sensor kept its new level and was trusted.
 
-    When a fault ends because the level is believed, the mended values jump from the estimate to the reading, by about
-    the offset, while those of the others do not; when it ends because the sensor came back, they do not jump.
+    When a fault ends because the level is accepted, the cleaned values jump from the estimate to the reading, by about
+    the offset, while those of the others do not; when it ends because the sensor returned, they do not jump.
     """
     faults = [
         fault
@@ -62,7 +62,7 @@ def _accepted_level(data: ReportData, fault: FaultInterval) -> float | None:
     mine = rows.sensor == rows.sensors.index(fault.sensor)
     before, after = rows.time < fault.end, rows.time >= fault.end
     level = _mean((rows.value - rows.cleaned)[mine & before & (rows.flag == 4)])
-    # Only readings that were trusted: an estimate after the fault says nothing of the sensor.
+    # Only trusted readings: an estimate after the fault has no information on the sensor.
     jump = _mean(rows.cleaned[mine & after & (rows.flag == 1)]) - _mean(rows.cleaned[mine & before])
     others = _changes(rows, ~mine, before, after)
     if not others.size or not np.isfinite(level) or not np.isfinite(jump):
@@ -78,7 +78,7 @@ def _mean(values: FloatArray) -> float:
 
 
 def _changes(rows: Rows, others: BoolArray, before: BoolArray, after: BoolArray) -> FloatArray:
-    """Return how far the mended values of each of the others moved from one day to the next."""
+    """Return the change of the cleaned values of each of the others from one day to the next."""
     size = len(rows.sensors)
     means = []
     for when in (before, after):
@@ -113,7 +113,7 @@ def limits_section(data: ReportData) -> Html:
 
 
 def _limit(title: str, text: str, items: Sequence[str] = ()) -> list[Html]:
-    """Return one thing not to do, with the first of some items."""
+    """Return one limit, with the first of some items."""
     listed = [tag("li", item) for item in items[:MAX_LISTED]]
     listed += [tag("li", f"and {len(items) - MAX_LISTED:,} more")] if len(items) > MAX_LISTED else []
     return [
@@ -143,8 +143,8 @@ def _stretches(data: ReportData) -> list[Html]:
     return _limit(
         "Sensors in times when all they have is estimates.",
         f"In {counted(len(spans), 'stretch', 'stretches')} of a day and more, {how_long(total)} of sensor time in all, "
-        "the values are what the others and its own past let expect. They complete a map or a mean; they say "
-        "nothing about the sensor itself or its own spot.",
+        "the values are predicted from the others and its own past. They complete a map or a mean; they have "
+        "no information on the sensor itself or its own place.",
         items,
     )
 
@@ -172,9 +172,9 @@ def _accepted_levels(data: ReportData) -> list[Html]:
     ]  # fmt: skip
     return _limit(
         "Absolute levels of sensors that kept an offset.",
-        "A new level that lasts three to ten days is believed, since the sensor may have been moved or calibrated. "
-        f"That happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If nobody "
-        "was there, the values after it are off by as much.",
+        "A new level that lasts three to ten days is accepted, since the sensor may have been moved or calibrated. "
+        f"That happened {'once' if len(offsets) == 1 else f'{len(offsets)} times'}. If it "
+        "was not, the values after it are off by as much.",
         items,
     ) if offsets else []  # fmt: skip
 
@@ -189,7 +189,7 @@ def _nobody(data: ReportData) -> list[Html]:
         for begin, end in [*sorted(gaps[:MAX_LISTED]), *gaps[MAX_LISTED:]]
     ]
     return _limit(
-        "Times when nobody in the network reported.",
+        "Times when no sensor of the network reported.",
         f"There {'is' if len(gaps) == 1 else 'are'} {counted(len(gaps), 'such gap')}, {how_long(total)} in all. What "
         "stands there comes from the time around and from what is usual, not from any measurement; short events in it "
         "are lost.",
@@ -216,7 +216,7 @@ def _unjudged(data: ReportData) -> list[Html]:
         parts += _limit(
             "Dates on which most readings were not judged.",
             f"{counted(readings, 'reading')} of {counted(len(everybody), 'day')}, where the network was not known yet "
-            "or people had said to leave it alone, taken as they came: faults were not looked for.",
+            "or was to be ignored, taken as they came: faults were not looked for.",
             [span(first * DAY, last * DAY + DAY) for first, last in runs],
         )
     together = _unjudged_on(data, everybody)
@@ -228,8 +228,7 @@ def _unjudged(data: ReportData) -> list[Html]:
         items = [concat([channel_name(*name), f": {counted(many, 'reading')}"]) for many, name in others]
         parts += _limit(
             "Readings that were not judged while the others were.",
-            f"{counted(apart, 'reading')}: sensors that were new, or that people said to leave alone. They may be "
-            "wrong.",
+            f"{counted(apart, 'reading')}: sensors that were new, or that were to be ignored. They may be wrong.",
             items,
         )
     return parts

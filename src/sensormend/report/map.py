@@ -1,4 +1,4 @@
-"""`map_section` draws the network on its map at one telling moment, raw and mended."""
+"""`map_section` draws the network on its map at one time, raw and cleaned."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_NAMES, LETTER = 12, 7.0
 
 @dataclass(frozen=True, eq=False)
 class _MapValues:
-    """A moment on the map: for every sensor of the atlas what came, what was made of it, and whether it was faulty."""
+    """One time on the map: for every sensor the reading, the cleaned value, and whether it was faulty."""
 
     value: FloatArray
     cleaned: FloatArray
@@ -45,7 +45,7 @@ class _MapValues:
 
 
 def map_section(data: ReportData) -> Html | None:
-    """Return the section; None where nobody knows where the sensors stand."""
+    """Return the section; None where positions are not known."""
     if not data.network.places:
         return None
     drawn = [part for variable in data.variables if (part := _maps(data, atlas(data.reader), variable))]
@@ -53,9 +53,9 @@ def map_section(data: ReportData) -> Html | None:
 
 
 def telling_moment(data: ReportData, variable: str) -> tuple[int, int] | None:
-    """Return the latest time at which most sensors were faulty, and how many these were.
+    """Return the latest time at which most sensors were faulty, and their number.
 
-    Where none ever was it is the latest time with most readings, of the last date.
+    Without any fault it is the latest time of the last date with most readings.
     """
     archive = data.reader.archive
     assert archive is not None
@@ -73,7 +73,7 @@ def telling_moment(data: ReportData, variable: str) -> tuple[int, int] | None:
     times, slot = np.unique(rows.time, return_inverse=True)
     heard = np.bincount(slot, weights=rows.n > 0)
     faulty = np.bincount(slot, weights=_faulty(rows) & (rows.n > 0))
-    # Of hours that have equally many, the one at which the wrong ones are farthest off shows most.
+    # Of times with equally many, the one at which the wrong readings are farthest off.
     apart = np.where(_faulty(rows) & np.isfinite(rows.value) & np.isfinite(rows.cleaned), rows.value - rows.cleaned, 0)
     far = np.bincount(slot, weights=np.abs(apart))
     best = int(np.lexsort((times, far, heard, faulty))[-1])
@@ -134,7 +134,7 @@ def _panel(
     drawn: list[str] = [tag("path", d="".join(parts), fill=fill, class_="cell") for fill, parts in by_shade.items()]
     if hatched:
         drawn += [tag("path", d="".join(hatched), class_="under"), tag("path", d="".join(hatched), fill="url(#hatch)")]
-    # Dots of thousands must leave something of the cells.
+    # Dots of thousands of sensors must not cover the cells.
     dot = 3 if len(plan.sensors) <= 300 else 2 if len(plan.sensors) <= 1000 else 1.2
     at = np.array([[site.x, site.y] for site in plan.sensors]) * size
     drawn.append(
@@ -151,7 +151,7 @@ def _panel(
         for (x, y), name in zip(at[scene.faulty].tolist(), who, strict=True):
             right = x > wide / 2
             letters = int((x if right else wide - x) / LETTER)
-            # The line below the map has all of it.
+            # The line below the map has the full names.
             cut = name if len(name) <= letters else name[: letters - 1] + "…"
             drawn.append(text(x - 10 if right else x + 10, y + 4, cut, at="end" if right else "start", class_="on-map"))
     drawn += _ruler(plan.kilometres, wide, wide * plan.height) if names else []
@@ -159,14 +159,14 @@ def _panel(
 
 
 def _hatch() -> Html:
-    """Return what fills the cells without a reading, for all maps."""
+    """Return the pattern of cells without a reading, for all maps."""
     lines = tag("path", d="M-1 1l2-2M0 6l6-6M5 7l2-2", class_="hatch")
     pattern = tag("pattern", lines, id="hatch", width=6, height=6, patternUnits="userSpaceOnUse")
     return tag("svg", tag("defs", pattern), class_="unseen", aria_hidden="true")
 
 
 def _ruler(kilometres: float, wide: float, tall: float) -> list[str]:
-    """Return a line that says how far is how long."""
+    """Return the scale bar."""
     if not kilometres > 0:
         return []
     power = 10.0 ** math.floor(math.log10(kilometres / 4))
@@ -186,7 +186,7 @@ def _polygon(corners: FloatArray) -> str:
 
 
 def _shade(place: float) -> str:
-    """Return the colour at a place between 0 and 1, one of some."""
+    """Return the colour at a position between 0 and 1, one of a few steps."""
     step = round(min(max(place, 0.0), 1.0) * (SHADES - 1)) / (SHADES - 1) * (len(MAP_COLOURS) - 1)
     left = min(int(step), len(MAP_COLOURS) - 2)
     pair = [[int(stop[k : k + 2], 16) for k in (1, 3, 5)] for stop in MAP_COLOURS[left : left + 2]]

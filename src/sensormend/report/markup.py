@@ -1,4 +1,4 @@
-"""`tag` and `html_table` write HTML that is escaped and closed; `span` and others write times and numbers."""
+"""`tag` and `html_table` return escaped HTML; `span` and others format times and numbers."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ __all__ = [
 ]
 
 LONGEST_NAME, LONGEST_LINE, LONGEST_QUOTE = 80, 28, 300
-"""Of a name, of one that is kept on a line, and of a sentence so much is shown; nobody reads more, and a thousand
-of them must not fill the page."""
+"""Most characters of a name, of a name kept on one line, and of a sentence, so that a thousand of them do not fill the
+page."""
 
-# What an HTML parser would replace or refuse; a lone surrogate cannot even be written.
+# Characters that an HTML parser would replace or refuse; a lone surrogate cannot be encoded.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _EMPTY = frozenset({"meta", "img", "br", "col", "source"})
 
@@ -49,7 +49,7 @@ MONTHS = (
 )  # fmt: skip
 
 ADVICE = {
-    "stuck": "Look whether it is frozen, blocked or no longer connected, then restart or replace it.",
+    "stuck": "Check whether it is frozen, blocked or disconnected, then restart or replace it.",
     "noisy": "Check the cable, the supply and the mounting; a loose contact looks like this.",
     "drifting": "Clean it and compare it with a reference; then calibrate or replace it.",
     "offset": "Compare it with a reference on the spot: it needs a calibration, or it was moved.",
@@ -57,7 +57,7 @@ ADVICE = {
     "implausible": "Check the wiring and what the logger takes for its unit.",
     "spike": "Single wrong values: check the contact and the transmission if they become more.",
     "silent": "Check the supply and the connection.",
-    "gone": "Look whether it is still there; if it was taken away, maintenance.csv says so with removed.",
+    "gone": "Check whether it still exists; if it was taken away, add it to maintenance.csv as removed.",
 }
 """What to do about each reason."""
 
@@ -66,7 +66,7 @@ NIGHT_STATES = {state: AREAS_AT_NIGHT.get(colour, colour) for state, colour in H
 
 
 class Html(str):
-    """Text that is HTML already; all other text is escaped on its way in."""
+    """Text that is HTML already; all other text is escaped when it is inserted."""
 
     __slots__ = ()
 
@@ -83,7 +83,7 @@ def escape(text: str) -> Html:
 
 
 def concat(parts: Iterable[str], between: str = "") -> Html:
-    """Put parts one after the other."""
+    """Concatenate parts, escaping text."""
     return Html(escape(between).join(escape(part) for part in parts))
 
 
@@ -104,14 +104,14 @@ def tag(name: str, /, *children: str, **attributes: str | int | float | None) ->
 
 
 def channel_name(sensor: str, variable: str = "") -> Html:
-    """Return the name of a channel, kept apart from the text around it, whichever way it is written."""
+    """Return the name of a channel, isolated from the text around it for right-to-left scripts."""
     shown = sensor if len(sensor) <= LONGEST_NAME else sensor[: LONGEST_NAME - 1] + "…"
     named = tag("bdi", shown or "(no name)", class_="name whole" if len(shown) <= LONGEST_LINE else "name")
     return concat([named, " ", tag("bdi", variable[:LONGEST_NAME], class_="of")]) if variable else named
 
 
 def quotation(sentence: str) -> Html:
-    """Return a sentence that has names in it, kept apart from the text around it as well."""
+    """Return a sentence with names in it, isolated from the text around it likewise."""
     return tag("bdi", sentence if len(sentence) <= LONGEST_QUOTE else sentence[: LONGEST_QUOTE - 1] + "…")
 
 
@@ -123,17 +123,17 @@ def html_table(
     Parameters
     ----------
     header
-        What each column is.
+        Titles of the columns.
     rows
         The cells.
     numbers
-        The columns that are numbers.
+        Indices of columns with numbers.
     wide
-        The column that takes the room that is left.
+        The column that takes the remaining width.
     """
 
     def kind(column: int, cell: str = "") -> str | None:
-        # A card leaves out what is not there.
+        # A card leaves out empty cells.
         return "none" if cell == "-" else "number" if column in numbers else "wide" if column == wide else None
 
     head = tag("tr", *(tag("th", name, scope="col", class_=kind(column)) for column, name in enumerate(header)))
@@ -152,7 +152,7 @@ def _text(text: str) -> str:
 
 
 def reason_words(reason: str) -> str:
-    """Return a reason as a person says it."""
+    """Return a reason in plain words."""
     return PLAIN_REASONS.get(reason, reason) if reason and reason in (*REASONS, "gone") else "faulty"
 
 
@@ -180,7 +180,7 @@ def minute(time: int) -> str:
 
 
 def span(start: int, end: int) -> str:
-    """Return from when to when; `end` itself is left out.
+    """Format a span; `end` is excluded.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def span(start: int, end: int) -> str:
     """
     if start % DAY or end % DAY:
         same = start // DAY == (end - 1) // DAY
-        # The end of a day is not its beginning.
+        # The end of a day is written as 24:00.
         clock = minute(end)[-5:] if end % DAY else "24:00"
         return f"{minute(start)} to {clock if same else minute(end)}"
     last = end - DAY
@@ -205,12 +205,12 @@ def span(start: int, end: int) -> str:
 
 
 def slots_duration(slots: int, step: int) -> str:
-    """Say how long so many slots are."""
+    """Format the duration of a number of slots."""
     return how_long(slots * step) if slots else "nothing"
 
 
 def rounded(value: float) -> str:
-    """Write a width with the two or three digits that a person reads.
+    """Format a width with two or three digits.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def rounded(value: float) -> str:
 
 
 def enumeration(words: Sequence[str], most: int = 6) -> str:
-    """Return words in a row.
+    """Join words with commas and "and".
 
     Examples
     --------
@@ -240,7 +240,7 @@ def enumeration(words: Sequence[str], most: int = 6) -> str:
 
 
 def style_sheet() -> str:
-    """Return the style sheet, with the colours of day and night before it."""
+    """Return the style sheet, preceded by the colours of light and dark pages."""
 
     def variables(states: dict[str, str], **others: str) -> str:
         named = {state.replace(" ", "-"): colour for state, colour in states.items()} | others

@@ -1,4 +1,4 @@
-"""The sections on single sensors say what to repair, show the worst in charts, and compare calibrations."""
+"""`repairs_section` lists what to repair; `worst_section` and `calibration_section` draw the sensors concerned."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ from sensormend.views.series import Series, axis, series
 __all__ = ["calibration_section", "repairs_section", "telling_span", "worst_section"]
 
 MAX_OPEN, MAX_TROUBLES, MAX_WORST, MAX_CALIBRATED = 100, 10, 6, 10
-"""Rows of the tables, and charts."""
+"""Most rows of the tables, and most charts."""
 
 CHART_WIDTH, CHART_HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960.0, 210.0, 46.0, 8.0, 26.0, 22.0
 SPARKLINE_WIDTH, SPARKLINE_HEIGHT = 420.0, 34.0
 POINTS = 1000
 
 SLOTS, SHORTEST, LONGEST = 28 * 24, 14 * DAY, 365 * DAY
-"""In a picture: four weeks of hours, but not less than two weeks nor more than a year."""
+"""Span of a chart: four weeks of hours, at least two weeks and at most a year."""
 
 AROUND = 1.4
-"""A fault that does not fit is shown whole, with so many times its length."""
+"""A longer fault is shown whole, in a chart of this multiple of its length."""
 
 LETTER, LONGEST_COMMAND = 6.2, 250
-"""About so wide is one; a command that is longer is not shown."""
+"""Width of a letter in pixels; and the longest command that is shown."""
 
 FAR = 4.0
-"""Times the usual distance from which on a sensor is named as one to look at."""
+"""Multiple of the usual distance above which a sensor is reported."""
 
 
 def repairs_section(data: ReportData) -> Html:
@@ -96,7 +96,7 @@ def _open_table(data: ReportData, wrong: Sequence[ChannelStatus]) -> Html:
 
 
 def _nothing_judged(data: ReportData) -> str:
-    """Say so where nothing was judged: that nothing wrong is known says nothing then."""
+    """Return a sentence where nothing was judged, since a list without faults has no meaning then."""
     flags = data.counts.flags
     return "" if flags[Flag.GOOD] + flags[Flag.SUSPECT] + flags[Flag.FAIL] else how_far_judged(flags)
 
@@ -170,8 +170,8 @@ def _key(kind: str, says: str) -> Html:
 def telling_span(faults: Sequence[FaultInterval], start: int, end: int, length: int) -> tuple[int, int]:
     """Return the span, no longer than `length`, that shows most of some faults.
 
-    Of a stretch that is wrong throughout nothing can be learned, so a half is best; each further reason counts as
-    much as a tenth of it.
+    A span that is wrong throughout has nothing to compare with, so a half is best; each further reason counts as much
+    as a tenth of it.
     """
     length = min(length, end - start)
     longest = sorted(faults, key=lambda fault: fault.start - fault.end)[:100]
@@ -187,14 +187,14 @@ def telling_span(faults: Sequence[FaultInterval], start: int, end: int, length: 
 
 
 def _series_of(data: ReportData, one: ChannelFaults) -> tuple[Series, int, int]:
-    """Return a channel in the weeks that show most, and from when to when these are."""
+    """Return a channel in the weeks that show most of its faults, and the span of these."""
     length = int(np.clip(SLOTS * data.step, SHORTEST, LONGEST))
     longest = one.longest
     whole = min(int(AROUND * (longest.end - longest.start)), LONGEST)
-    # Of one that lasts, where it began is what matters.
+    # Of a fault that lasts, the start matters.
     faults = [longest] if whole > length else one.faults
     begin, end = telling_span(faults, data.start, data.end, max(length, whole))
-    # Whole days, so that the marks below the picture are dates.
+    # Whole days, so that the ticks are dates.
     begin, end = max(begin // DAY * DAY, data.start), min(-(-end // DAY) * DAY, data.end)
     return series(data.reader, one.sensor, one.variable, begin, end, POINTS), begin, end
 
@@ -204,7 +204,7 @@ def _worst(data: ReportData, one: ChannelFaults, seen: Series, begin: int, end: 
     middle = (longest.start + longest.end) // 2 // data.step * data.step
     typed = f"sensormend explain {shlex.quote(data.reader.name)} {shlex.quote(one.sensor)} {iso(middle)[:16]}"
     typed += f" --variable {shlex.quote(one.variable)}" if one.variable else ""
-    # A command that is cut would not run.
+    # A truncated command would not run.
     why = [" Why, with all numbers: ", tag("code", typed)] if len(typed) <= LONGEST_COMMAND else []
     channel = data.counts.channels.get((one.sensor, one.variable))
     estimated = (
@@ -265,7 +265,7 @@ def _chart(seen: Series, begin: int, end: int) -> Html:
             area(seen.cleaned_low, seen.cleaned_high, corrected, "reach corrected"),
         ]
     else:
-        # Where a reading was trusted both lines are one, and the upper one is drawn.
+        # Where a reading was trusted both lines coincide, and only the upper one is drawn.
         drawn += [
             tag("path", d=line(x, places(seen.value)), class_="raw"),
             tag("path", d=line(x, places(seen.cleaned, _and_adjacent(~corrected))), class_="mended"),
@@ -275,7 +275,7 @@ def _chart(seen: Series, begin: int, end: int) -> Html:
 
 
 def _and_adjacent(where: BoolArray) -> BoolArray:
-    """Return these and those beside them, so that one line begins where the other ends."""
+    """Extend each run by one on both sides, so that one line begins where the other ends."""
     wide = where.copy()
     wide[1:] |= where[:-1]
     wide[:-1] |= where[1:]
@@ -287,7 +287,7 @@ def _values_read(seen: Series) -> FloatArray:
 
 
 def _cut(seen: Series) -> Html:
-    """Say whether readings lie outside of the picture."""
+    """Return a caption where readings lie outside of the picture."""
     raw = _values_read(seen)
     low, high = _limits(seen)
     if not ((raw < low) | (raw > high)).any():
@@ -303,7 +303,7 @@ def _limits(seen: Series) -> tuple[float, float]:
 
 
 def _shades(seen: Series, across: Scale, bottom: float) -> list[str]:
-    """Return the shaded stretches and the lines of faults that last, with their words where there is room for them."""
+    """Return the shaded spans and the lines of faults that last, with their labels where these fit."""
     kinds = {"faulty": ("shade", "warn"), "suspect": ("shade doubt", "doubt")}
     drawn: list[str] = []
     words: list[tuple[float, str, str]] = []
@@ -333,7 +333,7 @@ def _shades(seen: Series, across: Scale, bottom: float) -> list[str]:
 
 
 def calibration_section(data: ReportData) -> Html | None:
-    """Return the section; None where there are too few weeks or sensors to say anything."""
+    """Return the section; None where there are too few weeks or sensors."""
     distances = calibration(data.reader, end=data.end, limit=MAX_CALIBRATED)
     known = [one for one in distances.rows if one.times is not None]
     if not known:
@@ -346,7 +346,7 @@ def calibration_section(data: ReportData) -> Html | None:
         f"{who} {'is' if far == 1 else 'are'} further from what the network expects than {FAR:g} times what is usual: "
         "look there first."
         if far
-        else "Nobody is much further from what the network expects than is usual."
+        else "No sensor is much further from what the network expects than is usual."
     )
     rows = [
         [channel_name(one.sensor, one.variable), signed(one.now or 0.0), _rate(one, distances),
@@ -368,7 +368,7 @@ def calibration_section(data: ReportData) -> Html | None:
 def _rate(one: CalibrationRow, distances: Calibration) -> str:
     if one.rate is None:
         return "-"
-    # What changes by less than sensors usually are apart is no drift.
+    # A change smaller than the usual distance is not a drift.
     return "steady" if abs(one.rate) < (distances.usual[one.variable] or 0.0) else signed(one.rate)
 
 

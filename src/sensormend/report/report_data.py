@@ -1,4 +1,4 @@
-"""`read_report_data` reads all that the report is written from; `count_rows` counts the rows in one pass."""
+"""`read_report_data` reads the data of the report; `count_rows` counts the rows in one pass."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 ROWS = 1_500_000
-"""In memory at once: some 200 MB."""
+"""Most rows in memory at once: about 200 MB."""
 
 MAX_CHANGES = 1_000_000
-"""Rows whose changes are looked at, which needs them in order; of more, some sensors are taken."""
+"""Most rows whose changes are computed, which needs them sorted; of more, a sample of the sensors is used."""
 
 ZERO_WIDTH = -(1 << 20)
-"""Stands for an interval without any width."""
+"""Code of an interval of width zero."""
 
 CAUSE = """CASE WHEN flag = 9 AND reason IN ('silent', 'fill') THEN reason WHEN flag = 9 THEN 'missing'
     WHEN flag = 4 AND reason = 'spike' THEN 'spike' WHEN flag = 4 THEN 'faulty' ELSE 'ignored' END"""
@@ -53,23 +53,23 @@ CAUSES = {
     "fill": "Something came, but no number",
     "faulty": "The reading was replaced: the sensor was faulty",
     "spike": "The reading was replaced: a single wrong value",
-    "ignored": "People had said not to look",
+    "ignored": "The reading was to be ignored",
 }
-"""Why a value is an estimate, in the order in which it is told."""
+"""Causes of estimates, in the order of the table."""
 
 LONG, FEWEST = DAY, 3
-"""A stretch of estimates of a day, and of so many values, is listed by itself."""
+"""A gap of at least a day, and of this many values, is listed individually."""
 
 GAPS = ((0, "a single value"), (6 * HOUR, "up to 6 hours"), (DAY, "up to a day"), (7 * DAY, "up to a week"),
         (1 << 62, "longer than a week"))  # fmt: skip
 
 MAX_VARIABLES = 6
-"""So many variables have pictures; a city measures fewer, and a page with more has no end."""
+"""Most variables with charts, to limit the length of the page."""
 
 
 @dataclass(frozen=True)
 class _RowBlock:
-    """Rows from `start` to before `end`, None for no limit; each method asks one question."""
+    """Rows from `start` to before `end`, None for no limit; each method is one query."""
 
     engine: Any
     step: int
@@ -82,7 +82,7 @@ class _RowBlock:
         return answer
 
     def channels(self) -> list[Any]:
-        """Return sensor, variable, rows, estimates, corrections, readings, alone, not judged else."""
+        """Return sensor, variable, and counts: rows, estimates, corrections, readings, alone, otherwise not judged."""
         return self._ask(
             "SELECT sensor, variable, count(*), count(*) FILTER (guess), count(*) FILTER (corrected), "
             "count(*) FILTER (n > 0), "
@@ -91,22 +91,22 @@ class _RowBlock:
         )
 
     def flags(self) -> list[Any]:
-        """Return flag and how many."""
+        """Return flag and count."""
         return self._ask("SELECT flag, count(*) FROM part GROUP BY ALL")
 
     def widths(self) -> list[Any]:
-        """Return variable, cause, width in 64ths of an octave, and how many estimates."""
+        """Return variable, cause, width in 64ths of an octave, and number of estimates."""
         return self._ask(
             f"SELECT variable, {CAUSE}, CASE WHEN upper - lower > 0 THEN floor(log2(upper - lower) * 64)::INTEGER "
             f"WHEN upper IS NOT NULL THEN {ZERO_WIDTH} END, count(*) FROM part WHERE guess GROUP BY ALL"
         )
 
     def others(self) -> list[Any]:
-        """Return how many values are unknown, and how many readings contradict another one."""
+        """Return the numbers of unknown values, and of readings that contradict another one."""
         return self._ask("SELECT count(*) FILTER (cleaned IS NULL), count(*) FILTER (reason = 'duplicate') FROM part")
 
     def levels(self) -> list[Any]:
-        """Return variable, how many good readings, their mean and variance."""
+        """Return variable, number of good readings, their mean and variance."""
         return self._ask(
             "SELECT variable, count(*), avg(value), var_pop(value) FROM part WHERE flag = 1 GROUP BY variable"
         )
@@ -120,7 +120,7 @@ class _RowBlock:
         )
 
     def changes(self) -> list[Any]:
-        """Return variable, then for readings and for estimates: how many changes, and the sum of their squares."""
+        """Return variable, then for readings and for estimates the number of changes and the sum of their squares."""
         chosen = f"hash(sensor) % {self.every} = 0" if self.every > 1 else "true"
         return self._ask(
             f"""SELECT variable, count(*) FILTER (NOT guess), coalesce(sum(pow(off, 2)) FILTER (NOT guess), 0),
@@ -133,7 +133,7 @@ class _RowBlock:
         )
 
     def unjudged(self) -> list[Any]:
-        """Return date (days since 1970), how many readings were not judged, and how many there were."""
+        """Return date (days since 1970), number of readings that were not judged, and number of readings."""
         return self._ask(
             "SELECT make_timestamp(slot)::DATE - DATE '1970-01-01', count(*) FILTER (flag = 2 AND reason <> 'alone'), "
             "count(*) FILTER (n > 0) FROM part GROUP BY 1 HAVING count(*) FILTER (flag = 2 AND reason <> 'alone') > 0 "
@@ -141,11 +141,11 @@ class _RowBlock:
         )
 
     def nobody(self) -> list[int]:
-        """Return the times at which nobody had a reading, in order."""
+        """Return the times at which no sensor had a reading, in order."""
         return [time for (time,) in self._ask("SELECT slot FROM part GROUP BY slot HAVING max(n) = 0 ORDER BY slot")]
 
     def short_gaps(self) -> list[Any]:
-        """Return lengths of gaps that lie in this part and are shorter than a day, microseconds, and how many."""
+        """Return lengths in microseconds of gaps within this part and shorter than a day, and their numbers."""
         return self._ask(
             f"SELECT (round((last - begin) / {self.step}) + 1)::BIGINT * {self.step}, count(*) FROM gaps "
             f"WHERE NOT ({self._long()}) GROUP BY ALL"
@@ -163,18 +163,18 @@ class _RowBlock:
 
 
 def _row_blocks(folder: Path, step: int, last: int, channels: int) -> Iterator[tuple[_RowBlock, float]]:
-    """Return the parts of a folder OUT in order of time, each with how much is done after it.
+    """Yield the parts of a folder OUT in order of time, each with the progress after it.
 
     Parameters
     ----------
     folder
-        With `data/date=...` in it.
+        The folder that contains `data/date=...`.
     step
         Microseconds of a slot.
     last
-        Where the last part ends.
+        The end of the last part.
     channels
-        About how many there are.
+        Their approximate number.
     """
     dates = sorted({date_of(file.parent) for file in data_files(folder, None, last)})
     daily = max(channels * DAY // step, 1)
@@ -185,7 +185,7 @@ def _row_blocks(folder: Path, step: int, last: int, channels: int) -> Iterator[t
             chosen = dates[begin : begin + many]
             stop = min(chosen[-1] * DAY + DAY, last)
             read_days(folder, chosen[0] * DAY, stop, partial(_read, engine, stop, step))
-            # A part goes on where the next one begins, also where dates between them are lacking.
+            # A part lasts until the next one begins, also where dates between them are missing.
             start = chosen[0] * DAY if begin else None
             end = chosen[-1] * DAY + DAY if begin + many < len(dates) else None
             yield _RowBlock(engine, step, start, end, every), (begin + len(chosen)) / len(dates)
@@ -211,14 +211,14 @@ def _read(engine: Any, last: int, step: int, files: list[Path]) -> None:
 
 @dataclass(frozen=True)
 class ChannelCounts:
-    """What there is of one variable of one sensor.
+    """Counts of one variable of one sensor.
 
     Attributes
     ----------
     rows, estimated, corrected
-        How many values it has, how many of them are estimates, and how many are readings with their fault taken out.
+        Numbers of values, of estimates among them, and of readings with their fault taken out.
     heard, alone, unjudged
-        How many have a reading; how many of these nobody could judge since it stands alone, and for another cause.
+        Numbers of values with a reading, of readings not judged since the sensor is alone, and for another cause.
     """
 
     rows: int
@@ -231,7 +231,7 @@ class ChannelCounts:
 
 @dataclass(frozen=True)
 class EstimatedSpan:
-    """Values of a channel that are nothing but estimates, from `start` to before `end`."""
+    """A span in which a channel has only estimates, from `start` to before `end`."""
 
     sensor: str
     variable: str
@@ -241,14 +241,14 @@ class EstimatedSpan:
 
 @dataclass
 class _Moments:
-    """Count, mean and variance that take others in."""
+    """Count, mean and variance that can be merged with others."""
 
     count: int = 0
     mean: float = 0.0
     variance: float = 0.0
 
     def add(self, count: int, mean: float, variance: float) -> None:
-        """Take others in."""
+        """Merge another count, mean and variance."""
         both = self.count + count
         apart = mean - self.mean
         self.variance = (
@@ -260,33 +260,33 @@ class _Moments:
 
 @dataclass
 class RowCounts:
-    """What the report says about filling.
+    """Counts of rows and gaps for the report.
 
     Attributes
     ----------
     step
         Microseconds of a slot.
     channels
-        Each (sensor, variable).
+        Counts by (sensor, variable).
     flags
-        How many values have a flag.
+        Number of values by flag.
     causes
-        How many estimates there are of each (variable, cause).
+        Number of estimates by (variable, cause).
     unknown
-        Values of which nothing is known, not even an estimate.
+        Number of values without even an estimate.
     duplicates
-        Readings that contradicted another one of the same time.
+        Number of readings that contradict another one of the same time.
     widths
-        How many estimates have an interval so wide, by (variable, cause): the width in 64ths of an octave.
+        Number of estimates by width of the interval in 64ths of an octave, by (variable, cause).
     gaps
-        How many stretches of estimates there are of each length, microseconds.
+        Number of gaps by length in microseconds.
     stretches
-        Those of a day and more that have several values, longest first.
+        Gaps of at least a day with several values, the longest first.
     nobody
-        From when to when nobody had a reading.
+        Spans in which no sensor had a reading.
     unjudged
-        Dates on which readings were not evaluated, for another cause than that they stand alone: how many were, and
-        how many readings there were.
+        By date: number of readings not evaluated for another cause than that the sensor is alone, and number of
+        readings.
     """
 
     step: int
@@ -307,17 +307,17 @@ class RowCounts:
 
     @property
     def rows(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return sum(channel.rows for channel in self.channels.values())
 
     @property
     def estimated(self) -> int:
-        """How many of them are estimates."""
+        """Number of estimates."""
         return sum(channel.estimated for channel in self.channels.values())
 
     @property
     def corrected(self) -> int:
-        """How many of them are readings with their fault taken out."""
+        """Number of readings with their fault taken out."""
         return sum(channel.corrected for channel in self.channels.values())
 
     @property
@@ -330,18 +330,18 @@ class RowCounts:
 
     @property
     def change(self) -> dict[str, tuple[float, float]]:
-        """By variable: root mean squares of how far a good reading is from the one before, and of estimates."""
+        """By variable: root mean square changes from one value to the next, of good readings and of estimates."""
         return {variable: (_root(*sums[:2]), _root(*sums[2:])) for variable, sums in self._changes.items()}
 
     def half_width(self, variable: str, *causes: str, share: float = 0.5) -> float:
-        """Return how far an interval reaches to either side; `share` of the estimates have a narrower one."""
+        """Return the half width of an interval that is wider than those of `share` of the estimates."""
         widths: Counter[int] = Counter()
         for cause in causes or CAUSES:
             widths += self.widths.get((variable, cause), Counter())
         return _quantile(widths, share) / 2
 
     def gap_table(self) -> list[tuple[str, int, int]]:
-        """Return for each kind of gap its words, how many there are, and how many values they have."""
+        """Return for each class of gaps its label, their number, and the number of their values."""
         kinds = [[0, 0] for _ in GAPS]
         for length, times in self.gaps.items():
             kind = 0 if length <= self.step else next(
@@ -385,7 +385,7 @@ class RowCounts:
                 self.nobody.append((time, time + self.step))
 
     def _stretch(self, block: _RowBlock) -> None:
-        """Let what reached the end of the block before go on in this one."""
+        """Continue gaps that reached the end of the block before."""
         going_on = dict(self._open)
         self._open = {}
         for sensor, variable, start, last in block.long_gaps():
@@ -402,14 +402,14 @@ class RowCounts:
             self._over(key, start, end)
 
     def _over(self, key: tuple[str, str], start: int, end: int) -> None:
-        # Rows per reading do not lie on the grid; a gap is so many slots all the same.
+        # Rows per reading are not on the grid; the length of a gap is rounded to slots.
         slots = max(round((end - start) / self.step), 1)
         self.gaps[slots * self.step] += 1
         if end - start >= max(LONG, FEWEST * self.step):
             self.stretches.append(EstimatedSpan(*key, start, end))
 
     def finish(self) -> None:
-        """End what goes on, when all blocks were added."""
+        """End open gaps after the last block."""
         for key, (start, end) in self._open.items():
             self._over(key, start, end)
         self._open = {}
@@ -417,7 +417,7 @@ class RowCounts:
 
 
 def _quantile(widths: Counter[int], share: float) -> float:
-    """Return the width below which a share lies; the middle of its 64th of an octave, so it is within 1 %."""
+    """Return a quantile of the widths; the middle of its 64th of an octave, so it is within 1 %."""
     left = share * widths.total()
     for bucket in sorted(widths):
         left -= widths[bucket]
@@ -429,20 +429,20 @@ def _quantile(widths: Counter[int], share: float) -> float:
 def count_rows(
     folder: Path, step: int, end: int, channels: int, done: Callable[[float], None] | None = None
 ) -> RowCounts:
-    """Go through the rows of a folder once.
+    """Count the rows of a folder in one pass.
 
     Parameters
     ----------
     folder
-        With `data/date=...` in it.
+        The folder that contains `data/date=...`.
     step
         Microseconds of a slot.
     end
-        What comes later is left out: a watch may be writing it now.
+        Later rows are left out: a watch may be writing them now.
     channels
-        About how many there are.
+        Their approximate number.
     done
-        Is told how much is done, from 0 to 1.
+        Called with the progress, from 0 to 1.
     """
     counts = RowCounts(step)
     for block, share in _row_blocks(folder, step, end, channels):
@@ -459,16 +459,16 @@ def _root(weight: Any, total: Any) -> float:
 
 @dataclass(frozen=True)
 class ChannelFaults:
-    """What was wrong with a channel in all its time.
+    """The faults of a channel.
 
     Attributes
     ----------
     faulty, silent
-        For how long, microseconds.
+        Total duration, microseconds.
     reasons
-        How long each reason had it.
+        Duration by reason.
     faults
-        What faults.csv says of it.
+        Its lines of faults.csv.
     """
 
     sensor: str
@@ -486,24 +486,24 @@ class ChannelFaults:
 
 @dataclass(frozen=True)
 class ReportData:
-    """What the page is written from.
+    """The data of the report.
 
     Attributes
     ----------
     reader, network
-        The OUT, and what it is like.
+        The OUT, and its overview.
     start, end
-        From when to when values are final; `end` is left out.
+        The span of final values; `end` is excluded.
     counts
-        What was filled.
+        Counts of rows and gaps.
     matrix
-        Everybody on every day, those with most trouble first.
+        The state of every channel by day, the worst first.
     now, open
-        How every channel is, and the faults that go on.
+        The state of every channel, and the open faults.
     troubles
-        Channels with something wrong, the worst first.
+        Channels with faults, the worst first.
     variables
-        Those that have pictures.
+        Those that have charts.
     """
 
     reader: OutReader
@@ -519,11 +519,11 @@ class ReportData:
 
     @property
     def several(self) -> bool:
-        """Whether more than one thing is measured."""
+        """Whether there are several variables."""
         return len(self.reader.variables) > 1
 
     def many(self, count: int) -> str:
-        """Say so many sensors; where they measure several things, so many series of one thing each."""
+        """Format a number of sensors, or of series where there are several variables."""
         return counted(count, "series", "series") if self.several else counted(count, "sensor")
 
     @property
@@ -532,12 +532,12 @@ class ReportData:
         return self.reader.step
 
     def wrong_now(self) -> list[ChannelStatus]:
-        """Return who is faulty, silent or gone, the worst and longest first."""
+        """Return channels that are faulty, silent or gone, the worst and longest first."""
         wrong = [one for one in self.now.values() if one.state in WRONG]
         return sorted(wrong, key=lambda one: (RANKS.index(one.state), one.since or 0, one.sensor, one.variable))
 
     def gone(self) -> list[tuple[str, int]]:
-        """Return sensors that people have removed, and when they were last heard; the latest first."""
+        """Return removed sensors with the times of their last readings, the latest first."""
         here = {sensor for sensor, _ in self.now}
         heard: dict[str, int] = {}
         for entry in self.reader.summaries:
@@ -546,27 +546,27 @@ class ReportData:
         return sorted(heard.items(), key=lambda one: (-one[1], one[0]))
 
     def open_fault(self, one: ChannelStatus) -> FaultInterval | None:
-        """Return the fault that goes on at a channel; a silence of all its variables has no variable."""
+        """Return the open fault of a channel; a silence of all its variables has no variable."""
         names = ((one.sensor, ""), (one.sensor, one.variable))
         return next((self.open[name] for name in names if name in self.open), None)
 
 
 def read_report_data(reader: OutReader, done: Callable[[float], None] | None = None) -> ReportData:
-    """Gather it all.
+    """Return the data of the report.
 
     Parameters
     ----------
     reader
         The OUT.
     done
-        Is told how much is done, from 0 to 1.
+        Called with the progress, from 0 to 1.
 
     Raises
     ------
     InputError
-        Where nothing is final yet, or there is no row.
+        Nothing is final yet, or there is no row.
     """
-    # The tables of a watch that runs fast are behind its rows; a report is of one moment.
+    # The tables of a watch may be behind its rows; the report ends where the tables do.
     end, archive = reader.tables_end(), reader.archive
     if end is None or archive is None:
         raise InputError(

@@ -1,4 +1,4 @@
-"""`svg` and its helpers draw by hand, with scales, ticks and short paths; `palette_png` draws cells of few colours."""
+"""`svg` and its helpers draw with scales, ticks and short paths; `palette_png` draws cells of few colours."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEPS = (SECOND, 10 * SECOND, MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6
 
 @dataclass(frozen=True)
 class Scale:
-    """Values to places: what is `low` is drawn at `start`, what is `high` at `end`."""
+    """A linear scale: `low` is drawn at `start`, `high` at `end`."""
 
     low: float
     high: float
@@ -44,16 +44,16 @@ class Scale:
     end: float
 
     def at(self, value: FloatArray) -> FloatArray:
-        """Return where values are drawn."""
+        """Return the positions of values."""
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def place(self, value: float) -> float:
-        """Return where one value is drawn."""
+        """Return the position of one value."""
         return float(self.at(np.float64(value)))  # type: ignore[arg-type]
 
 
 def short(value: float) -> str:
-    """Write a place to a tenth of a pixel, without what can be left out.
+    """Format a position to a tenth of a pixel, as short as possible.
 
     Examples
     --------
@@ -65,9 +65,9 @@ def short(value: float) -> str:
 
 
 def line(x: FloatArray, y: FloatArray) -> str:
-    """Return the path through points, with a hole where one is NaN; a point alone is a dot.
+    """Return the path through points, interrupted where one is NaN; a single point is a dot.
 
-    Points that share a tenth of a pixel with the one before are left out, and those on a straight way between two.
+    Points within a tenth of a pixel of the one before are left out, and those on a straight line between two.
     """
     parts: list[str] = []
     for run in _runs(np.isfinite(x) & np.isfinite(y)):
@@ -83,7 +83,7 @@ def line(x: FloatArray, y: FloatArray) -> str:
 
 
 def band(x: FloatArray, lower: FloatArray, upper: FloatArray, half: float = 0.0) -> str:
-    """Return the area between two lines; `half` a slot is added before and after each stretch."""
+    """Return the area between two lines; `half` a slot is added before and after each run."""
     parts = []
     for run in _runs(np.isfinite(x) & np.isfinite(lower) & np.isfinite(upper)):
         place = x[run]
@@ -95,7 +95,7 @@ def band(x: FloatArray, lower: FloatArray, upper: FloatArray, half: float = 0.0)
 
 
 def rect_path(x: float, y: float, width: float, height: float) -> str:
-    """Return a rectangle as a part of a path."""
+    """Return a rectangle as part of a path."""
     return f"M{short(x)} {short(y)}h{short(width)}v{short(height)}h{short(-width)}z"
 
 
@@ -109,7 +109,7 @@ def _runs(known: BoolArray) -> list[slice]:
 
 
 def _bends(x: NDArray[np.int64], y: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return which points a path needs."""
+    """Return the indices of points that a path needs."""
     keep = np.concatenate([[True], (np.diff(x) != 0) | (np.diff(y) != 0)])
     places = np.flatnonzero(keep)
     if places.size < 3:
@@ -135,7 +135,7 @@ def value_ticks(low: float, high: float, most: int = 6) -> list[float]:
 
 
 def time_ticks(start: int, end: int, most: int = 8) -> list[tuple[int, str]]:
-    """Return times between two, microseconds, with what to write there.
+    """Return times between two, in microseconds, with their labels.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def time_ticks(start: int, end: int, most: int = 8) -> list[tuple[int, str]]:
         times = [int(month.astype("datetime64[us]").astype(np.int64)) for month in months
                  if int(month.astype(np.int64)) % apart == 0]  # fmt: skip
     else:
-        # From the first day on: multiples of a week since 1970 are Thursdays, which nobody expects.
+        # From the first day on: multiples of a week since 1970 are Thursdays.
         begin = start // DAY * DAY if step >= DAY else 0
         times = [begin + number * step for number in range((start - begin) // step, (end - begin) // step + 1)]
     ticks: list[tuple[int, str]] = []
@@ -171,19 +171,19 @@ def time_ticks(start: int, end: int, most: int = 8) -> list[tuple[int, str]]:
 
 
 def text(x: float, y: float, words: str, *, at: str = "start", class_: str | None = None) -> Html:
-    """Return a text; `at` says which of its ends is meant."""
+    """Return a text; `at` is the anchor, one of its ends."""
     return tag("text", words, x=short(x), y=short(y), text_anchor=None if at == "start" else at, class_=class_)
 
 
 def svg(width: float, height: float, *children: str, says: str, widest: float | None = None) -> Html:
-    """Return a picture, with what it shows for those who do not see it; it grows no wider than so many pixels."""
+    """Return a picture with its description for screen readers; `widest` is its maximum width in pixels."""
     style = None if widest is None else f"max-width:{short(widest)}px"
     box = f"0 0 {short(width)} {short(height)}"
     return tag("svg", *children, viewBox=box, role="img", aria_label=says, style=style)
 
 
 def palette_png(cells: NDArray[np.integer], colours: Sequence[str]) -> bytes:
-    r"""Return a PNG of cells (row, column) that count in colours like `#d55e00`.
+    r"""Return a PNG of cells (row, column), indices into colours like `#d55e00`.
 
     Examples
     --------
@@ -200,7 +200,7 @@ def palette_png(cells: NDArray[np.integer], colours: Sequence[str]) -> bytes:
 
 
 def as_uri(png: bytes) -> str:
-    """Return an image as the address that is the image."""
+    """Return an image as a data URI."""
     return f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
 
 

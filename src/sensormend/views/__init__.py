@@ -1,3 +1,3 @@
-"""Views read an OUT and return plain results, which the dashboard and the report show."""
+"""The views read an OUT and return frozen dataclasses, which the dashboard and the report show."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""`atlas` gives the map of a network with its Voronoi cells, `moment` the values of its sensors at one time."""
+"""`atlas` returns the map of a network with its Voronoi cells, `moment` the values of its sensors at one time."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from sensormend.views.reader import OutReader, numbers, utc
 __all__ = ["Atlas", "Moment", "Site", "atlas", "moment"]
 
 MAX_SENSORS = 5000
-"""Sensors on a map: no screen shows more of them; evenly chosen where there are more."""
+"""Most sensors on a map, more than a screen can show; evenly chosen where there are more."""
 
 DIGITS = 5
-"""Of coordinates on the map: a hundredth of a pixel."""
+"""Digits of coordinates on the map: a hundredth of a pixel."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a sensor stands on the map, and the number of its cell."""
+    """The position of a sensor on the map, and the index of its cell."""
 
     sensor: str
     x: float
@@ -35,18 +35,18 @@ class Site:
 
 @dataclass(frozen=True)
 class Atlas:
-    """A map that is ready to be drawn.
+    """The map of a network.
 
     Attributes
     ----------
     width, height, kilometres
         The size of the map, in units of its width, and the width on the ground.
     total
-        How many sensors have a known place; no more than some thousand are shown.
+        Number of sensors with a known position; at most some thousand of them are shown.
     cells
-        The corners of the Voronoi cells, x and y in turn; y grows downwards. Sensors at one place share a cell.
+        The corners of the Voronoi cells, x and y alternating; y grows downwards. Sensors at one place share a cell.
     sensors
-        Who stands where.
+        The sensors with their positions.
     """
 
     width: float
@@ -59,20 +59,20 @@ class Atlas:
 
 @dataclass(frozen=True)
 class Moment:
-    """What every sensor on the map says in one slot, in columns.
+    """The values of every sensor on the map in one slot, in columns.
 
     Attributes
     ----------
     time, provisional
-        The beginning of the slot, and whether it is not final yet.
+        The start of the slot, and whether it is not final yet.
     low, high
-        The range of the cleaned values of that day, for a scale of colours that is steady over the day.
+        The range of the cleaned values of that day, so that the colour scale is the same all day.
     first, last
         The times of the first and the last row of the network.
     value, cleaned, lower, upper
-        What came, what was made of it, and its interval; null where there is none.
+        The reading, the cleaned value and its interval; null where there is none.
     state, reason
-        sound, filled, suspect, faulty, silent, not evaluated or nothing; and why.
+        sound, filled, suspect, faulty, silent, not evaluated or empty; and the reason.
     """
 
     time: str
@@ -94,10 +94,10 @@ def atlas(reader: OutReader) -> Atlas:
     """Return the map of a network."""
     places = reader.places
     if not places:
-        raise InputError("nobody says where the sensors stand: give coordinates to clean or watch")
+        raise InputError("the positions of the sensors are not known: give coordinates to clean or watch")
     names = _shown(list(places))
     latitude, longitude = np.array([places[name] for name in names]).T
-    # East of the first one, so that a network across the date line stays together; as wide as the ground there is.
+    # Relative to the first longitude, so that a network across the date line stays together; scaled by latitude.
     east = (longitude - longitude[0] + 180) % 360 - 180
     flat = np.stack([east * math.cos(math.radians(float(latitude.mean()))), -latitude], axis=1)
     cells = voronoi_cells(flat)
@@ -120,7 +120,7 @@ def atlas(reader: OutReader) -> Atlas:
 
 
 def moment(reader: OutReader, time: int | None = None, variable: str | None = None) -> Moment:
-    """Return what the sensors on the map say in the slot of a time; the latest one where none is said."""
+    """Return the values of the sensors on the map in the slot of a time; the latest slot where it is None."""
     variable = reader.variable(variable)
     span = reader.span()
     if span is None:

@@ -1,12 +1,12 @@
-"""How far every sensor is from the network, week by week: a drift is seen here weeks before it is a fault.
+"""`calibration` returns the weekly distance of every channel from the network, which shows drifts early.
 
-What the network expects of a channel is what the channels most like it say, each with its usual difference taken out:
+The prediction for a channel comes from the channels most correlated with it, each with its usual difference taken out:
 
     d_i(t) = median over j of [ (y_i(t) - c_j(t)) - usual_ij ],   usual_ij = median over reference days of (y_i - c_j)
 
-with y the readings as they came and c the cleaned values, both as means of a day. The reference is a channel's own
-first trusted days, so that a distance says how far it has moved since. Channels are alike when the day-to-day changes
-of their cleaned values go together; a slow drift does not make two of them alike.
+with y the raw readings and c the cleaned values, both as means of a day. The reference is a channel's own first trusted
+days, so that a distance is how far it has moved since. Correlations are those of the day-to-day changes of cleaned
+values, so that two slow drifts are not correlated.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from sensormend.views.reader import OutReader, matches, numbers, page_of
 __all__ = ["WEEK", "Calibration", "CalibrationRow", "calibration", "distances", "weekly"]
 
 WEEK = 7
-"""Days of a cell: long enough that weather is even, short enough that a drift is seen early."""
+"""Days of a cell: long enough to average over weather, short enough to show a drift early."""
 
 USUAL_DAYS, MOST_CELLS = 371, 8_000_000
-"""Days that are gone through, 53 weeks; fewer where channels times days are more than so many."""
+"""Most days, 53 weeks, and most channels times days; fewer days are read where there are more."""
 
 AT_ONCE = 31
-"""Days that are read in one go and remembered while their files stay as they are."""
+"""Days that are read by one query and cached while their files do not change."""
 
 ALIKE, MOST_ALIKE, ENOUGH = 5, 0.2, 14
-"""Channels that say what is expected of one; how much their changes go with its own, at least; and days in common."""
+"""Channels that predict one; the least correlation of their changes with its own; and the least common days."""
 
 CANDIDATES, OTHERS = 500, 25
-"""Channels among which the most alike are looked for, evenly chosen where there are more; and of them those that say
-what is expected of one that nobody is like."""
+"""Channels among which correlated ones are searched, evenly chosen where there are more; and those of them that predict
+a channel without correlated ones."""
 
 REFERENCE, FEWEST = 60, 7
-"""Trusted days that a distance is counted from, and how many there have to be; the engine has learned by then."""
+"""Trusted days that are the reference, and the least number of them; the engine has learned by then."""
 
 LATELY, LEAST_WEEKS = 3, 4
-"""Weeks that say how far it is now, an odd number so that one which is back is not between; twice as many say how fast
-that changes. And weeks that there have to be."""
+"""Weeks whose median is the present distance, odd so that it is one of them; twice as many give the rate of change. And
+the least number of weeks."""
 
 SMALL, ABOVE = 4.0, 1.15
-"""Usual distances that the axis of a picture goes to, at least; and how many times what lasts. A fault of a week or two
-is no matter of calibration, and may be drawn at the edge."""
+"""Least extent of the axis of a picture, in usual distances; and as a multiple of the distances that last. A fault of a
+week or two does not concern calibration, and may be drawn at the edge."""
 
 LEAST_DAYS = 2
-"""Days with a distance that a week has, at least."""
+"""Least number of days with a distance in a week."""
 
 TRUSTED = 0.75
-"""Share of a day's readings with flag 1 from which on the day is a trusted one."""
+"""Least share of a day's readings with flag 1 for the day to be trusted."""
 
 MAD_TO_DEVIATION = 1.4826
 
@@ -75,13 +75,13 @@ class CalibrationRow:
     Attributes
     ----------
     now, rate
-        How far it is from what is expected, the median of the last weeks; and by how much that changed in 30 days.
+        The distance from the prediction, the median of the last weeks; and its change in 30 days.
     times
-        How many times as far that is as channels of this variable usually are.
+        That distance divided by the usual distance of channels of this variable.
     reach
-        How far the axis of its picture goes to either side: a usual distance looks small on it.
+        Extent of the axis of its picture to either side, chosen so that a usual distance looks small.
     distance
-        The median of each week.
+        The median distance of each week.
     """
 
     sensor: str
@@ -95,18 +95,18 @@ class CalibrationRow:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Distances from the network, the farthest first.
+    """Distances from the network, the largest first.
 
     Attributes
     ----------
     start
-        The date on which the first week begins.
+        The start of the first week.
     cell_days, cells
-        How many days are in a cell, and how many cells in a line.
+        Days of a cell, and cells of a row.
     usual
-        By variable: how far from the network a channel usually is in a week; null where that is not known.
+        By variable: the usual distance of a channel in a week; null where it is not known.
     total, offset, next
-        How many channels there are, with which the page begins, and where the next one would.
+        Number of channels, the offset of this page, and that of the next one.
     rows
         The page.
     """
@@ -131,30 +131,30 @@ def calibration(
     offset: int = 0,
     limit: int = 100,
 ) -> Calibration:
-    """Return how far channels are from the network, the farthest first.
+    """Return the distances of channels from the network, the largest first.
 
     Parameters
     ----------
     reader
-        At what; what is provisional is left out.
+        The OUT; provisional rows are left out.
     variable, search
-        One of them, all where none is said; only sensors whose name has this in it.
+        One variable, all where it is None; only sensors whose name contains the text.
     end
-        Where the last week ends; the end of what is final by default.
+        The end of the last week; the end of the final rows by default.
     known
-        What people know: from where on they took a level as right, distances are counted anew.
+        Maintenance notes: distances start anew where a level was accepted.
     offset, limit
-        Which page.
+        The page.
     """
     final = reader.final()
     span = reader.span()
     if final is None or span is None or reader.archive is None:
         return Calibration("1970-01-01", WEEK, 0, {}, 0, offset, None, [])
-    # Whole days: the last one may have only begun.
+    # Whole days: the last one may be incomplete.
     stop = min(final, final if end is None else end) // DAY
     most = max(2 * WEEK, MOST_CELLS // max(len(reader.summaries), 1))
     days = min(stop - span[0] // DAY, USUAL_DAYS, most)
-    # Of less than some weeks nothing can be learned: all of it is what distances are counted from.
+    # In a few weeks there is only the reference, and no distance from it.
     cells = days // WEEK if days >= LEAST_WEEKS * WEEK else 0
     first = stop - cells * WEEK
     lines, usual = _everybody(reader, first, stop, known or Maintenance()) if cells else ([], {})
@@ -178,7 +178,7 @@ def calibration(
 def _everybody(
     reader: OutReader, first: int, stop: int, known: Maintenance
 ) -> tuple[list[CalibrationRow], dict[str, float]]:
-    """Return every channel's line over some dates, the last one left out, and how far channels usually are."""
+    """Return every channel's row over some dates, the last one excluded, and the usual distances."""
     begins = range(first // AT_ONCE * AT_ONCE, stop, AT_ONCE)
     spans = {begin: (max(begin, first), min(begin + AT_ONCE, stop)) for begin in begins}
     files = {begin: data_files(reader.folder, start * DAY, end * DAY) for begin, (start, end) in spans.items()}
@@ -211,7 +211,7 @@ def _everybody(
 
 
 def _accepted(known: Maintenance, name: ChannelName, first: int, stop: int) -> list[int]:
-    """Return the days, counted from the first, from which on people take a level as right."""
+    """Return the days, counted from the first, on which a level was accepted."""
     days = {
         time // DAY - first
         for note in known.notes
@@ -224,19 +224,19 @@ def _accepted(known: Maintenance, name: ChannelName, first: int, stop: int) -> l
 def distances(
     read: FloatArray, cleaned: FloatArray, trusted: BoolArray, accepted: Mapping[int, Sequence[int]] = NO_DAYS
 ) -> FloatArray:
-    """Return how far channels are from what those most like them say, by days.
+    """Return the distances of channels from the predictions by their correlated channels, by day.
 
     Parameters
     ----------
     read, cleaned
-        Means of the days (channel, day), both less the network's mean; NaN where there is none.
+        Daily means (channel, day), both minus the network's mean; NaN where there is none.
     trusted
-        Days whose readings were trusted.
+        Whether the readings of a day were trusted.
     accepted
-        By channel: the days from which on its level is right, and its distance is counted anew.
+        By channel: the days on which its level was accepted, where its distance starts anew.
     """
     distance = np.full(read.shape, np.nan)
-    # Two others at least, as the engine needs them.
+    # At least two others, as in the engine.
     if len(read) < 3:
         return distance
     candidates = _some(np.arange(len(read)), CANDIDATES)
@@ -244,7 +244,7 @@ def distances(
     for row in range(len(read)):
         order = np.argsort(-alike[row], kind="stable")[:ALIKE]
         order = order[alike[row][order] > MOST_ALIKE]
-        # Of one that nobody is like, the middle of the network says what is expected.
+        # A channel without correlated ones is predicted by the median of the network.
         others = candidates[order] if order.size > 1 else _some(candidates[candidates != row], OTHERS)
         apart = read[row] - cleaned[others]
         edges = [0, *accepted.get(row, ()), read.shape[1]]
@@ -259,12 +259,12 @@ def distances(
 
 
 def _some(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
-    """Return so many of them at most, evenly chosen."""
+    """Return at most `most` of the rows, evenly chosen."""
     return rows if rows.size <= most else rows[np.linspace(0, rows.size - 1, most).astype(np.intp)]
 
 
 def weekly(apart: FloatArray) -> FloatArray:
-    """Return the medians of weeks (channel, week) of distances by days; NaN where a week has hardly any."""
+    """Return weekly medians (channel, week) of daily distances; NaN where a week has too few."""
     weeks = apart.reshape(len(apart), -1, WEEK)
     return np.where(np.isfinite(weeks).sum(axis=2) >= LEAST_DAYS, _middle(weeks, axis=2), np.nan)
 
@@ -288,14 +288,14 @@ def _lines(names: list[ChannelName], weeks: FloatArray) -> tuple[list[Calibratio
 
 
 def _lasting(weeks: FloatArray) -> FloatArray:
-    """Return running medians of five weeks: what lasts for longer than two."""
+    """Return running medians of five weeks, which keep what lasts for longer than two."""
     edge = np.full((len(weeks), 2), np.nan)
     around = np.lib.stride_tricks.sliding_window_view(np.hstack([edge, weeks, edge]), 5, axis=1)
     return _middle(around, axis=2)
 
 
 def _slope(row: FloatArray) -> float:
-    """Return the median of the slopes between every two weeks (Theil and Sen): one odd week does not tilt it."""
+    """Return the Theil-Sen slope, the median over all pairs of weeks, which is robust to single weeks."""
     known = np.flatnonzero(np.isfinite(row))
     if known.size < LATELY:
         return np.nan
@@ -304,7 +304,7 @@ def _slope(row: FloatArray) -> float:
 
 
 def _likeness(cleaned: FloatArray, candidates: NDArray[np.intp]) -> FloatArray:
-    """Return how changes of every channel go with those of the candidates: correlations, -1 with itself or few days."""
+    """Return correlations of the changes of channels and candidates; -1 with itself or with few common days."""
     change = np.diff(cleaned, axis=1)
     known = np.isfinite(change)
     change = np.where(known, change, 0.0)
@@ -320,7 +320,7 @@ def _likeness(cleaned: FloatArray, candidates: NDArray[np.intp]) -> FloatArray:
 
 
 def _middle(values: FloatArray, axis: int) -> FloatArray:
-    """Return medians of what is known; NaN where nothing is."""
+    """Return medians that ignore NaN; NaN where all are."""
     known = np.isfinite(values)
     ordered = np.sort(np.where(known, values, np.inf), axis=axis)
     count = known.sum(axis=axis, keepdims=True)
@@ -331,8 +331,8 @@ def _middle(values: FloatArray, axis: int) -> FloatArray:
 def _read(folder: Path, first: int, stop: int) -> dict[ChannelName, FloatArray]:
     """Return the days of every channel (4, day).
 
-    The dates, the means of the readings and of the cleaned values less the network's mean, and the share of readings
-    that was trusted.
+    Rows: the dates, the means of the readings and of the cleaned values minus the network's mean, and the share of
+    readings that were trusted.
     """
     return read_days(folder, first * DAY, stop * DAY, lambda files: _query(files, first, stop) if files else {})
 
@@ -340,8 +340,8 @@ def _read(folder: Path, first: int, stop: int) -> dict[ChannelName, FloatArray]:
 def _query(files: list[Path], first: int, stop: int) -> dict[ChannelName, FloatArray]:
     with duckdb.connect() as engine:
         source, variable = parquet_source(engine, files)
-        # Of a slot in which a channel has no reading the network's mean must not count either: the difference is taken
-        # slot by slot. A spike is no matter of calibration.
+        # The difference is taken slot by slot: where a channel has no reading the network's mean must not count either.
+        # A spike does not concern calibration.
         table = engine.execute(
             f"""WITH part AS (SELECT sensor, {variable} AS variable, time, value, cleaned, flag, reason FROM {source}
                   WHERE time >= make_timestamp({first * DAY}) AND time < make_timestamp({stop * DAY})),

@@ -1,4 +1,4 @@
-"""`channel_statuses` says how every channel is now, by a watch's alerts or else by the faults and rows of the end."""
+"""`channel_statuses` returns the state of every channel now, from a watch's alerts or from the last faults and rows."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ from sensormend.views.reader import OutReader
 __all__ = ["RANKS", "WRONG", "ChannelStatus", "all_faults", "channel_statuses", "is_open"]
 
 WRONG = ("faulty", "silent", "gone")
-"""The states of a sensor that is to be repaired."""
+"""The states of a sensor that needs repair."""
 
 RANKS = (*WRONG, "suspect", "not evaluated", "sound", ABSENT)
-"""What a sensor can be now, the worst first."""
+"""The states of a sensor, the worst first."""
 
 
 @dataclass(frozen=True)
 class ChannelStatus:
-    """How a channel is now.
+    """The state of a channel now.
 
     Attributes
     ----------
     state
         One of `RANKS`.
     reason, since
-        Why, and from when on, where something is wrong.
+        The reason, and since when, where something is wrong.
     heard, value
-        When its last reading was taken, None for one that was never heard; and what it read, NaN where that is not
-        known.
+        The time of its last reading, None where it never reported; and its value, NaN where that is not known.
     sentence
-        What is wrong with it, for a person; empty where nothing is.
+        A sentence on what is wrong with it; empty where nothing is.
     """
 
     sensor: str
@@ -51,7 +50,7 @@ class ChannelStatus:
 
 
 def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
-    """Return how every channel is."""
+    """Return the state of every channel."""
     last = _last_states(reader)
     until, lately, health = reader.tables_end(), _heard_lately(reader), reader.health
     faults = {(fault.sensor, fault.variable): fault for fault in reader.faults if is_open(fault, until)}
@@ -61,22 +60,22 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
         name = (entry.sensor, entry.variable)
         alert = health.get(name)
         state, reason, since = last.get(name, ABSENT), "", None
-        # A fault goes on while its sensor is silent; that it is silent is said first.
+        # A fault stays open while its sensor is silent; the silence is reported first.
         fault = faults.get((entry.sensor, "")) or faults.get(name)
         if state in ("faulty", "silent"):
-            # The date was; whether it still is by its end is what faults tell.
+            # The date as a whole was; whether it still is at its end follows from the open faults.
             state = "sound"
         if fault is not None and state != ABSENT:
             reason, since = fault.reason, fault.start
             state = "silent" if reason == "silent" else "suspect" if fault.doubtful else "faulty"
         if alert is not None and alert.state in WRONG:
-            # What a watch tells is what the page says, at the same time.
+            # The page shows what a watch has sent as an alert, at the same time.
             since = since if state == alert.state and since is not None else alert.since
             state, reason = alert.state, alert.reason or alert.state
         elif alert is not None and state == "silent":
             state, reason, since = "sound", "", None
         elif alert is not None and state == "faulty":
-            # A fault that is not sure enough to be told, or has not stood for long enough.
+            # A fault that is not certain enough for an alert, or has not lasted long enough.
             state = "suspect"
         elif not health and state == ABSENT and entry.last is not None and not removed & {name, (entry.sensor, "")}:
             state, reason, since = "gone", "gone", entry.last
@@ -89,7 +88,7 @@ def channel_statuses(reader: OutReader) -> dict[ChannelName, ChannelStatus]:
 
 
 def all_faults(reader: OutReader) -> list[FaultInterval]:
-    """Return all faults: those of faults.csv, and what is wrong now and has no line there, being too new, or gone."""
+    """Return all faults: those of faults.csv, and those that are open now and too new to have a line there, or gone."""
     faults, until = list(reader.faults), reader.tables_end()
     if until is None:
         return faults
@@ -98,7 +97,7 @@ def all_faults(reader: OutReader) -> list[FaultInterval]:
     for fault in reader.faults:
         ends[fault.sensor, fault.variable] = max(fault.end, ends.get((fault.sensor, fault.variable), fault.end))
     for name, one in channel_statuses(reader).items():
-        # A faulty sensor is one until it is told to be well, also when its fault is over.
+        # A sensor stays faulty until an alert reports its recovery, also when its fault is over.
         over = one.state == "faulty" and name in ends and ends[name] > (one.since or 0)
         if one.state in WRONG and not over and not listed & {name, (one.sensor, "")}:
             since = until if one.since is None else one.since
@@ -123,19 +122,19 @@ def _sentence(
 
 
 def _removed(reader: OutReader) -> set[ChannelName]:
-    """Return the channels that people have removed, as a run of `clean` was told; no variable stands for all."""
+    """Return the channels with `removed` in the maintenance notes of `clean`; an empty variable stands for all."""
     removed = reader.run.get("removed")
     pairs = removed if isinstance(removed, list) else []
     return {(str(pair[0]), str(pair[1])) for pair in pairs if isinstance(pair, list) and len(pair) == 2}
 
 
 def is_open(fault: FaultInterval, until: int | None) -> bool:
-    """Say whether a fault lasts until the end of what the tables tell."""
+    """Return whether a fault lasts until the end of the tables."""
     return until is not None and fault.end >= until and fault.reason != "spike"
 
 
 def _heard_lately(reader: OutReader) -> dict[ChannelName, int]:
-    """Return when channels were last heard in a period that is not over."""
+    """Return the times of the last readings of channels in a period that is not over."""
     provisional = reader.provisional
     if provisional is None:
         return {}
@@ -151,7 +150,7 @@ def _heard_lately(reader: OutReader) -> dict[ChannelName, int]:
 
 
 def _last_states(reader: OutReader) -> dict[ChannelName, str]:
-    """Return how every channel was in the last period that is final, a date at least; where gaps were filled, sound."""
+    """Return the state of every channel in the last final period, at least a date; `filled` counts as sound."""
     final = reader.final()
     if final is None:
         return {}

@@ -1,4 +1,4 @@
-"""`DailyCounts` counts the rows of every channel and date, and caches this while the date's files stay as they are."""
+"""`DailyCounts` counts the rows of every channel and date, and caches them while the date's files do not change."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from sensormend.readings import DAY
 __all__ = ["ChannelName", "DailyCounts", "parquet_source", "read_days"]
 
 DATES_AT_ONCE = 400
-"""Dates that are read in one go: a year of 2,000 sensors takes a second, and some hundred MB for that long."""
+"""Dates read by one query: a year of 2,000 sensors takes a second, and some hundred MB meanwhile."""
 
 MAX_BYTES = 128 << 20
-"""Bytes of counts that are kept: twelve years of 2,000 sensors; what was not asked for longest goes."""
+"""Bytes of cached counts: twelve years of 2,000 sensors; the least recently used are dropped."""
 
 _X = TypeVar("_X")
 
@@ -47,7 +47,7 @@ _SQL_COUNTS = {
 
 
 def read_days(folder: Path, start: int, end: int, read: Callable[[list[Path]], _X]) -> _X:
-    """Return what `read` makes of the files of some days; it reads again where a watch has merged files meanwhile."""
+    """Return `read` of the files of some days; it is repeated where a watch has merged files meanwhile."""
     while True:
         files = data_files(folder, start, end)
         try:
@@ -58,7 +58,7 @@ def read_days(folder: Path, start: int, end: int, read: Callable[[list[Path]], _
 
 
 def parquet_source(engine: Any, files: Sequence[Path]) -> tuple[str, str]:
-    """Return SQL of a table that is Parquet files, and of its variable, empty where there is no such column."""
+    """Return SQL for the table in Parquet files, and for its variable, empty where there is no such column."""
     paths = ", ".join(literal(glob.escape(str(file))) for file in files)
     source = f"read_parquet([{paths}], hive_partitioning = false, union_by_name = true)"
     columns = {line[0] for line in engine.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()}
@@ -77,12 +77,12 @@ class _CountsOfDate:
 
 
 class DailyCounts(Closing):
-    """Counts of an OUT's rows.
+    """Counts of the rows of an OUT.
 
     Parameters
     ----------
     folder
-        With `data/date=...` in it.
+        The folder that contains `data/date=...`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -92,20 +92,20 @@ class DailyCounts(Closing):
         self._channels: dict[ChannelName, int] = {}
 
     def close(self) -> None:
-        """Let go of the engine, when nobody is counting any more."""
+        """Close the database when no count is running."""
         with self._lock:
             if "_engine" in self.__dict__:
                 self._engine.close()
 
     def states(self, first: int, last: int, days: int = 1) -> tuple[list[ChannelName], NDArray[np.int8]]:
-        """Return the channels, and how each was in every cell of so many days, as `pipeline.health.states` has it.
+        """Return the channels, and the state of each in every cell, as an index of `pipeline.health.states`.
 
         Parameters
         ----------
         first, last
             Dates, both included, in days since 1970.
         days
-            How many of them are a cell.
+            Days of a cell.
         """
         with self._lock:
             self._read(first, last)
@@ -118,7 +118,7 @@ class DailyCounts(Closing):
         return names, state
 
     def totals(self, first: int, last: int) -> tuple[list[ChannelName], dict[str, NDArray[np.int64]]]:
-        """Return the channels, and what `COUNTS` names of each, over some dates, both included."""
+        """Return the channels and their `COUNTS` over some dates, both included."""
         with self._lock:
             self._read(first, last)
             totals = self._sum(first, last)
@@ -135,7 +135,7 @@ class DailyCounts(Closing):
         return dict(zip(COUNTS, table, strict=True))
 
     def _changed(self, first: int, last: int) -> dict[int, tuple[object, list[Path]]]:
-        """Return the dates whose files are not those that were counted."""
+        """Return the dates whose files have changed since they were counted."""
         files: dict[int, list[Path]] = {}
         for file in data_files(self._folder, first * DAY, (last + 1) * DAY):
             date = date_of(file.parent)
@@ -150,12 +150,12 @@ class DailyCounts(Closing):
         }
 
     def _read(self, first: int, last: int) -> None:
-        """Count the dates whose files are not those that were counted."""
+        """Count the dates whose files have changed since they were counted."""
         while changed := self._changed(first, last):
             try:
                 self._count(changed)
             except duckdb.Error as error:
-                # A watch may have made one file of several while they were read: then there are others now.
+                # A watch may have merged files while they were read: then the list has changed.
                 if changed == self._changed(first, last):
                     raise InputError(f"cannot read {self._folder.name}/data: {str(error).splitlines()[0]}") from error
             else:
@@ -175,7 +175,7 @@ class DailyCounts(Closing):
                 self._dates[date] = _CountsOfDate(changed[date][0], self._shared(counted["channel"][mine]), small)
 
     def _shared(self, channel: NDArray[np.integer]) -> NDArray[np.int32]:
-        """Return channels as one of the last dates has them, where it has the same: most dates do."""
+        """Return the array of channels of an earlier date where it is equal, as it is on most dates."""
         latest = next(reversed(self._dates.values()), None)
         same = latest is not None and np.array_equal(latest.channel, channel)
         return latest.channel if latest is not None and same else channel.astype(np.int32)

@@ -1,4 +1,4 @@
-"""`fault_page` gives the faults of an OUT, filtered, sorted and in pages."""
+"""`fault_page` returns the faults of an OUT, filtered, sorted and in pages."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Order = Literal["worst", "from", "to", "sensor", "reason", "score", "length"]
 Which = Literal["all", "open", "over"]
 
 CERTAIN, LIKELY = 3.0, 1.5
-"""Scores, in times the limit, from which on a fault is called so."""
+"""Least scores, as multiples of the threshold, for these terms."""
 
 SURE, PROBABLE = 0.95, 0.8
-"""The same for the model's confidence in a fault, where it has one."""
+"""The same for the model's confidence in a fault, where it is known."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +33,21 @@ class FaultEntry:
     Attributes
     ----------
     start, end, seconds
-        From its first wrong slot to the end of its last.
+        Start of its first wrong slot, end of its last one, and the time between.
     open
-        Whether it lasts until the end of what is known.
+        Whether it lasts until the end of the tables.
     reason, sentence
-        Why, in a word and in a sentence.
+        The kind of fault, and a sentence.
     score, sure
-        How many times past the limit it was at most, and how sure it is in a word; nothing for a silent sensor, and no
-        word for a single wrong reading.
+        Its largest score, as a multiple of the threshold, and a term for its certainty; null and empty for a silent
+        sensor, and no term for a single wrong reading.
     size, rate, confidence
-        What the model says of it: what it does to the readings, by how much that grows in a period, and the probability
-        that it is a fault; nothing where the model has no opinion.
+        From the model: its effect on the readings, the change of that per period, and the probability that it is a
+        fault; null where they are not known.
     count
-        How many single wrong readings are told together.
+        Number of single wrong readings that the line stands for.
     size_words
-        The size of an offset, a drift or a gain as people write it: "+2.1, rising".
+        The size of an offset, a drift or a gain as text: "+2.1, rising".
     """
 
     sensor: str
@@ -94,26 +94,26 @@ def fault_page(
     offset: int = 0,
     limit: int = 50,
 ) -> FaultPage:
-    """Return faults, by default those that go on before all others, and of these the longest first.
+    """Return faults, by default open ones first, and of these the longest first.
 
     Parameters
     ----------
     reader
-        At what.
+        The OUT.
     search
-        Only those of sensors, or with sentences, that have this in them.
+        Only those whose sensor or sentence contains this.
     sensor, reason, variable
-        Only those of one.
+        Only those of this sensor, kind or variable.
     state
-        Only those that go on, or that are over.
+        Only open ones, or only those that are over.
     start, end
-        Only those that touch this span.
+        Only those that overlap this span.
     sort, order
-        In which order.
+        The order.
     fold
         Whether the single wrong readings of a channel are one line.
     offset, limit
-        Which page.
+        The page.
     """
     selected = select_faults(reader, search=search, sensor=sensor, variable=variable, state=state, start=start, end=end)
     reasons = Counter(fault.reason for fault in selected)
@@ -169,9 +169,9 @@ def select_faults(
 
 
 def how_sure(score: float, reason: str = "", confidence: float = math.nan) -> str:
-    """Say how sure a fault is: by the model's confidence, else by how many times it is past the limit.
+    """Return a term for the certainty of a fault, from the model's confidence or else from its score.
 
-    Of a single wrong reading nothing is said.
+    A single wrong reading has none.
 
     Examples
     --------
@@ -215,7 +215,7 @@ def _length(line: tuple[FaultInterval, ...]) -> int:
 
 
 def _single_readings(line: tuple[FaultInterval, ...]) -> str:
-    """Tell several single wrong readings of a channel in one sentence.
+    """Return one sentence on several single wrong readings of a channel.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`matrix` gives the health matrix: a letter for every channel and day."""
+"""`matrix` returns the health matrix: a letter for every channel and day."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from sensormend.views.reader import OutReader, matches, page_of
 __all__ = ["Matrix", "MatrixRow", "matrix"]
 
 USUAL_DAYS = 365
-"""Days that are shown where nobody says which."""
+"""Days that are shown by default."""
 
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """One channel: how it is now, and a letter for each of its cells."""
+    """One channel: its state now, and a letter for each of its cells."""
 
     sensor: str
     variable: str
@@ -48,13 +48,13 @@ class Matrix:
     start
         The date of the first cell.
     cell_days, cells
-        How many days are in a cell, and how many cells in a line.
+        Days of a cell, and cells of a row.
     provisional
-        So many of the last cells are provisional.
+        Number of cells at the end that are provisional.
     letters
-        What the letters mean.
+        The meaning of the letters.
     total, offset, next
-        How many channels there are, with which the page begins, and where the next one would.
+        Number of channels, the offset of this page, and that of the next one.
     rows
         The page.
     """
@@ -82,20 +82,20 @@ def matrix(
     offset: int = 0,
     limit: int = 200,
 ) -> Matrix:
-    """Return how the sensors were, those with most trouble first or by name.
+    """Return the states of the sensors by day, those with most faulty days first or by name.
 
     Parameters
     ----------
     reader
-        At what.
+        The OUT.
     variable
-        One of them; all where none is said.
+        One of them; all where it is None.
     start, end
-        Times, `end` left out; the last year by default.
+        Times, `end` excluded; the last year by default.
     sort, search, state
-        In which order; only sensors whose name has this in it; only those that are so now.
+        The order; only sensors whose name contains the text; only those in this state now.
     offset, limit
-        Which page.
+        The page.
     """
     span = reader.span()
     first, last = _dates(span, start, end) if span else (0, -1)
@@ -137,7 +137,7 @@ def matrix(
 
 
 def _dates(span: tuple[int, int], start: int | None, end: int | None) -> tuple[int, int]:
-    """Return the first and the last date to show, within those that there are."""
+    """Return the first and the last date to show, within those that have rows."""
     last = span[1] // DAY if end is None else min((end - 1) // DAY, span[1] // DAY)
     first = last - USUAL_DAYS + 1 if start is None else start // DAY
     return min(max(first, span[0] // DAY), span[1] // DAY + 1), last
@@ -146,7 +146,7 @@ def _dates(span: tuple[int, int], start: int | None, end: int | None) -> tuple[i
 def _with_provisional(
     reader: OutReader, names: list[ChannelName], codes: NDArray[np.int8], first: int, last: int
 ) -> tuple[list[ChannelName], NDArray[np.int8], int]:
-    """Put what is not final yet into the cells of its dates."""
+    """Add provisional rows to the cells of their dates."""
     assert reader.provisional is not None
     final = reader.final()
     rows = reader.provisional.rows
@@ -160,7 +160,7 @@ def _with_provisional(
     whole = np.full((len(names), codes.shape[1]), NO_ROWS, np.int8)
     whole[: len(codes)] = codes
     at = np.array([places[name] for name in later], np.intp)
-    # A date that is partly final keeps what is known for certain to be wrong.
+    # A date that is partly final keeps the faults of its final rows.
     newer = np.where(states == NO_ROWS, whole[at], states)
     whole[at] = np.where(whole[at] == HEALTH.index("faulty"), whole[at], newer)
     begins = int(rows.time.min()) // DAY

@@ -1,4 +1,4 @@
-"""`neighbours` gives the sensors most like one, `explanation` says why one of its readings has its flag."""
+"""`neighbours` returns the sensors most correlated with one, `explanation` why one of its readings has its flag."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from sensormend.views.reader import OutReader, numbers, utc
 __all__ = ["Explanation", "Neighbour", "Neighbours", "candidates", "explanation", "neighbours"]
 
 MAX_COMPARED, SHOWN = 500, 5
-"""Sensors that are compared, the nearest where places are known; and how many of them are told."""
+"""Sensors that are compared, the nearest where positions are known; and the number that is returned."""
 
 LONGEST, SHORTEST, ROWS = 30, 3, 1_000_000
-"""Days over which courses are compared, and rows that are read for it at most."""
+"""Days over which series are compared, and the most rows that are read for it."""
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A sensor like another one.
+    """A sensor that is correlated with another one.
 
     Attributes
     ----------
     likeness
-        The correlation of the two courses, each without its daily cycle.
+        The correlation of the two series, each without its daily cycle.
     usual, spread
-        What has to be added to its readings to have those of the other, and how far off that usually is.
+        The usual difference from its readings to those of the other, and the spread of that difference.
     kilometres
-        How far away it is; null where that is not known.
+        Its distance; null where that is not known.
     """
 
     sensor: str
@@ -46,7 +46,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The sensors most like one, the best first."""
+    """The sensors most correlated with one, the best first."""
 
     sensor: str
     variable: str
@@ -54,7 +54,7 @@ class Neighbours:
 
 
 def neighbours(reader: OutReader, name: str, variable: str | None = None, at: int | None = None) -> Neighbours:
-    """Return who is most like a sensor in the days before a time; before the end where none is said."""
+    """Return the sensors most correlated with one in the days before a time, by default the end of the rows."""
     variable, span = reader.variable(variable, name), reader.span()
     if span is None:
         return Neighbours(name, variable, [])
@@ -77,7 +77,7 @@ def neighbours(reader: OutReader, name: str, variable: str | None = None, at: in
 
 
 def candidates(reader: OutReader, name: str, variable: str) -> list[str]:
-    """Return whom to compare a sensor with, itself included: all of a small network, else the nearest."""
+    """Return the sensors to compare one with, itself included: all of a small network, else the nearest."""
     names = [entry.sensor for entry in reader.summaries if entry.variable == variable and entry.sensor != name]
     positions = _positions(reader)
     if len(names) >= MAX_COMPARED and name in positions:
@@ -91,7 +91,7 @@ def _positions(reader: OutReader) -> dict[str, Position]:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a reading has its flag, in one paragraph; `time` is the beginning of its slot."""
+    """Why a reading has its flag, in one paragraph; `time` is the start of its slot."""
 
     sensor: str
     variable: str
@@ -100,7 +100,7 @@ class Explanation:
 
 
 def explanation(reader: OutReader, name: str, time: int, variable: str | None = None) -> Explanation:
-    """Say why the reading of a sensor in the slot of a time has its flag."""
+    """Return why the reading of a sensor in the slot of a time has its flag."""
     variable = reader.variable(variable, name)
     final = reader.final()
     if reader.archive is None or final is None or time >= final:

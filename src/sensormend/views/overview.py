@@ -1,4 +1,4 @@
-"""`network_overview` describes a network as it is now, in numbers and in one sentence."""
+"""`network_overview` describes the present state of a network in numbers and in one sentence."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from sensormend.views.reader import OutReader, utc
 __all__ = ["FILLED_DAYS", "NetworkOverview", "network_overview"]
 
 FILLED_DAYS = 30
-"""How far back "filled" looks: long enough to be steady, short enough to be about now."""
+"""Span of `filled`: long enough to be steady, short enough to describe the present."""
 
 
 @dataclass(frozen=True)
 class NetworkOverview:
-    """What a network is like.
+    """The present state of a network.
 
     Attributes
     ----------
     name, sentence
-        What it is called, and how it is in one line that a person would say.
+        Its name, and its state in one sentence.
     sensors
-        How many belong to it now; one that has left does not.
+        Number of sensors that belong to it now; one that has left does not.
     states
-        How many of them are sound, suspect, faulty, silent, not evaluated; a sensor counts as its worst variable.
+        Numbers of sound, suspect, faulty, silent and unevaluated sensors; a sensor counts as its worst variable.
     filled, filled_days
-        The share of values that are estimates, and over how many of the last days.
+        The share of estimates among the values of the last days, and the number of these days.
     variables
-        What is measured; one empty name where it has none.
+        Names of the variables; a single empty one where it has none.
     first, last
         The times of the first and the last row, provisional ones too.
     step, period
-        Seconds of a slot and of a period; the period is null where nobody says so.
+        Seconds of a slot and of a period; the period is null where it is not known.
     interval
-        How often the interval of an estimate is meant to hold the truth.
+        Nominal coverage of the intervals of estimates.
     command
-        What wrote it: watch or clean.
+        The command that wrote it: watch or clean.
     live, reached, updated
-        Whether a watch is writing now, the time of the network, and when it was last described.
+        Whether a watch is writing now, the event time that it has reached, and when it last wrote.
     provisional_from
-        From when on values are provisional.
+        Time of the first provisional value.
     places
-        Whether the coordinates of sensors are known.
+        Whether coordinates of sensors are known.
     notes
-        What was noticed when the readings were looked at.
+        Notes from the survey of the readings.
     version
-        Grows with everything that changes.
+        Increases with every change.
     """
 
     name: str
@@ -80,7 +80,7 @@ class NetworkOverview:
 
 
 def network_overview(reader: OutReader) -> NetworkOverview:
-    """Return what a network is like now."""
+    """Return the present state of a network."""
     run, span, provisional = reader.run, reader.span(), reader.provisional
     states, gone = _per_sensor(list(channel_statuses(reader).values()))
     filled, days = _filled(reader)
@@ -92,7 +92,7 @@ def network_overview(reader: OutReader) -> NetworkOverview:
         name=reader.name,
         sentence=f"{_judged(reader)} {_sentence(states, gone, filled, days)}".lstrip()
         if reader.folder.is_dir()
-        else f"{reader.name} is not there any more.",
+        else f"{reader.name} does not exist any more.",
         sensors=sum(states.values()),
         states=states,
         filled=filled,
@@ -126,7 +126,7 @@ def _per_sensor(statuses: list[ChannelStatus]) -> tuple[dict[str, int], int]:
 
 
 def _judged(reader: OutReader) -> str:
-    """Say how much was judged, of all that is final."""
+    """Return a sentence on how much of the final rows was judged."""
     flags = reader.run.get("flags")
     try:
         counts = {int(flag): int(count) for flag, count in flags.items()} if isinstance(flags, dict) else {}
@@ -143,7 +143,7 @@ def _judged(reader: OutReader) -> str:
 
 
 def _filled(reader: OutReader) -> tuple[float | None, int]:
-    """Return the share of estimates in the last days, and how many days these are."""
+    """Return the share of estimates in the last days, and the number of these days."""
     span, final = reader.span(), reader.final()
     if span is None or final is None:
         return None, 0
@@ -157,7 +157,7 @@ def _filled(reader: OutReader) -> tuple[float | None, int]:
 def _sentence(states: dict[str, int], gone: int, filled: float | None, days: int) -> str:
     sensors = sum(states.values())
     if not sensors and not gone:
-        return "No sensor has been heard for long enough to say anything yet."
+        return "No sensor has reported for long enough to be judged."
     total = counted(sensors, "sensor")
     if not sensors:
         summary = "No sensor is left"

@@ -1,4 +1,4 @@
-"""`OutReader` reads an OUT, finished or growing: its tables as they are now, and rows where they are asked for."""
+"""`OutReader` reads the tables and rows of an OUT, finished or growing, and notices what changes."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ FILES = {
     "alerts": "state/alerts.json",
     "provisional": "state/provisional.parquet",
 }
-"""What can be news, and the file that tells it."""
+"""What can change, and the file that shows it."""
 
 REFRESH_SECONDS = 0.4
-"""Seconds between two looks at whether something has changed."""
+"""Seconds between two checks for changes."""
 
 MAX_CACHED = 500
-"""Small results that are kept."""
+"""Number of cached results."""
 
 DAYS_AT_ONCE = 30 * DAY
-"""Of a NetCDF file, so that a year of many sensors does not have to be in memory at once."""
+"""Days of a NetCDF file read at once, so that a year of many sensors does not have to fit in memory."""
 
 _EMPTY_ROWS = Rows(
     (), ("",), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0),
@@ -60,13 +60,13 @@ _EMPTY_ROWS = Rows(
 
 @dataclass(frozen=True, eq=False)
 class ProvisionalRows:
-    """What is known of periods that are not over; `reached` is the time of the network."""
+    """Rows of periods that are not over; `reached` is the event time that the watch has reached."""
 
     rows: Rows
     reached: int | None
 
     def taken(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> Rows:
-        """Return rows in order of time; of one sensor, several, or everybody."""
+        """Return rows in order of time, of one sensor, several, or all."""
         rows = self.rows
         taken = (rows.time >= start) & (rows.time < end)
         taken &= rows.variable == rows.variables.index(variable) if variable in rows.variables else False
@@ -77,23 +77,23 @@ class ProvisionalRows:
 
 
 class OutReader(Closing):
-    """An OUT, finished or growing; what was read is kept while its file stays as it is.
+    """An OUT, finished or growing; what was read is cached while its file does not change.
 
-    May be asked from several threads.
+    Its methods may be called from several threads.
 
     Parameters
     ----------
     path
-        What `clean` or `watch` wrote. That of a watch may have no rows yet.
+        What `clean` or `watch` wrote; that of a watch may have no rows yet.
 
     Attributes
     ----------
     path, name
-        Where it is and what it is called.
+        Its path and its name.
     version
-        Grows with everything that changes, as `refresh` sees it.
+        Increases with every change that `refresh` finds.
     folder
-        Where the rows are, by date: the OUT, or for a single file a folder for as long as this is open.
+        The folder with the rows by date: the OUT, or for a single file a temporary folder.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -122,7 +122,7 @@ class OutReader(Closing):
         self._archive = archive
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all files and delete the temporary folder."""
         self.daily_counts.close()
         if self._archive is not None:
             self._archive.close()
@@ -138,7 +138,7 @@ class OutReader(Closing):
             return self._archive
 
     def refresh(self) -> None:
-        """See what has changed; at most some times in a second, however often it is asked."""
+        """Check for changes; further calls within a fraction of a second do nothing."""
         with self._lock:
             if time.monotonic() < self._again:
                 return
@@ -169,17 +169,17 @@ class OutReader(Closing):
 
     @property
     def run(self) -> dict[str, Any]:
-        """What run.json says."""
+        """The content of run.json."""
         return self.from_file("run", read_json)
 
     @property
     def faults(self) -> list[FaultInterval]:
-        """What faults.csv says."""
+        """The lines of faults.csv."""
         return self.from_file("faults", read_faults)
 
     @property
     def summaries(self) -> list[SensorSummary]:
-        """What sensors.csv says; and who is known but provisionally."""
+        """The lines of sensors.csv, and sensors that only have provisional rows."""
         known, provisional = self.from_file("sensors", read_sensors), self.provisional
         if provisional is None:
             return known
@@ -187,32 +187,32 @@ class OutReader(Closing):
 
     @property
     def health(self) -> dict[tuple[str, str], Health]:
-        """How a watch's alerts see each channel; empty for what `clean` wrote."""
+        """The state of each channel in a watch's alerts; empty for an OUT of `clean`."""
         return self.from_file("alerts", _read_health)
 
     @property
     def provisional(self) -> ProvisionalRows | None:
-        """What is known of periods that are not over; None where nothing is."""
+        """Rows of periods that are not over; None where there are none."""
         return self.from_file("provisional", _read_provisional)
 
     @property
     def step(self) -> int:
-        """How long a slot is."""
+        """The length of a slot."""
         return self._grid("step", HOUR)
 
     @property
     def period(self) -> int | None:
-        """How long a period is; None where nobody says so."""
+        """The length of a period; None where it is not known."""
         return self._grid("period", 0) or None
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The names of what is measured; one of them, empty, where it has no name."""
+        """The names of the variables; a single empty one where it has no name."""
         names = {entry.variable: None for entry in self.summaries}
         return tuple(names) or ("",)
 
     def variable(self, name: str | None, sensor: str | None = None) -> str:
-        """Return the name of a variable, of a sensor where one is said; the first one where None is given."""
+        """Return a variable of the network, or of a sensor; the first one where `name` is None."""
         known = self.variables if sensor is None else self.channels[self.known(sensor)]
         if name is None:
             return known[0] if known else ""
@@ -235,12 +235,12 @@ class OutReader(Closing):
 
     @property
     def places(self) -> dict[str, tuple[float, float]]:
-        """Latitude and longitude of every sensor whose place is known."""
+        """Latitude and longitude of every sensor whose position is known."""
         entries = ((entry.sensor, entry.latitude, entry.longitude) for entry in self.summaries)
         return {name: (north, east) for name, north, east in entries if math.isfinite(north) and math.isfinite(east)}
 
     def known(self, sensor: str) -> str:
-        """Return the name of a sensor, or refuse one that is not there."""
+        """Return the name of a sensor; raise InputError where there is none of that name."""
         if sensor not in self.channels:
             raise InputError(f"there is no sensor {sensor[:80]!r}")
         return sensor
@@ -254,7 +254,7 @@ class OutReader(Closing):
         return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
     def slot(self, time: int) -> int:
-        """Return the beginning of the slot that a time lies in."""
+        """Return the start of the slot that contains a time."""
         try:
             early = round(float(self.run["grid"]["early_seconds"]) * SECOND)
         except (KeyError, TypeError, ValueError):
@@ -267,7 +267,7 @@ class OutReader(Closing):
         return None if span is None else self.slot(span[1]) + self.step
 
     def tables_end(self) -> int | None:
-        """Return where the tables end: those of a watch may be behind its rows; None where nothing is final."""
+        """Return the end of the tables, which may be behind the rows of a watch; None where nothing is final."""
         final = self.final()
         try:
             return final if final is None else min(final, time_of(self.run["closed"]))
@@ -275,16 +275,16 @@ class OutReader(Closing):
             return final
 
     def rows(self, sensor: str | list[str] | None, start: int, end: int, variable: str) -> tuple[Rows, int | None]:
-        """Return rows in order of time, and the time from which on they are provisional; None where none are.
+        """Return rows in order of time, and the time of the first provisional one; None where there is none.
 
         Parameters
         ----------
         sensor
-            One, several, or everybody.
+            One, several, or all.
         start, end, variable
             As for `Archive.rows`.
         """
-        # Asked for first: what becomes final meanwhile is in both, and not in neither.
+        # Provisional rows are read first: what becomes final meanwhile is then in both, not in neither.
         provisional, final = self.provisional, _EMPTY_ROWS
         if self.archive is not None:
             names = set(self.archive.names)
@@ -311,14 +311,14 @@ class OutReader(Closing):
             return otherwise
 
     def written(self, day: int) -> object:
-        """Return what changes when the rows of a day do."""
+        """Return a value that changes when the rows of a day do."""
         files = data_files(self.folder, day, day + DAY)
         final = self.final()
         later = None if final is not None and final > day + DAY else signature(self.folder / FILES["provisional"])
         return tuple(signature(file) for file in files), later
 
     def cached(self, key: object, seen: object, make: Callable[[], _X]) -> _X:
-        """Return what was made when the same was seen, else make it; some hundred results are remembered."""
+        """Return the cached result for `key` if `seen` is the same as then, else make it."""
         with self._lock:
             entry = self._cache.get(key)
             if entry is not None and entry[0] == seen:
@@ -333,13 +333,13 @@ class OutReader(Closing):
         return made
 
     def from_file(self, name: str, read: Callable[[Path], _X]) -> _X:
-        """Return what a file says, read again when it has changed."""
+        """Return `read` of a file, cached until the file changes."""
         path = self.folder / FILES[name]
         return self.cached(("file", name), signature(path), lambda: read(path))
 
 
 def utc(time: int | None) -> str | None:
-    """Write a time as the pages have it: ISO 8601 with a Z.
+    """Format a time as ISO 8601 with a Z.
 
     Examples
     --------
@@ -350,7 +350,7 @@ def utc(time: int | None) -> str | None:
 
 
 def numbers(values: FloatArray) -> list[float | None]:
-    """Return numbers as JSON has them: None for those that are none.
+    """Return numbers for JSON: None for those that are not finite.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def numbers(values: FloatArray) -> list[float | None]:
     >>> numbers(np.array([1.23456789e-8]))
     [1.23457e-08]
     """
-    # Six digits after the point, and of small numbers as many that tell something.
+    # Six decimals, and six significant digits of small numbers.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         digits = np.clip(5 - np.floor(np.log10(np.abs(values))), 6, 300)
         rounded = np.round(values * 10.0**digits) / 10.0**digits
@@ -378,7 +378,7 @@ def _read_health(path: Path) -> dict[tuple[str, str], Health]:
 
 
 def page_of(items: Sequence[_X], offset: int, limit: int) -> tuple[Sequence[_X], int | None]:
-    """Return some of the items, and where the next page begins; None where there is none.
+    """Return one page of the items, and the offset of the next page; None where there is none.
 
     Examples
     --------
@@ -390,13 +390,13 @@ def page_of(items: Sequence[_X], offset: int, limit: int) -> tuple[Sequence[_X],
 
 
 def matches(search: str, *texts: str) -> bool:
-    """Say whether one of the texts has what is searched for; upper and lower case are the same."""
+    """Return whether one of the texts contains `search`, ignoring case."""
     wanted = search.strip().casefold()
     return not wanted or any(wanted in text.casefold() for text in texts)
 
 
 def _read_provisional(path: Path) -> ProvisionalRows | None:
-    """Read what a watch writes between two periods; None where there is no such file."""
+    """Read the provisional rows of a watch; None where there is no such file."""
     while (written := signature(path)) is not None:
         try:
             reached, rows = file_metadata(path).get("reached"), file_rows(path)
@@ -404,14 +404,14 @@ def _read_provisional(path: Path) -> ProvisionalRows | None:
             if signature(path) == written:
                 raise
             continue
-        # The watch may have written it again in between: then the one is not about the other.
+        # The watch may have written it again in between: then the two do not belong together.
         if signature(path) == written:
             return ProvisionalRows(rows, None if reached is None else time_of(reached))
     return None
 
 
 def _concatenated(final: Rows, later: Rows) -> Rows:
-    """Join rows whose names are counted differently."""
+    """Concatenate rows whose sensors are numbered differently."""
     sensors = {name: code for code, name in enumerate(dict.fromkeys((*final.sensors, *later.sensors)))}
     variables = {name: code for code, name in enumerate(dict.fromkeys((*final.variables, *later.variables)))}
     parts = []
@@ -424,7 +424,7 @@ def _concatenated(final: Rows, later: Rows) -> Rows:
 
 
 def _with_new_channels(known: list[SensorSummary], rows: Rows) -> list[SensorSummary]:
-    """Return the sensors that are known, then those of which nothing is final yet."""
+    """Return the known sensors, then those that have only provisional rows."""
     nan, names = float("nan"), {(entry.sensor, entry.variable) for entry in known}
     codes = sorted(set(zip(rows.sensor.tolist(), rows.variable.tolist(), strict=True)))
     new = [(rows.sensors[sensor], rows.variables[variable]) for sensor, variable in codes]
@@ -433,7 +433,7 @@ def _with_new_channels(known: list[SensorSummary], rows: Rows) -> list[SensorSum
 
 
 def _unfold(archive: Archive, folder: Path) -> None:
-    """Write the rows of a single-file OUT into `data/date=.../` of a folder, and link what stands beside them."""
+    """Write the rows of a single-file OUT into `data/date=.../` of a folder, and link its other files."""
     (folder / "data").mkdir()
     for name in ("faults.csv", "sensors.csv", "run.json"):
         if (archive.meta / name).exists():
@@ -450,7 +450,7 @@ def _unfold(archive: Archive, folder: Path) -> None:
                 "(FORMAT parquet, PARTITION_BY (date), OVERWRITE_OR_IGNORE)"
             )
         except duckdb.IOException as error:
-            raise SensormendError(f"no room to lay {archive.path.name} out by date: {error}") from error
+            raise SensormendError(f"cannot write {archive.path.name} by date: {error}") from error
 
 
 def _unfold_netcdf(archive: Archive, folder: Path) -> None:

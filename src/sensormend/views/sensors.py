@@ -1,4 +1,4 @@
-"""`sensor_page` and `sensor_view` describe channels; `sensor_notes` has the notes of maintenance.csv on a sensor."""
+"""`sensor_page` and `sensor_view` describe channels; `sensor_notes` returns the maintenance notes on a sensor."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ Order = Literal["trouble", "name", "heard", "faulty", "missing"]
 
 @dataclass(frozen=True)
 class SensorEntry:
-    """A channel: how it is now, and its figures as sensors.csv has them; null where something is not known.
+    """A channel: its state now, and its metrics of sensors.csv; null where something is not known.
 
     Attributes
     ----------
     state, reason, since
-        How it is now, why, and from when on, where something is wrong.
+        Its state now; the reason and since when, where something is wrong.
     heard
-        When its last reading was taken.
+        The time of its last reading.
     readings, share_missing, share_faulty, usual_error
-        How many it sent; which shares of its slots were empty, and of its readings wrong; its usual distance from
-        what the others say.
+        Number of its readings; share of its slots without one, and of its readings that are wrong; its usual distance
+        from the prediction by the others.
     """
 
     sensor: str
@@ -66,7 +66,7 @@ class SensorEntry:
 
 @dataclass(frozen=True)
 class SensorPage:
-    """Some of the channels; `next` is where the next page begins."""
+    """A page of channels; `next` is the offset of the next page."""
 
     total: int
     offset: int
@@ -76,7 +76,7 @@ class SensorPage:
 
 @dataclass(frozen=True)
 class SensorView(SensorEntry):
-    """One channel, with the variables of its sensor, how many faults it had, and how it is in a sentence."""
+    """One channel, with the variables of its sensor, the number of its faults, and its state in a sentence."""
 
     variables: list[str]
     faults: int
@@ -93,7 +93,7 @@ def sensor_page(
     offset: int = 0,
     limit: int = 200,
 ) -> SensorPage:
-    """Return channels, those with most trouble first by default."""
+    """Return a page of channels, by default those with most faults first."""
     statuses = channel_statuses(reader)
     chosen = [
         (entry, statuses[entry.sensor, entry.variable])
@@ -157,7 +157,7 @@ def _known(value: float) -> float | None:
 
 
 def _sentence(reader: OutReader, status: ChannelStatus, faults: int) -> str:
-    """Say how a channel is."""
+    """Return the state of a channel in a sentence."""
     span = reader.span()
     now = span[1] + reader.step if span else None
     since = f" for {how_long(max(now - status.since, SECOND))}" if now is not None and status.since else ""
@@ -192,18 +192,18 @@ class NoteEntry:
 
 @dataclass(frozen=True)
 class SensorNotes:
-    """What people know.
+    """The maintenance notes on a sensor.
 
     Attributes
     ----------
     editable
         Whether notes can be added here.
     file
-        What the file is called that has them; empty where none is known.
+        The name of the file; empty where there is none.
     applies
-        From when on a new one is heeded, in words.
+        From when on a new note applies, as text.
     items
-        Those about a sensor, in the order of the file.
+        The notes on the sensor, in the order of the file.
     """
 
     editable: bool
@@ -213,7 +213,7 @@ class SensorNotes:
 
 
 def sensor_notes(reader: OutReader, file: Path | None, sensor: str) -> SensorNotes:
-    """Return what is known about a sensor; nothing where no file is known."""
+    """Return the maintenance notes on a sensor; none where there is no file."""
     reader.known(sensor)
     entries = [
         NoteEntry(note.sensor, note.variable, note.action, _open_end(note.start), _open_end(note.end))
@@ -225,25 +225,25 @@ def sensor_notes(reader: OutReader, file: Path | None, sensor: str) -> SensorNot
 
 
 def read_maintenance(file: Path | None) -> Maintenance:
-    """Return what a file says; nothing where there is none yet."""
+    """Return the notes of a file; none where it does not exist yet."""
     return Maintenance.read(file) if file is not None and file.exists() else Maintenance()
 
 
 def add_note(reader: OutReader, file: Path, sensor: str, variable: str | None, action: str, start: str | None,
           end: str | None) -> SensorNotes:  # fmt: skip
-    """Add a note on a sensor of this network, and return what is known about it then.
+    """Add a note on a sensor of this network, and return its notes.
 
     Parameters
     ----------
     reader, file
-        The network, and where notes are kept.
+        The network, and the file of its notes.
     sensor, variable
-        Whom it is about; all variables where none is said.
+        The sensor, and its variable; all variables where it is None.
     action, start, end
-        What to do, and from when to when; a time that is None is open.
+        The action, and its span; a time that is None is open.
     """
     reader.known(sensor)
-    # Where there is but one, without a name or with it, nobody has to say which.
+    # With a single variable the name may be left out.
     named = reader.variable(variable, sensor) if variable is not None and len(reader.variables) > 1 else ""
     if action not in ACTIONS:
         raise ConfigError(f"an action is {', '.join(ACTIONS)}; got {action[:40]!r}")

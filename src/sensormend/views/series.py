@@ -1,4 +1,4 @@
-"""`series` gives one channel over time: readings, cleaned values, intervals, flags and the spans of its faults."""
+"""`series` returns one channel over time: readings, cleaned values, intervals, flags and the spans of its faults."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ from sensormend.views.reader import OutReader, numbers, utc
 __all__ = ["MOST_DAYS", "REACH", "Lasting", "Series", "Span", "axis", "series"]
 
 USUAL_DAYS, MOST_DAYS = 30, 400
-"""Days that are shown where nobody says which, and at most: a year of hours takes a third of a second to find among
-2,000 sensors."""
+"""Days shown by default, and at most: a year of hours takes a third of a second to find among 2,000 sensors."""
 
 MOST_SLOTS = 600_000
-"""At most: 400 days of minutes. Of shorter slots it is fewer days."""
+"""Most slots: 400 days of minutes; with shorter slots fewer days."""
 
 GONE = 31 * DAY
-"""Without a word for longer than `clean` and `watch` wait for a sensor by default, it has left."""
+"""A sensor that is silent for longer than `clean` and `watch` wait by default has left."""
 
 LONG = 7 * DAY
-"""A fault with a size that lasts for longer is one that lasts: it is drawn as a line, with its size."""
+"""A fault with a size that lasts longer than this is drawn as a line, with its size."""
 
 FEWEST = 6
-"""Points in a period, at least: with fewer, the lowest and the highest of each jump between day and night."""
+"""Least number of points in a period: with fewer, the lowest and the highest of each jump between day and night."""
 
 REACH = 4.0
-"""The axis of a chart contains every reading that is no further from the cleaned values than so many times their range;
-what is further would leave less than a tenth of the chart to them, and is cut, which the chart says. The page has the
-same number in chart-scales.js, and a test holds the two together."""
+"""The axis of a chart contains every reading within this multiple of the range of the cleaned values; a reading further
+away would leave less than a tenth of the chart to them, and is cut, which the chart states. A test compares it with the
+number in chart-scales.js."""
 
 WORST_LAST = (Flag.GOOD, Flag.NOT_EVALUATED, Flag.MISSING, Flag.SUSPECT, Flag.FAIL)
 KINDS = {"silent": "silent", "suspect": "suspect", "duplicate": "suspect", "not evaluated": "not evaluated",
@@ -47,9 +46,9 @@ KINDS = {"silent": "silent", "suspect": "suspect", "duplicate": "suspect", "not 
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch that is shaded: Unix seconds, the words that stand above it, and which kind it is of.
+    """A span that is shaded: Unix seconds, the label above it, and its kind.
 
-    A fault is shaded from its first wrong reading to its last. Those of one kind do not overlap.
+    A fault is shaded from its first wrong reading to its last. Spans of one kind do not overlap.
     """
 
     start: float
@@ -60,7 +59,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Lasting:
-    """A fault that lasts, drawn as a line: Unix seconds, what it is, and its size in words ("+2.1, rising")."""
+    """A fault that lasts, drawn as a line: Unix seconds, its label, and its size as text ("+2.1, rising")."""
 
     start: float
     end: float
@@ -75,28 +74,28 @@ class Series:
     Attributes
     ----------
     start, end
-        The span that is answered.
+        The span that is returned.
     first, last
-        The first and the last time at which there is something to see of it, provisional or not.
+        The first and the last time of its rows, provisional ones included.
     step, thinned
-        Seconds of a slot, and how many slots are one point.
+        Seconds of a slot, and slots of a point.
     time
         Unix seconds.
     value, low, high
-        What came; where points are several slots its mean, and the lowest and the highest of them.
+        The readings; where points are several slots their mean, and the lowest and the highest of them.
     cleaned, lower, upper
-        What was made of it, and its interval; where points are several slots the mean, the lowest and the highest.
+        The cleaned values and their interval; where points are several slots the mean, the lowest and the highest.
     cleaned_low, cleaned_high
-        Where points are several slots, the lowest and the highest of what was made of it.
+        Where points are several slots, the lowest and the highest of the cleaned values.
     residual
-        The reading minus what was made of it, the mean of a point.
+        The reading minus the cleaned value, as the mean of a point.
     flag, estimated, corrected
         QARTOD's code, the worst of a point; 1 where `cleaned` is an estimate, and where it is a reading with its fault
         taken out.
     provisional_from
         The first time that is provisional.
     spans, lasting
-        What was wrong; and of that, the faults that last.
+        Spans to shade; and the faults that last.
     """
 
     sensor: str
@@ -133,17 +132,17 @@ def series(
     end: int | None = None,
     points: int = 2000,
 ) -> Series:
-    """Return a channel over time, in at most so many points.
+    """Return a channel over time, in at most `points` points.
 
     Parameters
     ----------
     reader, name, variable
-        Of what, of whom.
+        The OUT and the channel.
     start, end
-        Times, `end` left out; the last days by default. No more than `MOST_DAYS` and `MOST_SLOTS`: what is earlier is
-        left out.
+        Times, `end` excluded; the last days by default. At most the last `MOST_DAYS` and `MOST_SLOTS` of them are
+        returned.
     points
-        Slots are put together where there are more.
+        Slots are aggregated where there are more.
     """
     variable = reader.variable(variable, name)
     entry = next(one for one in reader.summaries if (one.sensor, one.variable) == (name, variable))
@@ -178,7 +177,7 @@ def series(
 
 
 def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
-    """Return how many slots are put together: whole periods where a period would have only a few points.
+    """Return the slots of a point: whole periods where a period would have only a few points.
 
     Examples
     --------
@@ -190,7 +189,7 @@ def _slots_of_a_point(slots: int, points: int, per_period: int) -> int:
 
 
 def _own_span(reader: OutReader, entry: SensorSummary) -> tuple[int, int] | None:
-    """Return the times of a channel's first and last row; one that has left ends soon after its last word."""
+    """Return the times of a channel's first and last row; one that has left ends soon after its last reading."""
     span = reader.span()
     if span is None:
         return None
@@ -205,7 +204,7 @@ def axis(read: FloatArray, cleaned: FloatArray) -> tuple[float, float]:
     Parameters
     ----------
     read, cleaned
-        All readings, and all that was made of them, with the ends of intervals; NaN for nothing.
+        All readings, and all cleaned values with the ends of their intervals; NaN is ignored.
 
     Examples
     --------
@@ -223,28 +222,28 @@ def axis(read: FloatArray, cleaned: FloatArray) -> tuple[float, float]:
 
 
 def _spans(rows: Rows, step: int, episodes: list[FaultInterval], begin: int, stop: int) -> list[Span]:
-    """Return the stretches that are shaded: faults from the first to the last reading, and what only flags tell of."""
+    """Return the spans to shade: faults from the first to the last reading, and spans that only flags show."""
     flagged = _flagged(rows, step)
     wrong = [
         Span(max(one.start, begin) / SECOND, min(one.end, stop) / SECOND, PLAIN_REASONS[one.reason], "faulty")
         for one in episodes
     ]
-    # Faults that are not over, or that the tables do not have yet: flags tell of them.
+    # Faults that are open, or not in the tables yet, are completed from the flags.
     faults = _united(wrong, [span for span in flagged if span.kind == "faulty"])
     others = [
         part
         for span in flagged
         if span.kind != "faulty"
-        # That nothing came is seen amid a fault too.
+        # Silence is shown within a fault too.
         for part in ([span] if span.kind == "silent" else _outside(span, faults))
     ]
     return sorted([*faults, *others], key=lambda span: (span.start, span.end))
 
 
 def _united(known: list[Span], flagged: list[Span]) -> list[Span]:
-    """Make one of those that overlap or follow each other, with the words of all, that of the longest first.
+    """Merge spans that overlap or adjoin, with the labels of all, that of the longest first.
 
-    Where a fault is known its word goes before those of the flags.
+    Labels of known faults go before those of the flags.
     """
     groups: list[list[Span]] = []
     end = -np.inf
@@ -267,7 +266,7 @@ def _united(known: list[Span], flagged: list[Span]) -> list[Span]:
 
 
 def _outside(span: Span, faults: list[Span]) -> list[Span]:
-    """Return what is left of a stretch where no fault is."""
+    """Return the parts of a span outside of faults."""
     left = [span]
     for fault in faults:
         if fault.start < span.end and fault.end > span.start:
@@ -281,7 +280,7 @@ def _outside(span: Span, faults: list[Span]) -> list[Span]:
 
 
 def _lasting(episodes: list[FaultInterval], begin: int, stop: int) -> list[Lasting]:
-    """Return the faults that last and have a size; of those of one kind that overlap, one with the newest size."""
+    """Return the faults that last and have a size; overlapping ones of one kind are merged, with the newest size."""
     lasting: list[FaultInterval] = []
     for fault in sorted(episodes, key=lambda fault: fault.start):
         if fault.end - fault.start < LONG or not size_words(fault.reason, fault.size, fault.rate):
@@ -299,7 +298,7 @@ def _lasting(episodes: list[FaultInterval], begin: int, stop: int) -> list[Lasti
 
 
 def _flagged(rows: Rows, step: int) -> list[Span]:
-    """Return the stretches of one channel's rows that flags tell of."""
+    """Return the spans of one channel's rows with a flag."""
     words = shade_words(rows)
     edges = [0, *(np.flatnonzero(words[1:] != words[:-1]) + 1).tolist(), len(words)] if len(words) else [0]
     return [
@@ -315,7 +314,7 @@ def _flagged(rows: Rows, step: int) -> list[Span]:
 
 
 def _drawn(spans: list[Span], apart: float) -> list[Span]:
-    """Join those of one word that are nearer to each other than two points: there are no more than can be seen."""
+    """Join spans of one label that are less than two points apart, which limits their number to what can be seen."""
     joined: list[Span] = []
     last: dict[str, int] = {}
     for span in spans:

@@ -1,3 +1,3 @@
-"""The dashboard: HTTP over views, who may see it, and the page."""
+"""The package serves the dashboard: the HTTP API over the views, access control, and the page."""
 
 __all__: list[str] = []

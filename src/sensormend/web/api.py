@@ -1,4 +1,4 @@
-"""The JSON API: `routes` has one address for each view, `handle_errors` the answers to what goes wrong."""
+"""`routes` returns the JSON API, one route for each view; `handle_errors` adds its error responses."""
 
 from __future__ import annotations
 
@@ -44,40 +44,40 @@ from sensormend.web.models import ErrorDetail, as_json, model_of, problem
 __all__ = ["PROBLEMS", "NewNote", "handle_errors", "routes"]
 
 REFRESH, PING = 0.5, 10.0
-"""Seconds between two looks for changes, and without one until a ping is sent."""
+"""Seconds between two checks for changes, and without a change until a ping is sent."""
 
 SLOW = 3
-"""Answers that take long, at once: on two cores, 20 of them at once had everybody else wait for six seconds."""
+"""Most slow responses at once: on two cores, 20 of them delayed all other requests by six seconds."""
 
 MOST_LINES = 50_000
-"""Of a download."""
+"""Most lines of a download."""
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorDetail, "description": "It is longer than a request may be, or what was sent is no JSON."},
-    401: {"model": ErrorDetail, "description": "There is a token, and this request does not have it."},
-    403: {"model": ErrorDetail, "description": "Nothing can be written here, or another site wants it."},
-    404: {"model": ErrorDetail, "description": "There is no such thing here."},
-    421: {"model": ErrorDetail, "description": "Without a token, only this machine's own names are answered to."},
-    422: {"model": ErrorDetail, "description": "A parameter is not what it may be; the line says which."},
+    400: {"model": ErrorDetail, "description": "The request is too long, or its body is not JSON."},
+    401: {"model": ErrorDetail, "description": "The server needs a token, and this request does not have it."},
+    403: {"model": ErrorDetail, "description": "Notes cannot be added here, or the request comes from another site."},
+    404: {"model": ErrorDetail, "description": "There is no such page, sensor or row."},
+    421: {"model": ErrorDetail, "description": "Without a token, requests for other names than this machine's own."},
+    422: {"model": ErrorDetail, "description": "A parameter is not valid; the message names it."},
     429: {"model": ErrorDetail, "description": "Too many wrong tokens."},
-    503: {"model": ErrorDetail, "description": "Too many requests or listeners at once, or the disk is full."},
+    503: {"model": ErrorDetail, "description": "Too many requests or event streams at once, or the disk is full."},
 }
-"""What every address may answer besides its view."""
+"""Error responses that every route may return."""
 
 State = Literal["", "sound", "suspect", "faulty", "silent", "not evaluated", "nothing"]
 Words = Annotated[str, Query(max_length=200)]
-Name = Annotated[str, Query(alias="sensor", min_length=1, max_length=500, description="The name of a sensor, exactly.")]
+Name = Annotated[str, Query(alias="sensor", min_length=1, max_length=500, description="The exact name of a sensor.")]
 Variable = Annotated[
-    str | None, Query(max_length=200, description="What is measured; where it is left out, all or the first one.")
+    str | None, Query(max_length=200, description="The variable; by default all of them or the first one.")
 ]
 
-Offset = Annotated[int, Query(ge=0, le=100_000_000, description="Where the page begins.")]
+Offset = Annotated[int, Query(ge=0, le=100_000_000, description="The offset of the page.")]
 
 
 def _when(alias: str | None = None) -> Any:
-    """Describe a time; one description for each, since FastAPI does not join several everywhere."""
+    """Return the description of a time; one for each, since FastAPI does not merge several annotations everywhere."""
     forms: Any = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
-    description = "ISO 8601, UTC where no zone is said; a date alone is its beginning."
+    description = "ISO 8601, UTC where no zone is given; a date alone is its beginning."
     return Query(alias=alias, max_length=40, description=description, json_schema_extra={"anyOf": forms})
 
 
@@ -104,7 +104,7 @@ def _filters(
 
 
 class NewNote(BaseModel):
-    """A line for maintenance.csv: from when to when a sensor is to be ignored, was right, or has another level."""
+    """A line for maintenance.csv: a span in which a sensor is ignored, is right, or has a new level."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -116,16 +116,16 @@ class NewNote(BaseModel):
 
 
 def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> APIRouter:
-    """Return the addresses of the API.
+    """Return the routes of the API.
 
     Parameters
     ----------
     reader
         The OUT.
     edit
-        The maintenance.csv that notes are added to; None where nothing can be.
+        The maintenance.csv that notes are added to; None for a read-only API.
     ending
-        Set when the server ends: the event streams end then.
+        Set when the server ends, which ends the event streams.
     """
     writing = threading.Lock()
 
@@ -141,7 +141,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
 
     @api.get("/network", **described(NetworkOverview))
     def get_network() -> Response:
-        """Return what the network is like now."""
+        """Return the present state of the network."""
         return _json(network_overview(reader))
 
     @api.get("/matrix", **described(Matrix))
@@ -155,7 +155,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         offset: Offset = 0,
         limit: Annotated[int, Query(ge=1, le=2000)] = 200,
     ) -> Response:
-        """Return how every sensor was on every day, a letter each; the last year by default."""
+        """Return the state of every sensor on every day as a letter; the last year by default."""
         begin, stop = _time("from", start), _time("to", end)
         return await in_turn(
             lambda: matrix(reader, variable=variable, start=begin, end=stop, sort=sort, search=search, state=state,
@@ -169,7 +169,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         offset: Offset = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     ) -> Response:
-        """Return how far every sensor is from the network, week by week, the farthest first."""
+        """Return the weekly distance of every sensor from the network, the largest first."""
         named = None if variable is None else reader.variable(variable)
         return await in_turn(
             lambda: calibration(
@@ -179,12 +179,12 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
 
     @api.get("/places", **described(Atlas))
     def get_places() -> Response:
-        """Return the map: where sensors stand, and their Voronoi cells."""
+        """Return the map: positions of sensors, and their Voronoi cells."""
         return _json(atlas(reader))
 
     @api.get("/moment", **described(Moment))
     def get_moment(time: Time = None, variable: Variable = None) -> Response:
-        """Return what every sensor on the map says in the slot of a time; the latest by default."""
+        """Return the values of every sensor on the map in the slot of a time; the latest by default."""
         return _json(moment(reader, _time("time", time), variable))
 
     @api.get("/sensors", **described(SensorPage))
@@ -196,14 +196,14 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         offset: Offset = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = 200,
     ) -> Response:
-        """Return the sensors, those with most trouble first by default."""
+        """Return the sensors, by default those with most faults first."""
         return _json(
             sensor_page(reader, search=search, state=state, variable=variable, sort=sort, offset=offset, limit=limit)
         )
 
     @api.get("/sensor", **described(SensorView))
     def get_sensor(name: Name, variable: Variable = None) -> Response:
-        """Return one sensor: how it is, and its figures."""
+        """Return one sensor: its state and its metrics."""
         return _json(sensor_view(reader, name, variable))
 
     @api.get("/series", **described(Series))
@@ -220,14 +220,14 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
 
     @api.get("/notes", **described(SensorNotes))
     def get_notes(name: Name) -> Response:
-        """Return what people know about a sensor."""
+        """Return the maintenance notes on a sensor."""
         return _json(sensor_notes(reader, edit, name))
 
     if edit is not None:
 
         @api.post("/notes", **described(SensorNotes))
         def post_note(note: NewNote) -> Response:
-            """Add a line to maintenance.csv, and return what people know about the sensor then."""
+            """Add a line to maintenance.csv, and return the notes on the sensor."""
             for name, time in (("from", note.start), ("to", note.end)):
                 _time(name, time)
             try:
@@ -236,14 +236,14 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
             except (ConfigError, InputError):
                 raise
             except SensormendError as error:
-                # The disk is full, or the folder is not ours any more.
+                # The disk is full, or the folder is not writable any more.
                 cause = getattr(error.__cause__, "strerror", None) or "it cannot be written"
-                raise HTTPException(503, f"the note is not in {edit.name}: {cause}") from None
+                raise HTTPException(503, f"the note was not added to {edit.name}: {cause}") from None
             return _json(known)
 
     @api.get("/neighbours", **described(Neighbours))
     async def get_neighbours(name: Name, variable: Variable = None, at: Time = None) -> Response:
-        """Return the sensors that are most like one, by the days before a time."""
+        """Return the sensors most correlated with one in the days before a time."""
         end = _time("at", at)
         return await in_turn(lambda: neighbours(reader, name, variable, end))
 
@@ -253,7 +253,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         time: Annotated[str, _when()],
         variable: Variable = None,
     ) -> Response:
-        """Say why the reading of a sensor at a time has its flag."""
+        """Return why the reading of a sensor at a time has its flag."""
         at = _time("time", time)
         assert at is not None
         return await in_turn(lambda: explanation(reader, name, at, variable))
@@ -265,9 +265,9 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         fold: bool = True,
     ) -> Response:
-        """Return what is to be repaired, and what was wrong before; the worst first by default.
+        """Return open faults and earlier ones, the worst first by default.
 
-        The single wrong readings of a sensor are one line, unless `fold` is false or they are all that is wanted.
+        The single wrong readings of a sensor are one line, unless `fold` is false or only they are requested.
         """
         return _json(fault_list.fault_page(reader, **chosen, offset=offset, limit=limit, fold=fold))
 
@@ -277,7 +277,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "description": "a table"}},
     )
     def get_faults_table(chosen: Annotated[dict[str, Any], Depends(_filters)]) -> Response:
-        """Return the same as a table to download, its first 50,000 lines."""
+        """Return the faults as a CSV table, at most 50,000 lines."""
         faults = fault_list.fault_page(reader, **chosen, limit=MOST_LINES, fold=False).items
         lines = (
             (_harmless(one.sensor), _harmless(one.variable), one.start, one.end, one.reason, one.score,
@@ -294,7 +294,7 @@ def routes(reader: OutReader, edit: Path | None, ending: threading.Event) -> API
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "news"}},
     )
     async def get_events(request: Request) -> StreamingResponse:
-        """Tell what changes as it changes: `hello`, then `changed` with what, and `ping` now and then."""
+        """Return a stream of events: `hello`, then `changed` with what has changed, and `ping` in between."""
         return StreamingResponse(_changes(reader, request, ending), media_type="text/event-stream")
 
     return api
@@ -334,12 +334,12 @@ def _time(name: str, text: str | None) -> int | None:
 
 
 def _harmless(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula: names come from whoever can send a reading."""
+    """Return a text that no spreadsheet takes for a formula: names come from any client that can send a reading."""
     return f"'{text}" if text[:1] in "=+-@\t\r" and text else text
 
 
 def handle_errors(app: FastAPI, *folders: Path) -> None:
-    """Have an application say in one line what is wrong, without the folders that its files are in."""
+    """Make an application report errors in one line, without the paths of its folders."""
 
     def plain(error: Exception) -> str:
         text = str(error)

@@ -1,4 +1,4 @@
-"""`as_json` writes a view's result as JSON, `model_of` describes it for OpenAPI, `problem` is an error response."""
+"""`as_json` writes a view's result as JSON, `model_of` describes it for OpenAPI, `problem` makes an error response."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from starlette.responses import JSONResponse, Response
 __all__ = ["ErrorDetail", "as_json", "model_of", "problem"]
 
 NAMES = {"start": "from", "end": "to"}
-"""What fields are called in JSON, where Python does not let them be."""
+"""Names of fields in JSON that Python does not allow."""
 
 
 class ErrorDetail(BaseModel):
-    """What is wrong, in one line; every error is answered like this."""
+    """The body of every error response: what is wrong, in one line."""
 
     detail: str
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer that says in one line what is wrong."""
+    """Return an error response."""
     line = " ".join(detail.split())
     return JSONResponse({"detail": line if len(line) <= 500 else f"{line[:497]}..."}, status, headers)
 
 
 def as_json(result: object) -> bytes:
-    """Write a result of a view.
+    """Return the result of a view as JSON.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def as_json(result: object) -> bytes:
 def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {NAMES.get(name, name): _plain(getattr(value, name)) for name in _names(type(value))}
-    # Columns are lists of thousands of numbers: only lists of results are gone through.
+    # Columns are lists of thousands of numbers: only lists of dataclasses are converted.
     if isinstance(value, list) and value and is_dataclass(value[0]):
         return [_plain(entry) for entry in value]
     return value
@@ -58,7 +58,7 @@ def _names(kind: type) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def model_of(kind: type) -> type[BaseModel]:
-    """Return a description of a result for OpenAPI: the same names and types as JSON has them."""
+    """Return a pydantic model for OpenAPI with the names and types of the JSON."""
     hints = get_type_hints(kind)
     described: dict[str, Any] = {name: (_described(hints[name]), Field(alias=NAMES.get(name))) for name in _names(kind)}
     first_line = (kind.__doc__ or "").strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""`Pages` serves the static files of the dashboard, by the names that exist at the start and no other."""
+"""`Pages` serves the static files of the dashboard that exist at the start."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ KINDS = {
 
 
 class Pages:
-    """Files of a folder.
+    """The files of a folder.
 
-    What is asked for is looked up among names that are known; it never becomes part of a path.
+    The requested name is looked up among the known ones; it never becomes part of a path.
     """
 
     def __init__(self, folder: Path = STATIC) -> None:
@@ -42,14 +42,14 @@ class Pages:
         return self._files[name].read_text(encoding="utf-8")
 
     def routes(self) -> list[Route]:
-        """Return which address leads to which page."""
+        """Return the routes of the pages."""
         return [
             Route("/", lambda request: self.answer(request, "index.html")),
             Route("/static/{name:path}", lambda request: self.answer(request, request.path_params["name"])),
         ]
 
     def answer(self, request: Request, name: str) -> Response:
-        """Return a file, or say that it is what the browser has already."""
+        """Return a file, or 304 where the browser has it already."""
         path = self._files.get(name)
         if path is None:
             return problem(404, "there is no such page")

@@ -1,4 +1,4 @@
-"""The middleware that every request passes: strict response headers, the host check, the token, and the sign-in page.
+"""`SecurityMiddleware` adds strict response headers; `AccessMiddleware` checks the host and the token, and signs in.
 
 starlette's TrustedHostMiddleware is not used: it takes a list of names, and every address of 127.0.0.0/8 is this
 machine; and a refusal here is JSON, with status 421.
@@ -22,23 +22,23 @@ __all__ = ["AccessMiddleware", "SecurityMiddleware"]
 _log = logging.getLogger("sensormend.web")
 
 EVENTS, NOTES = "/api/events", "/api/notes"
-"""The address whose answer has no end, and the one that can be written to."""
+"""The path of the event stream, and the one that accepts notes."""
 
 MAX_STREAMS = 100
-"""Pages that listen for changes at once, each a connection that stays open."""
+"""Most event streams at once, each a connection that stays open."""
 
 MAX_ADDRESS, MAX_HEADERS = 16_384, 16_384
-"""Bytes of an address with its query, and of all headers. The longest names that there may be, in signs of which each
-becomes twelve characters, make 13,200."""
+"""Most bytes of a path with its query, and of all headers. The longest names, in characters that are each encoded as
+twelve, take 13,200."""
 
 MAX_BODY, BODY_TIMEOUT = 4096, 10.0
-"""Bytes of a request's body, and seconds in which it has to arrive: a note or a token in a form is all there is."""
+"""Most bytes of a request's body, which is a note or a form with a token, and seconds in which it has to arrive."""
 
 WRONG_TOKEN_DELAY = 0.5
-"""Seconds that a wrong token waits for its answer."""
+"""Delay in seconds of the response to a wrong token."""
 
 MESSAGE = "<!-- message -->"
-"""Where the sign-in page says what was wrong."""
+"""Placeholder for a message in the sign-in page."""
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -57,7 +57,7 @@ CONTENT_SECURITY_POLICY = "; ".join(
 STRICT_HEADERS = {
     "content-security-policy": CONTENT_SECURITY_POLICY,
     "x-content-type-options": "nosniff",
-    # Other sites do not learn where a link was. With "no-referrer" browsers would send "null" as a sign-in's origin.
+    # Other sites do not get the path of a link. With "no-referrer" browsers would send "null" as a sign-in's origin.
     "referrer-policy": "same-origin",
     "x-frame-options": "DENY",
     "cross-origin-opener-policy": "same-origin",
@@ -78,7 +78,7 @@ class SecurityMiddleware:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -104,12 +104,12 @@ class SecurityMiddleware:
         except Exception as error:
             _log.error("a request to %s failed: %r", path[:200], type(error).__name__, exc_info=error)
             if not started:
-                failed = problem(500, "something went wrong here; the log of the server says what")
+                failed = problem(500, "internal error; see the log of the server")
                 await failed(scope, receive, send_with_headers)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._streams >= MAX_STREAMS:
-            await problem(503, "too many are listening", {"retry-after": "5"})(scope, receive, send)
+            await problem(503, "too many event streams are open", {"retry-after": "5"})(scope, receive, send)
             return
         self._streams += 1
         try:
@@ -120,13 +120,13 @@ class SecurityMiddleware:
 
 def _headers_of(path: str) -> dict[str, str]:
     caching = "no-cache" if path.startswith("/static/") else "no-store"
-    # nginx collects some kilobytes of an answer before it passes them on: events would come hours late.
+    # nginx buffers some kilobytes of a response before it forwards them: events would be hours late.
     buffering = {"x-accel-buffering": "no"} if path == EVENTS else {}
     return {**STRICT_HEADERS, **buffering, "cache-control": caching}
 
 
 class AccessMiddleware:
-    """Decides who may read, and who may add a note.
+    """Decides which requests may read, and which may add a note.
 
     Without a token only requests for this machine's own names are answered: a page of another site could otherwise
     read everything by a name that resolves to 127.0.0.1. With one, everything but the sign-in page and the page's own
@@ -135,7 +135,7 @@ class AccessMiddleware:
     Parameters
     ----------
     app
-        What is protected.
+        The application to protect.
     sessions
         Checks the token; None where there is none.
     page
@@ -149,7 +149,7 @@ class AccessMiddleware:
         self._limiter = RateLimiter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -165,7 +165,7 @@ class AccessMiddleware:
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Return why a request is refused, by its host, its method and its size; None where it is not."""
+        """Return the refusal of a request by its host, its method or its size; None where it is accepted."""
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS:
             return problem(400, f"an address has {MAX_ADDRESS} bytes at most", _CLOSE)
@@ -174,7 +174,7 @@ class AccessMiddleware:
         if self._sessions is None and not _is_for_this_machine(headers):
             return problem(421, "this is for this machine alone: ask for http://127.0.0.1 or http://localhost")
         if method == "POST" and path == NOTES and not self._edit:
-            reason = "nothing can be written here: serve was started without --edit, watch without --serve-edit"
+            reason = "notes cannot be added here: serve was started without --edit, watch without --serve-edit"
             return problem(403, reason, _CLOSE)
         reading, writing = ("GET", "HEAD"), ("GET", "HEAD", "POST")
         by_path = {"/login": writing, "/logout": ("POST",), NOTES: writing if self._edit else reading}
@@ -184,11 +184,11 @@ class AccessMiddleware:
         length = headers.get("content-length", "0")
         chunked = "transfer-encoding" in headers and path not in ("/login", "/logout")
         if not length.isdecimal() or int(length[:20]) > MAX_BODY or chunked:
-            return problem(413, f"nobody sends more than {MAX_BODY} bytes here", _CLOSE)
+            return problem(413, f"a request has {MAX_BODY} bytes at most", _CLOSE)
         return None
 
     async def _authorize(self, scope: Scope) -> Response | None:
-        """Return the answer to a request without a valid token; None where there is one or none is needed."""
+        """Return the response to a request without a valid token; None where it has one or needs none."""
         if self._sessions is None or scope["path"].startswith("/static/"):
             return None
         kind, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
@@ -212,7 +212,7 @@ class AccessMiddleware:
         if scope["method"] != "POST":
             return self._sign_in_page("")
         if not _is_same_origin(Headers(scope=scope)):
-            return problem(403, "another site sent this")
+            return problem(403, "the request comes from another site")
         secure = scope.get("scheme") == "https"
         if scope["path"] == "/logout":
             sessions.revoke(_cookie(scope))
@@ -245,7 +245,7 @@ class AccessMiddleware:
 
 
 def _with_access_header(send: Send) -> Send:
-    """Have the response say that there is a session to sign out of."""
+    """Add a header to the response that shows that there is a session to sign out of."""
 
     async def send_with_header(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -256,10 +256,10 @@ def _with_access_header(send: Send) -> Send:
 
 
 async def _whole_note(scope: Scope, receive: Receive) -> tuple[Response | None, Receive]:
-    """Return why a note is refused, or None and a `receive` that has all of it."""
+    """Return the refusal of a note, or None and a `receive` that returns all of it."""
     headers = Headers(scope=scope)
     if not _is_same_origin(headers, typed=False):
-        return problem(403, "another site sent this", _CLOSE), receive
+        return problem(403, "the request comes from another site", _CLOSE), receive
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return problem(415, "a note is sent as application/json", _CLOSE), receive
     try:
@@ -283,7 +283,7 @@ def _is_for_this_machine(headers: Headers) -> bool:
     if len(hosts) != 1:
         return False
     try:
-        # Takes the brackets off an IPv6 address, and the port with it; raises for a port that is none.
+        # Removes the brackets of an IPv6 address and the port; raises for an invalid port.
         split = urlsplit(f"//{hosts[0]}")
         name, _ = split.hostname, split.port
     except ValueError:
@@ -292,7 +292,7 @@ def _is_for_this_machine(headers: Headers) -> bool:
 
 
 def _is_same_origin(headers: Headers, *, typed: bool = True) -> bool:
-    """Say whether a request comes from a page of ours, or was `typed`; without any such header it is no browser's."""
+    """Return whether a request is from our own page or `typed`; without such headers it is not from a browser."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin" or (typed and site == "none")
@@ -306,7 +306,7 @@ def _client(scope: Scope) -> str:
 
 
 def _cookie_name(scope: Scope) -> str:
-    """Return the name of the cookie: browsers have one jar for all ports of a machine."""
+    """Return the name of the cookie, with the port: browsers share cookies among all ports of a machine."""
     server = scope.get("server")
     return f"sensormend-{server[1]}" if server and server[1] else "sensormend"
 

@@ -1,4 +1,4 @@
-"""`Server` serves the dashboard of an OUT over HTTP; `application` is the same for any ASGI server."""
+"""`Server` serves the dashboard of an OUT over HTTP; `application` returns it for any ASGI server."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ if TYPE_CHECKING:
 __all__ = ["Server", "application"]
 
 
-ABOUT = """What a sensor network is like, sensor by sensor and day by day: what was measured, what was mended, how sure
-that is, and what to repair. It comes in pages, and is read-only but for notes, where the server was started to take
-them. Times are ISO 8601 in UTC. Where the server asks for a token, send it as `Authorization: Bearer`."""
+ABOUT = """The state of a sensor network by sensor and day: readings, cleaned values, intervals, and what to repair.
+Lists come in pages. The API is read-only, except for notes where the server was started to accept them. Times are ISO
+8601 in UTC. Where the server needs a token, send it as `Authorization: Bearer`."""
 
 START_TIMEOUT = 10.0
-"""Seconds in which a thread that only has to listen is listening."""
+"""Seconds in which the server thread has to start."""
 
 MAX_CONNECTIONS, BACKLOG, MAX_HEAD = 512, 128, 32_768
-"""Connections on which requests are answered, with 503 on more; those waiting to be accepted; and bytes of the head of
-a request. A page needs up to six connections."""
+"""Most connections, with 503 on more; most connections waiting to be accepted; and most bytes of the head of a request.
+A page needs up to six connections."""
 
 KEEP_ALIVE, SHUTDOWN = 5, 3
-"""Seconds that a connection may be idle after an answer, and that answers which have begun may take when the server
-ends."""
+"""Seconds that a connection may be idle after a response, and that open responses may take when the server ends."""
 
 
 def application(reader: OutReader, *, token: str | None = None, edit: Path | None = None) -> FastAPI:
-    """Return the dashboard of an OUT, as anything that speaks ASGI serves it.
+    """Return the dashboard of an OUT as an ASGI application.
 
     Parameters
     ----------
     reader
         The OUT; it stays open.
     token
-        What opens it; without one only requests for this machine's own names are answered.
+        The access token; without one only requests for this machine's own names are answered.
     edit
-        The maintenance.csv that the page may add notes to; None where it may write nothing.
+        The maintenance.csv that the page may add notes to; None for a read-only page.
     """
     from fastapi import FastAPI
     from starlette.middleware.gzip import GZipMiddleware
@@ -74,7 +73,7 @@ def application(reader: OutReader, *, token: str | None = None, edit: Path | Non
     app.router.routes.extend(pages.routes())
     app.include_router(routes(reader, edit, app.state.ending), responses=PROBLEMS)
     handle_errors(app, reader.folder, reader.path, *([] if edit is None else [edit.parent]))
-    # The last one is the outermost.
+    # The one added last is the outermost.
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
     app.add_middleware(AccessMiddleware, sessions=None if token is None else Sessions(token),
                        page=pages.text("login.html"), edit=edit is not None)  # fmt: skip
@@ -83,24 +82,23 @@ def application(reader: OutReader, *, token: str | None = None, edit: Path | Non
 
 
 class Server(Closing):
-    """Serves the dashboard of an OUT, beside whatever else the process does.
+    """Serves the dashboard of an OUT in a thread.
 
     Parameters
     ----------
     out
-        What `clean` or `watch` wrote; it has to be there when the server starts.
+        What `clean` or `watch` wrote; it has to exist when the server starts.
     host, port
-        Where; port 0 takes a free one.
+        The address to listen on; port 0 chooses a free one.
     token
-        What opens the page. Needed everywhere but on an address that only this machine has.
+        The access token; required on any address but those of the loopback interface.
     edit
-        The maintenance.csv that the page may add notes to, made with the first of them; None where it may write
-        nothing.
+        The maintenance.csv that the page may add notes to, created with the first of them; None for a read-only page.
 
     Raises
     ------
     ConfigError
-        It cannot be shown there, or `edit` is no file that notes can be added to.
+        The address is not available, or `edit` is not a file that notes can be added to.
     """
 
     def __init__(
@@ -118,12 +116,12 @@ class Server(Closing):
 
     @property
     def address(self) -> str:
-        """Where the page is, as a browser takes it."""
+        """The URL of the page."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self._name, self._name)
         return f"http://{f'[{host}]' if ':' in host and host[0] != '[' else host}:{self.port}"
 
     def start(self) -> None:
-        """Open the OUT, and answer from now on."""
+        """Open the OUT and start to serve it."""
         from sensormend.views.reader import OutReader
 
         try:
@@ -133,7 +131,7 @@ class Server(Closing):
             self._app = application(self._reader, token=self._token, edit=self._edit)
         except ImportError:
             raise SensormendError("the dashboard needs fastapi and uvicorn: pip install 'sensormend[web]'") from None
-        # h11 has the limit on the size of a request's head; access_log would have names of sensors in it.
+        # h11 limits the size of a request's head; access_log would contain names of sensors.
         config = uvicorn.Config(
             self._app, http="h11", ws="none", loop="asyncio", lifespan="off", log_config=None, log_level="error",
             access_log=False, server_header=False, proxy_headers=True, forwarded_allow_ips="127.0.0.1,::1",
@@ -148,16 +146,16 @@ class Server(Closing):
             if not self._thread.is_alive() or time.monotonic() - began > START_TIMEOUT:
                 raise SensormendError(f"the dashboard did not start at {self.address}")
             time.sleep(0.005)
-        # Counting a year of thousands of sensors takes a second, which nobody has to wait for.
+        # Counting a year of thousands of sensors takes a second; it is done before the first request.
         threading.Thread(target=_count_ahead, args=(self._reader,), name="counting", daemon=True).start()
 
     def wait(self, until: threading.Event) -> None:
-        """Serve until somebody wants it to end."""
+        """Serve until the event is set."""
         while self._thread is not None and self._thread.is_alive() and not until.wait(0.5):
             pass
 
     def close(self) -> None:
-        """End it; pages that are open say that the connection is lost."""
+        """Stop the server; open pages show that the connection is lost."""
         if self._thread is not None and self._app is not None:
             self._app.state.ending.set()
             self._uvicorn.should_exit = True
@@ -169,7 +167,7 @@ class Server(Closing):
 
 
 def _writable(path: Path) -> Path:
-    """Return where notes go, or refuse it before anybody writes one."""
+    """Return the file for notes; raise ConfigError at the start where it cannot be written."""
     path = path.absolute()
     if path.exists():
         Maintenance.read(path)
@@ -182,20 +180,20 @@ def _writable(path: Path) -> Path:
 def _count_ahead(reader: OutReader) -> None:
     from sensormend.views.matrix import matrix
 
-    # Whatever is wrong with the files is told to whoever asks for them.
+    # An error in the files is reported by the request that reads them.
     with suppress(Exception):
         matrix(reader, limit=1)
 
 
 def _listening(host: str, port: int, token: str | None) -> socket.socket:
-    """Return a socket at a place that nobody else has, and that may be shown without a token or has one."""
+    """Return a listening socket; raise ConfigError where the address is in use, or needs a token and has none."""
     if not 0 <= port <= 65_535:
         raise ConfigError(f"the dashboard cannot be shown at {host}:{port}: a port is 0 to 65535")
     try:
         places = socket.getaddrinfo(
             host.strip("[]") or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        # Where a name has an address of either kind, the older kind is what people type.
+        # Where a name has both kinds of address, IPv4 is what users type.
         family, kind, protocol, _, place = sorted(places, key=lambda one: one[0] != socket.AF_INET)[0]
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
@@ -208,7 +206,7 @@ def _listening(host: str, port: int, token: str | None) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":
-            # Else a restart would have to wait for connections that are long over.
+            # Otherwise a restart would have to wait for closed connections to time out.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(place)
         made.listen(BACKLOG)

@@ -1,4 +1,4 @@
-"""`Sessions` checks the access token and issues signed session cookies; `RateLimiter` bounds how often it is guessed.
+"""`Sessions` checks the access token and issues signed session cookies; `RateLimiter` limits wrong tokens.
 
 starlette's SessionMiddleware is not used: it decides once per process whether a cookie is `Secure` (here the request
 decides, which may come through a proxy with TLS), and it cannot end a session on the server, which signing out does.
@@ -21,16 +21,16 @@ from sensormend.errors import ConfigError
 __all__ = ["RateLimiter", "Sessions", "is_loopback", "read_token"]
 
 TOKEN = "SENSORMEND_TOKEN"
-"""The variable of the environment that may have the token."""
+"""The environment variable for the token."""
 
 SHORTEST, LONGEST = 16, 512
-"""Characters of a token: 16 of them at random are out of reach for guessing, whoever tries for however long."""
+"""Characters of a token: 16 random ones cannot be guessed."""
 
 MONTH = 30 * 86_400
 """Seconds for which a session is valid."""
 
 MAX_REVOKED = 10_000
-"""Ended sessions that are remembered; only who has a valid one can end it."""
+"""Ended sessions that are remembered; only the holder of a valid one can end it."""
 
 MAX_FAILURES, MAX_FAILURES_OF_ALL, WINDOW, MAX_CLIENTS = 10, 300, 60.0, 1000
 """Wrong tokens within a window of seconds, from one address and from all; and addresses that are remembered."""
@@ -39,7 +39,7 @@ MAX_FAILURES, MAX_FAILURES_OF_ALL, WINDOW, MAX_CLIENTS = 10, 300, 60.0, 1000
 def read_token(file: Path | None = None) -> str | None:
     """Return the token of a file, else that of the environment, else None.
 
-    It is never taken from the command line, which everybody on the machine can read.
+    It is never taken from the command line, which every user of the machine can read.
     """
     if file is not None:
         try:
@@ -63,7 +63,7 @@ def read_token(file: Path | None = None) -> str | None:
 
 
 class Sessions:
-    """Checks the token, and issues session cookies that stand for it.
+    """Checks the token, and issues session cookies in place of it.
 
     A cookie has its time of expiry and a signature by a key that is made anew at every start: the token cannot be
     computed from it, and a restart ends every session.
@@ -94,7 +94,7 @@ class Sessions:
         self._revoked: OrderedDict[str, None] = OrderedDict()
 
     def is_token(self, given: bytes) -> bool:
-        """Say whether this is the token, in a time that does not depend on either."""
+        """Return whether this is the token, in constant time."""
         return hmac.compare_digest(self._digest(b"token", given), self._token)
 
     def issue(self) -> str:
@@ -103,7 +103,7 @@ class Sessions:
         return f"{payload}.{self._digest(b'session', payload.encode()).hex()}"
 
     def is_valid(self, cookie: str) -> bool:
-        """Say whether a cookie was issued here, has not expired and was not revoked."""
+        """Return whether a cookie was issued here, has not expired and was not revoked."""
         payload, _, signature = cookie.rpartition(".")
         expected = self._digest(b"session", payload.encode("utf-8", "replace")).hex()
         if not hmac.compare_digest(signature.encode("utf-8", "replace"), expected.encode()):
@@ -148,14 +148,14 @@ class RateLimiter:
             self._clients.popitem(last=False)
 
     def allows(self, client: str) -> bool:
-        """Say whether a client may try another token."""
+        """Return whether a client may try another token."""
         since = self._clock() - WINDOW
         own = self._clients.get(client, deque())
         return not any(len(times) == times.maxlen and times[0] > since for times in (self._all, own))
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether this is a name or an address by which only this machine reaches itself.
+    """Return whether this is a name or an address of the loopback interface.
 
     Examples
     --------
