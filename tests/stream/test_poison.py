@@ -447,7 +447,7 @@ def test_what_is_repeated_after_its_period_is_counted(readings: Readings, tmp_pa
 
 
 def test_limits_of_what_will_never_come_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="speaks of 'tmep'; variables has temp"):
+    with pytest.raises(ConfigError, match="names 'tmep'; variables has temp"):
         watched(tmp_path / "out", [], variables=["temp"], valid={"tmep": [0, 5]})
     with pytest.raises(ConfigError, match="interval is a share"):
         watched(tmp_path / "out", [], interval=3.0)

@@ -1,4 +1,4 @@
-"""`setup` configures the log, as text or JSON; `say` writes a line, and `Once` logs the begin and end of a condition."""
+"""`setup` configures the log, as text or JSON; `say` writes a line, `Once` logs the begin and end of a condition."""
 
 from __future__ import annotations
 
