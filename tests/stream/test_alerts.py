@@ -126,7 +126,7 @@ def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
     (alert,) = ask(alerts, True, 9, 13)
     assert (alert.before, alert.state, alert.since, alert.at) == ("well", "silent", START + 9 * HOUR, START + 13 * HOUR)
     assert alert.sentence == (
-        "S1 turned silent: no reading since 2024-05-01 09:00; it is usually heard at least every hour"
+        "S1 turned silent: no reading since 2024-05-01 09:00; it usually reports at least every hour"
     )
     assert ask(alerts, True, 9, 14) == []
     assert alerts.counts == {"faulty": 0, "silent": 1, "gone": 0}
@@ -138,7 +138,7 @@ def test_a_silent_sensor_is_told_at_once_and_back_after_two_checks() -> None:
     assert all(ask(alerts, False, hour, hour + 1) == [] for hour in range(23, 43))
     (alert,) = ask(alerts, False, 43, 44)
     assert (alert.before, alert.state, alert.since) == ("silent", "well", START + 20 * HOUR)
-    assert alert.sentence == "S1 is well again: it has been heard since 2024-05-01 20:00, after 11 hours of silence"
+    assert alert.sentence == "S1 is well again: it has reported since 2024-05-01 20:00, after 11 hours of silence"
 
 
 def test_a_long_silence_is_over_after_two_days_of_hearing() -> None:
@@ -194,7 +194,7 @@ def test_a_fault_that_is_found_while_a_sensor_is_silent_is_told_when_it_is_back(
     ask(alerts, False, 50, 51)
     (alert,) = ask(alerts, False, 51, 52)
     assert (alert.before, alert.state) == ("silent", "faulty")
-    assert alert.sentence.startswith("S1 is heard again, but faulty: it reads 4.1 high since")
+    assert alert.sentence.startswith("S1 reports again, but is faulty: it reads 4.1 high since")
 
 
 def test_a_sensor_all_of_whose_variables_fall_silent_is_told_once() -> None:
@@ -386,7 +386,7 @@ def test_a_fault_of_one_that_is_gone_is_not_told() -> None:
 )  # fmt: skip
 def test_what_is_usual_is_said_as_people_say_it(usual: int, said: str) -> None:
     (alert,) = Alerts().silence(ONE, np.array([True]), np.array([START]), START + DAY, usual=np.array([usual]))
-    assert alert.sentence.endswith(f"; it is usually heard at least {said}")
+    assert alert.sentence.endswith(f"; it usually reports at least {said}")
 
 
 def test_a_channel_that_is_simply_well_costs_nothing() -> None:
@@ -546,4 +546,4 @@ def test_one_that_comes_back_wrong_is_not_well() -> None:
         assert alerts.counts["silent"] + alerts.counts["faulty"] == 1
     (alert,) = told
     assert (alert.before, alert.state) == ("silent", "faulty")
-    assert alert.sentence.startswith("S1 is heard again, but faulty")
+    assert alert.sentence.startswith("S1 reports again, but is faulty")

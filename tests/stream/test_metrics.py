@@ -131,7 +131,7 @@ def test_health_is_200_or_503_with_its_reasons(page: MetricsServer, metrics: Met
     assert told() == (503, "failing", ["the disk is full"])
     metrics.disk_error = None
     steady.now += QUIET + 5
-    assert told() == (503, "failing", ["the service has not been heard for 65 s"])
+    assert told() == (503, "failing", ["the service has had no heartbeat for 65 s"])
     metrics.beat()
     assert told() == (200, "ok", [])
 

@@ -154,7 +154,7 @@ def test_what_is_shown_of_an_address(address: str, shown: str) -> None:
 def test_results_that_would_come_back_as_readings_are_refused(
     source: str, topics: list[str] | None, key: str, address: str
 ) -> None:
-    with pytest.raises(ConfigError, match="the source would take in what goes to mqtt://") as told:
+    with pytest.raises(ConfigError, match="the source would read what is published to mqtt://") as told:
         Settings.of(source=source, topics=topics, out="mended", **{key: address})
     assert "\n" not in str(told.value)
 

@@ -1,1 +1,1 @@
-"""A live feed: sources, the stream, sinks, and the service that runs them."""
+"""The package cleans a live feed: it has the sources, the stream, the sinks, and the service that runs them."""

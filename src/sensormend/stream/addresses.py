@@ -1,4 +1,4 @@
-"""Functions here read addresses of brokers, databases and webhooks, hide their secrets, and refuse loops."""
+"""Functions here parse addresses of brokers, databases and webhooks, hide their secrets, and refuse loops."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ REPLAY = "replay:"
 COMMAND = "command:"
 
 PREFIX, ALERTS = "sensormend", "sensormend/alerts"
-"""Where results and alerts go at a broker, unless the address says something else."""
+"""Topic prefix of results and topic of alerts at a broker, unless the address names others."""
 
 
 def is_address(text: str) -> bool:
-    """Say whether this is an address rather than the path of a file or a folder.
+    """Return whether this is an address rather than the path of a file or a folder.
 
     Examples
     --------
@@ -50,14 +50,14 @@ def is_address(text: str) -> bool:
 
 
 def clear(address: str) -> str:
-    """Return an address; refuse one of which it is not clear where its password ends, without showing it."""
+    """Return the address; refuse one in which the end of the password is ambiguous, without showing it."""
     if is_unclear(address):
         raise ConfigError(f"{address.partition('://')[0]}://...: {UNCLEAR}")
     return address
 
 
 def topic_of(address: str) -> str:
-    """Return what stands behind the host of an MQTT address, as it stands there: `#` and `?` belong to topics.
+    """Return the part of an MQTT address after the host, unparsed: `#` and `?` belong to topics.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def host_of(address: str) -> str:
 
 
 def broker_of(address: str) -> tuple[str, int]:
-    """Return by what two addresses are known to mean the same broker: with TLS and without it is usually one.
+    """Return a key that is equal for two addresses of the same broker; the TLS port and the plain port are one.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def broker_of(address: str) -> tuple[str, int]:
 
 
 def login_of(address: str) -> tuple[str | None, str | None]:
-    """Return the user and the password that stand in an address.
+    """Return the user and the password in an address.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def _authority(address: str) -> str:
 
 
 def plain(address: str) -> str:
-    """Return what may be shown of an address: no password; of a webhook and of a command no secret in their words.
+    """Return an address without secrets: no password, no path of a webhook, no arguments of a command.
 
     Examples
     --------
@@ -131,12 +131,12 @@ def plain(address: str) -> str:
 
 
 def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[str], alerts: Sequence[str]) -> None:
-    """Refuse a source that would take in results, which would be mended again, for ever."""
+    """Refuse a source that would read the results, which would be mended again without end."""
     if source.startswith(MQTT):
         for address, published in _published(sinks, alerts):
             if broker_of(address) == broker_of(source) and any(overlap(topic, published) for topic in topics):
                 raise ConfigError(
-                    f"the source would take in what goes to {plain(address)} as {published}: say which topics are "
+                    f"the source would read what is published to {plain(address)} as {published}: name the topics of "
                     "readings, like mqtt://host/city/#"
                 )
     elif source != "-" and not source.startswith(REPLAY) and not is_address(source):
@@ -146,7 +146,7 @@ def refuse_loops(source: str, topics: Sequence[str], out: Path, sinks: Sequence[
 
 
 def _published(sinks: Sequence[str], alerts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield whatever is published anywhere: the address and a filter for its topics."""
+    """Yield the address and the topic filter of everything that is published."""
     for address in sinks:
         if address.startswith(MQTT):
             prefix = topic_of(address).strip("/") or PREFIX

@@ -1,4 +1,4 @@
-"""`Admission` decides which readings a stream takes: by time, by variable, and by how many unknown sensors report."""
+"""`Admission` decides which readings a stream takes, by time, by variable and by the number of unknown sensors."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ TOO_MANY = "more readings than a sensor can have in a period"
 TOO_MANY_LATE = "more late readings than a period can take"
 
 ENOUGH = 3
-"""Sensors that carry a variable, or times at which it comes, until it is one; fewer where none has so many. Every
-variable costs cells of every sensor: one message must not make them."""
+"""Sensors that have to carry a variable, or times at which it has to occur, until it is accepted; fewer where no
+variable has so many. Every variable costs cells of every sensor, so that a single message must not add one."""
 
 MOST_VARIABLES = 100
-"""Variables that nobody has named: those that most sensors carry, and of these those with most readings. Twenty
-sensors with 900 variables took 287 s for a period; `python benchmarks/limits.py variables` measures what these take."""
+"""Most variables that are accepted without being named in the options: those of most sensors, then of most readings.
+Twenty sensors with 900 variables took 287 s for a period; `python benchmarks/limits.py variables` measures it."""
 
 MOST_REJECTED = 1_000
-"""Readings of one arrival, for each reason, that are listed one by one; what is more is listed in one."""
+"""Readings of one arrival that are listed one by one for each reason; one entry counts the others."""
 
 SEVERAL = 3
-"""Periods in which a sensor has reported when it is known. Until then it has its rows like any other, but unknown
-sensors that outnumber the known ones hold up nobody's time, and their silence is no news."""
+"""Periods in which a sensor has to report until it is known. An unknown sensor has rows like any other; where unknown
+sensors outnumber the known ones, they do not affect event time, and their silence raises no alert."""
 
 MOST_UNKNOWN = 1_000
-"""Unknown sensors at a time, or as many as there are known ones where these are more. `python benchmarks/limits.py
-names` measures what they cost."""
+"""Most unknown sensors at a time, or the number of known ones where that is larger. `python benchmarks/limits.py names`
+measures their cost."""
 
 FIRST = 100_000
-"""Unknown sensors while none is known."""
+"""Most unknown sensors while none is known."""
 
 MOST = 1_000_000
-"""Names that are remembered at all: with these no unknown sensor is admitted any more."""
+"""Most names that are remembered; from then on no unknown sensor is admitted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Admitted:
-    """The readings that a stream takes, why it does not take the others, and the alert of a flood of names."""
+    """The readings that a stream takes, the rejected ones with reasons, and the alert of a flood of names."""
 
     readings: Readings
     rejected: Sequence[Rejected] = ()
@@ -69,13 +69,13 @@ class Admitted:
 class Admission:
     """Counts for each sensor in how many periods it has reported; a sensor is known after `SEVERAL`.
 
-    An unknown sensor that says nothing for a whole period leaves its place to another one. A known sensor, and one that
-    has reported before, is never refused.
+    An unknown sensor without a reading for a whole period no longer counts against the limit. A known sensor, and one
+    that has reported before, is never refused.
 
     Parameters
     ----------
     named
-        Sensors that somebody has named, in an archive or in a table of places: these are always admitted.
+        Sensors of an archive or of a table of places: these are always admitted.
 
     Examples
     --------
@@ -106,9 +106,9 @@ class Admission:
 
     @property
     def counting(self) -> BoolArray | None:
-        """Which sensors the network's time and silence are about; None for all, as long as unknown ones are the fewer.
+        """Which sensors count for event time and silence; None for all, unless unknown ones outnumber the known.
 
-        Those that have said nothing for long are unknown, too.
+        Unknown sensors count here even if they have not reported for long.
         """
         known = self.known
         return known if 0 < 2 * known.sum() < known.size else None
@@ -123,7 +123,7 @@ class Admission:
         latest: int,
         received: int,
     ) -> Admitted:
-        """Return the readings that are taken.
+        """Return the accepted readings.
 
         Parameters
         ----------
@@ -132,11 +132,11 @@ class Admission:
         names
             The sensors that have reported before.
         variables
-            Those that are known; none where any may come.
+            The known variables; empty where any may come.
         oldest, latest
-            The first and the last time that is possible.
+            The range of accepted times.
         received
-            When they came.
+            The time of arrival.
         """
         future, old = readings.time > latest, readings.time < oldest
         unknown = np.zeros_like(old)
@@ -158,7 +158,7 @@ class Admission:
         return Admitted(readings.taken(~theirs), refused, alerts)
 
     def too_many(self, readings: Readings, names: NameIndex) -> NDArray[np.int64]:
-        """Return those of `readings.sensors`, as they count there, that are not in `names` and one too many."""
+        """Return the indices in `readings.sensors` of the new names that exceed the limit."""
         new = [code for code in names.lacking(readings.sensors, readings.sensor)
                if readings.sensors[code] not in self._named]  # fmt: skip
         if not new:
@@ -168,18 +168,18 @@ class Admission:
         return np.array(new[max(left, 0) :], dtype=np.int64)
 
     def flood_alert(self, refused: Sequence[str], at: int) -> list[Alert]:
-        """Return one alert of refused names, and another one only when periods have passed without any."""
+        """Return one alert of refused names; the next one only after a whole period without refused names."""
         before, self._flooded_in = self._flooded_in, self._present
         if before >= self._present - 1 and before != NEVER:
             return []
         sentence = (
-            f"{len(refused):,} names that were never heard before came at once, {refused[0]!r} the first of them: "
+            f"{len(refused):,} unknown sensor names came at once, the first is {refused[0]!r}: "
             "readings of more unknown sensors than are admitted are refused, those of known sensors are not"
         )
         return [Alert("", "", "well", FLOOD, TOO_MANY_NAMES, at, at, sentence)]
 
     def heard(self, sensor: NDArray[np.int64], period: int) -> None:
-        """Note which sensors have reported, by their numbers, and the period that the time is in."""
+        """Record which sensors have reported, by their numbers, in the period of the current event time."""
         self._present = max(self._present, period)
         if not sensor.size:
             return
@@ -193,12 +193,12 @@ class Admission:
         self._last[new] = self._present
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all of it as a state file holds it."""
+        """Return settings and arrays for a state file."""
         settings = {"present": self._present, "refused_in": self._flooded_in}
         return settings, {"periods": self._periods, "last": self._last}
 
     def restore(self, settings: dict[str, Any] | None, arrays: dict[str, NDArray[Any]], count: int) -> None:
-        """Go on from a state; in an old one without counts all of its `count` sensors are known."""
+        """Load a state; with an old one without counts all `count` sensors are known."""
         if settings is None:
             self._periods, self._last = np.full(count, SEVERAL), np.full(count, NEVER)
             return
@@ -207,7 +207,7 @@ class Admission:
 
 
 def rejections(readings: Readings, reason: str) -> list[Rejected]:
-    """List readings as rejected for a reason."""
+    """Return readings as a list of rejections with this reason."""
     more, readings = len(readings) - MOST_REJECTED, readings.taken(slice(0, MOST_REJECTED))
     rest = [Rejected("", reason, f"and {more:,} more at the same time")] if more > 0 else []
     columns = (readings.sensor, readings.variable, readings.time, readings.value)
@@ -218,14 +218,14 @@ def rejections(readings: Readings, reason: str) -> list[Rejected]:
 
 
 def common_variables(readings: Readings, named: Container[str] = ()) -> BoolArray:
-    """Return for every variable whether enough of the readings carry it to be one.
+    """Return for every variable whether enough readings carry it.
 
     Parameters
     ----------
     readings
-        Those so far.
+        All readings so far.
     named
-        Variables that the user has named: they are variables whatever comes.
+        Variables that the user has named; they are always accepted.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sentences of alerts for people: what a channel does, and one alert for all channels of an incident."""
+"""Functions here write the sentences of alerts, and merge the alerts of a sensor or an incident into one."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ __all__ = [
 ]
 
 TAKEN_BACK = "taken back"
-"""The reason of an alert that ends a fault which was none."""
+"""The reason of an alert that withdraws a fault."""
 
 MOST_NAMES = 8
-"""Sensors that are named in the sentence of an incident; the others are counted there, and listed in `sensors`."""
+"""Most sensors that the sentence of an incident names; it counts the others, and `sensors` lists all."""
 
 
 @dataclass
 class Evidence:
-    """What the wrong readings of a channel add up to.
+    """Sums over the wrong readings of a channel.
 
     Attributes
     ----------
     reasons
-        How many readings each reason had.
+        The number of readings with each reason.
     count, value, distance, square, farthest, first_value, last_value
-        Their number and sums, as `Figures` has them.
+        The number of readings, and the sums that `what_it_does` describes.
     size, rate
-        What the model says of it: how large it is, NaN where that is not known, and by how much it grows in a period.
+        The size of the fault by the model, NaN where that is unknown, and its growth in a period.
     """
 
     reasons: dict[str, int]
@@ -62,11 +62,11 @@ class Evidence:
 
     @property
     def reason(self) -> str:
-        """The reason that most of the readings had."""
+        """The most frequent reason."""
         return max(self.reasons, key=lambda word: (self.reasons[word], word), default="")
 
     def add(self, later: Evidence) -> None:
-        """Add those of a later period."""
+        """Add the sums of a later period."""
         for word, count in later.reasons.items():
             self.reasons[word] = self.reasons.get(word, 0) + count
         self.size, self.rate = later.size, later.rate
@@ -74,7 +74,7 @@ class Evidence:
 
 
 def add_up(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
-    """Add up the wrong readings of a channel's period."""
+    """Return the sums over the wrong readings of a channel in a period."""
     codes, counts = np.unique(rows.reason[mine][wrong], return_counts=True)
     value, cleaned = rows.value[mine][wrong], rows.cleaned[mine][wrong]
     distance = np.nan_to_num(value - cleaned)
@@ -91,21 +91,21 @@ def add_up(rows: Rows, mine: slice, wrong: BoolArray) -> Evidence:
 
 
 def faulty_sentence(name: str, evidence: Evidence, since: int, now: int, *, again: bool = False) -> str:
-    """Return that a sensor turned faulty, or that it is when it is heard again."""
+    """Return the sentence for a sensor that turned faulty, or that is faulty when it reports again."""
     deed = what_it_does(evidence, now - since, over=False)
     why = f" ({evidence.reason})" if evidence.reason else ""
-    turned = "is heard again, but faulty" if again else "turned faulty"
+    turned = "reports again, but is faulty" if again else "turned faulty"
     return f"{name} {turned}: it {deed}{comma(deed)} since {readable(since)}{why}"
 
 
 def silent_sentence(name: str, last: int, usual: int | None) -> str:
-    """Return that a sensor fell silent."""
-    known = f"; it is usually heard at least {how_often(usual)}" if usual else ""
+    """Return the sentence for a sensor that turned silent."""
+    known = f"; it usually reports at least {how_often(usual)}" if usual else ""
     return f"{name} turned silent: no reading since {readable(last)}{known}"
 
 
 def taken_back_sentence(name: str, reason: str, since: int) -> str:
-    """Return that a fault was none."""
+    """Return the sentence that withdraws a fault."""
     why = f" ({reason})" if reason else ""
     return (
         f"{name} is well, and was: the fault reported since {readable(since)}{why} is taken back; with the "
@@ -114,20 +114,20 @@ def taken_back_sentence(name: str, reason: str, since: int) -> str:
 
 
 def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -> str:
-    """Return that a sensor is well again.
+    """Return the sentence for a sensor that is well again.
 
     Parameters
     ----------
     name, before, reason
-        Who, what it was, and why.
+        The sensor, its state before, and the reason of that.
     begun
-        From when on it was so.
+        The start of the state before.
     since
-        From when on it is well.
+        The start of being well.
     """
     lasted = how_long(max(since - begun, SECOND))
     if before == "silent":
-        return f"{name} is well again: it has been heard since {readable(since)}, after {lasted} of silence"
+        return f"{name} is well again: it has reported since {readable(since)}, after {lasted} of silence"
     why = f" ({reason})" if reason else ""
     return (
         f"{name} is well again: it has agreed with the network since {readable(since)}, after {lasted} of a fault{why}"
@@ -135,7 +135,7 @@ def well_sentence(name: str, before: str, reason: str, begun: int, since: int) -
 
 
 def one_per_sensor(alerts: list[Alert], names: Sequence[tuple[str, str]], last: NDArray[np.int64]) -> list[Alert]:
-    """Make one alert, without a variable, of those of a sensor all of whose variables say the same."""
+    """Merge the alerts of a sensor all of whose variables changed alike into one alert without a variable."""
     by_sensor: dict[tuple[str, str, str], list[Alert]] = {}
     for alert in alerts:
         by_sensor.setdefault((alert.sensor, alert.before, alert.state), []).append(alert)
@@ -156,14 +156,14 @@ def one_per_sensor(alerts: list[Alert], names: Sequence[tuple[str, str]], last: 
 
 
 def one_per_incident(alerts: Sequence[Alert], reach: int) -> list[Alert]:
-    """Make one alert, which names all sensors, of those that turned the same at about the same time.
+    """Merge the alerts of the same change at about the same time into one alert that names all sensors.
 
     Parameters
     ----------
     alerts
-        Those of one time.
+        The alerts raised at one time.
     reach
-        How far apart two that follow each other may have turned, in microseconds.
+        The longest time between two consecutive changes of an incident, in microseconds.
     """
     groups: list[list[Alert]] = []
     for alert in sorted(alerts, key=lambda alert: (_turned(alert), alert.since)):
@@ -177,12 +177,12 @@ def one_per_incident(alerts: Sequence[Alert], reach: int) -> list[Alert]:
 
 
 def _turned(alert: Alert) -> tuple[str, str]:
-    """Return what an alert is of; a fault that is taken back is another thing than one that is over."""
+    """Return the change that an alert reports; a fault that is taken back differs from one that is over."""
     return alert.state, alert.reason if alert.state == "well" else ""
 
 
 def _incident(group: list[Alert]) -> Alert:
-    """Return the alert of several channels."""
+    """Return one alert for several channels."""
     group = sorted(group, key=lambda alert: (alert.sensor, alert.variable))
     first, since = group[0], min(alert.since for alert in group)
     names = [who(alert.sensor, alert.variable) for alert in group]

@@ -49,32 +49,32 @@ ChannelName = tuple[str, str]
 """Sensor and variable of a channel."""
 
 SURE = 0.95
-"""The confidence from which on a fault is sure, as `Fault.confidence` has it."""
+"""The `Fault.confidence` from which a fault is sure."""
 
 SPIKE = REASONS.index("spike")
 
 HALF = 0.5
-"""A period is faulty when so much of a channel's readings in it are: one that breaks at noon is faulty that day."""
+"""The fraction of faulty readings from which a period is faulty: a sensor that breaks at noon is faulty that day."""
 
 HEARD = 2
-"""A silent sensor is heard again when it was in so many checks, and its newest reading is neither wrong nor doubtful.
-That it is well again is told when it has been heard for as long as it was silent, a period at least and `well_after` at
-most: one that dies slowly, with a few readings a day, is one incident."""
+"""Checks with a new reading after which a silent sensor reports again, if its newest reading is neither wrong nor
+doubtful. The alert that it is well again follows when it has reported for as long as it was silent, at least one period
+and at most `well_after`: a sensor that dies slowly, with a few readings a day, is one incident."""
 
 RELAPSE = 7
-"""An incident that begins so many periods after the one before it, or sooner, is a relapse: the sensor comes and goes.
-It ends when nothing was the matter for as long, and twice, three times, ... as long for every further relapse."""
+"""Periods since the end of the last incident within which a new one is a relapse. A relapse ends after as many periods
+without a fault or silence, and after twice, three times, ... as many for every further relapse."""
 
 MOST_RELAPSES = 4
 
 TOGETHER = 2
-"""Slots. Sensors that fail, or fall silent, so closely one after the other are one incident."""
+"""Most slots between the failures, or silences, of two sensors of one incident."""
 
 WORST = ("faulty", "silent", "gone", "well")
-"""Of several variables a sensor is what is first here."""
+"""States from worst to best; a sensor has the worst state of its variables."""
 
 FEWEST = 2
-"""Readings of a sure fault that is in one alert with another one that began at the same time."""
+"""Fewest readings of a sure fault that joins the alert of another one that began at the same time."""
 
 STORED_AS = {"streak": "told", "evidence": "found"}
 """The names of two fields of `ChannelState` in state files."""
@@ -82,33 +82,34 @@ STORED_AS = {"streak": "told", "evidence": "found"}
 
 @dataclass
 class ChannelState:
-    """What is known of one channel that is not simply well.
+    """The state of one channel that is, or recently was, not well.
 
     An incident begins with an alert and ends with the alert that the channel is well again. The state may change within
-    one; there is one alert for each.
+    an incident; there is at most one alert for each state.
 
     Attributes
     ----------
     faulty, reason, since
-        Whether it is, why, and from when on it is or is not.
+        Whether it is faulty, the reason, and the start of being faulty or not.
     provisional
-        Whether it is faulty by a verdict on a period that is not over.
+        Whether it is faulty by a verdict on an open period.
     streak, first
-        Periods in a row that speak against what it is, and the start of the first of them.
+        Periods in a row that contradict `faulty`, and the start of the first of them.
     evidence
-        What the faulty ones of them add up to; None where there is none.
+        The sums over the faulty periods among them; None where there is none.
     silent
-        Since when it is silent; None while it is heard.
+        The start of the silence; None while it reports.
     gone
-        Whether it has been silent for longer than any silence lasts.
+        Whether it has been silent for longer than `gone_after`.
     heard, seen, at
-        In how many checks it was heard since, the newest reading at the last of them, and the first one heard.
+        The number of checks with a new reading during the silence, the newest reading at the last of them, and the
+        first of these readings.
     fell
-        Since when it was silent before it was heard again at last.
+        The start of the last silence that is over.
     alerted
         The states of the alerts of the open incident; empty where none is open.
     back, relapses
-        When the last incident ended, and how many have begun, one soon after the other, since there was a quiet time.
+        The end of the last incident, and the number of relapses in a row.
     """
 
     since: int
@@ -130,31 +131,31 @@ class ChannelState:
 
     @property
     def state(self) -> str:
-        """What it is, of `STATES`; silence goes before all."""
+        """Its state, of `STATES`; silence takes precedence."""
         if self.silent is not None:
             return "gone" if self.gone else "silent"
         return "faulty" if self.faulty else "well"
 
     @property
     def alerted_state(self) -> str:
-        """The state of the last alert of it."""
+        """The state of its last alert."""
         return self.alerted[-1] if self.alerted else "well"
 
 
 @dataclass(frozen=True)
 class OpenFault:
-    """A fault of a channel that is open.
+    """An open fault of a channel.
 
     Attributes
     ----------
     start
         Its first wrong slot, microseconds since 1970, UTC.
     readings
-        How many readings of it there are; of slots before the period each counts as one.
+        The number of its readings; each slot before the period counts as one.
     confidence
         The probability that it is a fault.
     evidence
-        What its readings of this period add up to.
+        The sums over its readings in this period.
     """
 
     start: int
@@ -170,12 +171,12 @@ class OpenFault:
 
 @dataclass(frozen=True)
 class PeriodVerdict:
-    """Which channels are faulty by the readings of one period, as far as they have come.
+    """The faulty channels by the readings of one period so far.
 
     Attributes
     ----------
     faults
-        The surest open fault of each channel that has one; a spike is none.
+        The surest open fault of each channel that has one; spikes do not count.
     odd
         Channels whose newest reading is wrong or doubtful.
     """
@@ -185,7 +186,7 @@ class PeriodVerdict:
 
 
 def period_verdict(mended: Mended, grid: Grid) -> PeriodVerdict:
-    """Return the verdict of a period, over or not."""
+    """Return the verdict of a period, which may be open."""
     rows, slots = mended.rows, grid.slots
     if not len(rows):
         return PeriodVerdict()
@@ -216,7 +217,7 @@ def period_verdict(mended: Mended, grid: Grid) -> PeriodVerdict:
 
 
 def _by_channel(rows: Rows, slots: int) -> tuple[NDArray[np.int8], BoolArray, BoolArray]:
-    """Return the flags of a period by channel and slot, where a reading is, and where it is wrong and no spike."""
+    """Return by channel and slot the flags, where a reading is, and where it is wrong and not a spike."""
     flag, here = rows.flag.reshape(-1, slots), rows.n.reshape(-1, slots) > 0
     return flag, here, here & (flag == Flag.FAIL) & (rows.reason.reshape(-1, slots) != SPIKE)
 
@@ -227,17 +228,17 @@ def _channel_name(rows: Rows, slots: int, row: int) -> ChannelName:
 
 
 class Alerts:
-    """The state of every channel, and what is worth an alert when it changes.
+    """The state of every channel, and the alerts when it changes.
 
     Parameters
     ----------
     after
-        Faulty periods in a row until a sensor is reported whose fault is not sure; periods in which it cannot be judged
-        do not count.
+        Faulty periods in a row until a fault that is not sure is reported; periods in which the sensor cannot be
+        judged do not count.
     well_after
-        Sound periods in a row until it is well again.
+        Sound periods in a row until a faulty sensor is well again.
     stood, stood_readings
-        For how long, and in how many readings, a sure fault has to stand until it is reported.
+        The duration and the number of readings after which a sure fault is reported.
 
     Examples
     --------
@@ -268,7 +269,7 @@ class Alerts:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many sensors are faulty, how many silent, and how many gone; each counts as its worst variable."""
+        """The number of sensors that are faulty, silent and gone; each counts as its worst variable."""
         worst: dict[str, str] = {}
         for (sensor, _), channel in self._channels.items():
             state = channel.state
@@ -278,11 +279,11 @@ class Alerts:
 
     @property
     def waiting(self) -> bool:
-        """Whether time alone may change something: a sensor is heard again, and may be well again at some time."""
+        """Whether a state may change by time alone: a sensor reports again, and may become well."""
         return any(channel.alerted and channel.silent is None for channel in self._channels.values())
 
     def verdict(self, verdict: PeriodVerdict, now: int, step: int) -> list[Alert]:
-        """Take in what the readings of a period say that is not over; `step` is the length of a slot."""
+        """Apply the verdict of an open period and return its alerts; `step` is the length of a slot."""
         self._begin(now)
         self._odd = verdict.odd
         alerts = []
@@ -295,7 +296,7 @@ class Alerts:
     def period(
         self, rows: Rows, slots: int, start: int, end: int, verdict: PeriodVerdict | None = None, step: int = HOUR
     ) -> list[Alert]:
-        """Take in a period that is final, channel by channel and slot by slot, and its verdict."""
+        """Apply the rows of a final period, by channel and slot, and its verdict; return the alerts."""
         self._begin(start)
         self._period = end - start
         if not len(rows):
@@ -320,7 +321,7 @@ class Alerts:
                 if channel is None or name in sure:
                     continue
                 if channel.provisional and not wrong[row].any():
-                    # While its newest reading is doubtful, the next period has the last word.
+                    # While its newest reading is doubtful, the next period decides.
                     if name not in verdict.odd:
                         alerts.append(self._take_back(name, channel, end))
                 elif channel.faulty and wrong[row].any():
@@ -344,24 +345,23 @@ class Alerts:
         removed: BoolArray | None = None,
         step: int = HOUR,
     ) -> list[Alert]:
-        """Take in who is silent, by `Silence`; a sensor all of whose variables fall silent at once has one alert.
+        """Apply the silent channels of `Silence`; a sensor all of whose variables turn silent at once has one alert.
 
         Parameters
         ----------
         names
             Sensor and variable of every channel; channels keep their places, new ones come at the end.
         silent, last
-            Who is silent, and when each channel was heard at last.
+            Which channels are silent, and the time of each channel's last reading.
         now
             Event time.
         usual
-            What silence is usual for each channel; `NEVER` for one of which nobody wants to hear. One that has not been
-            heard for longer than that, since the time at which another fell silent, falls silent with it.
+            The usual silence of each channel; `NEVER` for one that raises no alert. A channel without a reading for
+            longer than that, whose last reading is as old as that of a channel that turns silent, turns silent too.
         gone
-            Who has been silent for so long that it is gone; one that was heard until now has an alert of its silence
-            first.
+            Which channels have been silent for so long that they are gone.
         removed
-            Who was taken away by people: it has no alert.
+            Which channels the notes on maintenance remove: they raise no alert.
         step
             The length of a slot.
         """
@@ -385,7 +385,7 @@ class Alerts:
             alerts.append(self._hear(names[place], bool(silent[place]), int(last[place]), now))
             channel = self._channels[names[place]]
             if gone is not None and channel.silent is not None:
-                # Readings from long ago do not bring one back.
+                # A channel that is gone stays so when it delivers old readings.
                 channel.gone |= bool(gone[place])
         for name, channel in self._channels.items():
             if channel.alerted and channel.silent is None and not channel.faulty:
@@ -396,7 +396,7 @@ class Alerts:
     def health(
         self, names: Sequence[ChannelName], last: NDArray[np.int64], removed: BoolArray | None = None
     ) -> list[Health]:
-        """Return how every channel is that was ever heard and is not removed; arguments as in `silence`."""
+        """Return the health of every channel that has reported and is not removed; arguments as in `silence`."""
         began, states = self._began or 0, []
         for place, (name, heard) in enumerate(zip(names, last.tolist(), strict=True)):
             if removed is not None and removed[place]:
@@ -412,7 +412,7 @@ class Alerts:
         return states
 
     def state(self) -> dict[str, Any]:
-        """Return all of it as JSON has it."""
+        """Return the state as JSON."""
         channels = [
             [*name, {STORED_AS.get(key, key): value for key, value in asdict(channel).items()}]
             for name, channel in self._channels.items()
@@ -421,7 +421,7 @@ class Alerts:
         return {"began": self._began, "period": self._period, "channels": channels, "odd": odd}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a state; from an old one, without incidents, too."""
+        """Load a state, or an old one without incidents."""
         self._began, self._period = state["began"], state["period"]
         self._odd = frozenset((sensor, variable) for sensor, variable in state.get("odd", ()))
         known = {STORED_AS.get(entry.name, entry.name): entry.name for entry in fields(ChannelState)}
@@ -433,7 +433,7 @@ class Alerts:
             if "alerted" not in values and channel.state != "well":
                 channel.alerted = [channel.state]
         for sensor, variable in state.get("gone", ()):
-            # Since when it is silent the next check knows.
+            # The next check sets the start of the silence.
             self._channels[sensor, variable] = ChannelState(0, silent=NEVER, gone=True, alerted=["silent"])
 
     def _begin(self, time: int) -> None:
@@ -443,7 +443,7 @@ class Alerts:
         return self._channels.setdefault(name, ChannelState(self._began or time))
 
     def _know(self, names: Sequence[ChannelName]) -> None:
-        """Find the places of the names where there are others, and forget who is not among them any more."""
+        """Index the names if they are new, and drop the channels that are no longer among them."""
         if names is self._names and len(self._places) == len(names):
             return
         self._names, self._places = names, {name: place for place, name in enumerate(names)}
@@ -455,14 +455,14 @@ class Alerts:
         return marked
 
     def _standing(self, verdict: PeriodVerdict, now: int, step: int) -> list[tuple[ChannelName, OpenFault]]:
-        """Return the sure faults that have stood for long enough, and those that began with one of them."""
+        """Return the sure faults that have lasted long enough, and those that began with one of them."""
         sure = [(name, fault) for name, fault in verdict.faults.items() if fault.sure]
         standing = [
             (name, fault)
             for name, fault in sure
             if fault.readings >= self._stood_readings and now - fault.start >= self.stood
         ]
-        # One that had its alert before takes no others along.
+        # A fault that has been reported already brings no other one into an alert.
         new = [fault.start for name, fault in standing if "faulty" not in self._alerted(name)]
         chosen = {name for name, _ in standing}
         return standing + [
@@ -478,7 +478,7 @@ class Alerts:
         return [] if channel is None else channel.alerted
 
     def _fail(self, name: ChannelName, channel: ChannelState, evidence: Evidence, since: int, at: int) -> Alert | None:
-        """Take a channel for faulty, and return the alert, if it is worth one."""
+        """Mark a channel as faulty, and return the alert if it is due."""
         channel.streak, channel.evidence, channel.reason = 0, evidence, evidence.reason
         if not channel.faulty:
             channel.faulty, channel.since = True, since
@@ -492,7 +492,7 @@ class Alerts:
         return Alert(*name, before, "faulty", channel.reason, channel.since, at, text)
 
     def _open(self, channel: ChannelState, state: str, now: int) -> None:
-        """Note an alert of a state in an incident, which may begin with it."""
+        """Record an alert in the incident of a channel, which may begin with it."""
         if not channel.alerted:
             soon = channel.back != NEVER and now - channel.back <= RELAPSE * self._period
             channel.relapses = channel.relapses + 1 if soon else 0
@@ -502,18 +502,18 @@ class Alerts:
         channel.alerted, channel.back = [], now
 
     def _quiet(self, channel: ChannelState) -> int:
-        """Return for how many periods nothing may be the matter until a relapsed channel is well; 0 for others."""
+        """Return the number of sound periods until a relapsed channel is well again; 0 for others."""
         return RELAPSE * min(channel.relapses, MOST_RELAPSES)
 
     def _comes_and_goes(self, channel: ChannelState) -> str:
-        """Return what is added to the sentence of an incident that is not the first one."""
+        """Return the addition to the sentence of a relapse."""
         if not channel.relapses:
             return ""
         quiet = how_long(self._quiet(channel) * self._period)
         return f"; it comes and goes, and counts as well again when nothing was the matter for {quiet}"
 
     def _fault(self, name: ChannelName, evidence: Evidence, start: int, end: int) -> Alert | None:
-        """Take in a faulty period of a channel that has no sure fault."""
+        """Apply a faulty period to a channel that has no sure fault."""
         channel = self._channel(name, start)
         if channel.evidence is None:
             channel.first, channel.evidence = start, evidence
@@ -528,7 +528,7 @@ class Alerts:
         return self._fail(name, channel, channel.evidence, channel.first, end)
 
     def _take_back(self, name: ChannelName, channel: ChannelState, end: int) -> Alert | None:
-        """End an alert of a period that turned out to have no fault."""
+        """Withdraw the provisional fault of a period that has none when it is final."""
         since, reason = channel.since, channel.reason
         before = channel.alerted_state
         channel.faulty, channel.reason, channel.evidence, channel.streak, channel.since = False, "", None, 0, since
@@ -542,7 +542,7 @@ class Alerts:
         return Alert(*name, before, "well", TAKEN_BACK, since, end, text)
 
     def _rest(self, name: ChannelName, start: int, end: int) -> Alert | None:
-        """Take in a sound period of a channel that was not simply well."""
+        """Apply a sound period to a channel that was not well."""
         channel = self._channels[name]
         if not channel.faulty:
             channel.streak, channel.first, channel.evidence = 0, 0, None
@@ -578,7 +578,7 @@ class Alerts:
         return Alert(*name, "well", "silent", "", last, now, text)
 
     def _hear(self, name: ChannelName, silent: bool, last: int, now: int) -> Alert | None:
-        """Check whether a silent channel is heard again."""
+        """Check whether a silent channel reports again."""
         channel = self._channels[name]
         assert channel.silent is not None
         channel.silent = max(channel.silent, last) if channel.silent == NEVER else channel.silent
@@ -602,7 +602,7 @@ class Alerts:
         return Alert(*name, before, "faulty", channel.reason, channel.since, now, text)
 
     def _recover(self, name: ChannelName, channel: ChannelState, now: int) -> Alert | None:
-        """Check whether a channel that is heard, and was silent in an incident that is open, is well again."""
+        """Check whether a channel that was silent in the open incident and reports again is well again."""
         begun = channel.fell
         needed = min(max(channel.since - begun, self._period), self._well_after * self._period)
         if now - channel.since < max(needed, self._quiet(channel) * self._period) or name in self._odd:
@@ -614,7 +614,7 @@ class Alerts:
 
 
 def _overdue(falls: BoolArray, last: NDArray[np.int64], now: int, usual: NDArray[np.int64], step: int) -> BoolArray:
-    """Return who is silent for longer than usual since the time at which one of `falls` was last heard."""
+    """Return the channels that are silent for longer than usual, since about the last reading of one of `falls`."""
     times = np.unique(last[falls])
     after = np.minimum(np.searchsorted(times, last), times.size - 1)
     near = np.minimum(np.abs(times[after] - last), np.abs(times[np.maximum(after - 1, 0)] - last))
@@ -627,18 +627,18 @@ def _sorted(alerts: Sequence[Alert | None]) -> list[Alert]:
 
 
 class ChannelMonitor:
-    """Watches who is heard, silent or faulty, and returns the alerts; a channel is one variable of one sensor.
+    """Tracks which channels report, are silent or faulty, and returns the alerts; a channel is a variable of a sensor.
 
     Parameters
     ----------
     grid, gone_after
-        The grid, and how long a sensor may be silent before it is gone.
+        The grid, and the silence after which a sensor is gone.
     sensors, variables
-        Their names; more sensors may come.
+        Their names; sensors may be added later.
     alerts
         The state of every channel.
     fill
-        Values of each variable that are no numbers.
+        The fill values of each variable.
     """
 
     def __init__(
@@ -658,19 +658,19 @@ class ChannelMonitor:
         self._named: Sequence[tuple[str, str]] = ()
 
     def heard(self, readings: Readings) -> None:
-        """Take note of readings, those of a slot after those of the slots before it; one without a number is none."""
+        """Record readings, slot by slot; a reading without a number does not end a silence."""
         number = ~no_number(readings, self._fill)
         channel = self._channels(readings)
         self.silence.heard(channel[number], readings.time[number])
         self.silence.announced(channel[~number], readings.time[~number])
 
     def learn(self, readings: Readings) -> None:
-        """Learn what silence is usual from the readings of a period that is over."""
+        """Learn the usual silences from the readings of a period that is over."""
         readings = readings.taken(~no_number(readings, self._fill))
         self.silence.close(self._channels(readings), readings.time)
 
     def close(self, mended: Mended) -> list[Alert]:
-        """Take in a period that is over, and return its alerts."""
+        """Apply a period that is over, and return its alerts."""
         grid, verdict = self._grid, period_verdict(mended, self._grid)
         start = grid.start_of(mended.period)
         return self._incidents(
@@ -678,20 +678,20 @@ class ChannelMonitor:
         )
 
     def provisional(self, mended: Mended, now: int) -> list[Alert]:
-        """Take in a period that is not over, as far as it has come by `now`, and return its alerts."""
+        """Apply an open period as of `now`, and return its alerts."""
         return self._incidents(self.alerts.verdict(period_verdict(mended, self._grid), now, self._grid.step))
 
     def check_silence(self, now: int, maintenance: Maintenance, counting: BoolArray | None = None) -> list[Alert]:
-        """Check who is silent at the end of a slot, and return the alerts.
+        """Check which channels are silent at the end of a slot, and return the alerts.
 
         Parameters
         ----------
         now
             The end of the slot.
         maintenance
-            What people know.
+            The notes on maintenance.
         counting
-            The sensors whose silence is news; None for all.
+            The sensors whose silence raises an alert; None for all.
         """
         noted = self._noted(now, maintenance)
         if counting is not None:
@@ -705,11 +705,11 @@ class ChannelMonitor:
         )
 
     def is_silent(self, time: int, maintenance: Maintenance) -> BoolArray:
-        """Return which channels are silent at a time, and remember nothing."""
+        """Return which channels are silent at a time, without a change of state."""
         return self.silence.is_silent(time) & ~self._noted(time, maintenance)
 
     def health(self) -> list[Health]:
-        """Return how every channel is that was not removed."""
+        """Return the health of every channel that is not removed."""
         names = self._names()
         removed = np.zeros(len(names), dtype=bool)
         removed[: self._removed.size] = self._removed[: len(names)]
@@ -719,12 +719,12 @@ class ChannelMonitor:
         return one_per_incident(alerts, TOGETHER * self._grid.step)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all of it but the alerts, as a state file holds it."""
+        """Return settings and arrays for a state file, without the alerts."""
         settings, arrays = self.silence.state()
         return {**settings, "removed": np.flatnonzero(self._removed).tolist()}, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
+        """Load a state."""
         self.silence.restore(settings, arrays)
         self._removed = np.zeros(len(self.silence), dtype=bool)
         self._removed[settings.get("removed", [])] = True
@@ -733,14 +733,14 @@ class ChannelMonitor:
         return (readings.sensor * len(self._variables) + readings.variable).astype(np.int64, copy=False)
 
     def _names(self) -> Sequence[tuple[str, str]]:
-        """Return whose the channels are."""
+        """Return sensor and variable of every channel."""
         if len(self._named) != len(self.silence):
             names = [(sensor, variable) for sensor in self._sensors.all for variable in self._variables.all]
             self._named = names[: len(self.silence)]
         return self._named
 
     def _noted(self, now: int, maintenance: Maintenance, *actions: str) -> BoolArray:
-        """Return which channels have a note, or one with one of these actions."""
+        """Return which channels have a note now; only notes with one of `actions` if any are given."""
         notes = Maintenance(tuple(note for note in maintenance.notes if not actions or note.action in actions))
         cells = None
         if notes.notes:

@@ -1,4 +1,4 @@
-"""What a source brings: readings, what it had to refuse, and where it would go on."""
+"""`Source` is the base class of sources; `Arrived`, `Tick`, `End` and `MaintenanceChanged` are inputs of a stream."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["Arrived", "End", "Input", "MaintenanceChanged", "Rejected", "Source"
 
 
 def clock() -> int:
-    """Return the time, microseconds since 1970, UTC."""
+    """Return the current time, microseconds since 1970, UTC."""
     return time.time_ns() * SECOND // 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Rejected:
-    """Something that came and is no reading.
+    """An input that is not a valid reading.
 
     Attributes
     ----------
     where
         A topic, a file and its row, a line of standard input.
     reason
-        One of a few fixed phrases: they are counted by it.
+        One of a few fixed phrases, by which rejections are counted.
     text
-        What came, cut short.
+        The beginning of the input.
     """
 
     where: str
@@ -41,22 +41,22 @@ class Rejected:
 
 @dataclass(frozen=True, eq=False)
 class Arrived:
-    """What came since the source was last asked.
+    """The inputs since the last `Source.read`.
 
     Attributes
     ----------
     readings
-        In the order in which they came. `sensors` is the same object as the last time while there is no new name.
+        In order of arrival. `sensors` is the same object as the last time while there is no new name.
     received
-        When, by this machine's clock.
+        The time of arrival by this machine's clock.
     rejected
-        What came and is no reading.
+        Inputs that are not valid readings.
     positions
-        Where sensors say they are, for those that say so for the first time or have moved.
+        Reported positions of sensors that report one for the first time or have moved.
     mark
-        Where a source that can be read again would go on after this, as JSON has it; None for one that cannot.
+        The position, as JSON, from which a source that can be read again continues; None for one that cannot.
     acknowledge
-        To be called when all of it is on disk: the sender may forget it.
+        To be called when everything is on disk; the sender may then delete it.
     """
 
     readings: Readings
@@ -68,13 +68,13 @@ class Arrived:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing came at all."""
+        """Whether it holds no readings, rejections, positions or mark."""
         return not (self.readings.time.size or self.rejected or self.positions or self.mark is not None)
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Event time went on to `time` without a reading."""
+    """Event time advanced to `time` without a reading."""
 
     time: int
 
@@ -86,7 +86,7 @@ class End:
 
 @dataclass(frozen=True)
 class MaintenanceChanged:
-    """People changed their notes on maintenance."""
+    """The notes on maintenance have changed."""
 
     maintenance: Maintenance
 
@@ -95,22 +95,22 @@ Input = Arrived | Tick | End | MaintenanceChanged
 
 
 class Source(Closing):
-    """Where readings come from: two methods, `read` and `close`.
+    """The base class of sources, with two methods: `read` and `close`.
 
     Attributes
     ----------
     live
-        Its readings follow the clock: periods in which nobody says a word are closed by it. False for a replay.
+        Whether its readings follow the clock, which then closes periods without readings. False for a replay.
     connected
-        Whether it is in touch with whoever sends.
+        Whether it is connected to the sender.
     """
 
     live = True
     connected = True
 
     def read(self, wait: float) -> Arrived | None:
-        """Return what has come, after at most `wait` seconds, an empty `Arrived` where nothing has; None at the end."""
+        """Return the new inputs after at most `wait` seconds, an empty `Arrived` if there are none; None at the end."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of everything; what was not acknowledged stays with the sender."""
+        """Release all resources; what was not acknowledged stays with the sender."""

@@ -15,7 +15,7 @@ __all__ = ["NameIndex", "PeriodBuffer"]
 
 
 class NameIndex:
-    """Names of sensors or variables, each with a number that it keeps."""
+    """Names of sensors or variables, each with a number that never changes."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._code_of = {name: code for code, name in enumerate(names)}
@@ -30,19 +30,19 @@ class NameIndex:
         return name in self._code_of
 
     def lacking(self, names: Sequence[str], used: IntArray) -> list[int]:
-        """Return which of `names` are used and not ours yet, as they count in `names`, in the order of their use."""
+        """Return the indices of the `names` that are used and not in the index, in the order of their use."""
         self._look_up(names)
         return list(dict.fromkeys(used[self._codes[used] < 0].tolist()))
 
     def codes(self, names: Sequence[str], used: IntArray) -> NDArray[np.int64]:
-        """Return our number for every one of `used`, which count in `names`; names that are new get theirs."""
+        """Return the numbers of the names that `used` refers to by indices in `names`; new names are added."""
         self._look_up(names)
         codes = self._codes[used]
         if codes.size and codes.min() < 0:
             new = [names[code] for code in dict.fromkeys(used[codes < 0].tolist())]
             for name in dict.fromkeys(new):
                 self._code_of[name] = len(self._code_of)
-            # Never changed in place: whoever keeps the names sees by it that there are others.
+            # Never changed in place: a caller that holds the tuple compares by identity to detect new names.
             self.all = tuple(self._code_of)
             self._codes = np.array([self._code_of.get(name, -1) for name in names], dtype=np.int64)
             codes = self._codes[used]
@@ -55,7 +55,7 @@ class NameIndex:
 
 
 class PeriodBuffer:
-    """Readings of periods that are not over, in the order in which they came."""
+    """The readings of open periods, in order of arrival."""
 
     COLUMNS = (("sensor", np.int64), ("variable", np.int64), ("time", np.int64), ("value", np.float64))
 
@@ -72,7 +72,7 @@ class PeriodBuffer:
         return self._columns[name][: self._size]
 
     def full(self, sensor: IntArray, most: int) -> BoolArray:
-        """Return for each of these sensors whether it has so many readings."""
+        """Return for each of these sensors whether it has at least `most` readings."""
         self._grow(sensor)
         return np.asarray(self._of_sensor[sensor] >= most)
 
@@ -106,16 +106,16 @@ class PeriodBuffer:
         self._of_sensor = np.bincount(self.column("sensor"))
 
     def renumber(self, variable: NDArray[np.int64]) -> None:
-        """Give every variable another number, by its present one."""
+        """Replace the number of every variable by the entry of `variable` at that number."""
         self._columns["variable"] = variable[self.column("variable")]
         self._columns = {name: self.column(name) for name, _ in self.COLUMNS}
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all of it as a state file holds it."""
+        """Return the arrays for a state file."""
         return {f"window_{name}": self.column(name) for name, _ in self.COLUMNS}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
+        """Load a state."""
         self._columns = {name: arrays[f"window_{name}"] for name, _ in self.COLUMNS}
         self._size = self._columns["time"].size
         self._of_sensor = np.bincount(self.column("sensor"))

@@ -1,4 +1,4 @@
-"""Inputs, readings and deliveries become bytes and back: a JSON header, then the arrays as they are. Never a pickle."""
+"""Functions here convert inputs, readings and deliveries to bytes and back: a JSON header, then raw arrays."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ __all__ = [
 
 VERSION = 1
 HEAD = struct.Struct("<II")
-"""The version of this form, and the length of the JSON that follows."""
+"""The version of the format, and the length of the JSON that follows."""
 
 ALIGNED = 8
-"""Arrays begin at multiples of so many bytes: numpy is slower on those that do not."""
+"""The alignment of arrays in bytes: numpy is slower on arrays that are not aligned."""
 
 ARRIVED, OTHER = b"A", b"O"
-"""How a record of the journal begins: what arrived, or another input."""
+"""The first byte of a record of the journal: `Arrived`, or another input."""
 
 NUMBERS = ("value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return a header, which JSON can hold, and arrays as bytes.
+    """Return a JSON header and arrays as bytes.
 
     Examples
     --------
@@ -65,12 +65,12 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
 
 
 def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the arrays, which cannot be written to: they lie in `content`.
+    """Return the header and the arrays, which are read-only views of `content`.
 
     Raises
     ------
     StateError
-        That is not what `pack` made.
+        The content was not written by `pack`.
     """
     try:
         version, length = HEAD.unpack_from(content)
@@ -91,7 +91,7 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def readings_to_bytes(readings: Readings) -> bytes:
-    """Return readings with the names that occur in them."""
+    """Return readings as bytes, with the names that occur in them."""
     header: dict[str, Any] = {}
     arrays: dict[str, NDArray[Any]] = {}
     _add_readings(readings, header, arrays)
@@ -99,12 +99,12 @@ def readings_to_bytes(readings: Readings) -> bytes:
 
 
 def readings_from_bytes(content: bytes) -> Readings:
-    """Return the readings again."""
+    """Return the readings that `readings_to_bytes` wrote."""
     return _readings(*unpack(content))
 
 
 def input_to_bytes(given: Input) -> bytes:
-    """Return a record of the journal; of what arrived, everything but the way to acknowledge it."""
+    """Return a record of the journal; of an `Arrived` everything but `acknowledge`."""
     if isinstance(given, Tick):
         return OTHER + pack({"tick": given.time}, {})
     if isinstance(given, End):
@@ -124,7 +124,7 @@ def input_to_bytes(given: Input) -> bytes:
 
 
 def input_from_bytes(content: bytes) -> Input:
-    """Return what a record of the journal holds; there is nothing more to acknowledge."""
+    """Return the input of a record of the journal; its `acknowledge` does nothing."""
     header, arrays = unpack(content[1:])
     if content[:1] == ARRIVED:
         return Arrived(
@@ -142,7 +142,7 @@ def input_from_bytes(content: bytes) -> Input:
 
 
 def delivery_to_bytes(delivery: Delivery) -> bytes:
-    """Return a delivery, with the names that occur in its rows."""
+    """Return a delivery as bytes, with the names that occur in its rows."""
     header: dict[str, Any] = {
         "kind": delivery.kind,
         "start": delivery.start,
@@ -160,7 +160,7 @@ def delivery_to_bytes(delivery: Delivery) -> bytes:
 
 
 def delivery_from_bytes(content: bytes) -> Delivery:
-    """Return the delivery again."""
+    """Return the delivery that `delivery_to_bytes` wrote."""
     header, arrays = unpack(content)
     rows = None
     if "time" in arrays:
@@ -205,7 +205,7 @@ def _readings(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
 def _add_names(
     kind: str, names: Sequence[str], codes: IntArray, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> None:
-    """Add codes and the names that they mean, of which a network may have many more than came this time."""
+    """Add codes and only the names that they refer to: a network may have many more."""
     used = np.zeros(len(names), np.bool_)
     used[codes] = True
     if not used.all():

@@ -1,4 +1,4 @@
-"""`Delivery` is what goes out to sinks: rows, how each sensor is, and alerts."""
+"""`Delivery` holds what is sent to sinks: rows, the health of each sensor, and alerts."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from sensormend.readings import Rows
 __all__ = ["FLOOD", "STATES", "Alert", "Delivery", "Kind", "Sink", "SinkState"]
 
 STATES = ("well", "faulty", "silent", "gone")
-"""What a sensor can be, as alerts see it; that it is gone is told to nobody, since that it is silent was."""
+"""The states of a sensor. There is no alert for `gone`, since there was one when the sensor turned silent."""
 
 FLOOD = "flood"
-"""The state of an alert that is about no sensor: names that were never heard before come in a flood."""
+"""The state of an alert about a flood of unknown sensor names; it concerns no known sensor."""
 
 Kind = Literal["final", "late", "provisional", "alert"]
 
 
 @dataclass(frozen=True)
 class Alert:
-    """A sensor, or several at the same time, turned faulty, silent, or well again; or strangers flood the network.
+    """One or several sensors turned faulty, silent or well again, or a flood of unknown sensors began.
 
     Attributes
     ----------
     sensor, sensors
-        Who; of several the first one by name, and all of them. Empty for a flood.
+        The first sensor by name, and all of them. Empty for a flood.
     before, state
-        What it was told to be before, and what it is; of `STATES`, or `FLOOD`.
+        The state that was reported before, and the new one; of `STATES`, or `FLOOD`.
     since
-        From when on it is so: the start of the first of the periods that told, or the last reading of a silent one.
+        The start of the state: that of the first period with it, or the last reading of a silent sensor.
     at
-        When that was found: the end of the period, or of the slot.
+        The time of the decision: the end of the period, or of the slot.
     sentence
-        For a person.
+        The alert in words.
     """
 
     sensor: str
@@ -55,21 +55,21 @@ class Alert:
 
 @dataclass(frozen=True, eq=False)
 class Delivery:
-    """One thing to deliver.
+    """One delivery to sinks.
 
     Attributes
     ----------
     kind
-        `final` for a period that is over, `late` for rows of an earlier one that were corrected, `provisional` for the
-        slots that have ended of periods that are not over, `alert`.
+        `final` for a period that is over, `late` for corrected rows of an earlier period, `provisional` for the ended
+        slots of open periods, `alert` for alerts.
     start, end
-        The span that it is about; microseconds since 1970, UTC.
+        Its time span; microseconds since 1970, UTC.
     rows
         None where there are none.
     health
-        Of every sensor, where `kind` is `final` or `provisional`.
+        The health of every sensor, where `kind` is `final` or `provisional`.
     alerts
-        Where `kind` is `alert`.
+        The alerts, where `kind` is `alert`.
     """
 
     kind: Kind
@@ -81,12 +81,12 @@ class Delivery:
 
 
 class Sink(Closing):
-    """Where results go: two methods, `write` and `close`.
+    """The base class of sinks, with two methods: `write` and `close`.
 
     Attributes
     ----------
     kinds
-        What it has a use for; it is not asked about the rest.
+        The kinds of deliveries that it gets.
     """
 
     kinds: Sequence[Kind] = ("final", "late", "provisional", "alert")
@@ -97,26 +97,26 @@ class Sink(Closing):
         Raises
         ------
         RefusedError
-            Whoever is there will not take it, however often it is tried.
+            The receiver refuses this delivery permanently.
         Exception
-            Any other: it is tried again later.
+            Any other error; the delivery is retried later.
         """
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""
 
 
 @dataclass(frozen=True)
 class SinkState:
-    """How it stands with a sink.
+    """The state of a sink.
 
     Attributes
     ----------
     up
-        Whether the last try went well, this one does not last too long, and there will be more; True before the first.
+        Whether the last attempt succeeded, the current one is not hanging and the worker runs; True before the first.
     busy
-        Seconds since which it is at one delivery: a sink that hangs.
+        Seconds since the start of the delivery in progress; 0 if there is none.
     backlog, delivered, lost
         Deliveries that wait, that it took since this process began, and that it will never get.
     error

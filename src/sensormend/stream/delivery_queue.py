@@ -22,27 +22,27 @@ from sensormend.stream.deliveries import Delivery, Sink, SinkState
 __all__ = ["LIMIT", "PAUSES", "DeliveryQueue", "DeliveryWorker", "stop_all"]
 
 LIMIT = 1 << 30
-"""Bytes that wait at most. A day of 1,000 sensors with 24 slots takes 1.4 MB: a sink may be away for two years."""
+"""Most bytes that wait. A day of 1,000 sensors with 24 slots takes 1.4 MB: a sink may be down for two years."""
 
 SPARE = 8 << 20
-"""Bytes of the file that may lie free when nothing waits; where it is more, the file is made small again."""
+"""Free bytes in the file, when nothing waits, above which it is compacted."""
 
 PART = 1 << 28
-"""Bytes of a delivery in one row: SQLite takes no more than a billion, and a day of a million sensors has more."""
+"""Most bytes of a delivery in one row: SQLite takes no more than a billion, and a day of a million sensors has more."""
 
 FORM = 1
-"""The version of the tables; a file that has another one is set aside."""
+"""The version of the tables; a file with another version is set aside."""
 
 PAUSES = (0.5, 30.0)
-"""Seconds between two tries: the first, and the longest, to which it doubles. A broker that restarts is back within a
-second or two; one that is away for a day need not be asked more often than twice a minute."""
+"""Seconds between two attempts: the first pause, and the longest, up to which it doubles. A broker that restarts is
+back within a second or two; one that is down for a day need not be tried more often than twice a minute."""
 
 HANGING = 60.0
-"""Seconds at one delivery after which a sink counts as down. Every sink of ours gives up by itself before that, but for
-a large delivery to a slow server."""
+"""Seconds for one delivery after which a sink counts as down. The timeouts of all sinks are shorter, except for a large
+delivery to a slow server."""
 
 REFUSALS = 6
-"""How often a delivery is refused, within a quarter of a minute at the least, before a later one is tried."""
+"""Refusals of a delivery, over at least a quarter of a minute, before a later one is tried."""
 
 _TABLES = f"""
     BEGIN;
@@ -64,19 +64,19 @@ _log = logging.getLogger("sensormend.stream")
 
 @dataclass
 class _Progress:
-    """How far a sink has come: the place of the next delivery for it, and how many it will never get."""
+    """The place of the next delivery for a sink, and the number of deliveries that it will never get."""
 
     next: int
     lost: int
 
 
 class DeliveryQueue(Closing):
-    """Deliveries in order, once for all sinks, and for each sink how far it has come: an SQLite database.
+    """An SQLite database with the deliveries in order, once for all sinks, and the progress of each sink.
 
-    What every sink has is dropped. Where more than `limit` waits, the oldest goes, and is lost to the sinks that did
-    not have it yet: that is said once, and counted. A sink that is named for the first time begins with what comes from
-    then on; one that was left out for a while goes on where it was, with what is still in the queue. A file that is
-    damaged is set aside, beside a new one.
+    A delivery that every sink has is dropped. Where more than `limit` bytes wait, the oldest deliveries are dropped and
+    lost to the sinks that did not have them yet: that is logged once, and counted. A new sink begins with the next
+    delivery; one that was left out for a while continues where it was, with what is still in the queue. A damaged file
+    is renamed and replaced by a new one.
 
     Parameters
     ----------
@@ -85,12 +85,12 @@ class DeliveryQueue(Closing):
     names
         The sinks.
     limit
-        Bytes that wait at most.
+        Most bytes that wait.
 
     Raises
     ------
     StorageError
-        Here and in `append`: the disk is full, or the file is gone; the queue is as it was.
+        Here and in `append`: the disk is full, or the file is gone; the queue is unchanged.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class DeliveryQueue(Closing):
         self.path, self.limit = path, limit
         self._lock = threading.RLock()
         self._listeners: list[Callable[[], None]] = []
-        self._complained: set[str] = set()
+        self._overflowing: set[str] = set()
         try:
             self._database = self._opened()
         except sqlite3.Error as error:
@@ -126,10 +126,10 @@ class DeliveryQueue(Closing):
             _log.warning("undelivered messages of an older version are in %s, and are not delivered", former)
         for name in names:
             if count := self.give_up(name, self._first):
-                _log.warning("%s: %d deliveries from before are not there any more, and lost to it", name, count)
+                _log.warning("%s: %d earlier deliveries are no longer in the queue, and lost to it", name, count)
 
     def _opened(self) -> sqlite3.Connection:
-        """Open the file; one that is damaged is renamed first, and a new one made."""
+        """Open the file; a damaged one is renamed and replaced by a new one."""
         try:
             return _connect(self.path)
         except StateError as error:
@@ -156,16 +156,16 @@ class DeliveryQueue(Closing):
 
     @property
     def next(self) -> int:
-        """The place that the next delivery will have."""
+        """The place of the next delivery."""
         return self._next
 
     def append(self, delivery: Delivery, number: int) -> None:
-        """Put a delivery in; when this returns it would outlast a power cut.
+        """Add a delivery durably: it survives a power cut from the return on.
 
         Parameters
         ----------
         number
-            Which one it is of all that were ever made. One that is in the queue, or was, is passed over.
+            Its number among all deliveries ever made. One that is or was in the queue is skipped.
         """
         if number <= self._newest:
             return
@@ -185,8 +185,8 @@ class DeliveryQueue(Closing):
             self.size += len(content) - size
             self._first += dropped
         for name in self._progress:
-            if dropped and self.give_up(name, self._first) and name not in self._complained:
-                self._complained.add(name)
+            if dropped and self.give_up(name, self._first) and name not in self._overflowing:
+                self._overflowing.add(name)
                 _log.warning(
                     "%s: more than %d MB wait for it; the oldest are dropped and lost to it", name, self.limit >> 20
                 )
@@ -194,7 +194,7 @@ class DeliveryQueue(Closing):
             listener()
 
     def _surplus(self, excess: int) -> tuple[int, int]:
-        """Return the size and the count of the oldest deliveries that have to go."""
+        """Return the size and the count of the oldest deliveries that have to be dropped."""
         size = count = 0
         if excess > 0:
             lengths = "SELECT SUM(LENGTH(content)) FROM deliveries GROUP BY place ORDER BY place"
@@ -221,7 +221,7 @@ class DeliveryQueue(Closing):
                     raise StateError(f"{self.path} is damaged: what was written there is not what is there now")
                 delivery = delivery_from_bytes(b"".join(part for _, _, part in rows))
             except StateError as error:
-                # One behind others that are refused is passed over when its turn comes.
+                # A damaged delivery after others that are refused is given up when it is the next one.
                 if place - 1 == self._progress[name].next:
                     count = self.give_up(name, place)
                     _log.error("%s: %d deliveries that waited for it are lost: %s", name, count, error)
@@ -229,19 +229,19 @@ class DeliveryQueue(Closing):
             yield place - 1, delivery
 
     def delivered(self, name: str, place: int) -> None:
-        """Note that a sink has everything up to this place."""
+        """Record that a sink has everything up to this place."""
         with self._lock:
             progress = self._progress[name]
             if place < progress.next:
-                # It was dropped, and counted as lost, while it was on its way.
+                # It was dropped, and counted as lost, while it was being delivered.
                 self._move(name, progress.next, progress.lost - 1)
             else:
                 self._move(name, place + 1, progress.lost)
             if progress.next >= self._next:
-                self._complained.discard(name)
+                self._overflowing.discard(name)
 
     def give_up(self, name: str, before: int) -> int:
-        """Count what is before this place as lost to a sink, and return how much that is."""
+        """Count the deliveries before this place as lost to a sink, and return their number."""
         with self._lock:
             progress = self._progress[name]
             count = max(0, before - progress.next)
@@ -250,26 +250,27 @@ class DeliveryQueue(Closing):
         return count
 
     def backlog(self, name: str) -> int:
-        """Return how many deliveries wait for a sink."""
+        """Return the number of deliveries that wait for a sink."""
         return max(0, self._next - self._progress[name].next)
 
     def lost(self, name: str) -> int:
-        """Return how many deliveries a sink will never get."""
+        """Return the number of deliveries that a sink will never get."""
         return self._progress[name].lost
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have this called after each delivery that is put in."""
+        """Register a function that is called after each `append`."""
         self._listeners.append(listener)
 
     def close(self) -> None:
-        """Let go of the file; what waits stays."""
+        """Close the file; the deliveries that wait stay in it."""
         with self._lock, suppress(sqlite3.Error):
             self._database.close()
 
     def _move(self, name: str, to: int, lost: int) -> None:
-        """Note how far a sink has come, and drop what every sink has; the newest stays, for its number.
+        """Record the progress of a sink, and drop what every sink has; the newest delivery stays, for its number.
 
-        What cannot be written is noted with the next move: after a crash before that the sink gets a few again.
+        Progress that cannot be written is written with the next move: after a crash before that the sink gets a few
+        deliveries again.
         """
         progress = self._progress[name]
         progress.next, progress.lost = to, lost
@@ -285,11 +286,11 @@ class DeliveryQueue(Closing):
                 self._first, self.size = behind, self.size - size
                 self._shrink()
         except sqlite3.Error as error:
-            # Closed, where a sink took very long; or the disk is full.
+            # The queue was closed while a sink took very long, or the disk is full.
             _log.debug("%s cannot be written: %s", self.path, error)
 
     def _shrink(self) -> None:
-        """Give back the room of a long backlog when it is gone."""
+        """Free the disk space of a long backlog that has been delivered."""
         if self._first < self._next - 1:
             return
         (free,) = self._database.execute("PRAGMA freelist_count").fetchone()
@@ -299,7 +300,7 @@ class DeliveryQueue(Closing):
             self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _check_place(self) -> None:
-        """Refuse to write where nobody would read: a file can be deleted, or moved, while it is open."""
+        """Refuse to write to a file that was deleted or moved while it was open."""
         try:
             if not os.path.samestat(self.path.stat(), self._file):
                 raise FileNotFoundError(errno.ENOENT, "it is not the file that was opened", str(self.path))
@@ -308,10 +309,10 @@ class DeliveryQueue(Closing):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open a database of which every commit outlasts a power cut; a `StateError` where it is not whole, or not ours.
+    """Open a database whose commits survive a power cut; raise a `StateError` if it is damaged or of another version.
 
-    Exclusive: no other process has a use for it, and there is no memory to be shared in a file beside it, for which a
-    full disk would have no room.
+    The lock is exclusive: no other process uses it, and SQLite needs no file for shared memory, which a full disk could
+    not hold.
     """
     database = sqlite3.connect(path, check_same_thread=False, timeout=0)
     try:
@@ -338,7 +339,7 @@ def _is_damage(error: sqlite3.Error) -> bool:
 
 
 def _storage_error(path: Path, error: Exception) -> StorageError | StateError:
-    """Return what went wrong with the file: a disk that may be written again later, or a file that is damaged."""
+    """Return the error for a damaged file, or for a disk that may be written again later."""
     if isinstance(error, sqlite3.Error) and _is_damage(error):
         return StateError(f"{path} is damaged ({error}): start again, and it is set aside")
     return StorageError(f"{path} cannot be written: {error}")
@@ -347,21 +348,21 @@ def _storage_error(path: Path, error: Exception) -> StorageError | StateError:
 class DeliveryWorker:
     """Takes deliveries from the queue to one sink, in order, each at least once.
 
-    When the sink fails that is said once, and it is tried again after pauses that grow; when it is back and has what
-    had waited, that is said too. A delivery that the sink refuses (`RefusedError`) is tried again like any other. It is
-    given up only when a later one passes: then it was the delivery, which is counted as lost, and that is said. While
-    all are refused it is the sink, and nothing is given up. The service never waits for any of it.
+    A failure of the sink is logged once, and the delivery is retried after pauses that grow; when the sink has taken
+    what had waited, that is logged too. A delivery that the sink refuses (`RefusedError`) is retried like any other. It
+    is given up, counted as lost and logged only when the sink takes a later one. While all are refused, nothing is
+    given up. The service never waits for a worker.
 
     Parameters
     ----------
     name
-        As the queue knows it; without secrets, since it is said.
+        Its name in the queue, which is logged and so has no secrets.
     sink
         Used in one thread only, which closes it at the end.
     queue
-        Where deliveries wait.
+        The queue of deliveries.
     pauses
-        The first pause and the longest.
+        The first pause and the longest, in seconds.
     """
 
     def __init__(self, name: str, sink: Sink, queue: DeliveryQueue, pauses: tuple[float, float] = PAUSES) -> None:
@@ -389,17 +390,17 @@ class DeliveryWorker:
         return self._queue.backlog(self.name)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def offer(self, provisional: Delivery) -> None:
-        """Have this delivered when nothing else waits; it takes the place of one that was not delivered yet."""
+        """Deliver this when nothing else waits; it replaces an earlier one that was not delivered yet."""
         with self._changed:
             self._provisional = (self._queue.next, provisional)
             self._changed.notify()
 
     def state(self) -> SinkState:
-        """Return how it stands; that a sink hangs is said here, once, by who asks."""
+        """Return the state of the sink; a sink that hangs is logged here, once."""
         began = self._started
         busy = 0.0 if began is None else time.monotonic() - began
         error = self._error
@@ -408,7 +409,7 @@ class DeliveryWorker:
             if self._hung != began:
                 self._hung = began
                 _log.warning("%s: hangs: it has been at one delivery for %.0f s; others wait on disk", self.name, busy)
-        # Nothing that we know of ends it but `stop`: then nobody would be told that nothing is delivered any more.
+        # Only `stop` is known to end the thread; if anything else does, the state has to report it.
         dead = self._thread.ident is not None and not self._thread.is_alive() and self._deadline is None
         if dead:
             error = "nothing more is delivered until sensormend is started again"
@@ -423,7 +424,7 @@ class DeliveryWorker:
         )
 
     def stop(self, timeout: float) -> bool:
-        """Deliver what waits, for at most so many seconds, and say whether nothing is left.
+        """Deliver what waits, for at most `timeout` seconds, and return whether nothing is left.
 
         A sink that is down is not waited for: what is left is delivered after the next start.
         """
@@ -444,7 +445,7 @@ class DeliveryWorker:
                 _log.debug("%s: closing it failed: %s", self.name, error)
 
     def _step(self) -> bool:
-        """Deliver what there is and wait for more; say whether there is anything left to do."""
+        """Deliver what waits, then wait for more; return whether to continue."""
         try:
             if self._finished():
                 return False
@@ -452,9 +453,9 @@ class DeliveryWorker:
             if (self._down_since is None or not tried) and not self._finished():
                 self._deliver_provisional()
         except Exception as error:
-            # No failure of the sink's: the disk under the queue, say, which may be back later like any sink. Whatever
-            # it is, what waits stays on disk, and a worker that ends would deliver nothing for years.
-            _log.debug("%s: failed on the way to it", self.name, exc_info=True)
+            # Not a failure of the sink, but for example of the disk of the queue, which may recover like a sink. In any
+            # case what waits stays on disk, and a worker that ended would deliver nothing until the next start.
+            _log.debug("%s: failed before delivery", self.name, exc_info=True)
             self._log_failure(error)
             if self._deadline is not None:
                 return False
@@ -462,7 +463,7 @@ class DeliveryWorker:
         return True
 
     def _pause_or_wait(self) -> None:
-        """Wait for something to deliver; after a failure for the pause to be over."""
+        """Wait for something to deliver; after a failure wait for the end of the pause."""
         with self._changed:
             if self._down_since is not None:
                 self._changed.wait_for(lambda: self._deadline is not None, self._pause)
@@ -471,14 +472,14 @@ class DeliveryWorker:
                 self._changed.wait_for(lambda: self._deadline is not None or self._provisional or self._backlog)
 
     def _finished(self) -> bool:
-        """Say whether to end: when asked to, and nothing is left, or the sink is down, or the time is up."""
+        """Return whether to end: after `stop`, when nothing is left, the sink is down, or the time is up."""
         deadline = self._deadline
         if deadline is None:
             return False
         return self._down_since is not None or time.monotonic() > deadline or not self._backlog
 
     def _deliver_waiting(self) -> bool:
-        """Deliver until nothing waits or one fails; say whether anything was tried."""
+        """Deliver until nothing waits or one fails; return whether anything was tried."""
         tried = False
         refused = 0
         for place, delivery in self._queue.waiting(self.name):
@@ -504,7 +505,7 @@ class DeliveryWorker:
                 continue
             if not isinstance(failure, RefusedError):
                 break
-            # The first is tried each time; one more of those after it each time that it is refused again.
+            # The first is tried each time, followed by one more later delivery each time that it is refused again.
             self._refusals += refused == 0
             refused += 1
             if refused > self._refusals - REFUSALS + 1:
@@ -517,7 +518,7 @@ class DeliveryWorker:
         if waiting is None or self._backlog:
             return
         before, delivery = waiting
-        # What became final since is not to be followed by what was thought of it before.
+        # A final delivery must not be followed by an older provisional one.
         wanted = delivery.kind in self._sink.kinds and self._final < before
         if wanted and self._write(delivery) is not None:
             return
@@ -527,7 +528,7 @@ class DeliveryWorker:
                 self._provisional = None
 
     def _write(self, delivery: Delivery) -> Exception | None:
-        """Try it, and return what went wrong."""
+        """Write a delivery to the sink, and return the error if it fails."""
         self._started = time.monotonic()
         try:
             self._sink.write(delivery)
@@ -553,7 +554,7 @@ class DeliveryWorker:
         _log.warning("%s: cannot deliver: %s; %s", self.name, self._error, wait)
 
     def _log_return(self) -> None:
-        """Say that the sink is back, when it has what waited."""
+        """Log that the sink is back once it has what waited."""
         returned = self._return
         if returned is not None and self._queue.next - self._backlog >= returned.until:
             count = self._delivered - returned.before
@@ -562,7 +563,7 @@ class DeliveryWorker:
 
 
 def stop_all(workers: Sequence[DeliveryWorker], timeout: float) -> bool:
-    """Stop workers together, as `DeliveryWorker.stop` stops one: it takes no longer for many than for one."""
+    """Stop workers concurrently, each as by `DeliveryWorker.stop`, within one timeout for all."""
     deadline = time.monotonic() + timeout
     for worker in workers:
         with worker._changed:
@@ -576,7 +577,7 @@ def stop_all(workers: Sequence[DeliveryWorker], timeout: float) -> bool:
 
 @dataclass(frozen=True)
 class _Return:
-    """A sink is back: after how long, what waited for it then, and how many it had taken before."""
+    """A sink is back: seconds it was down, the end of what waited then, and the deliveries it had taken before."""
 
     away: float
     until: int

@@ -1,4 +1,4 @@
-"""Event time is taken from readings by `Watermark`, and carried on between them by `EventClock` and `NetworkPace`."""
+"""`Watermark` derives event time from readings; `EventClock` and `NetworkPace` advance it between readings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from sensormend.stream.arrivals import Source
 __all__ = ["EventClock", "NetworkPace", "Watermark"]
 
 WAITS, KNOWN = 14, 3
-"""Periods of which the longest wait for the network's next readings is kept, and how many it takes to know it."""
+"""Periods of which the longest wait for the next readings is stored, and the number from which their median is used."""
 
 
 class EventClock:
-    """The time of the readings, carried on by this machine's clock while the source is connected.
+    """Event time, advanced by this machine's clock while the source is connected.
 
-    While it is not, or the service was not even running, readings wait somewhere: time stands still until they have
-    come, and nothing is closed over them. Only durations are asked of this machine's clock, never what time it is.
+    While the source is not connected, or the service did not run, readings wait at the sender: event time stands still
+    until they have come, so that their periods stay open. Only durations of this machine's clock are used, never its
+    time.
 
     Attributes
     ----------
@@ -35,49 +36,50 @@ class EventClock:
         self._live = self.connected = False
 
     def moved(self, reached: int) -> None:
-        """Note how far readings have come."""
+        """Record the event time that readings have reached."""
         self._from, self._at = reached, time.monotonic()
 
     def check(self, source: Source, reached: int) -> None:
-        """Note whether the source is connected; what waited meanwhile gets its time to come."""
+        """Record whether the source is connected; after a reconnection the clock starts again at `reached`."""
         connected, self._live = source.connected, source.live
         if connected and not self.connected:
             self.moved(reached)
         self.connected = connected
 
     def now(self, reached: int) -> int:
-        """Return what time it is."""
+        """Return the current event time."""
         if self._from == NEVER or not (self._live and self.connected):
             return reached
         return max(reached, self._from + self.waited)
 
     @property
     def waited(self) -> int:
-        """How long no reading has let the time go on, in microseconds."""
+        """Microseconds since a reading last advanced event time."""
         return round((time.monotonic() - self._at) * SECOND)
 
 
 class Watermark:
-    """How far the network's time has come, by its readings; one wrong clock does not move it.
+    """The event time of the network by its readings; one wrong clock does not move it.
 
     It is the newest time that a quarter of the sensors, and at least two, have reached. Sensors that are ahead of all
-    others by two periods are believed when nobody else has said a word since: the others are dead, not behind.
+    others by two periods are believed when no other sensor has reported since: the others are dead, not behind.
 
     Parameters
     ----------
     leap
-        A period: how far ahead is too far to be the same day.
+        The length of a period; sensors that are further ahead than that are not believed at once.
     gone_after
-        Sensors that are so far behind do not count.
+        Sensors that are further behind than that do not count.
 
     Attributes
     ----------
     time, readings
-        How far it has come, and how far by readings alone; microseconds since 1970, UTC.
+        Event time, and event time by readings alone; microseconds since 1970, UTC.
     newest
-        The newest time of all, believed or not.
+        The newest time of all readings, believed or not.
     fixed
-        It does not go back: something was closed by it. Before that a first sensor whose clock is ahead is outvoted.
+        Whether it never decreases, since a period was closed by it. Before that it decreases when the first sensor
+        turns out to have a clock that is ahead.
     """
 
     def __init__(self, leap: int, gone_after: int) -> None:
@@ -91,14 +93,14 @@ class Watermark:
     def see(
         self, sensor: NDArray[np.int64], time: NDArray[np.int64], counting: NDArray[np.bool_] | None = None
     ) -> None:
-        """Take note of readings.
+        """Update event time by readings.
 
         Parameters
         ----------
         sensor, time
-            Whose they are, and of when.
+            The sensors and times of the readings.
         counting
-            Of which sensors a quarter has to be there; None for all of them.
+            The sensors of which a quarter has to reach a time; None for all.
         """
         if not sensor.size:
             return
@@ -115,7 +117,7 @@ class Watermark:
         self.time = max(self.time, reached) if self.fixed else reached
 
     def move(self, time: int) -> None:
-        """Say that the time has come without a reading: the clock says so."""
+        """Advance event time without a reading."""
         self.time = max(self.time, time)
 
     def _reached(self, counting: NDArray[np.bool_] | None) -> int:
@@ -135,7 +137,7 @@ class Watermark:
         return reached
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all of it as a state file holds it."""
+        """Return settings and arrays for a state file."""
         settings = {
             "time": self.time,
             "readings": self.readings,
@@ -146,7 +148,7 @@ class Watermark:
         return settings, {"newest": self._newest, "turn": self._turn}
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
+        """Load a state."""
         self.time, self.readings = settings["time"], settings["readings"]
         self.fixed, self._turns = settings["fixed"], settings["turns"]
         self._ahead_since = settings["ahead_since"]
@@ -155,12 +157,12 @@ class Watermark:
 
 
 class NetworkPace:
-    """How often the network as a whole is heard, by the clock: from when on it is silent rather than slow.
+    """The usual wait, by the clock, for the next readings of the whole network; a longer wait is a silence.
 
     Attributes
     ----------
     heard
-        When readings last let the time go on, by the clock; None before the first.
+        The clock time at which readings last advanced event time; None before the first.
     """
 
     def __init__(self) -> None:
@@ -168,7 +170,7 @@ class NetworkPace:
         self._wait, self._waits = 0, list[int]()
 
     def moved(self, received: int) -> None:
-        """Take note of readings that let the time go on."""
+        """Record the arrival of readings that advanced event time."""
         self._wait = max(self._wait, received - (self.heard or received))
         self.heard = received
 
@@ -178,18 +180,18 @@ class NetworkPace:
             self._waits, self._wait = [*self._waits[1 - WAITS :], self._wait], 0
 
     def patience(self, step: int, period: int) -> int:
-        """Return how long it may be silent before time goes on without it.
+        """Return how long the network may be silent before the clock advances event time.
 
-        Twice what is usual for it, and two steps more: readings that come once a day do not make their sensors silent.
+        It is twice the usual wait and two steps: sensors whose readings come once a day are not silent in between.
         """
         if len(self._waits) < KNOWN:
             return period + 2 * step
         return 2 * sorted(self._waits)[len(self._waits) // 2] + 2 * step
 
     def state(self) -> list[Any]:
-        """Return all of it as JSON has it."""
+        """Return the state as JSON."""
         return [self.heard, self._wait, self._waits]
 
     def restore(self, state: list[Any]) -> None:
-        """Go on from a state."""
+        """Load a state."""
         self.heard, self._wait, self._waits = state

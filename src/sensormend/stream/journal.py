@@ -1,4 +1,4 @@
-"""`WriteAheadLog` keeps numbered records on disk: they are appended, read in order, and dropped from the front."""
+"""`WriteAheadLog` stores numbered records on disk, which are appended, read in order, and dropped from the front."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sensormend.files import Closing, sync
 __all__ = ["HEAD", "WriteAheadLog", "broken", "length_of", "record", "walk", "whole"]
 
 MAGIC = b"\xffSM\xfe"
-"""How a record begins. No UTF-8 text has these bytes, so names and payloads in a record are not taken for another."""
+"""The first bytes of a record. No UTF-8 text has them, so that text in a payload is not mistaken for a record."""
 
 HEAD = struct.Struct("<4sIQQI")
-"""Magic, length of the payload, number, how many records were safe by then, crc32 of all that and of the payload."""
+"""Magic, length of the payload, number, number of records on disk by then, crc32 of all that and of the payload."""
 
 
 def record(payload: bytes, number: int, safe: int) -> bytes:
@@ -29,8 +29,8 @@ def record(payload: bytes, number: int, safe: int) -> bytes:
     Parameters
     ----------
     safe
-        How many records are known to be on the disk. One that is broken although a later record says so was not torn by
-        a kill or a power cut.
+        The number of records that are known to be on disk. A broken record that a later one counts as on disk was not
+        torn by a kill or a power cut.
     """
     head = HEAD.pack(MAGIC, len(payload), number, safe, 0)[:-4]
     return b"".join((head, zlib.crc32(payload, zlib.crc32(head)).to_bytes(4, "little"), payload))
@@ -42,13 +42,13 @@ def walk(path: Path, first: int) -> tuple[int, int]:
     Raises
     ------
     StateError
-        One that was safe once is broken.
+        A record that had been on disk is broken.
     """
     number, offset, size = first, 0, path.stat().st_size
     with path.open("rb") as opened:
         while head := opened.read(HEAD.size):
             length = length_of(head, number)
-            # A length that the file cannot hold would be asked for in memory.
+            # A length beyond the end of the file would be allocated in memory.
             if length is None or length > size - offset - HEAD.size or not whole(head, opened.read(length)):
                 break
             number += 1
@@ -59,9 +59,9 @@ def walk(path: Path, first: int) -> tuple[int, int]:
 
 
 def _was_safe(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
-    """Return whether a whole record after this place shows that the broken record here was on the disk once.
+    """Return whether a whole record after this offset shows that the broken record here had been on disk.
 
-    Whole records after it alone do not: a power cut may have taken any part of what was not synced yet.
+    Whole records after it alone do not: a power cut may destroy any part of what was not synced yet.
     """
     opened.seek(offset + 1)
     rest = opened.read()
@@ -79,7 +79,7 @@ def _was_safe(opened: IO[bytes], number: int, offset: int, size: int) -> bool:
 
 
 def length_of(head: bytes, number: int) -> int | None:
-    """Return the length of the payload; None where that is not the head of this record."""
+    """Return the length of the payload; None if this is not the head of the record with this number."""
     if len(head) < HEAD.size:
         return None
     magic, length, own, _, _ = HEAD.unpack(head)
@@ -87,29 +87,29 @@ def length_of(head: bytes, number: int) -> int | None:
 
 
 def whole(head: bytes, payload: bytes) -> bool:
-    """Return whether this is the payload of the head."""
+    """Return whether the payload matches the head."""
     _, length, _, _, crc = HEAD.unpack(head)
     return bool(len(payload) == length and zlib.crc32(payload, zlib.crc32(head[:-4])) == crc)
 
 
 def broken(path: Path, offset: int) -> StateError:
-    """Return the error for a record that was safe once."""
+    """Return the error for a broken record that had been on disk."""
     return StateError(f"{path} is broken at byte {offset}: what was written there is not what is there now")
 
 
 class WriteAheadLog(Closing):
     """Numbered records in a folder, in files of a bounded size that are named by their first record.
 
-    A record is whole or does not exist. What a process that was killed, or a power cut, left behind at the end is cut
-    off when the log is opened; everything before the last `sync` is there. A record that is broken although it once was
-    safe is a `StateError`: of the last file when the log is opened, of an earlier one when it is read.
+    A partial record that a kill or a power cut left at the end is cut off when the log is opened; everything before the
+    last `sync` is complete. A broken record that had been on disk is a `StateError`: of the last file when the log is
+    opened, of an earlier one when it is read.
 
     Parameters
     ----------
     folder
-        Made where it is missing.
+        Created if it is missing.
     segment
-        Bytes after which another file is begun.
+        Bytes after which a new file is begun.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class WriteAheadLog(Closing):
 
     @property
     def first(self) -> int:
-        """The number of the oldest record that is kept; `next` where there is none."""
+        """The number of the oldest stored record; `next` if there is none."""
         return self._files[0].first
 
     @property
@@ -161,13 +161,12 @@ class WriteAheadLog(Closing):
         return sum(file.size for file in self._files)
 
     def append(self, payload: bytes) -> int:
-        """Add a record and return its number. It outlasts this process, but a power cut only after `sync`.
+        """Add a record and return its number. It survives the end of this process, and a power cut only after `sync`.
 
         Raises
         ------
         OSError
-            The disk is full, for one, or the file is gone. The log is as it was before, and goes on when there is
-            space, or the file is back.
+            The disk is full, or the file is gone, for example. The log is unchanged, and `append` may be called again.
         """
         self._check()
         self._check_place()
@@ -181,7 +180,7 @@ class WriteAheadLog(Closing):
             while rest:
                 rest = rest[self._handle.write(rest) :]
         except BaseException:
-            # Where this fails as well, the next record is written over it, or it is cut off at the next opening.
+            # If this fails too, the next record overwrites it, or the next opening cuts it off.
             with suppress(OSError):
                 self._handle.truncate(file.size)
             raise
@@ -190,13 +189,13 @@ class WriteAheadLog(Closing):
         return number
 
     def sync(self) -> None:
-        """Return when everything appended would outlast a power cut.
+        """Write everything appended to disk, so that it survives a power cut.
 
         Raises
         ------
         OSError
-            The disk failed. Nobody knows then what of the records since the last `sync` is on it, and asking again
-            would only seem to succeed: everything from here on is a `StateError` until the log is opened anew.
+            The disk failed. It is unknown which records since the last `sync` are on it, and another fsync would
+            succeed without writing them: every further call is a `StateError` until the log is opened again.
         """
         self._check()
         if self._safe == self.next:
@@ -206,18 +205,18 @@ class WriteAheadLog(Closing):
         except OSError as error:
             self._failed = error
             raise
-        # What is written to a file that was deleted or moved is safe from nothing.
+        # Records in a file that was deleted or moved are lost.
         self._check_place()
         self._safe = self.next
 
     def write(self, payload: bytes) -> int:
-        """Add a record and return its number when it would outlast a power cut: `append`, then `sync`."""
+        """Call `append`, then `sync`; return the number of the record."""
         number = self.append(payload)
         self.sync()
         return number
 
     def read(self, start: int = 0) -> Iterator[tuple[int, bytes]]:
-        """Yield numbers and records from `start` on, or from the oldest that is kept, to the newest as of now."""
+        """Yield numbers and records from `start`, or from the oldest stored, to the newest as of now."""
         ends = [*(file.first for file in self._files[1:]), self.next]
         for file, end in zip(list(self._files), ends, strict=True):
             if start >= end:
@@ -225,7 +224,7 @@ class WriteAheadLog(Closing):
             try:
                 opened = file.path.open("rb")
             except FileNotFoundError:
-                raise StateError(f"{file.path} is gone, and records that are needed with it") from None
+                raise StateError(f"{file.path} is gone, with records that are needed") from None
             with opened:
                 for number in range(file.first, end):
                     offset, head = opened.tell(), opened.read(HEAD.size)
@@ -241,7 +240,7 @@ class WriteAheadLog(Closing):
                     yield number, payload
 
     def drop(self, before: int) -> None:
-        """Remove the files all of whose records are older than this number."""
+        """Remove the files whose records all have lower numbers than `before`."""
         if self._failed is None and before >= self.next and self._files[-1].first < self.next:
             self._begin()
         while len(self._files) > 1 and self._files[1].first <= before:
@@ -249,12 +248,12 @@ class WriteAheadLog(Closing):
             sync(self.folder)
 
     def close(self) -> None:
-        """Let go of the files; what was appended is made safe first, where the disk still takes it."""
+        """Close the files, after a `sync` unless the disk has failed."""
         if self._handle.closed:
             return
         try:
             if self._failed is None:
-                with suppress(FileNotFoundError):  # gone, and what was in it
+                with suppress(FileNotFoundError):  # the file is gone with its records
                     self.sync()
         finally:
             self._handle.close()
@@ -265,7 +264,7 @@ class WriteAheadLog(Closing):
             raise StateError(f"the disk under {self.folder} failed ({reason}): start again, with what is on it")
 
     def _check_place(self) -> None:
-        """Refuse to write where nobody would read: a file can be deleted, or moved, while it is open."""
+        """Refuse to write to a file that was deleted or moved while it was open."""
         path = self._files[-1].path
         try:
             same = os.path.samestat(path.stat(), os.fstat(self._handle.fileno()))
@@ -275,7 +274,7 @@ class WriteAheadLog(Closing):
             raise FileNotFoundError(errno.ENOENT, "it is not the file that was opened", str(path))
 
     def _begin(self) -> None:
-        """Begin another file, after everything in the one before is safe: only the last one can be torn."""
+        """Begin a new file, after a `sync` of the one before: only the last file can be torn."""
         path = self.folder / f"{self.next:020d}.log"
         old = getattr(self, "_handle", None)
         if old is not None:

@@ -1,4 +1,4 @@
-"""`LateReadingStore` keeps the readings of final periods, and `correct` corrects the rows of those that came late."""
+"""`LateReadingStore` stores the readings of final periods; `correct` corrects their rows when readings come late."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ CHANGED = ("value", "n", "flag", "reason")
 
 
 class LateReadingStore:
-    """A file per period: its readings, and the record of the journal by which each of them came.
+    """A file per period: its readings, and for each the number of its record in the journal.
 
-    By that number a record that is replayed, after a crash, meets what was stored before it.
+    By that number a record that is replayed after a crash finds the readings that were stored before it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,7 +52,7 @@ class LateReadingStore:
         if readings is None:
             readings = late[0][1].taken(slice(0, 0))
         before = records < late[0][0]
-        # Names only ever grow: those of the last have the others'.
+        # Names are only ever added: the last readings have the names of all.
         last = late[-1][1]
         columns = {name: np.concatenate([getattr(more, name) for _, more in late]) for name in COLUMNS}
         both = _with_late(readings.taken(before), Readings(last.sensors, last.variables, **columns))
@@ -66,14 +66,14 @@ class LateReadingStore:
         return both, new
 
     def drop(self, before: int) -> None:
-        """Forget the periods before this one."""
+        """Delete the periods before this one."""
         for file in self.folder.glob("*.kept"):
             if int(file.stem) < before:
                 file.unlink(missing_ok=True)
                 self._unsynced.discard(file)
 
     def sync(self) -> None:
-        """Return when everything is on the disk."""
+        """Write everything to disk."""
         for file in self._unsynced:
             sync(file)
         if self._unsynced:
@@ -91,7 +91,7 @@ class LateReadingStore:
         with beside(self._file(period)) as new:
             new.write_bytes(content)
             if safely:
-                # It takes the place of what no journal can bring back.
+                # It replaces a file that cannot be restored from the journal.
                 sync(new)
         self._unsynced.add(self._file(period))
 
@@ -106,7 +106,7 @@ class LateReadingStore:
 
 
 def _first_of_its_kind(readings: Readings) -> BoolArray:
-    """Return which readings are not repetitions of earlier ones, to the last bit."""
+    """Return which readings are not exact repetitions of earlier ones."""
     columns = [readings.sensor, readings.variable, readings.time, readings.value.view(np.int64)]
     order = np.lexsort((np.arange(len(readings)), *columns))
     first = np.ones(len(readings), dtype=bool)
@@ -134,17 +134,17 @@ def correct(
     fill: Sequence[Sequence[float]],
     valid: Sequence[tuple[float, float]],
 ) -> Rows:
-    """Correct the rows of slots of a final period in which late readings have come, and return these rows.
+    """Correct the rows of the slots of a final period that have late readings, and return these rows.
 
-    `value` and `n` are those of all of the slot's readings. A row that had no reading that was judged gets flag 2: the
-    late one has not been judged. One whose late reading differs from another of the same time gets 3, one with nothing
-    but readings beyond the limits 4 and `implausible`. Otherwise the flag stays. The reason is `late`, except where the
-    flag is 4: then it is still the fault's. `cleaned`, `lower`, `upper` and `origin` stay as they are. A sensor that
-    had no row gets one, with nothing cleaned. What makes no difference gives no row: a repetition, a reading without
-    a number, one beyond the limits beside others that are not.
+    `value` and `n` are those of all readings of the slot. A row without a judged reading gets flag 2: the late one has
+    not been judged. A row whose late reading differs from another of the same time gets 3; a row with only readings
+    beyond the limits gets 4 and `implausible`. Otherwise the flag stays. The reason is `late`, except where the flag is
+    4: then it is still that of the fault. `cleaned`, `lower`, `upper` and `origin` do not change. A sensor without a
+    row gets one, with nothing cleaned. A late reading that changes nothing gives no row: a repetition, a reading
+    without a number, or one beyond the limits beside others within them.
 
-    All of this follows from the readings and from what the rows said when the period became final, so that nothing
-    changes when the same is done again: after a crash it is, and returns the same rows once more.
+    The result depends only on the readings and on the rows of the final period. It may be repeated, as it is after a
+    crash, and returns the same rows again.
 
     Parameters
     ----------
@@ -153,9 +153,9 @@ def correct(
     grid, period
         The grid and the number of the period.
     readings
-        All readings of the period, in the order in which they came; also those of slots without a late one, or not.
+        The readings of the period in order of arrival; those of slots without a late one may be left out.
     late
-        Which of them have come since the rows were written.
+        Which of them arrived after the rows were written.
     fill, valid
         Fill values and limits, for each of the readings' variables.
     """
@@ -179,16 +179,16 @@ def correct(
 
 @dataclass(frozen=True, eq=False)
 class _Change:
-    """What readings that are late make of their rows.
+    """The changes of rows by late readings.
 
     Attributes
     ----------
     rows
-        As they are where there was no row before.
+        The rows as they are where there was no row before.
     before
-        How many readings the row had.
+        The number of readings that each row had.
     beyond
-        All of them were beyond the limits.
+        Whether all of these were beyond the limits.
     """
 
     rows: Rows
@@ -196,7 +196,7 @@ class _Change:
     beyond: BoolArray
 
     def taken(self, which: BoolArray) -> _Change:
-        """Return these of them."""
+        """Return the selected changes."""
         return _Change(self.rows.taken(which), self.before[which], self.beyond[which])
 
 
@@ -250,7 +250,7 @@ def _change(
 
 
 def _by_file(folder: Path, start: int, change: _Change) -> Iterator[tuple[Path | None, _Change]]:
-    """Yield the file that has, or is to have, some of the rows; None for one that is still to be made."""
+    """Yield each file with its changes; None instead of a file that does not exist yet."""
     dates, (own, _) = change.rows.time // DAY, span_of(Path(part_name(start)))
     for date in np.unique(dates).tolist():
         files, mine = data_files(folder, date * DAY, (date + 1) * DAY), dates == date
@@ -263,7 +263,7 @@ def _has(file: Path, period: str) -> bool:
 
 
 def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
-    """Return a file's rows with the changes in them, and where these rows stand."""
+    """Return a file's rows with the changes applied, and the indices of the changed rows."""
     sensors, sensor = _recoded(before.sensors, change.rows.sensors, change.rows.sensor)
     variables, variable = _recoded(before.variables, change.rows.variables, change.rows.variable)
     near = np.flatnonzero(np.isin(before.time, change.rows.time) & np.isin(before.sensor, sensor))
@@ -278,7 +278,7 @@ def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
     columns = {name: getattr(after, name).copy() for name in CHANGED}
     old, part = row[~new], change.taken(~new)
     was, fresh = before.flag[old], part.rows.flag
-    # Readings beyond the limits that were not failed: people know something about them, and that still holds.
+    # Readings beyond the limits that were not failed are covered by a note on maintenance, which still holds.
     noted = part.beyond & (was < Flag.SUSPECT)
     stays = noted | ((part.before > 0) & ~part.beyond & (fresh < Flag.FAIL))
     flag = np.where(stays, np.maximum(was, np.where(fresh == Flag.SUSPECT, fresh, 0)), fresh)
@@ -291,14 +291,14 @@ def _applied(before: Rows, change: _Change) -> tuple[Rows, NDArray[np.intp]]:
 def _recoded(
     known: Sequence[str], names: Sequence[str], codes: NDArray[Any]
 ) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Return the known names with those that are new at their end, and codes that count in them."""
+    """Return the known names with the new ones appended, and the codes renumbered for them."""
     index = NameIndex(known)
     own = index.codes(names, codes).astype(np.int32)
     return index.all, own
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:
-    """Join rows that count in different names."""
+    """Join rows with different lists of names."""
     sensors, variables = parts[0].sensors, parts[0].variables
     counted = []
     for part in parts:

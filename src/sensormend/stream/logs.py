@@ -1,4 +1,4 @@
-"""Log lines, for people or as JSON: `setup` opens the log, `say` writes a line, `Once` logs what begins and ends."""
+"""`setup` configures the log, as text or JSON; `say` writes a line, `Once` logs the begin and end of a condition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sensormend.errors import ConfigError
 __all__ = ["Once", "make_handler", "say", "setup"]
 
 _ROOT = "sensormend"
-# What needs no quotes after a key: no blank, no sign of its own, nothing invisible.
+# Values that need no quotes after a key: no blanks, no `=` or quotes, no control characters.
 _PLAIN = re.compile(r"[\w.:/@%+*\-,;()\[\]#?&~<>]+")
 
 
@@ -26,14 +26,14 @@ def setup(form: str = "text", level: str = "info", stream: IO[str] | None = None
     Parameters
     ----------
     form
-        `text`, a line for people, or `json`, an object per line for machines.
+        `text` or `json`, an object per line.
     level
-        `debug`, `info`, `warning` or `error`: what is less is not logged.
+        `debug`, `info`, `warning` or `error`; lower levels are not logged.
     stream
-        Where to.
+        The destination.
     """
     if level not in ("debug", "info", "warning", "error"):
-        raise ConfigError(f"what is logged is debug, info, warning or error, and what is worse; got {level!r}")
+        raise ConfigError(f"the log level is debug, info, warning or error; got {level!r}")
     log, handler = logging.getLogger(_ROOT), make_handler(form, sys.stderr if stream is None else stream)
     for old in [handler for handler in log.handlers if isinstance(handler, _LogHandler)]:
         log.removeHandler(old)
@@ -59,23 +59,23 @@ def make_handler(form: str, stream: IO[str]) -> logging.Handler:
 
 
 def say(log: logging.Logger, level: int, text: str, /, **fields: object) -> None:
-    """Log a text at a level of `logging`, with the fields that belong to it."""
+    """Log a text with fields at a level of `logging`."""
     log.log(level, "%s", text, extra={"fields": fields})
 
 
 class Once:
-    """Logs when something begins and when it is over, and nothing in between.
+    """Logs the begin and the end of a condition, and nothing in between.
 
     Parameters
     ----------
     log
-        Where to.
+        The logger.
     began, ended
         The texts.
     level
-        That of the beginning; the end is information.
+        The level of the begin; that of the end is info.
     steady
-        Seconds since some time, whatever people do to the clock.
+        A monotonic clock, in seconds.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Once:
         return self._since is not None
 
     def begin(self, **fields: object) -> bool:
-        """Note that it is so; return whether that is new, and log it then."""
+        """Record that the condition holds; log it and return True if that is new."""
         self._times += 1
         if self.on:
             return False
@@ -115,7 +115,7 @@ class Once:
         return True
 
     def end(self, **fields: object) -> bool:
-        """Note that it is not so; return whether that is new, and log it then."""
+        """Record that the condition does not hold; log it and return True if that is new."""
         if self._since is None:
             return False
         lasted, self._since = self._steady() - self._since, None
@@ -125,7 +125,7 @@ class Once:
 
 class _LogHandler(logging.StreamHandler[IO[str]]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Go on: a service does not end because nobody reads its log any more, or the disk of the logs is full."""
+        """Ignore the error: the service must not end because its log is closed or the disk of the log is full."""
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
@@ -159,5 +159,5 @@ def _value(value: object) -> str:
 
 
 def _printable(text: str) -> str:
-    """Return a text in one line, whatever somebody put into it: anybody may choose the name of a sensor."""
+    """Return a text in one line with control characters escaped: names of sensors come from outside."""
     return text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)

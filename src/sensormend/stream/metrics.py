@@ -1,4 +1,4 @@
-"""`Metrics` holds what the service counts; `MetricsServer` shows it to Prometheus, and whether the service is well."""
+"""`Metrics` holds the metrics of the service; `MetricsServer` serves them to Prometheus, and the health as JSON."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from sensormend.stream.deliveries import SinkState
 __all__ = ["Metrics", "MetricsServer"]
 
 QUIET = 60.0
-"""Seconds without a heartbeat of the service's loop after which it is not well. It comes round several times a second;
-the longest single thing it does, a period of some thousand sensors, takes a few seconds."""
+"""Seconds without a heartbeat of the service's loop after which the health fails. The loop runs several times a second;
+its longest step, a period of some thousand sensors, takes a few seconds."""
 
 REASONS = 40
-"""How many reasons for a refusal are told apart; there are fewer. Were one ever made of what came, nobody could fill
-the memory, here or in Prometheus, with them."""
+"""Most reasons for a refusal that are counted separately; there are fewer. The limit bounds the memory, here and in
+Prometheus, should a reason ever contain text of a message."""
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -39,7 +39,7 @@ CONNECTIONS, SLOWEST = 64, 15.0
 
 
 class _Histogram:
-    """How many durations there were of each length."""
+    """The number of durations in each bucket."""
 
     def __init__(self) -> None:
         self.counts, self.total = [0] * (len(BUCKETS) + 1), 0.0
@@ -58,27 +58,26 @@ class Metrics:
     Parameters
     ----------
     folder
-        The OUT, whose disk is watched.
+        The OUT, for the free space of its disk.
     clock
-        Seconds since 1970.
+        A clock, in seconds since 1970.
     steady
-        Seconds since some time, whatever people do to the clock.
+        A monotonic clock, in seconds.
 
     Attributes
     ----------
     readings, rejected, late, repeated, periods
-        What came since the start: readings, refusals by reason, late readings, those of them that had come before,
-        periods that became final.
+        Counts since the start: readings, refusals by reason, late readings, repetitions among them, final periods.
     update, estimate
-        How long final periods and provisional values took.
+        The durations of final periods and provisional values.
     newest, watermark
-        When the newest reading was taken, and the time by the readings; microseconds since 1970, UTC.
+        The time of the newest reading, and event time; microseconds since 1970, UTC.
     sensors
-        How many are `known`, `faulty`, `silent`, `gone`, and `strangers`, which too few periods have had.
+        How many are `known`, `faulty`, `silent`, `gone`, and `strangers`, which have reported in too few periods.
     sinks
-        How each sink is, by name.
+        The state of each sink, by name.
     connected, disk_error
-        Whether the source is in touch with whoever sends, and why nothing can be written; None when it can.
+        Whether the source is connected, and why nothing can be written; None when it can.
 
     Examples
     --------
@@ -116,14 +115,14 @@ class Metrics:
         self.rejected[reason if known else "other"] += count
 
     def beat(self) -> None:
-        """Note that the service's loop has come round."""
+        """Record a heartbeat of the service's loop."""
         self._beat = self._steady()
 
     def health(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the service does its work, and why it does not."""
+        """Return whether the service works, and a report with the reasons why it does not."""
         quiet, failing = self._steady() - self._beat, []
         if quiet > QUIET:
-            failing.append(f"the service has not been heard for {quiet:.0f} s")
+            failing.append(f"the service has had no heartbeat for {quiet:.0f} s")
         if not self.connected:
             failing.append("the source is not connected")
         if self.disk_error is not None:
@@ -137,7 +136,7 @@ class Metrics:
         return not failing, {"status": status, "reasons": failing + down}
 
     def registry(self) -> Any:
-        """Return the registry of prometheus-client that has all of this and the process.
+        """Return the registry of prometheus-client with all metrics and those of the process.
 
         Raises
         ------
@@ -154,13 +153,13 @@ class Metrics:
         return registry
 
     def text(self) -> str:
-        """Return all metrics as Prometheus reads them."""
+        """Return all metrics in the text format of Prometheus."""
         from prometheus_client import generate_latest
 
         return generate_latest(self.registry()).decode()
 
     def collect(self) -> Iterator[Any]:
-        """Yield all metrics; prometheus-client asks for them at each scrape."""
+        """Yield all metrics; prometheus-client calls this at each scrape."""
         from prometheus_client import core
 
         from sensormend import __version__
@@ -189,21 +188,21 @@ class Metrics:
             ("lag_seconds", "Since the newest reading was taken",
              float("nan") if self.newest is None else self._clock() - self.newest / SECOND),
             ("watermark_seconds", "The time by the readings, since 1970", (self.watermark or 0) / SECOND),
-            ("sensors", "Sensors that are there", self.sensors["known"]),
+            ("sensors", "Sensors that have reported", self.sensors["known"]),
             ("faulty_sensors", "Sensors that are faulty", self.sensors["faulty"]),
             ("silent_sensors", "Sensors that are silent", self.sensors["silent"]),
             ("gone_sensors", "Sensors that are gone, and were not removed", self.sensors["gone"]),
-            ("strangers", "Sensors that have reported on fewer than three periods", self.sensors["strangers"]),
+            ("strangers", "Sensors that have reported in fewer than three periods", self.sensors["strangers"]),
             ("journal_bytes", "The journal's size", self.journal_bytes),
             ("backlog_bytes", "The size of what waits for sinks", self.backlog_bytes),
-            ("connected", "Whether the source is in touch with whoever sends", self.connected),
+            ("connected", "Whether the source is connected", self.connected),
         ]  # fmt: skip
         if self._folder is not None:
-            gauges.append(("disk_free_bytes", "What is free on the disk of OUT", _free(self._folder)))
+            gauges.append(("disk_free_bytes", "Free space on the disk of OUT", _free(self._folder)))
         for name, text, value in gauges:
             yield family(core.GaugeMetricFamily, name, text, value=value)
         for name, text, of in (
-            ("sink_up", "Whether a sink takes what it is given", "up"),
+            ("sink_up", "Whether a sink takes deliveries", "up"),
             ("backlog", "Deliveries that wait for a sink", "backlog"),
             ("lost", "Deliveries that a sink will never get", "lost"),
         ):
@@ -212,7 +211,7 @@ class Metrics:
                 gauge.add_metric([sink.name], getattr(sink, of))
             yield gauge
         build = {"version": __version__, "python": platform.python_version()}
-        yield family(core.InfoMetricFamily, "build", "What runs", value=build)
+        yield family(core.InfoMetricFamily, "build", "Versions of sensormend and Python", value=build)
 
 
 def _free(folder: Path) -> float:
@@ -223,18 +222,17 @@ def _free(folder: Path) -> float:
 
 
 class MetricsServer(Closing):
-    """Serves `/metrics` for Prometheus and `/healthz` for whoever looks after the service.
+    """Serves `/metrics` for Prometheus and `/healthz` for monitoring.
 
-    `/healthz` answers 200 while the service does its work, 503 while it does not: its loop gives no heartbeat, the
-    source is not connected, the disk is full. A sink that is down is named, and no reason for a 503: its backlog is on
-    disk.
+    `/healthz` answers 200 while the service works, and 503 while its loop has no heartbeat, the source is not
+    connected, or the disk is full. A sink that is down is listed, but does not cause a 503: its backlog is on disk.
 
     Parameters
     ----------
     metrics
-        What is shown.
+        The metrics to serve.
     host, port
-        Where; port 0 takes a free one.
+        The address to listen on; port 0 takes a free one.
     """
 
     def __init__(self, metrics: Metrics, host: str = "127.0.0.1", port: int = 9464) -> None:
@@ -249,7 +247,7 @@ class MetricsServer(Closing):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -258,7 +256,7 @@ class MetricsServer(Closing):
 class _BoundedServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
-    # Else a service that starts while another holds the port would share it, on systems that let it.
+    # Otherwise a second service would share the port of the first, on systems that allow it.
     allow_reuse_port = False
 
     def __init__(self, address: tuple[str, int], handler: Any) -> None:
@@ -266,14 +264,14 @@ class _BoundedServer(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or hang up where there are too many."""
+        """Answer in a thread, or close the connection if there are too many."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and hang up on who takes too long to ask."""
+        """Answer, and close the connection of a client that is too slow."""
         slow = threading.Timer(SLOWEST, _hang_up, (request,))
         slow.daemon = True
         slow.start()
@@ -284,7 +282,7 @@ class _BoundedServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing about somebody who hung up."""
+        """Log nothing when a client closes the connection."""
 
 
 def _hang_up(request: socket.socket) -> None:
@@ -329,4 +327,4 @@ class _RequestHandler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing: a scrape every few seconds is no news."""
+        """Log nothing: a scrape comes every few seconds."""

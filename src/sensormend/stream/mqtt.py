@@ -1,9 +1,9 @@
 """`MqttConnection` is one connection to a broker, for the source that subscribes and for the sinks that publish.
 
-Of messages of 50 bytes at QoS 1, 1,000 in flight, paho's own loop takes 16,000 per second with MQTT 5, where it makes
-an object of properties for each, and 22,000 with 3.1.1; its own loop in a thread as many. Driven from here, with its
-`_handle_publish` overridden and each group acknowledged in one write, it is 100,000 with either
-(`benchmarks/mqtt_speed.py`). Where a version of paho does not have what that relies on, paho is used as it is.
+Of messages of 50 bytes at QoS 1, 1,000 in flight, paho's own loop takes 16,000 per second with MQTT 5, where it creates
+an object of properties for each, and 22,000 with 3.1.1; its own loop in a thread takes as many. Driven from here, with
+its `_handle_publish` overridden and each group acknowledged in one write, it takes 100,000 with either
+(`benchmarks/mqtt_speed.py`). With a version of paho that lacks the private methods for that, paho is used unchanged.
 """
 
 from __future__ import annotations
@@ -38,34 +38,34 @@ except ImportError:
 __all__ = ["Broker", "DeniedError", "Message", "MqttConnection", "Subscription", "connect", "is_fast"]
 
 KEEP_ALIVE = 30
-"""Seconds without a word after which one of the two asks: twice that, and a connection is known to be cut."""
+"""Seconds without a packet after which a ping is sent; after twice as many the connection counts as lost."""
 
 CONNECT_WITHIN = 10.0
-"""Seconds for each step of the way in."""
+"""Seconds for each step of connecting."""
 
 LARGEST_PACKET = 64 << 20
-"""Bytes. More than is taken for a message, so that one that is too large is refused with a reason; the broker keeps
-what is larger still."""
+"""Most bytes of a packet. It exceeds the limit for a message, so that one that is too large is refused with a reason;
+the broker does not send what is larger still."""
 
 MOST_MESSAGES, LARGEST_GROUP = 5000, 4 << 20
-"""Messages, and bytes, that are taken at once."""
+"""Most messages, and bytes, that are taken at once."""
 
 IN_FLIGHT = 200
-"""Messages that are published before one is confirmed. With a broker on the same machine it is 11,000 per second with
-20 as with 200; with one that is 50 ms away, 20 would let through 400 per second."""
+"""Messages that are published before one is confirmed. A broker on the same machine takes 11,000 per second with 20 as
+with 200; one at a distance of 50 ms would take 400 per second with 20."""
 
 CLOSE_WITHIN = 1.0
-"""Seconds for which the broker may take to close a connection that we have ended."""
+"""Seconds for the broker to close a connection after our DISCONNECT."""
 
 UNSUPPORTED_VERSION = 132
-"""What a broker answers that does not know MQTT 5; others just hang up."""
+"""The reason code of a broker that does not support MQTT 5; others just close the connection."""
 
 _FOREVER = 0xFFFFFFFF
 _AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class Message(NamedTuple):
-    """A message as it came; `number` is 0 where it needs no acknowledgement."""
+    """A received message; `number` is 0 where it needs no acknowledgement."""
 
     number: int
     topic: str
@@ -74,28 +74,28 @@ class Message(NamedTuple):
 
 
 class DeniedError(Exception):
-    """The broker does not want us: a wrong password, a topic that is not ours."""
+    """The broker denies access: a wrong password, or a topic without permission."""
 
 
 class _OldBrokerError(Exception):
-    """The broker does not speak MQTT 5, or hung up on it."""
+    """The broker does not support MQTT 5, or closed the connection on it."""
 
 
 @dataclass
 class Broker:
-    """Where a broker is, and who we are to it.
+    """The address of a broker and the login there.
 
     Attributes
     ----------
     address
-        `mqtt://` or `mqtts://`; what it says of user and password is not used.
+        `mqtt://` or `mqtts://`; user and password in it are not used.
     user, password
-        Who we are.
+        The login.
     ca
         Certificates to trust in place of those that the system trusts.
     modern
-        It speaks MQTT 5, in which we say how much may be in flight, and it whether we may publish somewhere; with 3.1.1
-        a message that we may not publish is confirmed and gone.
+        Whether it supports MQTT 5, which limits the messages in flight and reports a refused publication; with 3.1.1 a
+        message that may not be published is confirmed and lost.
     """
 
     address: str = field(repr=False)
@@ -117,7 +117,7 @@ class Broker:
 
     @cached_property
     def context(self) -> ssl.SSLContext | None:
-        """Whom to trust; None without TLS."""
+        """The trusted certificates; None without TLS."""
         if not self.tls:
             return None
         try:
@@ -130,18 +130,18 @@ class Broker:
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a session at the broker is for.
+    """A session at the broker and its topics.
 
     Attributes
     ----------
     client_id
-        By which the broker knows the session again.
+        The identifier of the session.
     topics
-        What it takes.
+        The topic filters.
     in_flight
-        How many messages the broker sends before it waits for us.
+        Most messages that the broker sends before an acknowledgement.
     former
-        What the session may still be subscribed to; what is not in `topics` is given up.
+        Topics of earlier subscriptions; those that are not in `topics` are unsubscribed.
     """
 
     client_id: str
@@ -151,7 +151,7 @@ class Subscription:
 
 
 class _ClosingSocket(ssl.SSLSocket):
-    """A socket that is closed when the other side cannot be trusted; paho leaves it open."""
+    """A socket that is closed when the handshake fails; paho leaves it open."""
 
     def do_handshake(self, block: bool = False) -> None:
         try:
@@ -162,7 +162,7 @@ class _ClosingSocket(ssl.SSLSocket):
 
 
 class _PlainClient(paho.Client):
-    """A client that only collects, by paho's public means."""
+    """A client that collects messages by paho's public interface."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(CallbackAPIVersion.VERSION2, manual_ack=True, reconnect_on_failure=False, **more)
@@ -181,7 +181,7 @@ class _PlainClient(paho.Client):
 
 
 class _FastClient(_PlainClient):
-    """The same, without paho's objects for each message."""
+    """A client that collects messages without paho's objects for each of them."""
 
     def _handle_publish(self) -> MQTTErrorCode:
         packet: bytearray = self._in_packet["packet"]
@@ -212,7 +212,7 @@ class _FastClient(_PlainClient):
 
 @cache
 def is_fast() -> bool:
-    """Say whether this paho hands packets to `_FastClient` as it expects; what it relies on is not public."""
+    """Return whether this version of paho has the private methods that `_FastClient` relies on."""
     expected = Message(7, "a", b"1.5", True)
     for protocol, packet in ((paho.MQTTv311, b"\0\1a\0\x071.5"), (paho.MQTTv5, b"\0\1a\0\x07\x02\x01\x001.5")):
         client = _FastClient(protocol=protocol)
@@ -230,7 +230,7 @@ def is_fast() -> bool:
 def connect(
     broker: Broker, subscription: Subscription | None = None, *, within: float = CONNECT_WITHIN
 ) -> MqttConnection:
-    """Connect, with 3.1.1 where the broker does not speak MQTT 5; see `MqttConnection`."""
+    """Connect, with 3.1.1 if the broker does not support MQTT 5; see `MqttConnection`."""
     try:
         return MqttConnection(broker, subscription, modern=broker.modern, within=within)
     except _OldBrokerError:
@@ -240,11 +240,11 @@ def connect(
 
 
 class MqttConnection:
-    """One connection to a broker, from the first word to the last.
+    """One connection to a broker.
 
-    With a subscription it is driven by whoever reads (`pump`, `take`, `acknowledge`); without one by a thread of paho's
-    from the first `publish` on, which keeps it alive between two of them.
-    Where there is no way in within so many seconds for each step, that is an `OSError` or a `DeniedError`.
+    With a subscription its caller drives it (`pump`, `take`, `acknowledge`); without one a thread of paho drives it
+    from the first `publish` on, which keeps it alive between two calls.
+    If a step of connecting fails or takes longer than `within` seconds, that is an `OSError` or a `DeniedError`.
     """
 
     def __init__(
@@ -272,7 +272,7 @@ class MqttConnection:
     def _made(self, broker: Broker, subscription: Subscription | None) -> _PlainClient:
         more: dict[str, Any] = {"protocol": paho.MQTTv5 if self._modern else paho.MQTTv311}
         if subscription is not None:
-            # Without one, a name for each connection: a session of ours would keep what we send again anyway.
+            # Without a subscription each connection has a new identifier: the sink repeats what was not confirmed.
             more |= {"client_id": subscription.client_id}
             more |= {} if self._modern else {"clean_session": False}
         client = (_FastClient if self._fast else _PlainClient)(**more)
@@ -307,14 +307,15 @@ class MqttConnection:
             raise DeniedError(f"the broker says {str(answer).lower()!r}")
 
     def _subscribe(self, client: _PlainClient, subscription: Subscription, within: float) -> None:
-        # A session keeps its subscriptions, those that nobody wants any more too.
+        # A session keeps all of its subscriptions, also those that are no longer wanted.
         unwanted = [topic for topic in subscription.former if topic not in subscription.topics]
         if unwanted:
             client.unsubscribe(unwanted)
-        # What is kept there is sent only to a new subscription: after a restart all of it was seen before.
+        # Retained messages are sent only to a new subscription: after a restart they were seen before.
         options: Any = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_IF_NEW_SUB)
         client.subscribe([(topic, options if self._modern else 1) for topic in subscription.topics])
-        # A session that has messages for us has its subscriptions: those may come first, and fill our hands.
+        # A session with waiting messages has its subscriptions: the messages may come before the answer, up to the
+        # size of a group.
         alive = self._pump_until(lambda: self._granted is not None or client.size >= LARGEST_GROUP, within)
         if self._granted is None and not client.arrived:
             raise self._no_answer(within, alive=alive)
@@ -329,7 +330,7 @@ class MqttConnection:
         return ConnectionError(f"the broker has closed the connection{': ' if self.ended else ''}{self.ended}")
 
     def _pump_until(self, done: Callable[[], bool], within: float) -> bool:
-        """Take what comes until then; False where the connection is lost before."""
+        """Read until `done`, for at most `within` seconds; return False if the connection is lost."""
         end, alive = time.monotonic() + within, True
         while alive and not done() and (left := end - time.monotonic()) > 0:
             alive = self.pump(min(0.2, left), most=1 << 30)
@@ -337,14 +338,13 @@ class MqttConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended yet, as far as is known."""
+        """Whether the connection is not known to have ended."""
         return not self.ended and self._client.socket() is not None
 
     def pump(self, wait: float, *, most: int = MOST_MESSAGES, largest: int = LARGEST_GROUP, wake: Any = None) -> bool:
-        """Wait for something, and take all that is there; False where the connection is lost.
+        """Wait for packets and read all that have come; return False if the connection is lost.
 
-        After `most` messages or `largest` bytes the rest is left; `wake` is a socket on which somebody may say that
-        there is something else to do.
+        Reading ends after `most` messages or `largest` bytes; data on the socket `wake` ends the wait.
         """
         client, socket = self._client, self._client.socket()
         if socket is None:
@@ -362,7 +362,7 @@ class MqttConnection:
                 wake.recv(4096)
             if writable:
                 self._write()
-            # There is no telling whether more has come but trying: a packet that is not whole yet adds none.
+            # Only an attempt shows whether more has come; an incomplete packet adds no message.
             arrived, before = client.arrived, -1
             while len(arrived) > before and len(arrived) < most and client.size < largest:
                 before = len(arrived)
@@ -376,18 +376,18 @@ class MqttConnection:
         return client.socket() is not None
 
     def take(self) -> list[Message]:
-        """Return what has come."""
+        """Return the messages that have come."""
         client = self._client
         taken, client.arrived, client.size = client.arrived, [], 0
         return taken
 
     def acknowledge(self, numbers: Sequence[int]) -> None:
-        """Tell the broker that it may forget these messages."""
+        """Acknowledge these messages: the broker may delete them."""
         if not self._fast:
             for number in filter(None, numbers):
                 self._client.ack(number, 1)
             return
-        # The four bytes of a PUBACK, the same in all versions; paho would write each by itself.
+        # The four bytes of a PUBACK are the same in all versions; paho would write each one separately.
         self._unsent += b"".join([b"\x40\x02" + number.to_bytes(2, "big") for number in numbers if number])
         self._write()
 
@@ -398,7 +398,7 @@ class MqttConnection:
         try:
             if client.want_write():
                 client.loop_write()
-            # Within a packet of paho's own there is no place for ours.
+            # Nothing may be written in the middle of a packet of paho.
             while self._unsent and not client.want_write():
                 self._unsent = self._unsent[socket.send(self._unsent) :]
         except _AGAIN:
@@ -409,8 +409,8 @@ class MqttConnection:
     def publish(self, messages: Iterable[tuple[str, bytes, bool]], *, within: float) -> None:
         """Publish messages (topic, payload, whether it is retained), and return when all are confirmed.
 
-        It is an `OSError` where the connection is lost, or the broker confirms nothing for so many seconds, and a
-        `RefusedError` where no broker could take a message, or this one does not.
+        It raises an `OSError` if the connection is lost or the broker confirms nothing for `within` seconds, and a
+        `RefusedError` if a message is invalid or the broker refuses it.
         """
         if not self._threaded:
             self._threaded = True
@@ -431,7 +431,7 @@ class MqttConnection:
             raise RefusedError(f"the broker does not take it: {self._denied}")
 
     def _wait(self, confirmed: int, within: float) -> None:
-        """Wait until so many messages are confirmed; as long as the broker confirms anything there is hope."""
+        """Wait until so many messages are confirmed; each confirmation restarts the timeout."""
         with self._changed:
             seen, end = self._confirmed, time.monotonic() + within
             while self._confirmed < confirmed:
@@ -445,7 +445,7 @@ class MqttConnection:
                 self._changed.wait(left)
 
     def close(self) -> None:
-        """Say goodbye; the broker keeps what comes from now on."""
+        """Disconnect; the broker stores what comes from now on."""
         if self._threaded:
             self._client.disconnect()
             self._client.loop_stop()
@@ -460,7 +460,8 @@ class MqttConnection:
         if self._unsent:
             socket.close()
             return
-        # paho closes its own at once; a broker that meets us again before it has read to the end sends all of it again.
+        # paho closes its socket at once. If we connected again before the broker had read to the end, it would send
+        # all messages again.
         still = sockets.socket(fileno=os.dup(socket.fileno()))
         self._client.disconnect()
         socket.close()
@@ -485,7 +486,7 @@ class MqttConnection:
 
 
 def _read_to_end(socket: sockets.socket, seconds: float) -> None:
-    """Read what still comes until the other side has closed, for so long at most, and close."""
+    """Read until the other side has closed, for at most so many seconds, and close the socket."""
     end = time.monotonic() + seconds
     with socket, suppress(OSError):
         while (left := end - time.monotonic()) > 0:

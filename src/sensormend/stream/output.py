@@ -1,4 +1,4 @@
-"""`Output` writes OUT while it is watched: rows, the tables beside them, provisional values; and tidies old dates."""
+"""`Output` writes the OUT of `watch`: rows, tables and provisional values; it also compacts and drops old dates."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ BLOCK = 1 << 20
 
 
 class AppendOnlyTable:
-    """A table of which the first `length` bytes are settled.
+    """A CSV file whose first `length` bytes never change.
 
     Parameters
     ----------
     path, header
-        Where it lies and what its columns are.
+        The file and its columns.
     length
-        How much of it is settled, as a checkpoint has it; what was written since is written again.
+        The settled bytes by the checkpoint; what was written since is written again.
     limit
-        From so many bytes on the settled part is put aside as `NAME.old.csv` and a new one begun; never by default.
+        Bytes from which the file is renamed to `NAME.old.csv` and a new one begun; None for no limit.
     """
 
     def __init__(self, path: Path, header: Sequence[str], length: int = 0, *, limit: int | None = None) -> None:
@@ -52,7 +52,7 @@ class AppendOnlyTable:
             self.length = 0
 
     def write(self, settled: Iterable[Sequence[object]], open_lines: Iterable[Sequence[object]] = ()) -> None:
-        """Settle some lines, and have others after them that may change; readers see the old file or the new one."""
+        """Add settled lines, followed by lines that may change; readers see the old file or the new one."""
         lines = csv_lines(self.header, settled).encode()
         if not self.length:
             lines = csv_lines(self.header, [self.header]).encode() + lines
@@ -70,7 +70,7 @@ class AppendOnlyTable:
         self.length += len(lines)
 
     def append(self, lines: Iterable[Sequence[object]]) -> None:
-        """Settle some lines at the end of the file, without a copy of it."""
+        """Add settled lines at the end of the file, without a copy of it."""
         content = csv_lines(self.header, lines).encode()
         if not self.length:
             content = csv_lines(self.header, [self.header]).encode() + content
@@ -81,14 +81,14 @@ class AppendOnlyTable:
         self.length += len(content)
 
     def rotate(self) -> None:
-        """Put a file that is full aside; to be called when no state refers to it any more."""
+        """Rename a full file; to be called when no state refers to it any more."""
         if self._limit is not None and self.length > self._limit:
             shutil.move(self.path, self.path.with_suffix(".old.csv"))
             self.length = 0
 
 
 GONE = "gone="
-"""What the name of a date's folder begins with from the moment when it is dropped until it is empty."""
+"""The prefix of the folder of a date while it is being deleted."""
 
 
 def dates(folder: str | os.PathLike[str]) -> dict[int, Path]:
@@ -103,13 +103,12 @@ def dates(folder: str | os.PathLike[str]) -> dict[int, Path]:
 
 
 def compact_date(folder: str | os.PathLike[str], date: int) -> Path | None:
-    """Make the files of a date one, sorted by sensor, variable and time, and return it; None where there is none.
+    """Merge the files of a date into one, sorted by sensor, variable and time, and return it; None if there is none.
 
-    The new file is named by the first and the last period of those that it has the rows of. From the moment when it
-    has that name, `data_files` passes over the files that it was made of: whoever reads sees every row once, and so
-    does whoever comes after a crash, while these still exist; `remove_leftovers` removes them. Should one of these
-    periods be written again, as one that is replayed may be, it is passed over too. So this is for periods that are not
-    going to be written otherwise than they were.
+    The new file is named by its first and last period. As soon as it has that name, `data_files` skips the files that
+    it was made of: a reader sees every row once, also after a crash while these still exist; `remove_leftovers` removes
+    them. If one of these periods is written again, as by a replay, that file is skipped too. So this is only for
+    periods whose rows will not change.
 
     Parameters
     ----------
@@ -128,17 +127,17 @@ def compact_date(folder: str | os.PathLike[str], date: int) -> Path | None:
     spans = [span_of(file) for file in files]
     whole = part / f"part-{min(first for first, _ in spans)}-{max(last for _, last in spans)}.parquet"
     _merge(files, whole)
-    # Its name has to outlast a power cut before theirs may go.
+    # The new name has to survive a power cut before the old files are deleted.
     sync(part)
     _remove(set(files) - {whole})
     return whole
 
 
 def drop_dates(folder: str | os.PathLike[str], before: int) -> list[int]:
-    """Remove the dates before that one, and return them; both in days since 1970."""
+    """Remove the dates before `before`, and return them; both in days since 1970."""
     old = {date: part for date, part in dates(folder).items() if date < before}
     for part in old.values():
-        # All of its rows go at once; what is left of it after a crash is nothing that anybody reads.
+        # The rename removes all of its rows at once; no reader opens what is left of it after a crash.
         gone = part.with_name(f"{GONE}{part.name.removeprefix('date=')}")
         try:
             if gone.exists():
@@ -151,7 +150,7 @@ def drop_dates(folder: str | os.PathLike[str], before: int) -> list[int]:
 
 
 def remove_leftovers(folder: str | os.PathLike[str]) -> None:
-    """Remove what `compact_date` and `drop_dates` left when they were cut short."""
+    """Remove what `compact_date` and `drop_dates` left when they were interrupted."""
     for part in dates(folder).values():
         _remove(covered(list(part.glob("*.parquet"))))
     for gone in Path(folder, "data").glob(f"{GONE}*"):
@@ -184,7 +183,7 @@ _log = logging.getLogger("sensormend.stream")
 
 REJECTED_HEADER = ("received", "where", "reason", "text")
 REJECTED_LIMIT = 16 << 20
-"""Bytes of rejected.csv before it is put aside; there are never more than two of them."""
+"""Bytes of rejected.csv before it is renamed; there are never more than two such files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +195,7 @@ class Correction:
     place
         The number of the last event that it follows from.
     new, repeated
-        How many of the late readings were new, and how many had come before.
+        The number of late readings that were new, and of repetitions.
     """
 
     place: int
@@ -207,22 +206,22 @@ class Correction:
 
 
 class Output:
-    """Everything that is written into an OUT.
+    """Writes everything in an OUT.
 
-    All of it may be done again, as it is after a crash, and comes out the same.
+    Every method may be repeated, as it is after a crash, with the same result.
 
     Parameters
     ----------
     folder
         The OUT.
     late_for
-        How long readings are kept for late ones.
+        How long readings are stored for corrections by late ones.
     keep
         How long rows are kept; None for ever.
     compact
-        Whether the files of a date that is over are made one.
+        Whether the files of a date that is over are merged.
     lengths
-        How far the tables are settled, as `state` has it.
+        The settled lengths of the tables, as `state` returns them.
     """
 
     def __init__(
@@ -243,7 +242,7 @@ class Output:
         self._started, self._surroundings = now(), surroundings()
 
     def state(self) -> dict[str, int]:
-        """Return how far the tables are settled."""
+        """Return the settled lengths of the tables."""
         return {"faults": self._faults.length, "rejected": self._rejected.length, "tidied": self._tidied}
 
     def finish(self, event: PeriodFinal, start: int, record: int) -> None:
@@ -252,13 +251,13 @@ class Output:
         self._store.put(event.mended.period, event.readings, record)
 
     def hold(self, event: LateReadings, record: int, place: int) -> None:
-        """Hold late readings back: many of one period cost hardly more than one."""
+        """Collect late readings: many of one period cost hardly more than one."""
         _, held = self._late.get(event.period, (0, []))
         held.append((record, event.readings))
         self._late[event.period] = (place, held)
 
     def correct_late(self, stream: Stream) -> Iterator[Correction]:
-        """Correct rows by the late readings that were held back, period by period."""
+        """Correct rows by the collected late readings, period by period."""
         assert stream.mender is not None
         survey, options = stream.survey, stream.options
         for period, (place, held) in sorted(self._late.items(), key=lambda entry: entry[1][0]):
@@ -268,7 +267,7 @@ class Output:
                 valid = [options.valid_of(name) for name in readings.variables]
                 rows = correct(self.writer, self.folder, stream.mender.grid, period, readings, new, fill, valid)
             except (InputError, StateError) as error:
-                # A file that somebody spoilt: it would be the same after every start.
+                # A damaged file, which would fail again after every start.
                 say(_log, logging.ERROR, "late readings correct nothing", error=error)
             else:
                 count = int(new.sum())
@@ -277,11 +276,11 @@ class Output:
             del self._late[period]
 
     def reject(self, rejected: Sequence[Rejected], received: int) -> None:
-        """Note what was refused."""
+        """Write rejections to rejected.csv."""
         self._rejected.append((received, one.where, one.reason, one.text) for one in rejected)
 
     def provisional(self, rows: Rows | None, reached: int) -> None:
-        """Show what is known of the periods that are not over."""
+        """Write the provisional rows of open periods; remove the file for None."""
         path = self.folder / "state" / "provisional.parquet"
         path.with_suffix(".arrow").unlink(missing_ok=True)  # as an earlier version wrote it
         if rows is None:
@@ -290,7 +289,7 @@ class Output:
             self.writer.write_file(path, rows, {"reached": iso(reached), "made": now()})
 
     def describe(self, stream: Stream, about: Mapping[str, Any]) -> None:
-        """Write what stands beside the rows: faults, sensors, alerts, the run."""
+        """Write faults.csv, sensors.csv, alerts.json and run.json."""
         write_json(
             self.folder / "state" / "alerts.json",
             {"at": now(), "sensors": [asdict(one) for one in stream.health()]},
@@ -299,7 +298,7 @@ class Output:
             write_json(self.folder / "run.json", self._record(stream, about))
             return
         tally, grid = stream.tally, stream.mender.grid
-        # The tally forgets them; should the disk be full, they are needed for the next try.
+        # The tally drops them; if the disk is full, the next attempt needs them.
         self._settled += tally.pop_finished(grid.start_of(stream.closed + 1))
         self._faults.write(map(astuple, self._settled), map(astuple, tally.intervals()))
         self._settled = []
@@ -308,7 +307,7 @@ class Output:
         write_json(self.folder / "run.json", self._record(stream, about))
 
     def tidy(self, stream: Stream) -> None:
-        """Make one file of each date that is over, and drop what is older than anybody wants to keep."""
+        """Merge the files of each date that is over, and drop what is older than `late_for` and `keep`."""
         if stream.mender is None or stream.closed is None:
             return
         grid = stream.mender.grid
@@ -324,21 +323,21 @@ class Output:
             drop_dates(self.folder, (end - self._keep) // DAY)
 
     def sync(self) -> None:
-        """Return when all rows, tables and readings would outlast a power cut."""
+        """Write all rows, tables and readings to disk, so that they survive a power cut."""
         self.writer.sync()
         self._store.sync()
-        # A state counts on the length of these: one that came back shorter would be begun anew.
+        # A state refers to the length of these: a file that is shorter after a power cut would be begun again.
         for table in (self._faults, self._rejected):
             if table.path.exists():
                 sync(table.path)
         sync(self.folder)
 
     def rotate(self) -> None:
-        """Put a full table of refusals aside, before a state counts on it."""
+        """Rename a full rejected.csv before a state refers to it."""
         self._rejected.rotate()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.writer.close()
 
     def _record(self, stream: Stream, about: Mapping[str, Any]) -> dict[str, Any]:

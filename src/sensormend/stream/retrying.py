@@ -1,4 +1,4 @@
-"""`DiskRetry` tries again what the disk refuses: for as long as it is full, and for a while when a folder is gone."""
+"""`DiskRetry` retries disk operations for as long as the disk is full, and for a while when a folder is gone."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["DiskRetry", "StoppedError"]
 _Result = TypeVar("_Result")
 
 RETRY = 1.0
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
 
 GONE = 60.0
-"""Seconds for which a folder that is gone is waited for: a disk may be mounted again, and a folder moved back."""
+"""Seconds to wait for a folder that is gone: a disk may be mounted again, and a folder moved back."""
 
 _NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.ESTALE)
 
@@ -30,14 +30,14 @@ _log = logging.getLogger("sensormend.stream")
 
 
 class StoppedError(Exception):
-    """The service was stopped while it could not go on."""
+    """The service was stopped while it could not continue."""
 
 
 class DiskRetry:
-    """Calls what needs the disk until the disk lets it; logs that once, and nothing goes on before.
+    """Calls a function that writes to disk until it succeeds; failures are logged once, and the caller waits.
 
-    A full disk is waited for until there is space. A folder that was deleted, moved or unmounted will hardly come back:
-    after `GONE` seconds that is an error.
+    It waits for a full disk until there is space. A folder that was deleted, moved or unmounted is unlikely to come
+    back: after `GONE` seconds that is an error.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class DiskRetry:
     metrics
         Gets the reason why nothing can be written.
     folder
-        Without which nothing is tried: much of what is written would make it anew, without what was in it.
+        The folder that has to exist before each attempt; otherwise some writes would create it again, empty.
     """
 
     def __init__(self, stopping: threading.Event, metrics: Metrics, folder: Path) -> None:
@@ -56,12 +56,12 @@ class DiskRetry:
         self._gone = Once(_log, f"{folder} is gone, or something in it", f"{folder} is back")
 
     def __call__(self, act: Callable[[], _Result]) -> _Result:
-        """Call it, perhaps several times, and return what it returns.
+        """Call it until it succeeds, and return its result.
 
         Raises
         ------
         StoppedError
-            It could not be done before the service was stopped.
+            The service was stopped before it succeeded.
         StorageError
             A folder is gone, and does not come back.
         """
@@ -85,7 +85,7 @@ class DiskRetry:
         reason = " ".join(str(error).split())
         if gone_since is not None:
             reason = f"{self._folder} is gone, or something in it: {reason}"
-        # Set before it is logged: whoever reads the log may ask for the health.
+        # Set before it is logged: a reader of the log may query the health at once.
         self._metrics.disk_error = reason
         self._metrics.beat()
         (self._full if gone_since is None else self._gone).begin(error=reason)
@@ -94,20 +94,20 @@ class DiskRetry:
                 f"{reason}; waited for {GONE:.0f} s. What was acknowledged is in its journal: mount or move it "
                 "back and start again, or watch into another OUT"
             ) from error
-        # Not `wait`: a signal's handler that sets it meanwhile could wait for us.
+        # Not `Event.wait`: a signal handler that sets the event meanwhile could deadlock.
         time.sleep(RETRY)
         if self._stopping.is_set():
             why = "while the disk was full" if gone_since is None else "while its folder was gone"
             raise StoppedError(why) from error
 
     def _is_missing(self, error: OSError | StorageError) -> bool:
-        """Return whether a folder or a file is missing, rather than space."""
+        """Return whether the cause is a missing folder or file rather than missing space."""
         cause = error if isinstance(error, OSError) else error.__cause__
         missing = isinstance(cause, OSError) and cause.errno in _NO_FOLDER
         return missing or not self._folder_is_the_same()
 
     def _folder_is_the_same(self) -> bool:
-        """Return whether the folder is the one of the start: another of its name has nothing in it."""
+        """Return whether the folder is still the one of the start, not a new one of the same name."""
         try:
             seen = self._folder.stat()
         except OSError:

@@ -1,4 +1,4 @@
-"""`Service` is `watch`: it takes readings from a source through the journal and the stream to OUT and the sinks."""
+"""`Service` runs `watch`: it takes readings from a source through the journal and the stream to OUT and the sinks."""
 
 from __future__ import annotations
 
@@ -43,41 +43,40 @@ __all__ = ["Service", "Status", "open_service"]
 _log = logging.getLogger("sensormend.stream")
 
 WAIT = 0.25
-"""Seconds for which the source is asked at once: how soon a signal, or the end of a slot, is seen."""
+"""Longest wait for the source in seconds, and so the delay of a signal or of the end of a slot."""
 
 CHECKPOINT, JOURNAL = 20.0, 64 << 20
-"""Seconds between two checkpoints, and bytes of journal from which one is made at once: what a restart replays at
-most."""
+"""Seconds between two checkpoints, and bytes of journal that trigger one at once: they limit what a restart replays."""
 
 DESCRIBE, OFTEN = 5.0, 10.0
-"""Seconds between two writings of faults.csv and the like; at least so many times as long as one takes."""
+"""Seconds between two writes of faults.csv and the other tables; at least `OFTEN` times the duration of one write."""
 
 GATHER = 1.0
-"""Seconds for which late readings are gathered: a day of 1,000 sensors takes a tenth of one, for any number of them."""
+"""Seconds for which late readings are collected: a day of 1,000 sensors takes 0.1 s, for any number of readings."""
 
 SHARE = 1.0
-"""Provisional results take at most half of the time: after each the stream goes on for as long."""
+"""Pause after provisional results, as a multiple of their duration: they take at most half of the time."""
 
 DRAIN = 10.0
-"""Seconds in which sinks may take what waits for them when the service ends; the rest waits on disk."""
+"""Seconds for sinks to take what waits when the service ends; the rest waits on disk."""
 
 LOOK = 5.0
-"""Seconds between two looks at the notes on maintenance."""
+"""Seconds between two checks of the notes on maintenance."""
 
 HINTS = {
     UNKNOWN: {"hint": "variables names all that will come, before the first start, or the one that --from has"},
     RARE: {"hint": "variables names all that will come, before the first start"},
     TOO_MANY_NAMES: {"hint": "the pattern may take something else for the sensor; coordinates names those that are"},
 }
-"""What can be done about a reason for a refusal."""
+"""Hints on how to avoid a refusal, by reason."""
 
 WARNINGS = 100
-"""Different warnings that are logged once; there are fewer, unless somebody makes them up."""
+"""Most different warnings that are logged once; the limit bounds the memory if texts come from messages."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What a service has seen so far; `reached` is its event time, None before the first reading."""
+    """Counts of a service so far; `reached` is its event time, None before the first reading."""
 
     sensors: int
     readings: int
@@ -96,20 +95,20 @@ class Service:
     Parameters
     ----------
     settings
-        What the user says.
+        The settings of the user.
     source
-        Opens the source, given where to go on and the state of the service.
+        Opens the source, given its mark and the state of the service.
     workers
-        Opens what takes results to sinks, given the queue; by their names.
+        Functions that open the workers for sinks, given the queue, by name.
     metrics
-        Counts what happens.
+        The metrics to update.
     on_event
-        Called with every event after it was written, and with None whenever the loop has come round.
+        Called with every event after it was written, and with None after each pass of the loop.
 
     Attributes
     ----------
     stream
-        What is going on.
+        The stream, from `run` on.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class Service:
         self._state = ServiceState(self.out)
         self._stopping = threading.Event()
         self._counts = dict.fromkeys(("periods", "late", "rejected"), 0)
-        # A mark holds for the source that gave it, and for no other one.
+        # A mark is valid only for the source that gave it.
         self._source_name, self._mark = plain(settings.source), None
         self._clock, self._maintenance = EventClock(), _MaintenanceFile(settings.options.maintenance)
         self._saved = time.monotonic()
@@ -140,11 +139,11 @@ class Service:
         self._warned: set[str] = set()
 
     def stop(self) -> None:
-        """End soon; nothing is closed, and nothing is lost."""
+        """End `run` soon; open periods stay open, and nothing is lost."""
         self._stopping.set()
 
     def status(self) -> Status:
-        """Return how it goes."""
+        """Return the counts so far."""
         reached = self.stream.watermark.time
         return Status(
             sensors=len(self.stream.sensors),
@@ -205,7 +204,7 @@ class Service:
                 say(_log, logging.WARNING, f"{standing.name}: {standing.backlog} wait for it until the next start")
 
     def _replay(self, start: int) -> None:
-        """Apply what the journal has and no checkpoint knows."""
+        """Apply the records of the journal since the checkpoint."""
         count = 0
         for number, content in self._journal.read(start):
             if self._stopping.is_set():
@@ -245,7 +244,7 @@ class Service:
             self._on_event(None)
 
     def _take(self, given: Input) -> None:
-        """Write an input to the journal, acknowledge it, and do what follows from it."""
+        """Write an input to the journal, acknowledge it, and apply it."""
         if isinstance(given, Arrived) and given.mark is not None:
             given = replace(given, mark=[self._source_name, given.mark])
         number = self._retry(partial(self._journal.write, input_to_bytes(given)))
@@ -254,17 +253,17 @@ class Service:
         self._apply(number, given)
 
     def _own_mark(self, mark: Any) -> Any:
-        """Return where to go on, if it was this source that said so."""
+        """Return the mark if it is of this source, else None."""
         return mark[1] if mark and mark[0] == self._source_name else None
 
     def _apply(self, number: int, given: Input) -> None:
-        """Give an input to the stream, and handle the events that follow."""
+        """Pass an input to the stream, and handle the events that follow."""
         watermark = self.stream.watermark
         reached = watermark.readings
         received = given.received if isinstance(given, Arrived) else 0
         began = time.monotonic()
         for index, event in enumerate(self._events(given)):
-            # Where other settings make something else of the journal after a crash, no later record's numbers move.
+            # If other settings give other events in a replay after a crash, the numbers of later records do not move.
             place = number << 20 | index
             seconds = time.monotonic() - began
             self._retry(partial(self._handle, event, number, place, received, seconds))
@@ -289,7 +288,7 @@ class Service:
         return iter(())
 
     def _handle(self, event: Event, number: int, place: int, received: int, seconds: float) -> None:
-        """Write and deliver what follows from a record; it may be done again."""
+        """Write and deliver an event of a record; it may be repeated."""
         if isinstance(event, ReadingsRejected):
             self._reject(event, received)
             return
@@ -331,7 +330,7 @@ class Service:
         say(_log, logging.DEBUG, "period final", start=iso(start), rows=len(rows), seconds=round(seconds, 3))
 
     def _correct_late(self) -> None:
-        """Correct the rows of late readings that were held back."""
+        """Correct the rows of the late readings collected so far."""
         if self._late_since is None:
             return
         grid = self.stream.grid
@@ -347,7 +346,7 @@ class Service:
         self._late_since = None
 
     def _warn_once(self, text: str, **fields: object) -> None:
-        """Log what is counted too, and would be logged for every reading."""
+        """Log a warning once that could recur with every reading."""
         if text not in self._warned and len(self._warned) < WARNINGS:
             self._warned.add(text)
             say(_log, logging.WARNING, text, **fields)
@@ -363,13 +362,13 @@ class Service:
         return self._clock.now(self.stream.watermark.time)
 
     def _silent(self) -> bool:
-        """Return whether time has to go on by the clock: nothing has come for longer than is usual."""
+        """Return whether the clock has to advance event time: no reading has come for longer than usual."""
         if self.stream.grid is None or self._clock.waited <= self.stream.patience:
             return False
         return self.stream.ended(self._now()) > self.stream.ended(self.stream.watermark.time)
 
     def _show_provisional(self, now: int, *, live: bool) -> None:
-        """Show provisional values when a slot has ended."""
+        """Write and deliver provisional values when a slot has ended."""
         ended = self.stream.ended
         if now == NEVER or ended(now) <= ended(self._shown) or time.monotonic() < self._free_at:
             return
@@ -378,7 +377,7 @@ class Service:
         try:
             rows = self.stream.peek(now)
         except (ArithmeticError, ValueError) as error:
-            # What the model cannot take now is logged again when the period is over; until then nothing is shown.
+            # If the model cannot take these readings, the end of the period logs it again; until then nothing is shown.
             self._warn_once(f"no provisional values: {error}")
             rows = None
         self._retry(partial(self._output.provisional, rows, now))
@@ -398,7 +397,7 @@ class Service:
         try:
             self._output.tidy(self.stream)
         except (OSError, SensormendError) as error:
-            # What is old can wait.
+            # Old dates can wait for the next checkpoint.
             self._tidying.begin(error=error)
         else:
             self._tidying.end()
@@ -435,12 +434,12 @@ class Service:
 
 
 class _MaintenanceFile:
-    """maintenance.csv, read again when it changes; one that cannot be read is logged, and changes nothing.
+    """maintenance.csv, read again when it changes; a failure to read it is logged, and changes nothing.
 
     Parameters
     ----------
     path
-        Where it lies; None where nobody keeps one.
+        The file; None where there is none.
 
     Raises
     ------
@@ -453,12 +452,12 @@ class _MaintenanceFile:
         self._stamp: tuple[int, int] | None = None
         self._look_at = 0.0
         self._unreadable = Once(
-            _log, "the notes on maintenance cannot be read; those from before hold", "they can be read again"
+            _log, "the notes on maintenance cannot be read; the earlier ones hold", "they can be read again"
         )
         self._first: Maintenance | None = Maintenance() if path is None else self._read(path)
 
     def changed(self) -> Maintenance | None:
-        """Return the notes where they may have changed since the last call."""
+        """Return the notes if they may have changed since the last call, else None."""
         maintenance, self._first = self._first, None
         if maintenance is None and self._path is not None and time.monotonic() >= self._look_at:
             try:
@@ -487,21 +486,21 @@ class _MaintenanceFile:
 def open_service(
     settings: Settings, dashboard: Callable[[Settings], AbstractContextManager[None]] | None = None
 ) -> Iterator[Service]:
-    """Give a service that is ready to run, with the source, the sinks and the metrics of its settings.
+    """Yield a service that is ready to run, with the source, the sinks and the metrics of its settings.
 
     Parameters
     ----------
     settings
-        What it is to do.
+        The settings of the user.
     dashboard
-        Opens the dashboard that the settings ask for, when all that can be wrong with the call has been checked.
+        Opens the dashboard of the settings, after all settings have been checked.
     """
     check_source(settings.source)
     ServiceState(settings.out).check()
     opened = open_workers(settings)
     with ExitStack() as stack:
         metrics = Metrics(settings.out)
-        metrics.connected = False  # until the source says otherwise
+        metrics.connected = False  # until the source is open
         _serve_metrics(metrics, settings, stack)
         if dashboard is not None:
             stack.enter_context(dashboard(settings))
@@ -509,7 +508,7 @@ def open_service(
 
 
 def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:
-    # By a name of its own the broker knows it again, also on another machine; two OUTs never share one.
+    # The broker identifies the session by this name, also from another machine; two OUTs never share one.
     mqtt = replace(settings.mqtt, client_id=settings.mqtt.client_id or state.name)
     source = open_source(
         settings.source,
@@ -526,7 +525,7 @@ def _open_source(settings: Settings, mark: Any, state: ServiceState) -> Source:
 
 
 def _serve_metrics(metrics: Metrics, settings: Settings, stack: ExitStack) -> None:
-    """Serve metrics where that is wanted; the port that nobody chose may be taken, and the library missing."""
+    """Serve metrics if the settings ask for it; at the default port a failure is only logged."""
     if settings.metrics is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""`ServiceState` loads and saves what a service that is started again goes on from: OUT/state."""
+"""`ServiceState` loads and saves the state in OUT/state from which a restarted service continues."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATE_VERSION = 1
 
 
 class ServiceState:
-    """The state of an OUT that is watched: one checkpoint, all of it or none of it."""
+    """The state of the OUT of a `watch`: one checkpoint, replaced as a whole."""
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -40,17 +40,17 @@ class ServiceState:
         self._checkpoint = Checkpoint(self.folder)
 
     def claim(self) -> None:
-        """Make the OUT where it is missing; refuse one that something else wrote, or that we may not write."""
+        """Create the OUT if it is missing; refuse one that another program wrote, or that cannot be written."""
         self.check()
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"cannot write to {self.out}: {error.strerror}") from error
         if not os.access(self.folder, os.W_OK):
-            raise ConfigError(f"cannot write to {self.folder}: it belongs to somebody else")
+            raise ConfigError(f"cannot write to {self.folder}: it belongs to another user")
 
     def check(self) -> None:
-        """Refuse an OUT that something else wrote."""
+        """Refuse an OUT that `watch` did not write."""
         if self.out.exists() and not self._about.exists():
             if not self.out.is_dir():
                 raise ConfigError(f"OUT is a folder; {self.out} is a file")
@@ -64,18 +64,18 @@ class ServiceState:
                 raise ConfigError(f"{self.out} is a folder that sensormend did not write; choose another OUT")
 
     def begin(self) -> None:
-        """Note that this OUT is watched."""
+        """Mark the folder as the OUT of a `watch`."""
         if not self._about.exists():
             write_json(self._about, {"watch": STATE_VERSION, "name": f"sensormend-{uuid.uuid4().hex[:12]}"})
 
     @property
     def name(self) -> str:
-        """A name of its own, the same after every restart: brokers keep messages for it."""
+        """Its unique name, the same after every restart: brokers store messages for this name."""
         return str(read_json(self._about)["name"])
 
     @property
     def topics(self) -> list[str]:
-        """To what the source ever was subscribed; a session at a broker may still be."""
+        """All topics to which the source was ever subscribed; a session at a broker may still be."""
         return list(read_json(self._about).get("topics", ()))
 
     @topics.setter
@@ -84,8 +84,8 @@ class ServiceState:
             write_json(self._about, {**read_json(self._about), "topics": list(topics)})
 
     def load(self, settings: Settings) -> tuple[Stream, dict[str, Any]]:
-        """Return the stream as it was at the last checkpoint, or a new one, and what the service saved then."""
-        # What people know comes through the journal: a restart must not know more than the run before it did.
+        """Return the stream of the last checkpoint, or a new one, and what the service saved with it."""
+        # Notes on maintenance come through the journal: a replay must use the notes of the run before it.
         options = replace(settings.options, maintenance=None)
         rules = settings.alerts
         alerts = Alerts(
@@ -113,7 +113,7 @@ class ServiceState:
         return stream, header["service"]
 
     def save(self, stream: Stream, service: Mapping[str, Any]) -> None:
-        """Make this the state to go on from."""
+        """Save a checkpoint."""
         with self._checkpoint.changing(f"record-{service['journal']}") as place:
             if stream.mender is not None:
                 put(place, stream.mender, stream.tally)
@@ -146,7 +146,7 @@ def _refuse_more_variables(saved: Mapping[str, Any], settings: Settings, out: Pa
 
 
 def _from_archive(settings: Settings) -> tuple[Mender, Survey]:
-    """Return the mender of an archive that `clean` or `watch` left, with its model."""
+    """Return the mender, with its model, and the survey of an archive that `clean` or `watch` wrote."""
     assert settings.start_from is not None
     old = meta_of(settings.start_from)
     place = Checkpoint(old / "state").place or old / "state"

@@ -1,4 +1,4 @@
-"""`Settings` is what a user may say to `watch`: the same names on the command line and in a TOML file."""
+"""`Settings` holds the options of `watch`, which have the same names on the command line and in a TOML file."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ __all__ = [
 ]
 
 PASSWORD = "SENSORMEND_MQTT_PASSWORD"
-"""The variable of the environment that has the broker's password."""
+"""The environment variable with the broker's password."""
 
 SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
 def texts(name: str, given: Any) -> tuple[str, ...]:
-    """Take a text or a list of them; a list inside the list is a command, word by word.
+    """Take a text or a list of texts; a list inside the list is a command and its arguments.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def listener(name: str, given: Any, usual: str = f"{LOOPBACK}:9464") -> tuple[st
 
 
 def dashboard(name: str, given: Any) -> tuple[str, int] | None:
-    """Take where the dashboard is shown; `on` is its usual place.
+    """Take the host and port of the dashboard; `on` means the default ones.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def dashboard(name: str, given: Any) -> tuple[str, int] | None:
 
 @dataclass(frozen=True)
 class MqttSettings:
-    """How to come to a broker."""
+    """The options of a connection to a broker."""
 
     topics: tuple[str, ...] = option(
         texts, "What to subscribe to, with commas between; by default what SOURCE says.", (), group="feed", parse=listed
@@ -157,11 +157,11 @@ class MqttSettings:
 
 @dataclass(frozen=True)
 class AlertSettings:
-    """Who is told, and when."""
+    """Where alerts go, and when."""
 
     to: tuple[str, ...] = option(
         texts,
-        "Who is told when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or "
+        "Where alerts go when a sensor turns faulty, silent or well again: mqtt://host/topic, https://..., or "
         '"command: words"; may be repeated.',
         (),
         key="alerts",
@@ -185,7 +185,7 @@ class AlertSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that `watch` is told; `options` is what is known of the readings, as for `clean`."""
+    """All options of `watch`; `options` describes the readings, as for `clean`."""
 
     source: str = option(
         text, "A broker, a folder, `-`, or `replay:` and what `clean` would read.", MISSING, secret=True
@@ -249,9 +249,9 @@ class Settings:
 
     @classmethod
     def of(cls, config: str | os.PathLike[str] | None = None, **given: Any) -> Settings:
-        """Return settings from a TOML file and from what is given, which goes before it; None is not given.
+        """Return settings from a TOML file and from arguments, which take precedence unless they are None.
 
-        What the file has in its tables `alerts` and `mqtt` is given by the same names, `to` as `alerts`.
+        The keys of the file's tables `alerts` and `mqtt` are arguments of the same names, `to` as `alerts`.
         """
         typed = {key: value for key, value in given.items() if value is not None}
         if config is None:
@@ -270,7 +270,7 @@ class Settings:
             raise ConfigError(_with_file(error, file)) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what differs from the defaults, as JSON has it, without anything secret."""
+        """Return what differs from the defaults, as JSON without secrets."""
         return {"source": plain(self.source), "out": str(self.out), **_differing(self, Settings(self.source, self.out))}
 
 
@@ -288,7 +288,7 @@ _FLAT: dict[str, Declaration] = {
 
 
 def _superseded(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a file says in vain beside what is typed: another password, or topics for what has none."""
+    """Return the keys of a file that the arguments override: the password, or topics where the source has none."""
     secrets = ("password", "password_file")
     topics = ("topics", "pattern") if "source" in given and not given["source"].startswith(MQTT) else ()
     return (*topics, *(secrets if any(key in given for key in secrets) else ()))
@@ -300,7 +300,7 @@ def _with_file(error: ConfigError, file: Path) -> str:
 
 
 def _differing(part: Any, usual: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass that are not as usual; addresses without their passwords."""
+    """Return the fields of a dataclass that differ from `usual`; addresses without their passwords."""
     differing: dict[str, Any] = {}
     for entry in fields(part):
         value = getattr(part, entry.name)
@@ -323,7 +323,7 @@ def _json(value: Any) -> Any:
 
 
 def _flat(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Take what the tables have out of them."""
+    """Return the keys of a file with those of its tables at the top level."""
     flat = {}
     for key, value in written.items():
         if key == "alerts" and isinstance(value, str | list):
@@ -345,7 +345,7 @@ def _flat(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked(given: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
-    """Validate everything that is given; paths are meant from the folder."""
+    """Validate all values; paths are relative to the folder."""
     given = {("from" if key == "start_from" else key): value for key, value in given.items()}
     unknown = [key for key in given if key not in _FLAT and key not in _OPTIONS]
     if unknown:
@@ -363,7 +363,7 @@ def _checked(given: Mapping[str, Any], folder: Path | None = None) -> dict[str, 
 
 
 def _beside(source: str, folder: Path) -> str:
-    """Return a source that is a path as it is meant from the file that names it."""
+    """Return the source, with a path relative to the folder of the file that names it."""
     if source.startswith(REPLAY):
         inner = source.removeprefix(REPLAY)
         return source if is_address(inner) else f"{REPLAY}{folder / inner}"
@@ -371,7 +371,7 @@ def _beside(source: str, folder: Path) -> str:
 
 
 def _settled(given: dict[str, Any]) -> Settings:
-    """Make settings of what is given, and refuse what contradicts itself."""
+    """Return settings of validated values; refuse contradictions."""
     for key in ("source", "out"):
         if key not in given:
             raise ConfigError("watch needs SOURCE and OUT: sensormend watch mqtt://localhost/city/# mended")
@@ -411,7 +411,7 @@ def _settled(given: dict[str, Any]) -> Settings:
 
 
 def _fields_of(declared: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is given for the fields of a dataclass."""
+    """Return the given values of the fields of a dataclass."""
     known = declarations(declared)
     keys = {name: declaration.key or name for name, declaration in known.items()}
     return {name: given[key] for name, key in keys.items() if key in given}

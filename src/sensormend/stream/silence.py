@@ -1,4 +1,4 @@
-"""`Silence` learns what silence is usual for each channel, and returns which channels are silent for longer."""
+"""`Silence` learns the usual silence of each channel, and returns which channels are silent for longer."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sensormend.recovery import BoolArray
 __all__ = ["Silence"]
 
 REMEMBERED = 28
-"""Periods of which each channel's longest silence is kept: those in which it was heard, four weeks of days or more."""
+"""Periods with readings of which each channel's longest silence is stored: four weeks of days or more."""
 
 RARELY = 9
-"""The usual silence is the second longest that is remembered, and one further down for every so many periods: the
-fifth of 28. A few outages do not make the next one usual; weekends, of which there are five in 28 working days, are."""
+"""The usual silence is the second longest of those stored, and one rank lower for every so many periods: the fifth of
+28. A few outages do not make the next one usual; weekends, of which there are five in 28 working days, are usual."""
 
 KNOWN = 3
-"""Periods until a channel's own silences count; until then it is taken to be as all the others are, or as it was."""
+"""Periods until a channel's own silences count; until then the median of the others counts, or its own if longer."""
 
 MOST = 2
-"""A silence is reported when it is longer than the usual one, the second longest that is remembered, but not more than
-so many usual ones of it, and one step: two to three times the usual silence.
+"""A silence is reported when it is longer than the sum of the usual one, the second longest of those stored, of which
+at most so many times the usual one counts, and one step: two to three times the usual silence.
 
 `python benchmarks/silence.py` measures it, a year of 200 sensors of each kind on an hourly grid: false reports per
 sensor-year (and in the first 60 days), and hours from the last reading to the report of a sensor that died:
@@ -46,34 +46,34 @@ sensor-year (and in the first 60 days), and hours from the last reading to the r
     ==============================  =============  =====
 
 The outages are 24 in a sensor-year, six hours to two days; some run into each other. With the median in place of the
-fifth of 28 the sensor of weekdays is reported on all 52 weekends of a year, rather than on its first four.
+fifth of 28 the weekday sensor is reported on all 52 weekends of a year, rather than on its first four.
 """
 
 ARRAYS = ("last", "closed", "age", "oldest", "kept", "count")
 
 
 class Silence:
-    """What silence is usual for each channel, and whose is longer now; a channel is one variable of one sensor.
+    """The usual silence of each channel, and the channels that are silent for longer; a channel is a sensor's variable.
 
-    Time is event time: `now` is the time that the network has reached. A reading from a clock that is ahead counts as
-    one that was taken a step after the next question at the latest, so that nobody stays alive for days by it.
+    All times are event time. A reading from a clock that is ahead counts as taken at most one step after the next
+    check, so that it does not hide a silence for days.
 
-    A silence is a gap between two readings, or how old the newest one has become by a question: a logger that
-    measures every hour and sends every six is not silent in between.
+    A silence is a gap between two readings, or the age of the newest reading at a check: a logger that measures every
+    hour and sends every six hours is not silent in between.
 
     Parameters
     ----------
     step, period
         The grid.
     gone_after
-        No silence of that length is usual, and who is silent for longer is gone.
+        The silence after which a channel is gone; no longer silence is usual.
 
     Attributes
     ----------
     last
         The time of each channel's newest reading; `NEVER` where there is none.
     usual
-        What silence is usual for each channel; microseconds.
+        The usual silence of each channel; microseconds.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class Silence:
         return int(self.last.size)
 
     def heard(self, channel: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-        """Take in readings as they come, in any order; those older than a channel's newest one change nothing."""
+        """Record readings in any order; those older than a channel's newest one change nothing."""
         if not channel.size:
             return
         self._grow(int(channel.max()) + 1)
@@ -110,7 +110,7 @@ class Silence:
         np.maximum.at(self.last, mine, time)
 
     def announced(self, channel: NDArray[np.int64], time: NDArray[np.int64]) -> None:
-        """Take in readings without a number: the silence of a channel that never had one is counted from the first."""
+        """Record readings without a number: the silence of a channel that never had one counts from the first."""
         if not channel.size:
             return
         self._grow(int(channel.max()) + 1)
@@ -120,7 +120,7 @@ class Silence:
         self.last = np.where(first < np.iinfo(np.int64).max, first, self.last)
 
     def next_change(self, now: int) -> int | None:
-        """Return the earliest time after `now` from which on somebody is silent or gone who is not; None for none."""
+        """Return the earliest time after `now` at which another channel turns silent or gone; None if none does."""
         here = self.last > NEVER
         ends = np.concatenate([(self.last + self._limit)[here], (self.last + self._gone_after)[here]])
         ends = ends[ends >= now]
@@ -133,7 +133,7 @@ class Silence:
         self._grow(int(channel.max()) + 1)
         first = int(time.min())
         span = int(time.max()) - first + 1
-        # One sort of one number: it costs a tenth of a sort by channel and time.
+        # A sort of one combined key costs a tenth of a sort by channel and time.
         key = np.sort(channel.astype(np.int64) * span + (time - first))
         channel, time = key // span, key % span + first
         new = np.concatenate([[True], np.diff(channel) > 0])
@@ -150,21 +150,21 @@ class Silence:
         self._learn()
 
     def silent(self, now: int) -> BoolArray:
-        """Return which channels are silent; one that was never heard is not."""
+        """Return which channels are silent; one without any reading is not."""
         np.minimum(self.last, now + self._step, out=self.last)
         np.maximum(self._age, np.where(self.last > NEVER, now - self.last, 0), out=self._age)
         return self.is_silent(now)
 
     def is_silent(self, now: int) -> BoolArray:
-        """Return the same for a time to which the network has not come yet, and remember nothing."""
+        """Return the same as `silent`, without a change of state; `now` may be ahead of event time."""
         return np.asarray((self.last > NEVER) & (now - self.last > self._limit))
 
     def gone(self, now: int) -> BoolArray:
-        """Return which channels have been silent for longer than any silence lasts."""
+        """Return which channels have been silent for longer than `gone_after`."""
         return np.asarray((self.last > NEVER) & (now - self.last > self._gone_after))
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all of it as what a state file holds."""
+        """Return settings and arrays for a state file."""
         arrays: tuple[NDArray[Any], ...] = (
             self.last,
             self._closed,
@@ -177,9 +177,9 @@ class Silence:
         return {"grid": [self._step, self._period]}, dict(zip(ARRAYS, copies, strict=True))
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state."""
+        """Load a state."""
         if settings["grid"] != [self._step, self._period]:
-            raise StateError("what is known of silences was learned on another grid")
+            raise StateError("the usual silences were learned on another grid")
         self.last, self._closed, self._age, self._oldest, self._history, self._count = (
             arrays[name].copy() for name in ARRAYS
         )
@@ -198,7 +198,7 @@ class Silence:
         self._limit = np.append(self._limit, np.full(more, self._limit_of(self._typical, self._typical)))
 
     def _learn(self) -> None:
-        """Find out what is usual now."""
+        """Update the usual silences and the limits."""
         known = self._count >= KNOWN
         ordered = np.sort(self._history, axis=1)[:, ::-1].astype(np.int64)
         rank = np.where(known, 1 + np.minimum(self._count, REMEMBERED) // RARELY, 0)

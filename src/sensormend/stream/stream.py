@@ -1,6 +1,6 @@
 """`Stream` takes inputs and yields the events that follow from them; the same inputs always give the same events.
 
-Nothing in here looks at a clock or a disk: a restart that replays the journal ends where the run before it was.
+It uses neither a clock nor a disk, so that a replay of the journal after a restart gives the same state.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PeriodFinal:
 
 @dataclass(frozen=True, eq=False)
 class LateReadings:
-    """Readings of one period that came after it was over."""
+    """Readings of one period that came after it was final."""
 
     period: int
     readings: Readings
@@ -69,19 +69,19 @@ class AlertsRaised:
 
 @dataclass(frozen=True, eq=False)
 class ReadingsRejected:
-    """What came and cannot be used."""
+    """Inputs that were rejected."""
 
     rejected: Sequence[Rejected]
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that cannot be done with what came; it is logged once, and the rest goes on.
+    """An error in the inputs that is logged once; the stream continues.
 
     Attributes
     ----------
     error, about
-        What is the matter, and what it is about this time.
+        The text of the error, and details of this occurrence.
     """
 
     error: str
@@ -94,51 +94,51 @@ Event = PeriodFinal | LateReadings | AlertsRaised | ReadingsRejected | Problem
 _Time = TypeVar("_Time", int, NDArray[np.int64])
 
 AHEAD = DAY
-"""How far a reading may be ahead of the clock of this machine: more than any time zone that somebody forgot."""
+"""How far a reading may be ahead of this machine's clock: more than the error of a missing time zone."""
 
 SAMPLE = 1_000_000
-"""Readings of the first day that are looked at for the grid."""
+"""Most readings of the first day from which the grid is detected."""
 
 SILENT = REASONS.index("silent")
 
 MOST_READINGS, MOST_LATE = 1_000_000, 1_000_000
-"""Readings of one sensor that wait for the end of their period, 32 bytes each: twelve a second, all day. And late
-readings of one period, all of which are gone through with the next one. What comes when there are so many is refused;
-`python benchmarks/limits.py readings late` measures what these cost."""
+"""Most readings of one sensor in open periods, 32 bytes each: twelve a second, all day. And most late readings of one
+period, all of which are read again with the next one. Further readings are refused; `python benchmarks/limits.py
+readings late` measures their cost."""
 
 CROWDED = 1_000
-"""Variables of a feed that has no grid yet from which on those that too few messages carry are passed over at once."""
+"""Variables of a feed without a grid above which those that too few messages carry are dropped at once."""
 
 EVERY_SLOT, FEWEST_VERDICTS = 12_000, 4
-"""A period of up to so many cells, 500 channels by the hour, is judged at the end of every slot while it is not over;
-one of more at every second, third, ... slot, and at least so many times. Each verdict costs about as much as the end of
-the period. `python benchmarks/alerts.py cost` measures it."""
+"""An open period of up to so many cells, 500 channels by the hour, is judged at the end of every slot; a larger one at
+every second, third, ... slot, and at least so many times. Each verdict costs about as much as the end of the period.
+`python benchmarks/alerts.py cost` measures it."""
 
 
 class Stream:
-    """Take in what arrives and close each period when it and its grace are over.
+    """Takes inputs, and closes each period when it and its grace are over.
 
     Parameters
     ----------
     options
-        What is known of the readings.
+        The options of the readings.
     grace
         How long a period waits for its last readings; a step by default.
     late_for
         How far back a late reading may still correct its row.
     alerts
-        The state of every channel; what is worth an alert.
+        The state of every channel.
     mender, survey
-        Those of an archive to go on from.
+        Those of an archive to continue from.
 
     Attributes
     ----------
     closed
-        The last period that is over; None before the first.
+        The last final period; None before the first.
     readings
-        How many came.
+        The number of readings that came.
     pace
-        How often the network is heard, by the clock.
+        The usual wait for readings of the network, by the clock.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Stream:
         self._looked = NEVER
         self._oldest = NEVER
         self._late: dict[int, int] = {}
-        # Slots that have ended and were gone through, and until when readings were judged.
+        # The number of ended slots that were processed, and the time until which readings were judged.
         self._slot, self._judged = NEVER, NEVER
         self._peeked: tuple[object, Mended] | None = None
         self.maintenance = Maintenance()
@@ -196,20 +196,20 @@ class Stream:
 
     @property
     def step(self) -> int:
-        """The length of a slot: detected, given, or else an hour."""
+        """The length of a slot: detected, given, or an hour by default."""
         return self.mender.grid.step if self.mender else self.options.step or HOUR
 
     def ended(self, time: _Time) -> _Time:
-        """Return how many slots have ended by a time."""
+        """Return the number of slots that have ended by a time."""
         return self.mender.grid.slots_until(time) if self.mender else time // self.step
 
     @property
     def patience(self) -> int:
-        """How long the whole network may be silent, by the clock, before time goes on without it."""
+        """How long the whole network may be silent before the clock advances event time."""
         return self.pace.patience(self.step, self.mender.grid.period if self.mender else DAY)
 
     def take(self, arrived: Arrived) -> Iterator[Event]:
-        """Take in what arrived, and give what follows from it."""
+        """Take an arrival, and yield the events that follow."""
         readings = self._renamed(self.places.rename_moved(arrived.readings))
         self.readings += readings.time.size
         admitted = self.admission.admit(
@@ -217,7 +217,7 @@ class Stream:
             self.sensors,
             self.mender.variables if self.mender else self.options.variables,
             oldest=self._oldest,
-            # A machine whose own clock is behind does not know the future.
+            # The clock of this machine may be behind event time.
             latest=max(arrived.received, self.watermark.time) + AHEAD,
             received=arrived.received,
         )
@@ -241,19 +241,19 @@ class Stream:
         yield from self._go_on()
 
     def _renamed(self, readings: Readings) -> Readings:
-        """Give the one variable of an archive, perhaps without a name, its name there, where the feed's is given."""
+        """Rename the feed's only variable, if it is given, to that of the archive, which may have an empty name."""
         only, given = self._only, self.options.variables
         if only is None or len(given) != 1 or given[0] == only:
             return readings
         return replace(readings, variables=[only if name == given[0] else name for name in readings.variables])
 
     def tick(self, now: int) -> Iterator[Event]:
-        """Let time go on without a reading: the network is silent."""
+        """Advance event time to `now` without a reading, and yield the events that follow."""
         self.watermark.move(now)
         yield from self._go_on()
 
     def end(self) -> Iterator[Event]:
-        """Close all periods that have readings: nothing will come any more."""
+        """Close all periods that have readings, at the end of the source."""
         if len(self.buffer):
             self.watermark.move(int(self.buffer.column("time").max()))
             yield from self._detect_grid()
@@ -263,17 +263,17 @@ class Stream:
             yield from self._close_until(int(periods.max()))
 
     def maintain(self, maintenance: Maintenance) -> None:
-        """Take notes on maintenance, which hold from the next period on."""
+        """Set the notes on maintenance, which hold from the next period on."""
         self.maintenance = maintenance
         if self.mender is not None:
             self.mender.maintenance = maintenance
 
     def health(self) -> list[Health]:
-        """Return how every channel is."""
+        """Return the health of every channel."""
         return self.monitor.health() if self.mender else []
 
     def peek(self, now: int) -> Rows | None:
-        """Return provisional rows of the slots that have ended by `now` of periods that are not over."""
+        """Return provisional rows of the slots of open periods that have ended by `now`."""
         mender = self.mender or self._tentative()
         if mender is None:
             return None
@@ -290,7 +290,7 @@ class Stream:
         return Rows.concatenate(parts) if any(map(len, parts)) else None
 
     def _so_far(self, mender: Mender, period: int, until: int) -> Mended:
-        """Return a period that is not over as the readings from before `until` have it."""
+        """Return an open period, mended by the readings before `until`."""
         times = self.buffer.column("time")
         here = (mender.grid.period_of(times) == period) & (times < until)
         if len(mender.variables) < len(self.variables):
@@ -307,7 +307,7 @@ class Stream:
         return slots * grid.step + ANCHOR - grid.early
 
     def _tentative(self) -> Mender | None:
-        """Return a mender for the first period, before the grid is settled; None where it cannot be made yet."""
+        """Return a mender for the first period, before the grid is known; None if that is not possible yet."""
         try:
             sample, common = self._buffered(slice(0, SAMPLE)), self._common_variables()
             variables = [name for name, yes in zip(self.variables.all, common.tolist(), strict=True) if yes]
@@ -323,7 +323,7 @@ class Stream:
         return common_variables(self._buffered(slice(None)), self._named)
 
     def _pass_over_rare(self) -> Iterator[Event]:
-        """Leave out the variables that too few messages carry, while nothing is made of them yet."""
+        """Drop the variables that too few messages carry, before the first period is closed."""
         common = self._common_variables()
         if common.all() or not common.any():
             return
@@ -341,7 +341,7 @@ class Stream:
 
     def _sort_in(self, readings: Readings) -> Iterator[Event]:
         if self.mender is not None:
-            # Those of slots that have not ended are heard when they have.
+            # Readings of slots that have not ended are passed to the monitor when they end.
             self.monitor.heard(readings.taken(readings.time < self._end_of(self.mender.grid, self._slot)))
         sensor = readings.sensor.astype(np.int64, copy=False)
         self.watermark.see(sensor, readings.time, self.admission.counting)
@@ -363,7 +363,7 @@ class Stream:
             self._first_time = first if self._first_time is None else min(first, self._first_time)
 
     def _take_late(self, period: int, readings: Readings) -> Iterator[Event]:
-        """Take in readings of a period that is over, as many as it can take."""
+        """Take readings of a final period, up to the limit."""
         count = self._late.get(period, 0)
         if count + len(readings) > MOST_LATE:
             yield ReadingsRejected(rejections(readings.taken(slice(max(MOST_LATE - count, 0), None)), TOO_MANY_LATE))
@@ -373,7 +373,7 @@ class Stream:
             yield LateReadings(period, readings)
 
     def _go_on(self) -> Iterator[Event]:
-        """Go through the slots that have ended: close what is due, and raise alerts."""
+        """Process the slots that have ended: close what is due, and raise alerts."""
         if self.closed is None:
             yield from self._leave_out_unset_clocks()
         if self.mender is None:
@@ -390,11 +390,11 @@ class Stream:
             before = self._end_of(grid, self._slot)
             self._slot = min(self._next_slot(before), ended)
             yield from self._end_slot(before, self._end_of(grid, self._slot))
-        # A grace that is no whole number of slots ends between two of them.
+        # A grace that is not a whole number of slots ends within a slot.
         yield from self._close_until(self._due(self.watermark.time))
 
     def _end_slot(self, before: int, now: int) -> Iterator[Event]:
-        """Do what follows from the time having come from `before` to `now`, the end of a slot."""
+        """Process the time from `before` to `now`, the end of a slot."""
         times = self.buffer.column("time")
         new = (times >= before) & (times < now)
         if new.any():
@@ -413,8 +413,8 @@ class Stream:
     def _next_slot(self, before: int) -> int:
         """Return the next slot at whose end something can change.
 
-        That is the next one where it has a reading; else the one with the next reading, or at whose end somebody
-        becomes silent or gone, or a period is due.
+        That is the next slot if it has a reading; else the one with the next reading, or at whose end a channel turns
+        silent or gone, or a period is due.
         """
         assert self.mender is not None
         grid, times = self.mender.grid, self.buffer.column("time")
@@ -427,7 +427,7 @@ class Stream:
         if self.alerts.waiting:
             moments.append(before + 1)
         elif change is not None and self._first_time is not None:
-            # Where everybody is gone, periods without a reading are made up for with the next one.
+            # When all channels are gone, periods without a reading are closed with the next reading.
             first = int(grid.period_of(np.array([self._first_time]))[0])
             over = grid.start_of(first + 1 if self.closed is None else self.closed + 2) - grid.early + self.grace
             moments += [change, over]
@@ -435,7 +435,7 @@ class Stream:
         return max(min(slots), self._slot + 1) if slots else -NEVER
 
     def _provisional_alerts(self, now: int) -> list[Alert]:
-        """Judge the readings that have come of the oldest period that is not over, where there are new ones."""
+        """Judge the readings so far of the oldest open period, if there are new ones."""
         assert self.mender is not None
         grid, times = self.mender.grid, self.buffer.column("time")
         if self.mender.model.periods < LEARNING or self._slot % self._verdict_slots():
@@ -448,11 +448,11 @@ class Stream:
         try:
             return self.monitor.provisional(self._so_far(self.mender, period, now), now)
         except (ArithmeticError, ValueError):
-            # What the model cannot take now is logged when the period is over.
+            # If the model cannot take these readings, the end of the period logs it.
             return []
 
     def _verdict_slots(self) -> int:
-        """Return how many slots there are between two verdicts on a period that is not over."""
+        """Return the number of slots between two verdicts on an open period."""
         assert self.mender is not None
         grid = self.mender.grid
         counting = self.admission.counting
@@ -462,7 +462,7 @@ class Stream:
         return max(fewer, self.alerts.stood // 2 // grid.step, 1)
 
     def _leave_out_unset_clocks(self) -> Iterator[Event]:
-        """Refuse what lies a year and more before the rest, while nothing is closed that it could be late for."""
+        """Refuse readings that are far older than the others, before the first period is closed."""
         oldest = self.watermark.time - FAR_AWAY
         if self._first_time is None or self._first_time >= oldest:
             return
@@ -473,11 +473,11 @@ class Stream:
         yield ReadingsRejected(rejections(unset, OLD))
 
     def _detect_grid_when_due(self) -> Iterator[Event]:
-        """Detect the grid when the first period is full; before that there is no need of it."""
+        """Detect the grid when the first period is complete."""
         full = (self.options.period or DAY) + self.grace
         if self._first_time is None or self._first_time > self.watermark.time - full:
             return
-        # Where nobody has said anything twice it takes more readings; an hour's worth, to look again.
+        # If no sensor has reported twice, detection needs more readings; it is repeated after an hour.
         if self.watermark.time >= self._looked + HOUR:
             self._looked = self.watermark.time
             yield from self._detect_grid()
@@ -495,7 +495,7 @@ class Stream:
                 yield Problem(f"no grid yet: {error}")
 
     def _begin(self, mender: Mender | None, survey: Survey) -> None:
-        """Have a grid, and all that needs one."""
+        """Set the grid, and create all that needs one."""
         self.survey = survey
         mender = mender or mender_for(survey, self.variables.all, self.options)
         grid = mender.grid
@@ -508,7 +508,7 @@ class Stream:
         self.watermark.leap = grid.period
 
     def _close_until(self, last: int) -> Iterator[Event]:
-        """Close all periods up to `last`, those without a reading too."""
+        """Close all periods up to `last`, including those without a reading."""
         assert self.mender is not None
         grid = self.mender.grid
         if self.closed is None and (self._first_time is None or grid.period_of(np.array([self._first_time]))[0] > last):
@@ -530,20 +530,20 @@ class Stream:
         first = self.closed is None
         back = first and self.mender.period is not None and self.mender.period >= period
         if back:
-            # The archive goes on past this: what was learned stays, where it stopped does not matter.
+            # The archive ends after this period: the model is used, its position in time is not.
             self.mender = self.mender.fresh_copy()
             self.mender.model.rewind()
         mended = self.mender.catch_up(period)
         try:
             mended += self.mender.push(readings, period)
         except (ArithmeticError, ValueError) as error:
-            # Whatever came: it would come again from the journal, and nothing would ever go on.
+            # Without this, a replay of the journal would fail on the same readings after every restart.
             yield Problem(f"a period is not judged: {error}", {"start": iso(self.mender.grid.start_of(period))})
             mended.append(self.mender.push_unjudged(readings, period))
         self.watermark.fixed = True
         for part in mended:
             if first and part.period < period:
-                continue  # between the archive and the feed nothing was heard
+                continue  # there are no readings between the archive and the feed
             self.closed = part.period
             self.tally.add(part)
             self.pace.close()
@@ -557,7 +557,7 @@ class Stream:
         self._late = {number: count for number, count in self._late.items() if number >= oldest}
 
     def _as_known(self, rows: Rows, silent: BoolArray) -> Rows:
-        """Return provisional rows under our own numbers; a sensor is silent only when that is unusual for it."""
+        """Return provisional rows with the codes of the stream; `silent` is the reason only where it is unusual."""
         sensor = self.sensors.codes(rows.sensors, rows.sensor)
         variable = self.variables.codes(rows.variables, rows.variable)
         channel = sensor * len(self.variables) + variable
@@ -570,7 +570,7 @@ class Stream:
         )
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return all of it but the mender and the tally, as a state file holds it."""
+        """Return settings and arrays for a state file, without the mender and the tally."""
         marked, marks = self.watermark.state()
         settings: dict[str, Any] = {
             "sensors": list(self.sensors.all),
@@ -604,14 +604,14 @@ class Stream:
         return settings, arrays
 
     def restore(self, settings: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Go on from a state; the mender's and the tally's own are restored beside it."""
+        """Load a state; those of the mender and the tally are loaded separately."""
         self.sensors, self.variables = NameIndex(settings["sensors"]), NameIndex(settings["variables"])
         self.coordinates = {name: (where[0], where[1]) for name, where in settings["coordinates"].items()}
         self.closed, self.readings = settings["closed"], settings["readings"]
         self._first_time = settings["first_time"]
         self.pace.restore(settings["pace"])
         self._only, self._oldest, self._looked = settings["only"], settings["oldest"], settings["looked"]
-        # An old state has the slot with what is heard.
+        # An old state has the slot under `listening`.
         self._slot = settings.get("slot", settings.get("listening", {}).get("slot", NEVER))
         self._judged = settings.get("judged", NEVER)
         self.maintenance = Maintenance(tuple(Note(*note) for note in settings["maintenance"]))
@@ -626,13 +626,13 @@ class Stream:
             self._begin(mender_for(survey, self.variables.all, self.options), survey)
             self.monitor.restore(settings["listening"], _with_prefix("listening", arrays))
             if self.closed is not None:
-                # Late readings are taken for as long as is asked for now, if that is less than before.
+                # A shorter `late_for` than before takes effect now.
                 self._oldest = max(self._oldest, survey.grid.start_of(self.closed + 1) - self._late_for)
         self.watermark.restore(settings["watermark"], _with_prefix("watermark", arrays))
 
 
 def _of_variables(readings: Readings, variables: Sequence[str]) -> Readings:
-    """Return readings, all of these variables, under the numbers that the variables have here."""
+    """Return readings with the codes of these variables."""
     if tuple(readings.variables) == tuple(variables):
         return readings
     codes = NameIndex(variables).codes(readings.variables, readings.variable)
@@ -640,11 +640,11 @@ def _of_variables(readings: Readings, variables: Sequence[str]) -> Readings:
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return up to twenty names, and how many more there are."""
+    """Return up to twenty names, and the number of the others."""
     more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
     return ", ".join(names[:20]) + more
 
 
 def _with_prefix(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the arrays whose names begin so, without it."""
+    """Return the arrays whose names begin with the prefix, by their names without it."""
     return {name.removeprefix(f"{prefix}_"): array for name, array in arrays.items() if name.startswith(f"{prefix}_")}

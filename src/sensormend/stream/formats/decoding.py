@@ -53,11 +53,11 @@ from sensormend.stream.formats.values import (
 __all__ = ["LARGEST", "Decoded", "Decoder", "DecodingBuffer"]
 
 MOST_SENSORS, MOST_VARIABLES = 100_000, 1_000
-"""Names that are remembered from one `take` to the next; where there are more, all are forgotten. Whoever invents names
-must not fill the memory, and nobody is refused here for it: `stream.admission` decides that."""
+"""Most names that are cached from one `take` to the next; beyond that the cache is cleared, which bounds the
+memory. No sensor is refused for that here: `stream.admission` decides it."""
 
 MOST_REFUSED = 1_000
-"""Of one message that are told one by one; what is more is told in one."""
+"""Rejections of one message that are listed one by one; one entry counts the others."""
 
 SHOWN = 120
 """Letters of what was refused that are kept."""
@@ -75,7 +75,7 @@ REMEMBERED = 2_000
 """Written times that are not worked out again; beyond it all are forgotten."""
 
 SHAPES = 1_000_000
-"""Letters of all keys whose objects are not looked at again; the same. Who invents keys must not fill the memory."""
+"""Most letters of all keys of cached layouts; beyond that the cache is cleared."""
 
 _parse: Callable[[str], Any] = json.JSONDecoder().decode
 
@@ -157,7 +157,7 @@ class DecodingBuffer:
         self._count += time.size
 
     def place(self, sensor: Any, time: int | None, latitude: Any, longitude: Any) -> None:
-        """Note where a sensor says it is, if it has not said so before and has readings."""
+        """Record the reported position of a sensor that has readings, if it is new."""
         try:
             name, north, east = self.sensors.checked(sensor), number(latitude), number(longitude)
         except InvalidReadingError:
@@ -253,9 +253,9 @@ class Decoder:
         topic
             Its topic, for a source that has topics.
         where
-            Where it is from, for people; the topic where nothing is said.
+            Its origin in rejections; the topic by default.
         retained
-            The broker kept it for whoever comes: what is older than a day, or has no time of its own, is refused.
+            Whether it is a retained message: readings older than a day, or without a time of their own, are refused.
         """
         self._topic = self._topics.default if topic is None else self._topics.fields(topic)
         (gathered := self._buffer).begin(received, (where or topic or "")[:SHOWN], retained)

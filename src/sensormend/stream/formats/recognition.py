@@ -110,8 +110,8 @@ def layout_of(entry: Mapping[str, Any], options: Options, topic: TopicFields) ->
 
     Raises
     ------
-    Refused
-        Where it cannot be found out.
+    InvalidReadingError
+        The layout cannot be recognised.
     """
     kinds = {key: _kind(key, value, options) for key, value in entry.items()}
     asked = _about(options, kinds)

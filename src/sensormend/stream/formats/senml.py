@@ -107,7 +107,7 @@ def resolved(pack: Sequence[Any], received: int) -> Iterator[tuple[Any, SenmlRec
 
 
 def _take_bases(record: dict[str, Any], bases: dict[str, Any]) -> None:
-    """Remember base fields. A broken one is an error that lasts: what follows would be somebody else's reading."""
+    """Store base fields. A broken one invalidates all later records, which could belong to another sensor."""
     version = record.get("bver", VERSION)
     if type(version) is not int or version > VERSION or any(key.endswith("_") for key in record):
         bases["later"] = InvalidReadingError(UNKNOWN_SENML)

@@ -11,7 +11,7 @@ from sensormend.errors import ConfigError
 __all__ = ["TopicFields", "Topics", "filter_of", "overlap"]
 
 REMEMBERED = 20_000
-"""Topics that are not taken apart again; beyond it all are forgotten, since whoever invents topics invents more."""
+"""Most parsed topics that are cached; beyond that the cache is cleared, which bounds the memory."""
 
 LONGEST = 200
 """Letters of a topic that is remembered."""
@@ -90,7 +90,7 @@ def filter_of(pattern: str) -> str:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Say whether there are topics that two filters both take.
+    """Return whether there are topics that match both filters.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _without_share(pattern: str) -> str:
-    """Return a filter without what says that several share what it takes."""
+    """Return a filter without the prefix of a shared subscription."""
     return pattern.split("/", 2)[-1] if pattern.startswith("$share/") else pattern
 
 

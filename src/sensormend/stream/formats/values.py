@@ -93,8 +93,8 @@ def time_from(written: object) -> int:
 
     Raises
     ------
-    Refused
-        For what is no time, or none between 1678 and 2261.
+    InvalidReadingError
+        It is not a time, or not between 1678 and 2261.
     """
     kind = type(written)
     if kind is int or kind is float:
@@ -154,7 +154,7 @@ def number(written: object) -> float:
             text = written.strip()  # type: ignore[attr-defined]
             if text.lower() in MISSING:
                 return math.nan
-            if "_" in text:  # a number to Python, to nobody else
+            if "_" in text:  # a number only in Python
                 raise InvalidReadingError(NOT_A_NUMBER)
             value = float(text)
         else:
@@ -223,9 +223,9 @@ class NameTable:
     Parameters
     ----------
     nameless
-        What is said of something that is no name.
+        The reason for refusing something that is not a name.
     empty
-        An empty name is one too.
+        Whether an empty name is allowed.
     """
 
     def __init__(self, nameless: str, *, empty: bool = False) -> None:

@@ -84,7 +84,7 @@ def open_workers(settings: Settings) -> dict[str, Callable[[DeliveryQueue], Deli
         for address in dict.fromkeys(addresses):
             name = f"{before}{plain(address)}"
             if shown[plain(address)] > 1:
-                # Two webhooks of one host, say: their paths are secret, and only that they differ is said.
+                # Two webhooks of one host, for example: their paths are secret, so a hash distinguishes them.
                 name += f" ({hashlib.sha256(address.encode()).hexdigest()[:6]})"
             workers[name] = partial(DeliveryWorker, name, opened(address, settings))
     return workers
@@ -97,7 +97,7 @@ def _broker(address: str, settings: Settings | None) -> Broker:
     if settings is None:
         return Broker(address, user, password)
     mqtt, source = settings.mqtt, settings.source
-    # A password goes to nobody but whom it was meant for.
+    # The password of the source is sent only to the broker of the source.
     if source.startswith(MQTT) and host_of(address) == host_of(source):
         if user is None:
             user, password = mqtt.user, mqtt.password

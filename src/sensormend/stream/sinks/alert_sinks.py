@@ -1,4 +1,4 @@
-"""`CommandAlerts` and `WebhookAlerts` tell a program or a web address of each alert."""
+"""`CommandAlerts` and `WebhookAlerts` send each alert to a program or a web address."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class WebhookAlerts(AlertSink):
         if parts.username is not None:
             login = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             self._headers["Authorization"] = f"Basic {base64.b64encode(login).decode('ascii')}"
-        # What stands behind # is for whoever shows a page, never for its server.
+        # A fragment after # is for browsers, and not sent to the server.
         self._address = urlunsplit((parts.scheme, host_of(address), parts.path or "/", parts.query, ""))
         self._opener = build_opener(_StayHere)
 
@@ -204,7 +204,7 @@ class WebhookAlerts(AlertSink):
 
 
 class _StayHere(HTTPRedirectHandler):
-    """Follows nobody: what is asked elsewhere would be asked without the alert, or of anybody."""
+    """Follows no redirect: the new request would lack the alert, or go to an unknown server."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str

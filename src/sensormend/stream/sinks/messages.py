@@ -1,4 +1,4 @@
-"""Functions here write results as JSON, the same for every sink that speaks it."""
+"""Functions here write results as JSON, the same for every sink that sends JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def row_fields(
     Parameters
     ----------
     known
-        Which numbers can be said; None is said for the others.
+        Which numbers can be represented; the others become None.
     named
         How names are written.
     """

@@ -101,7 +101,7 @@ class _Publisher:
     """Publishes over a connection that is made when it is needed, and anew after anything went wrong with it."""
 
     def __init__(self, broker: Broker) -> None:
-        _ = broker.context  # what is wrong with the certificates is said now
+        _ = broker.context  # reports errors in the certificates now
         self._broker = broker
         self._connection: MqttConnection | None = None
 

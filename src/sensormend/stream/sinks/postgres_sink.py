@@ -51,7 +51,7 @@ WAITS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""A server that is gone without a word is noticed within half a minute; what the address says goes before this."""
+"""With these a lost server is detected within half a minute; parameters in the address take precedence."""
 
 SETUP = "SET statement_timeout = '120s'; SET lock_timeout = '30s'"
 
@@ -164,7 +164,7 @@ class PostgresSink(Sink):
         return [row[0] for row in self._server.execute(asked, [quoted])] or None
 
     def _has_key(self, name: Any, key: Sequence[str]) -> bool:
-        """Say whether rows that are the same by these columns are told apart from others by an index."""
+        """Return whether the table has a unique index on exactly these columns."""
         asked = """
             SELECT (
                 SELECT array_agg(attname::text) FROM pg_attribute WHERE attrelid = indrelid AND attnum = ANY(indkey)

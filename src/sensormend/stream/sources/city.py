@@ -1,4 +1,4 @@
-"""`City` simulates a city that publishes its readings, for whoever wants to see a feed without having one."""
+"""`City` simulates a city that publishes its readings, for demonstrations without a real feed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST = int(FIRST_DAY.astype("datetime64[us]").astype(np.int64))
 class City(Source):
     """A city that publishes some hours at a time, with all that goes wrong in one.
 
-    It publishes as fast as it is read, or from some day on as fast as it is told; what it publishes is the same.
+    It publishes as fast as it is read, or from some day on at `pace`; the readings are the same.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class City(Source):
             yield Arrived(readings, start + (slot + together) * step + SECOND, positions=self._introduced(readings))
 
     def _introduced(self, readings: Readings) -> list[Position]:
-        """Say where those stand that are heard for the first time."""
+        """Return the positions of the sensors that report for the first time."""
         sensors, first = np.unique(readings.sensor, return_index=True)
         new = ~self._heard[sensors]
         self._heard[sensors] = True

@@ -44,10 +44,10 @@ _NOT_THEIRS = (".", "_")
 _WATCHED = os.path.join("state", "watch.json")
 
 UNREADABLE_NAME = -1
-"""The size of what has a name that is not UTF-8: nobody looks into it."""
+"""The size given for a file or folder whose name is not UTF-8; it is not read."""
 
 SETTLED = 2.0
-"""Seconds for which a file must have stayed as it is: whoever writes it may not be done."""
+"""Seconds without a change before a file is read: it may still be being written."""
 
 LOOK, SHARE = 1.0, 0.1
 """Seconds between two looks into the folder, and the part of the time that looking may take: with very many files the
@@ -130,7 +130,7 @@ def is_out(folder: Path) -> bool:
     try:
         return read_json(folder / "run.json").get("command") in ("clean", "watch")
     except InputError:
-        return False  # somebody else's
+        return False  # not written by sensormend
 
 
 def is_readable(path: Path) -> bool:
@@ -204,7 +204,7 @@ class FilesRead:
         return self._files.get(file.name) == file
 
     def add(self, files: Sequence[FileState]) -> None:
-        """Remember files, on disk before anybody hears of them; where that fails nothing has happened."""
+        """Record files as read, on disk first; if that fails nothing changes."""
         size = self._path.stat().st_size
         try:
             with self._path.open("a", encoding="utf-8") as out:
@@ -237,8 +237,8 @@ class FolderSource(Source):
     """Files of readings that appear in a folder and below it, read as `clean` reads them.
 
     What is new is read together, its readings day by day. A file that has grown is read again from its beginning; a
-    reading that comes twice is one. A file that cannot be read is told about once; one that we are not allowed to read
-    is tried again.
+    reading that comes twice counts once. A file that cannot be read is rejected once; one without read permission is
+    retried.
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ class FolderSource(Source):
         return group
 
     def _may(self, file: FileState) -> bool:
-        """Say whether we are allowed to read a file; where that is not so, it is said once."""
+        """Return whether a file may be read; missing permission is logged once."""
         if file.size == UNREADABLE_NAME or is_readable(self._folder / file.name):
             self._barred.discard(file.name)
             return True

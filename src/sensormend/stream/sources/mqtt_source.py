@@ -51,7 +51,7 @@ class MqttSource(Source):
     Raises
     ------
     ConfigError
-        Where the broker does not want us. One that cannot be reached is tried again and again.
+        The broker denies access. One that cannot be reached is retried.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class MqttSource(Source):
             raise
 
     def _begin(self) -> None:
-        """Connect for the first time: what is wrong with the call is said now."""
+        """Connect for the first time; wrong settings are reported now."""
         try:
             self._connected(self._connect())
         except DeniedError as error:
@@ -142,7 +142,7 @@ class MqttSource(Source):
         return Arrived(readings, received, rejected, positions, None, lambda: self._acknowledge(connection, numbers))
 
     def _acknowledge(self, connection: int, numbers: list[int]) -> None:
-        """Tell the broker; from any thread. What came over a connection that is lost will come again."""
+        """Acknowledge messages, from any thread. Those of a lost connection are sent again by the broker."""
         self._waiting.append((connection, numbers))
         if self._lock.acquire(blocking=False):
             try:

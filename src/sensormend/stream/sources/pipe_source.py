@@ -70,7 +70,7 @@ class PipeSource(Source):
         self._rest.append(rest)
         self._held += len(rest)
         if self._held > LARGEST:
-            # A line without end must not fill the memory; its beginning is enough to tell about it.
+            # A line without end must not fill the memory; its beginning is enough for the rejection.
             self._rest, self._held, self._skipping = [b"".join(self._rest)[:LARGEST]], 0, True
         if self._over and any(self._rest):
             self._message(b"".join(self._rest), received)

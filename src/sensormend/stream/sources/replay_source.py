@@ -28,7 +28,7 @@ CHUNK = 50_000
 """Readings that come at once, at most: some seconds of work, after which a signal is seen."""
 
 MOST_REJECTED = 1_000
-"""Of one load that are told one by one; what is more is told in one."""
+"""Rejections of one load that are listed one by one; one entry counts the others."""
 
 BEAT = 0.1
 """Seconds between two parts of a replay that is paced, where its readings are closer than that."""
