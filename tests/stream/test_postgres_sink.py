@@ -130,7 +130,9 @@ def test_a_table_made_by_hand_that_does_not_fit_gets_one_line(server: Postgres) 
         assert said.endswith("the table byhand has no column variable; let sensormend make one, with another name "
                              "after table=")  # fmt: skip
         assert "\n" not in said
-        ask(server, "DROP TABLE byhand; CREATE TABLE byhand (LIKE plain)")
+        with open_sink(f"{server.address}?table=model") as other:
+            other.write(day(one(1.0)))
+        ask(server, "DROP TABLE byhand; CREATE TABLE byhand (LIKE model)")
         with pytest.raises(RefusedError, match=r"needs the primary key \(sensor, variable, time\)$"):
             sink.write(day(one(1.0)))
         # Mended by a person, with a column of theirs, it is taken at the next try.
