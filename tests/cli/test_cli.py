@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -202,14 +203,18 @@ def test_bench_alone_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_nothing_heavy_is_imported_before_a_command_runs() -> None:
-    told = "import sys, sensormend.cli; print(*sorted({'duckdb', 'matplotlib', 'pooch', 'pandas'} & set(sys.modules)))"
+    told = "import sys, sensormend.cli; print(*sorted({'duckdb', 'matplotlib', 'numpy', 'pandas'} & set(sys.modules)))"
     ended = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=60, check=True)
     assert ended.stdout.strip() == ""
 
 
 def test_help_and_version_succeed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    assert "demo" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    for command in ("bench", "clean", "demo", "example", "explain", "report", "serve", "watch"):
+        assert re.search(rf"{command} +[A-Z]\w+ ", shown), "each command has a line that says what it does"
+    assert main([]) == 0
+    assert capsys.readouterr().out == shown
     assert main(["--version"]) == 0
     assert "0." in capsys.readouterr().out
 

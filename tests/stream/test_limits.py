@@ -48,10 +48,10 @@ def test_the_table_says_what_is_measured() -> None:
     for what, (goes, then, megabytes) in measured.items():
         assert told[what][:2] == (goes, then)
         assert megabytes <= 2 * told[what][2] + 100
-    assert told["the same on the first day, when nobody is known"][0] == f"{FIRST:,}"
+    assert told["the same on the first day, when no sensor is known"][0] == f"{FIRST:,}"
     assert told["connections to `/metrics` and `/healthz`"][0] == f"{CONNECTIONS}, for 15 s each"
     assert set(told) - set(measured) == {
-        "the same on the first day, when nobody is known",
+        "the same on the first day, when no sensor is known",
         "connections to `/metrics` and `/healthz`",
     }
 

@@ -13,31 +13,25 @@ from collections.abc import Sequence
 import cyclopts
 
 from sensormend import __version__
-from sensormend.cli.arguments import STDIN
-from sensormend.cli.bench import bench
-from sensormend.cli.clean import clean
-from sensormend.cli.demo import demo
-from sensormend.cli.example import example
-from sensormend.cli.explain import explain
-from sensormend.cli.report import report
-from sensormend.cli.serve import serve
-from sensormend.cli.watch import watch
 from sensormend.errors import ConfigError, SensormendError
 
-__all__ = ["app", "main"]
+__all__ = ["STDIN", "app", "main"]
 
 app = cyclopts.App(
     name="sensormend", help="Mends the data of a sensor network while it streams in.", version=__version__
 )
-app.command(demo)
-app.command(clean, usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
-app.command(watch, usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
-app.command(serve, usage="Usage: sensormend serve OUT [OPTIONS]\n")
-app.command(report)
-app.command(explain)
-app.command(bench)
-app.command(example)
+# Commands are given by name: only the one that is called is imported.
+app.command("sensormend.cli.demo:demo")
+app.command("sensormend.cli.clean:clean", usage="Usage: sensormend clean READINGS... OUT [OPTIONS]\n")
+app.command("sensormend.cli.watch:watch", usage="Usage: sensormend watch SOURCE OUT [OPTIONS]\n")
+app.command("sensormend.cli.serve:serve", usage="Usage: sensormend serve OUT [OPTIONS]\n")
+app.command("sensormend.cli.report:report")
+app.command("sensormend.cli.explain:explain")
+app.command("sensormend.cli.bench:bench")
+app.command("sensormend.cli.example:example")
 
+STDIN = "standard input"
+"""A lone `-`, as the commands get it."""
 
 STOPPED = {
     "bench": "what is done is kept, the same call goes on",
@@ -53,6 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     words = _as_parsed(sys.argv[1:] if argv is None else argv)
     try:
+        if words in ([], ["-h"], ["--help"]):
+            tuple(app.subapps)  # Imports all: the list of commands has the first line of each.
         command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
         command(*bound.args, **bound.kwargs)
     except cyclopts.UnusedCliTokensError as error:
@@ -81,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _as_parsed(typed: Sequence[str]) -> list[str]:
     """Return the arguments for the parser, which knows neither a lone `-` nor an option with an optional value."""
     words: list[str] = []
-    for word, following in zip(typed, [*typed[1:], ""], strict=True):
+    for word, following in zip(typed, [*typed[1:], ""], strict=False):
         words.append(STDIN if word == "-" else word)
         if word == "--serve" and not re.fullmatch(PLACE, following):
             words.append("on")

@@ -10,10 +10,7 @@ from cyclopts import Group, Parameter
 
 from sensormend.io.options import Declaration, declarations
 
-__all__ = ["FLAG", "GROUPS", "STDIN", "Arguments", "declared_options"]
-
-STDIN = "standard input"
-"""The replacement of a lone `-`, which the parser would take for an option."""
+__all__ = ["FLAG", "GROUPS", "Arguments", "declared_options"]
 
 FLAG: dict[str, Any] = {"negative": (), "show_default": False}
 

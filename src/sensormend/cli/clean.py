@@ -17,7 +17,8 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Table
 from rich.text import Text
 
-from sensormend.cli.arguments import FLAG, GROUPS, STDIN, Arguments, declared_options
+from sensormend.cli.app import STDIN
+from sensormend.cli.arguments import FLAG, GROUPS, Arguments, declared_options
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.metadata import FaultInterval, iso
 from sensormend.io.options import Options, in_words

@@ -12,7 +12,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from sensormend.cli.arguments import FLAG, GROUPS, STDIN, Arguments, declared_options
+from sensormend.cli.app import STDIN
+from sensormend.cli.arguments import FLAG, GROUPS, Arguments, declared_options
 from sensormend.errors import ConfigError
 from sensormend.io.options import Options
 from sensormend.stream.settings import Settings
