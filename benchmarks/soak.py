@@ -25,7 +25,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from servers import Mosquitto, Postgres, restartable_postgres, running_mosquitto
 from torture import publishing
-from watching import Watch, until
+from waiting import wait_until
+from watch_process import WatchProcess
 
 START = 1_577_836_800
 """1 January 2020, in seconds."""
@@ -84,20 +85,21 @@ def messages(days: int, seed: int = 0) -> Iterator[tuple[str, str]]:
         yield "city", json.dumps([entry for entry in entries if entry not in held] + late)
 
 
-def look(watch: Watch, out: Path, minutes: float, published: float, disturbed: bool) -> Held:
+def look(watch: WatchProcess, out: Path, minutes: float, published: float, disturbed: bool) -> Held:
     """Look at the process from outside."""
-    place, figures = Path(f"/proc/{watch.process.pid}"), watch.figures()
+    place, metrics = Path(f"/proc/{watch.process.pid}"), watch.metrics()
     sizes = []
     for path in out.rglob("*"):
         try:
             sizes.append(path.stat().st_size if path.is_file() else 0)
         except FileNotFoundError:
             continue
-    behind = published - (figures["sensormend_watermark_seconds"] - START) / 3600
+    behind = published - (metrics["sensormend_watermark_seconds"] - START) / 3600
     return Held(
-        minutes, watch.resident / 2**20, len(list((place / "fd").iterdir())), len(list((place / "task").iterdir())),
+        minutes, watch.resident_bytes / 2**20,
+        len(list((place / "fd").iterdir())), len(list((place / "task").iterdir())),
         len(sizes), sum(sizes) / 2**20, behind,
-        sum(value for name, value in figures.items() if name.startswith("sensormend_backlog{")), disturbed,
+        sum(value for name, value in metrics.items() if name.startswith("sensormend_backlog{")), disturbed,
     )  # fmt: skip
 
 
@@ -161,9 +163,9 @@ def soak(minutes: float, every: float, sample: float) -> int:
         words = (f"{broker.address}/city", out, "--step", "1h", "--period", "1d", "--late-for", "10d")
         # Rows go after an eighth of the time, so that the files of OUT can be flat.
         keep = ("--keep", f"{max(11, days // 8)}d")
-        with Watch(*words, *keep, *sinks, "--serve", "127.0.0.1:0") as watch:
+        with WatchProcess(*words, *keep, *sinks, "--serve", "127.0.0.1:0") as watch:
             watch.connected()
-            until(lambda: watch.figures()["sensormend_connected"] == 1)
+            wait_until(lambda: watch.metrics()["sensormend_connected"] == 1)
             print("".join(f"{field.name:>14s}" for field in fields(Held)), flush=True)
             began = time.monotonic()
             disturbing = Disturbing(broker, server, every)
@@ -182,9 +184,9 @@ def soak(minutes: float, every: float, sample: float) -> int:
                 disturbing.end()
                 published()
             last = START + 3600 * (len(hours) - 2)
-            until(lambda: watch.figures()["sensormend_watermark_seconds"] >= last, 120)
-            until(lambda: look(watch, out, 0, 0, False).backlog == 0, 120)
-            said = [line for line in watch.said if "Traceback" in line]
+            wait_until(lambda: watch.metrics()["sensormend_watermark_seconds"] >= last, 120)
+            wait_until(lambda: look(watch, out, 0, 0, False).backlog == 0, 120)
+            said = [line for line in watch.lines if "Traceback" in line]
             code = watch.stop()
         said += grown(course) + ([f"it ended with {code}"] if code else [])
     for line in said:

@@ -34,7 +34,7 @@ from sensormend.stream.sources.city import City
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "helpers"))
 from browser import Browser, running_chromium
-from outs import big_out
+from output_folders import big_output
 
 ENDPOINTS = (
     "network", "matrix", "matrix?limit=2000", "places", "moment", "sensors", "sensors?sort=heard", "sensor?sensor={0}",
@@ -70,7 +70,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, running_chromium() as browser:
         if not said.only_large:
             small(browser, Path(folder) / "demo", said.rounds, said.requests)
-        large = big_out(Path(folder) / "large", sensors=said.sensors, days=said.days, slots=said.slots)
+        large = big_output(Path(folder) / "large", sensors=said.sensors, days=said.days, slots=said.slots)
         print(f"\na large archive: {said.sensors:,} sensors, {said.days} days of {said.slots} slots; milliseconds")
         matrix(browser, large, said.sensors)
         report(large)

@@ -10,8 +10,7 @@ import numpy as np
 import polars
 import pytest
 
-from feeds import START, made_of
-from given import hourly, watched
+from list_source import hourly, run_service
 from sensormend import clean
 from sensormend.cli import main
 from sensormend.io.folder import Archive
@@ -23,13 +22,14 @@ from sensormend.views.fault_list import fault_page
 from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader
 from sensormend.views.sensors import sensor_view
+from simulated_city import START, tensor_readings
 
 SENSORS, DAYS = 12, 20
 
 
 def with_empty_values() -> Readings:
     """Return a town in which two never send a number, and one sends none from day 12 on; all of them send rows."""
-    sound = made_of(city(SENSORS, DAYS, seed=6, faults=False).truth)
+    sound = tensor_readings(city(SENSORS, DAYS, seed=6, faults=False).truth)
     value = sound.value.copy()
     value[sound.sensor < 2] = np.nan
     value[(sound.sensor == 2) & (sound.time >= START + 12 * DAY)] = -999.0
@@ -85,7 +85,7 @@ def test_a_frame_without_numbers_is_silent() -> None:
 
 def test_watch_calls_rows_without_a_number_silence_and_tells(tmp_path: Path) -> None:
     found: list[Alert] = []
-    service = watched(
+    service = run_service(
         tmp_path / "out",
         hourly(with_empty_values()),
         lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
@@ -106,7 +106,7 @@ def test_watch_calls_rows_without_a_number_silence_and_tells(tmp_path: Path) -> 
 
 def leaving(path: Path) -> Path:
     """Write a town that one sensor leaves on day 5, with 10 days to go."""
-    readings = made_of(city(SENSORS, 15, seed=6, faults=False).truth)
+    readings = tensor_readings(city(SENSORS, 15, seed=6, faults=False).truth)
     return written(path, readings.taken((readings.sensor != 3) | (readings.time < START + 5 * DAY)))
 
 

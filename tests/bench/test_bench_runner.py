@@ -16,15 +16,15 @@ from sensormend.bench.registry import EXPERIMENTS
 from sensormend.bench.runner import RunProgress, TimeLeft, run, show_again
 from sensormend.cli import main
 from sensormend.errors import ConfigError, SensormendError
-from toys import Toy
+from toy_experiment import ToyExperiment
 
-TOY = Toy()
+TOY = ToyExperiment()
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(EXPERIMENTS, "toy", TOY)
-    Toy.done.clear()
+    ToyExperiment.done.clear()
 
 
 def results(out: Path) -> list[dict[str, object]]:
@@ -34,16 +34,16 @@ def results(out: Path) -> list[dict[str, object]]:
 def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     ticks: list[RunProgress] = []
     run([(TOY, RunPlan(trials=1))], tmp_path, processes=0, progress=ticks.append)
-    assert len(Toy.done) == 6
+    assert len(ToyExperiment.done) == 6
     assert [tick.done for tick in ticks] == [0, 1, 2, 3, 4, 5, 6]
     assert ticks[0].of == 6
     assert ticks[-1].share == pytest.approx(1.0)
     assert ticks[-1].left == 0
     run([(TOY, RunPlan(trials=2))], tmp_path, processes=0)
-    assert len(Toy.done) == 12, "one more trial is six more runs"
-    assert len(set(Toy.done)) == 12
+    assert len(ToyExperiment.done) == 12, "one more trial is six more runs"
+    assert len(set(ToyExperiment.done)) == 12
     run([(TOY, RunPlan(trials=2))], tmp_path, processes=0, fresh=True)
-    assert len(Toy.done) == 24
+    assert len(ToyExperiment.done) == 24
     assert len(results(tmp_path)) == 12
 
 
@@ -72,7 +72,7 @@ def test_a_run_that_fails_keeps_what_was_done_and_can_go_on(tmp_path: Path) -> N
     assert (told["done"], told["runs"]) == (6, 12)
     assert told["ended"] >= told["started"]
     run([(TOY, RunPlan(trials=2, methods="AutoOLRTR"))], tmp_path, processes=0)
-    assert len(Toy.done) == 7, "nothing but the one that failed was tried after it"
+    assert len(ToyExperiment.done) == 7, "nothing but the one that failed was tried after it"
 
 
 def test_divergence_is_a_result_and_is_shown(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_page_and_tables_can_be_made_again_without_running(tmp_path: Path) -> No
     table.unlink()
     assert show_again(tmp_path) == page
     assert (page.read_text(), table.read_text()) == before
-    assert len(Toy.done) == 6
+    assert len(ToyExperiment.done) == 6
     assert "more than one version" not in page.read_text()
     lines = (tmp_path / "results.jsonl").read_text().splitlines()
     lines[0] = json.dumps(json.loads(lines[0]) | {"version": "0.0.9"})

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feeds import START, city_readings, write_csv
 from html_pages import page_of
-from networks import sound
+from networks import fault_free
 from sensormend.cli import main
 from sensormend.readings import DAY, Readings
 from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader
+from simulated_city import START, city_readings, write_csv
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_pipes_are_read_once_each(place: Path, tmp_path: Path) -> None:
 
 def written_days(path: Path, sensors: int, days: int) -> Path:
     """Write the hours of some days of a network in which nothing is wrong."""
-    values = sound(8, 90)[:sensors, :, :days]
+    values = fault_free(8, 90)[:sensors, :, :days]
     lines = [
         f"s{sensor},2020-01-{1 + day:02d}T{hour:02d}:00,{values[sensor, hour, day]:.2f}"
         for sensor in range(sensors)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from html_pages import page_of
-from outs import FIRST, out_of, small_out, write_faults
+from output_folders import FIRST, small_output, write_faults, write_output
 from sensormend.cli import main
 from sensormend.io.metadata import SENSORS_HEADER, write_csv, write_json
 from sensormend.readings import DAY, REASONS, Flag
@@ -17,7 +17,7 @@ from sensormend.views.reader import OutReader
 
 
 def test_it_says_where_the_report_is_and_how_large(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = small_out(tmp_path / "city").path
+    out = small_output(tmp_path / "city").path
     assert main(["report", str(out)]) == 0
     said = capsys.readouterr().out
     assert f"The report is in {out / 'report.html'} (" in said.replace("\n", "")
@@ -45,7 +45,7 @@ def test_what_goes_wrong_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    small_out(tmp_path / "city", days=3)
+    small_output(tmp_path / "city", days=3)
     (tmp_path / "empty").mkdir()
     (tmp_path / "readings.csv").write_text("sensor,time,value\n")
     os.mkfifo(tmp_path / "pipe")
@@ -60,7 +60,7 @@ def test_what_goes_wrong_is_one_line(
 
 
 def test_a_page_that_is_there_is_replaced_whatever_its_name_and_a_link_stays_one(tmp_path: Path) -> None:
-    out = small_out(tmp_path / "city", days=3).path
+    out = small_output(tmp_path / "city", days=3).path
     (tmp_path / "page").write_text("<!DOCTYPE html>\n")
     (tmp_path / "link.html").symlink_to("page")
     for name in ("page", "link.html"):
@@ -82,7 +82,7 @@ def kept_level(path: Path, *, after: float) -> Path:
     value[0, 0, clock >= 13 * slots] += after
     flag[0, 0, wrong], reason[0, 0, wrong] = Flag.FAIL, REASONS.index("offset")
     names = tuple("abcdef")
-    written = out_of(path, names, ("",), value, truth, flag, reason, slots)
+    written = write_output(path, names, ("",), value, truth, flag, reason, slots)
     nan = float("nan")
     lines = [(name, "", clock.size, 0.0, 0.0, 0.3, nan, nan, FIRST, int(written.time[-1]), 20.5) for name in names]
     write_csv(path / "sensors.csv", SENSORS_HEADER, lines)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusters import cluster, fresh_cluster
-from key_tables import NAMES, some_networks, write_networks, write_one
+from network_tables import NAMES, simulated_networks, write_networks, write_one
 from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import Readings
 
@@ -25,7 +25,7 @@ def _no_client_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def networks() -> dict[str, Readings]:
-    return some_networks(NAMES)
+    return simulated_networks(NAMES)
 
 
 @pytest.fixture(scope="session")

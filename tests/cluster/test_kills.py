@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusters import Cluster, running_cluster
-from key_tables import NAMES, listed, same_as_alone, write_networks
+from network_tables import NAMES, assert_same_as_alone, read_networks_csv, write_networks
 from sensormend.cluster import clean_networks
 from sensormend.errors import ConfigError
 from sensormend.readings import Readings
@@ -110,8 +110,8 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
     assert "Traceback" not in said
     assert "1 worker" in said
     assert "4, 4 of them cleaned" in told
-    same_as_alone(out, alone)
-    attempts = sorted(line["attempts"] for line in listed(out).values())
+    assert_same_as_alone(out, alone)
+    attempts = sorted(line["attempts"] for line in read_networks_csv(out).values())
     assert attempts == ["1", "1", "1", "2"]
     assert (notes / "restored").read_text().count("\n") == 1, "it went on, and did not begin again"
 
@@ -141,7 +141,7 @@ def test_when_the_scheduler_is_lost_the_run_stops_and_goes_on_later(
     with pytest.raises(ConfigError, match="other readings or options"):
         clean_networks(table, out, "sensor", slow.address, resume=True)
     clean_networks(table, out, "network", slow.address, resume=True)
-    same_as_alone(out, alone)
+    assert_same_as_alone(out, alone)
     for folder, written in finished.items():
         assert (out / folder.name / "run.json").stat().st_mtime_ns == written, "what is done is not done again"
     assert (notes / "restored").exists()
@@ -166,7 +166,7 @@ def test_after_ctrl_c_the_workers_stop_too_and_let_go(
         time.sleep(2)
     _, said = again.communicate(timeout=60)
     assert again.returncode == 0, said
-    same_as_alone(out, alone)
+    assert_same_as_alone(out, alone)
     # On a loaded machine one worker may have been in its last period when the other had kept its first.
     assert (notes / "restored").read_text().count("\n") in (1, 2)
 
@@ -181,8 +181,8 @@ def test_a_run_killed_here_goes_on_here_or_elsewhere(
         run.kill()
         run.communicate()
     clean_networks(table, out, "network", cluster.address, resume=True)
-    same_as_alone(out, alone)
-    assert "2" in {line["attempts"] for line in listed(out).values()}
+    assert_same_as_alone(out, alone)
+    assert "2" in {line["attempts"] for line in read_networks_csv(out).values()}
 
 
 DEADLY = """
@@ -211,4 +211,4 @@ def test_a_network_that_kills_its_workers_is_left_alone(
         report = clean_networks(table, tmp_path / "out", "network", made.address)
     assert [(network.network, network.attempts) for network in report.failed] == [("poison", 2)]
     assert report.failed[0].outcome == "its worker died 2 times in the same place; too little memory?"
-    same_as_alone(tmp_path / "out", alone, NAMES[:2])
+    assert_same_as_alone(tmp_path / "out", alone, NAMES[:2])

@@ -15,9 +15,16 @@ import polars as pl
 import pytest
 
 from clusters import Cluster
-from feeds import city_readings
-from given import contents, same_rows
-from key_tables import NAMES, listed, rows_of, same_as_alone, some_networks, write_networks, write_one
+from list_source import assert_same_rows, read_rows
+from network_tables import (
+    NAMES,
+    assert_same_as_alone,
+    read_networks_csv,
+    rows_of,
+    simulated_networks,
+    write_networks,
+    write_one,
+)
 from sensormend.cli import main
 from sensormend.cluster import clean_networks
 from sensormend.cluster.splitting import NetworkPart
@@ -26,6 +33,7 @@ from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import Readings
+from simulated_city import city_readings
 
 
 def test_on_this_machine_each_network_is_as_if_it_were_alone(
@@ -39,7 +47,7 @@ def test_on_this_machine_each_network_is_as_if_it_were_alone(
 
     report = clean_networks(table, tmp_path / "out", "network", stages=stages)
     assert not report.failed
-    same_as_alone(tmp_path / "out", alone)
+    assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {*NAMES, "networks.csv", "run.json"}
     assert list(told) == ["reading", "sorting", "mending"]
@@ -66,10 +74,10 @@ def test_a_cluster_gives_the_same(cluster: Cluster, table: Path, alone: Path, tm
         return lambda done, said="": beside.append(said)
 
     clean_networks(table, tmp_path / "out", "network", cluster.address, stages=stages)
-    same_as_alone(tmp_path / "out", alone)
+    assert_same_as_alone(tmp_path / "out", alone)
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
     assert beside[-1] == "4 of 4 networks, 2 workers"
-    assert {line["attempts"] for line in listed(tmp_path / "out").values()} == {"1"}
+    assert {line["attempts"] for line in read_networks_csv(tmp_path / "out").values()} == {"1"}
 
 
 def test_options_reach_every_network(cluster: Cluster, networks: dict[str, Readings], tmp_path: Path) -> None:
@@ -80,7 +88,7 @@ def test_options_reach_every_network(cluster: Cluster, networks: dict[str, Readi
     table = write_networks(tmp_path / "all.csv", {name: networks[name] for name in NAMES[:2]}, column="Node")
     clean_networks(table, tmp_path / "out", "node", cluster.address, options)
     for name in NAMES[:2]:
-        same_rows(contents(tmp_path / "out" / name), contents(tmp_path / "alone" / name))
+        assert_same_rows(read_rows(tmp_path / "out" / name), read_rows(tmp_path / "alone" / name))
 
 
 HOSTILE = {
@@ -91,7 +99,7 @@ HOSTILE = {
 
 
 def test_no_name_of_a_network_is_too_strange(tmp_path: Path) -> None:
-    networks = some_networks(list(HOSTILE), sensors=3, days=4)
+    networks = simulated_networks(list(HOSTILE), sensors=3, days=4)
     rows: list[list[str | None]] = [[name, *row] for name, readings in networks.items() for row in rows_of(readings)]
     rows += [[None, "s00", "2020-01-01T00:00:00", "1.0"], ["  ", "s00", "2020-01-01T00:00:00", "1.0"]]
     table = tmp_path / "readings.parquet"
@@ -102,7 +110,7 @@ def test_no_name_of_a_network_is_too_strange(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
     assert not report.failed
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
-    lines = listed(out)
+    lines = read_networks_csv(out)
     assert set(lines) == set(HOSTILE)
     folders = [line["folder"] for line in lines.values()]
     assert len({folder.casefold() for folder in folders}) == len(HOSTILE)
@@ -135,8 +143,8 @@ def test_a_network_that_cannot_be_mended_fails_alone(
             f"sensormend: 1 of 3 networks were not cleaned: see {tmp_path / 'out'}/networks.csv"
         )
         assert "3, 2 of them cleaned" in told.out
-        same_as_alone(tmp_path / "out", alone, NAMES[:2])
-        line = listed(tmp_path / "out")["bad"]
+        assert_same_as_alone(tmp_path / "out", alone, NAMES[:2])
+        line = read_networks_csv(tmp_path / "out")["bad"]
         assert "differ from it" in line["outcome"]
         assert "\n" not in line["outcome"]
         assert line["attempts"] == "1"
@@ -306,7 +314,7 @@ def test_who_was_given_up_lets_go_of_a_network_that_another_has_claimed(
                 first.result()
         assert second.result() is None
     assert len(attempts_of(order)) == (1 if goes_on else 2)
-    same_rows(contents(order.out), contents(alone / "east"))
+    assert_same_rows(read_rows(order.out), read_rows(alone / "east"))
     assert not order.partial.exists()
     order.token.unlink()
     shutil.rmtree(order.out)
@@ -327,7 +335,7 @@ def test_a_run_killed_at_its_very_end_goes_on(
             with pytest.raises(KeyboardInterrupt):
                 clean_networks(table, tmp_path / "out", "network", resume=(tmp_path / "out.partial").exists())
     clean_networks(table, tmp_path / "out", "network", resume=True)
-    same_as_alone(tmp_path / "out", alone, names)
+    assert_same_as_alone(tmp_path / "out", alone, names)
     assert len((tmp_path / "out" / "rejected.csv").read_text().splitlines()) == 2
 
 
@@ -348,7 +356,7 @@ def test_a_run_that_was_moved_goes_on_where_it_is(
     assert list((tmp_path / "there" / "out.partial").glob("*.partial/state/checkpoint.json"))
     report = clean_networks(table, tmp_path / "there" / "out", "network", resume=True)
     assert not report.failed
-    same_as_alone(tmp_path / "there" / "out", alone)
+    assert_same_as_alone(tmp_path / "there" / "out", alone)
 
 
 def test_only_what_comes_no_further_is_fruitless(tmp_path: Path) -> None:

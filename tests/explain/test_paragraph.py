@@ -1,5 +1,6 @@
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from row_tables import YEAR_2019, changed, write_out
+from row_tables import YEAR_2019, write_archive
 from sensormend.errors import ConfigError, InputError
 from sensormend.explain.correlated import CorrelatedSensor, correlated_sensors
 from sensormend.explain.paragraph import explain
@@ -49,7 +50,7 @@ def told(rows: Rows, **columns: Any) -> Rows:
         column = getattr(rows, name).copy()
         column[mine] = said(column[mine]) if callable(said) else said
         new[name] = column
-    return changed(rows, **new)
+    return replace(rows, **new)
 
 
 def fault(reason: str, start: int, end: int, sentence: str = "s1 was wrong.") -> list[dict[str, object]]:
@@ -128,7 +129,7 @@ CASES: dict[str, tuple[dict[str, Any], str | None, list[str]]] = {
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_out(tmp_path_factory.mktemp("sound"), weather())
+    return write_archive(tmp_path_factory.mktemp("sound"), weather())
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -137,7 +138,7 @@ def test_every_verdict_in_plain_words(tmp_path: Path, sound: Path, case: str) ->
     span = columns.get("span", (WHEN, WHEN + 1))
     rows = told(weather(), **columns)
     # All days but this one are there already: its file takes the place of the sound one.
-    out = write_out(
+    out = write_archive(
         Path(shutil.copytree(sound, tmp_path / "out")),
         rows.taken(rows.time // DAY == (YEAR_2019 + WHEN * HOUR) // DAY),
         fault(reason, *span) if reason else (),
@@ -153,7 +154,7 @@ def test_every_verdict_in_plain_words(tmp_path: Path, sound: Path, case: str) ->
 
 
 def test_the_time_may_be_said_in_many_ways_and_the_file_may_be_one(tmp_path: Path) -> None:
-    meta = write_out(tmp_path / "a.csv.meta", weather())
+    meta = write_archive(tmp_path / "a.csv.meta", weather())
     out = export(meta, tmp_path / "a.csv")
     time = YEAR_2019 + WHEN * HOUR
     ways: list[Any] = [
@@ -167,12 +168,12 @@ def test_the_time_may_be_said_in_many_ways_and_the_file_may_be_one(tmp_path: Pat
 
 def test_a_month_into_a_fault_the_time_before_it_counts(tmp_path: Path) -> None:
     rows = told(weather(), span=(24 * 4, 24 * 36), value=shift(9), reason=code("offset"), **WRONG)
-    out = write_out(tmp_path, rows, fault("offset", 24 * 4, 24 * 36))
+    out = write_archive(tmp_path, rows, fault("offset", 24 * 4, 24 * 36))
     assert "before the fault contradict it" in explain(out, "s1", "2019-02-03T12:00")
 
 
 def test_the_first_days_have_nobody_to_compare_with(tmp_path: Path) -> None:
-    out = write_out(tmp_path, told(weather(), span=(0, 24), flag=Flag.NOT_EVALUATED))
+    out = write_archive(tmp_path, told(weather(), span=(0, 24), flag=Flag.NOT_EVALUATED))
     paragraph = explain(out, "s1", "2019-01-01T05:00")
     assert "the first reading is from 2019-01-01 00:00" in paragraph
     assert "too few good readings before it" in paragraph
@@ -182,7 +183,7 @@ def test_the_first_days_have_nobody_to_compare_with(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said_with_what_is(tmp_path: Path) -> None:
     rows = weather(("temperature", "humidity"))
     hole = (rows.sensor == 1) & (np.abs(rows.time - YEAR_2019 - WHEN * HOUR) < 3 * HOUR)
-    out = write_out(tmp_path, rows.taken(~hole))
+    out = write_archive(tmp_path, rows.taken(~hole))
     with pytest.raises(ConfigError, match="s1 measures humidity, temperature: say which"):
         explain(out, "s1", "2019-02-03")
     with pytest.raises(InputError, match="no variable 'wind'; there is humidity, temperature"):

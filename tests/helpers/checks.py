@@ -124,7 +124,7 @@ def learn(model: Any, readings: Floats, **settings: Any) -> list[Recovery]:
     return [model.update(readings[..., day], **settings) for day in range(readings.shape[-1])]
 
 
-def same(one: Recovery, other: Recovery) -> None:
+def assert_same_recovery(one: Recovery, other: Recovery) -> None:
     """Assert that two recoveries are equal to the bit."""
     for field in fields(Recovery):
         np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
@@ -137,7 +137,7 @@ def state(model: Any, folder: Path) -> dict[str, Any]:
         return {key: archive[key] for key in archive.files}
 
 
-def same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
+def assert_same_state(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert one.keys() == other.keys()
     for key, value in one.items():
         np.testing.assert_array_equal(value, other[key], err_msg=key)
@@ -257,13 +257,13 @@ def check_the_result_stays_as_it_was(make: Make, folder: Path) -> None:
 
 def check_the_same_seed_gives_the_same_bits(make: Make, folder: Path) -> None:
     readings = with_gaps(network(8))
-    same(make().recover(readings), make().recover(readings))
+    assert_same_recovery(make().recover(readings), make().recover(readings))
 
 
 @needs("update")
 def check_batch_equals_stream(make: Make, folder: Path) -> None:
     readings = with_gaps(network(8))
-    same(make().recover(readings), Recovery.stack(learn(make(), readings)))
+    assert_same_recovery(make().recover(readings), Recovery.stack(learn(make(), readings)))
 
 
 @needs("update")
@@ -271,7 +271,7 @@ def check_many_periods_are_many_calls(make: Make, folder: Path) -> None:
     readings = with_gaps(network(8))
     together, apart = make(), make()
     joined = Recovery.concatenate([together.update(readings[..., :3]), together.update(readings[..., 3:])])
-    same(joined, Recovery.stack(learn(apart, readings)))
+    assert_same_recovery(joined, Recovery.stack(learn(apart, readings)))
 
 
 @needs("update", "save", "load")
@@ -282,8 +282,8 @@ def check_resume_equals_no_resume(make: Make, folder: Path) -> None:
         if day in (0, 1, 7):
             broken.save(folder / "state.npz")
             broken = type(broken).load(folder / "state.npz")
-        same(straight.update(readings[..., day]), broken.update(readings[..., day]))
-    same_state(state(straight, folder), state(broken, folder))
+        assert_same_recovery(straight.update(readings[..., day]), broken.update(readings[..., day]))
+    assert_same_state(state(straight, folder), state(broken, folder))
 
 
 @needs("update", "save", "load")
@@ -294,7 +294,7 @@ def check_resume_keeps_the_labels(make: Make, folder: Path) -> None:
     straight.save(folder / "state.npz")
     resumed = type(straight).load(folder / "state.npz")
     turned = labels[::-1]
-    same(
+    assert_same_recovery(
         straight.update(readings[::-1, :, 4], sensors=turned),
         resumed.update(readings[::-1, :, 4], sensors=turned),
     )
@@ -357,8 +357,8 @@ def check_bad_input_is_refused_and_changes_nothing(make: Make, folder: Path) -> 
             model.update(minibatch, sensors=labels)
         assert str(caught.value)
         assert "\n" not in str(caught.value)
-        same_state(before, state(model, folder))
-    same(model.update(day), twin.update(day))
+        assert_same_state(before, state(model, folder))
+    assert_same_recovery(model.update(day), twin.update(day))
 
 
 def check_bad_tensors_are_refused(make: Make, folder: Path) -> None:
@@ -580,5 +580,5 @@ def check_estimate_answers_like_update_and_learns_nothing(make: Make, folder: Pa
     learn(model, readings[..., :8])
     before = state(model, folder)
     peek = model.estimate(readings[..., 8])
-    same_state(before, state(model, folder))
-    same(peek, model.update(readings[..., 8]))
+    assert_same_state(before, state(model, folder))
+    assert_same_recovery(peek, model.update(readings[..., 8]))

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from feeds import START, city_readings
-from given import Given, hourly, settings
+from list_source import ListSource, hourly, settings
 from sensormend.errors import SensormendError
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import service
 from sensormend.stream.deliveries import Delivery, Sink
 from sensormend.stream.delivery_queue import DeliveryWorker
 from sensormend.stream.service import Service
+from simulated_city import START, city_readings
 
 __all__ = ["DAYS", "parts", "run"]
 
@@ -64,7 +64,7 @@ def run(out: str, told: str) -> int:
     workers = {"noting": lambda queue: DeliveryWorker("noting", Noting(Path(told)), queue)}
     said = settings(Path(out), period="6h", keep="1d", late_for="1d", stood="1h", stood_readings=2)
     try:
-        Service(said, lambda mark, memory: Given(parts(), mark), workers=workers).run()
+        Service(said, lambda mark, memory: ListSource(parts(), mark), workers=workers).run()
     except SensormendError as error:
         os.write(2, f"one line: {' '.join(str(error).split())}\n".encode())
         return 1

@@ -14,11 +14,14 @@ from sensormend import AutoOLRTR, Recovery
 from sensormend.model.partition import extend, partition
 from sensormend.simulate.network import city
 
-__all__ = ["LEARNED", "Floats", "partition_small_networks", "regions", "seen", "sound", "trained", "walk"]
+__all__ = [
+    "LEARNED", "Floats", "fault_free", "observed_mask", "partition_small_networks", "regions", "trained",
+    "update_all",
+]  # fmt: skip
 
 Floats = NDArray[np.float64]
 LEARNED = 30
-"""Periods that a trained model has behind it."""
+"""Periods that a trained model has learned."""
 
 
 def partition_small_networks(patch: pytest.MonkeyPatch, owned: int = 20, halo: int = 20) -> None:
@@ -31,7 +34,7 @@ def partition_small_networks(patch: pytest.MonkeyPatch, owned: int = 20, halo: i
 
 
 @lru_cache
-def sound(sensors: int = 16, days: int = 90, seed: int = 1, climate: str = "city") -> Floats:
+def fault_free(sensors: int = 16, days: int = 90, seed: int = 1, climate: str = "city") -> Floats:
     """Readings (sensor, slot, day) of a network in which nothing is wrong or missing."""
     readings = city(sensors, days, seed=seed, climate=climate, faults=False).readings
     readings.flags.writeable = False
@@ -52,23 +55,23 @@ def regions(sizes: Sequence[int], days: int, seed: int = 0) -> Floats:
 @lru_cache
 def _trained(climate: str, sensors: int, *, partitioned: bool) -> AutoOLRTR:
     model = AutoOLRTR()
-    walk(model, sound(sensors, climate=climate)[..., :LEARNED])
+    update_all(model, fault_free(sensors, climate=climate)[..., :LEARNED])
     return model
 
 
 def trained(climate: str = "city", sensors: int = 16, *, partitioned: bool = False) -> AutoOLRTR:
-    """Return a model of one's own that has learned the first `LEARNED` periods of `sound`.
+    """Return a copy of a model that has learned the first `LEARNED` periods of `sound`.
 
     With `partitioned` on, the test has to let small networks be partitioned, see above.
     """
     return _trained(climate, sensors, partitioned=partitioned).copy()
 
 
-def walk(model: AutoOLRTR, readings: Floats, sensors: Sequence[str] | None = None) -> Recovery:
+def update_all(model: AutoOLRTR, readings: Floats, sensors: Sequence[str] | None = None) -> Recovery:
     """Update a model period by period."""
     return Recovery.stack([model.update(readings[..., day], sensors) for day in range(readings.shape[-1])])
 
 
-def seen(share: float, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.bool_]:
-    """Draw which readings came in."""
+def observed_mask(share: float, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.bool_]:
+    """Draw which readings are observed."""
     return np.asarray(np.random.default_rng(seed).random(shape) < share)

@@ -1,11 +1,9 @@
-"""Rows to write and read, and how two of them are compared."""
+"""Rows to write and read, and a comparison of two tables of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -15,12 +13,11 @@ from sensormend.io.writing import RowWriter
 from sensormend.readings import DAY, HOUR, REASONS, Flag, Rows
 
 NUMBERS = ("value", "cleaned", "lower", "upper")
-COLUMNS = ("sensor", "variable", "time", "n", "flag", "reason", "origin", *NUMBERS)
 YEAR_2019 = 17897 * DAY
 
 
 def network(days: int = 2, sensors: int = 3, variables: tuple[str, ...] = ("",), seed: int = 0) -> Rows:
-    """Return rows of a small network, channel by channel, each day as a mender would make it."""
+    """Return rows of a small network, channel by channel, each day as `Mender` makes it."""
     random = np.random.default_rng(seed)
     sensor, variable, slot = (
         axis.ravel() for axis in np.meshgrid(np.arange(sensors), np.arange(len(variables)), np.arange(24 * days),
@@ -46,22 +43,12 @@ def network(days: int = 2, sensors: int = 3, variables: tuple[str, ...] = ("",),
     )
 
 
-def taken(rows: Rows, which: np.ndarray) -> Rows:
-    """Return some of the rows."""
-    return Rows(rows.sensors, rows.variables, **{name: getattr(rows, name)[which] for name in COLUMNS})
-
-
-def changed(rows: Rows, **columns: Any) -> Rows:
-    """Return the rows with other columns."""
-    return replace(rows, **columns)
-
-
 def by_day(rows: Rows) -> list[Rows]:
     """Return the rows day by day."""
-    return [taken(rows, rows.time // DAY == day) for day in np.unique(rows.time // DAY)]
+    return [rows.taken(rows.time // DAY == day) for day in np.unique(rows.time // DAY)]
 
 
-def write_out(folder: Path, rows: Rows, faults: Sequence[Mapping[str, object]] = ()) -> Path:
+def write_archive(folder: Path, rows: Rows, faults: Sequence[Mapping[str, object]] = ()) -> Path:
     """Write a small OUT and return its folder."""
     with RowWriter(folder) as writer:
         for day in by_day(rows):
@@ -77,13 +64,13 @@ def write_out(folder: Path, rows: Rows, faults: Sequence[Mapping[str, object]] =
 
 
 def write_provisional(folder: Path, rows: Rows) -> None:
-    """Write rows of a period that is not over as a watch does."""
+    """Write rows of a period that is not over as `watch` does."""
     with RowWriter(folder) as writer:
         writer.write_file(folder / "state" / "provisional.parquet", rows, {})
 
 
-def same(left: Rows, right: Rows) -> None:
-    """Hold two tables to be the same, row by row, whatever their names count in."""
+def assert_equal_rows(left: Rows, right: Rows) -> None:
+    """Assert that two tables are the same, row by row; the order of their names may differ."""
     assert len(left) == len(right)
     for name in ("sensor", "variable"):
         texts = [np.array(getattr(rows, f"{name}s"), dtype=object)[getattr(rows, name)] for rows in (left, right)]
@@ -92,13 +79,13 @@ def same(left: Rows, right: Rows) -> None:
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
 
 
-def in_order(rows: Rows) -> Rows:
+def in_archive_order(rows: Rows) -> Rows:
     """Return the rows as an archive gives them: by time, sensor and variable."""
     sensor, variable = (
         np.unique(np.array(names or ("",), dtype=str), return_inverse=True)[1][codes]
         for names, codes in ((rows.sensors, rows.sensor), (rows.variables, rows.variable))
     )
-    return taken(rows, np.lexsort((variable, sensor, rows.time)))
+    return rows.taken(np.lexsort((variable, sensor, rows.time)))
 
 
 @st.composite
@@ -132,5 +119,5 @@ def any_rows(draw: st.DrawFn, *, unique: bool = False) -> Rows:
     )
     if unique:
         _, first = np.unique(np.stack([rows.sensor, rows.variable, rows.time]), axis=1, return_index=True)
-        rows = taken(rows, np.sort(first))
+        rows = rows.taken(np.sort(first))
     return rows

@@ -19,25 +19,33 @@ import polars
 import psycopg
 from paho.mqtt.enums import CallbackAPIVersion
 
-from feeds import START, made_of, small_city, write_csv
-from given import contents, same_rows
+from list_source import assert_same_rows, read_rows
 from sensormend.io.folder import Archive
 from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import DAY, HOUR, Readings
 from servers import Mosquitto
-from watching import until
+from simulated_city import START, small_city, tensor_readings, write_csv
+from waiting import wait_until
 
 __all__ = [
-    "Network", "Proxy", "ended", "feed", "file_that_appears", "hourly_messages_of", "messages_of", "publishing",
-    "same_as_the_archive", "same_table",
+    "Proxy",
+    "ReferenceArchive",
+    "assert_same_as_archive",
+    "assert_same_table",
+    "feed",
+    "hourly_messages_of",
+    "messages_of",
+    "move_file_into",
+    "publishing",
+    "wait_for_end",
 ]  # fmt: skip
 
 END = "that is all"
 """A message that nobody takes for a reading: when it is refused, everything before it has been taken in."""
 
 
-class Network:
+class ReferenceArchive:
     """Readings to be published, and what `clean --one-pass` makes of those whose periods will be closed by them."""
 
     def __init__(self, readings: Readings, folder: Path, days: int) -> None:
@@ -61,7 +69,7 @@ def feed(sensors: int, days: int, *, silent: bool = False) -> Readings:
     said[np.random.default_rng(7).random(said.shape) < 0.03] = np.nan
     if silent:
         said[-1, :, days // 2 :] = np.nan
-    readings = made_of(said)
+    readings = tensor_readings(said)
     readings = readings.taken(readings.time < START + days * DAY + 2 * HOUR)
     return readings.taken(np.lexsort((readings.sensor, readings.time)))
 
@@ -122,7 +130,7 @@ def publishing(
         hurried.set()
         thread.join(60)
         assert not thread.is_alive()
-        until(lambda: len(confirmed) >= len(sent), 30)
+        wait_until(lambda: len(confirmed) >= len(sent), 30)
 
     try:
         yield wait
@@ -134,7 +142,7 @@ def publishing(
         client.loop_stop()
 
 
-def file_that_appears(folder: Path, name: str, readings: Readings) -> None:
+def move_file_into(folder: Path, name: str, readings: Readings) -> None:
     """Have a file in a folder, all of it at once; nobody has written to it for an hour."""
     half = write_csv(folder / f"{name}.csv.part", readings)
     long_ago = time.time() - 3600 + float(readings.time.min()) / 1e14
@@ -142,20 +150,20 @@ def file_that_appears(folder: Path, name: str, readings: Readings) -> None:
     half.rename(folder / f"{name}.csv")
 
 
-def ended(out: Path, seconds: float = 40) -> None:
+def wait_for_end(out: Path, seconds: float = 40) -> None:
     """Wait until the last message has been taken in."""
     file = out / "rejected.csv"
-    until(lambda: file.exists() and END in file.read_text(errors="replace"), seconds)
+    wait_until(lambda: file.exists() and END in file.read_text(errors="replace"), seconds)
 
 
-def same_as_the_archive(out: Path, network: Network) -> None:
+def assert_same_as_archive(out: Path, network: ReferenceArchive) -> None:
     """Hold the rows to be those of the archive, bit by bit, and the faults to be its faults."""
-    same_rows(contents(out), contents(network.archive))
+    assert_same_rows(read_rows(out), read_rows(network.archive))
     live, whole = Archive(out), Archive(network.archive)
     assert sorted(map(str, live.faults())) == sorted(map(str, whole.faults()))
 
 
-def same_table(address: str, out: Path) -> None:
+def assert_same_table(address: str, out: Path) -> None:
     """Hold the table `mended` of a database to have the rows of an OUT, and no others that are final."""
     columns = "sensor, time, value, n, cleaned, lower, upper, flag, reason, origin"
     with psycopg.connect(address) as connection:

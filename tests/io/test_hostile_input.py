@@ -15,7 +15,7 @@ from sensormend.io.options import Options
 from sensormend.io.staging import Staging
 from sensormend.io.table_files import line_numbers
 from sensormend.readings import HOUR
-from tables_in import as_list, as_set, rejects, staged, staged_text
+from staged_readings import as_list, as_set, rejects, staged, staged_text
 
 NEW_YEAR = 1_577_836_800_000_000
 HEAD = "sensor,time,value\n"

@@ -13,7 +13,7 @@ from beijing import VARIABLES, write_beijing
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, written_time
-from tables_in import Reading, as_set, rejects, staged, staged_text
+from staged_readings import Reading, as_set, rejects, staged, staged_text
 
 NEW_YEAR = 1_577_836_800_000_000
 

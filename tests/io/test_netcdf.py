@@ -1,5 +1,6 @@
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken
+from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archive_order, network
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io import netcdf
 from sensormend.io.folder import Archive
@@ -166,12 +167,12 @@ def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def saying(rows: Rows) -> Rows:
     nothing = (rows.flag == Flag.MISSING) & (rows.reason == 0) & (rows.origin == 0) & (rows.n == 0)
-    return taken(rows, ~nothing)
+    return rows.taken(~nothing)
 
 
 @given(any_rows(unique=True))
 def test_any_rows_come_back_from_a_dataset(rows: Rows) -> None:
-    same(rows_of(dataset_of(rows)), in_order(saying(rows)))
+    assert_equal_rows(rows_of(dataset_of(rows)), in_archive_order(saying(rows)))
 
 
 @given(any_rows(unique=True))
@@ -180,7 +181,7 @@ def test_any_rows_come_back_from_a_file(rows: Rows) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.nc"
         write_netcdf(path, [rows], sensors=rows.sensors, variables=rows.variables, times=np.unique(rows.time))
-        same(rows_of(path), in_order(saying(rows)))
+        assert_equal_rows(rows_of(path), in_archive_order(saying(rows)))
 
 
 def test_a_file_written_in_parts_is_the_dataset(tmp_path: Path) -> None:
@@ -202,14 +203,14 @@ def test_an_archive_is_written_in_stretches(tmp_path: Path, monkeypatch: pytest.
         writer.write(rows)
     monkeypatch.setattr(netcdf, "CELLS", 30)
     (tmp_path / "a.nc.meta").mkdir()
-    same(Archive(export(tmp_path / "out", tmp_path / "a.nc")).rows(), in_order(rows))
+    assert_equal_rows(Archive(export(tmp_path / "out", tmp_path / "a.nc")).rows(), in_archive_order(rows))
 
 
 def test_flags_say_what_they_mean_in_the_words_of_cf(tmp_path: Path) -> None:
     rows = network(sensors=2, variables=("t",))
     flag, reason = rows.flag.copy(), rows.reason.copy()
     flag[0], reason[0] = Flag.FAIL, REASONS.index("stuck")
-    rows = changed(rows, flag=flag, reason=reason)
+    rows = replace(rows, flag=flag, reason=reason)
     dataset_of(rows, PLACES, KNOWN).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as dataset:
         assert dataset.attrs["Conventions"] == "CF-1.11"
@@ -240,7 +241,7 @@ def test_without_coordinates_there_is_no_feature_type() -> None:
 
 def test_a_cell_without_a_row_is_missing() -> None:
     rows = network(days=1, sensors=2)
-    dataset = dataset_of(taken(rows, (rows.sensor == 0) | (rows.time > YEAR_2019)))
+    dataset = dataset_of(rows.taken((rows.sensor == 0) | (rows.time > YEAR_2019)))
     corner = dataset.sel(station="s1", time="2019-01-01T00")
     assert int(corner["value_flag"]) == Flag.MISSING
     assert np.isnan(corner["value_cleaned"])

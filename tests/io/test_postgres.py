@@ -12,7 +12,7 @@ from sensormend.io.postgres import shown, split_address
 from sensormend.io.staging import Staging
 from sensormend.readings import HOUR
 from servers import running_postgres
-from tables_in import as_set, staged
+from staged_readings import as_set, staged
 
 NEW_YEAR = 1_577_836_800_000_000
 

@@ -16,7 +16,7 @@ from sensormend.errors import InputError, SensormendError, StateError
 from sensormend.io.options import Options
 from sensormend.io.staging import Staging
 from sensormend.readings import DAY, HOUR, MINUTE
-from tables_in import Reading, as_list, as_set, staged, staged_text
+from staged_readings import Reading, as_list, as_set, staged, staged_text
 
 NEW_YEAR = 1_577_836_800_000_000
 LONG = "sensor,time,value\nb,2020-01-02 00:00,3\na,2020-01-01 00:00,1\na,2020-01-01 01:00,2\na,2020-01-01 00:00,1.5\n"

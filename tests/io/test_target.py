@@ -1,4 +1,5 @@
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -6,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken, write_out
+from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archive_order, network, write_archive
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.folder import Archive, data_files, ending_of
 from sensormend.io.metadata import SENSORS_HEADER, write_csv
@@ -17,7 +18,7 @@ from sensormend.readings import DAY, HOUR, MINUTE, Rows
 def single(folder: Path, name: str, rows: Rows) -> Path:
     """Make a single-file OUT, as clean does."""
     out = folder / name
-    meta = write_out(folder / f"{name}.meta", rows)
+    meta = write_archive(folder / f"{name}.meta", rows)
     return export(meta, out)
 
 
@@ -28,11 +29,11 @@ def test_one_file_has_the_same_rows(tmp_path: Path, ending: str, variables: tupl
     out = single(tmp_path, f"mended{ending}", rows)
     assert {path.name for path in tmp_path.iterdir()} == {out.name, f"{out.name}.meta"}
     archive = Archive(out)
-    same(archive.rows(), in_order(rows))
+    assert_equal_rows(archive.rows(), in_archive_order(rows))
     wanted = (rows.time >= YEAR_2019 + 30 * HOUR) & (rows.time < YEAR_2019 + 2 * DAY) & (rows.sensor == 1)
     wanted &= rows.variable == len(variables) - 1
     part = archive.rows("s1", YEAR_2019 + 30 * HOUR, YEAR_2019 + 2 * DAY, variables[-1])
-    same(part, in_order(taken(rows, wanted)))
+    assert_equal_rows(part, in_archive_order(rows.taken(wanted)))
     assert archive.names == ("s0", "s1", "s2")
     assert archive.span() == (YEAR_2019, YEAR_2019 + 71 * HOUR)
 
@@ -41,12 +42,12 @@ def test_one_file_has_the_same_rows(tmp_path: Path, ending: str, variables: tupl
 @settings(max_examples=10)
 def test_any_rows_through_csv(rows: Rows) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        same(Archive(single(Path(folder), "a.csv", rows)).rows(), in_order(rows))
+        assert_equal_rows(Archive(single(Path(folder), "a.csv", rows)).rows(), in_archive_order(rows))
 
 
 def test_text_is_for_people(tmp_path: Path) -> None:
-    rows = taken(network(), np.arange(2))
-    rows = changed(
+    rows = network().taken(np.arange(2))
+    rows = replace(
         rows, value=np.array([np.nan, 1.5]), reason=np.array([0, 8], np.int8), origin=np.array([0, 1], np.int8)
     )
     lines = single(tmp_path, "a.csv", rows).read_text().splitlines()
@@ -64,7 +65,7 @@ def test_files_are_sorted_by_time_and_sensor(tmp_path: Path) -> None:
 
 def test_netcdf_knows_where_sensors_stand(tmp_path: Path) -> None:
     xarray = pytest.importorskip("xarray")
-    meta = write_out(tmp_path / "a.nc.meta", network(sensors=2))
+    meta = write_archive(tmp_path / "a.nc.meta", network(sensors=2))
     write_csv(meta / "sensors.csv", SENSORS_HEADER, [{"sensor": "s1", "latitude": 41.5, "longitude": -87.5}])
     export(meta, tmp_path / "a.nc")
     with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as dataset:
@@ -78,9 +79,9 @@ def test_rows_per_reading_do_not_fit_a_table(tmp_path: Path) -> None:
     twice = Rows.concatenate([rows, rows])
     with pytest.raises(ConfigError, match=r"\.csv or \.parquet"):
         single(tmp_path, "a.nc", twice)
-    same(Archive(single(tmp_path, "a.parquet", twice)).rows(), in_order(twice))
+    assert_equal_rows(Archive(single(tmp_path, "a.parquet", twice)).rows(), in_archive_order(twice))
     scattered = network(days=2, sensors=30)
-    scattered = changed(scattered, time=YEAR_2019 + np.arange(len(scattered)) * MINUTE)
+    scattered = replace(scattered, time=YEAR_2019 + np.arange(len(scattered)) * MINUTE)
     with pytest.raises(ConfigError, match="per reading"):
         single(tmp_path, "b.nc", scattered)
     assert not (tmp_path / "a.nc").exists()
@@ -89,10 +90,10 @@ def test_rows_per_reading_do_not_fit_a_table(tmp_path: Path) -> None:
 
 def test_a_day_is_read_without_the_others(tmp_path: Path) -> None:
     rows = network(days=3)
-    out = write_out(tmp_path / "out", rows)
+    out = write_archive(tmp_path / "out", rows)
     files = data_files(out)
     files[0].write_text("no Parquet")
-    same(Archive(out).rows(start=YEAR_2019 + DAY), in_order(Rows.concatenate(by_day(rows)[1:])))
+    assert_equal_rows(Archive(out).rows(start=YEAR_2019 + DAY), in_archive_order(Rows.concatenate(by_day(rows)[1:])))
     with pytest.raises(InputError, match="cannot read"):
         Archive(out).rows()
     (out / "data" / "date=odd").mkdir()
@@ -121,7 +122,7 @@ def test_what_is_no_out_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_wrong_sensor_is_answered_with_those_like_it(tmp_path: Path) -> None:
-    archive = Archive(write_out(tmp_path, network()))
+    archive = Archive(write_archive(tmp_path, network()))
     with pytest.raises(InputError, match="did you mean s0"):
         archive.rows("S0")
     with pytest.raises(InputError, match="there are s0, s1, s2"):
@@ -129,7 +130,7 @@ def test_a_wrong_sensor_is_answered_with_those_like_it(tmp_path: Path) -> None:
 
 
 def test_names_without_a_list_of_sensors(tmp_path: Path) -> None:
-    out = write_out(tmp_path, network())
+    out = write_archive(tmp_path, network())
     (out / "sensors.csv").unlink()
     assert Archive(out).names == ("s0", "s1", "s2")
     assert Archive(out).run() == {"step": HOUR}
@@ -137,7 +138,7 @@ def test_names_without_a_list_of_sensors(tmp_path: Path) -> None:
 
 
 def test_a_target_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    out = write_out(tmp_path / "out", network())
+    out = write_archive(tmp_path / "out", network())
     (tmp_path / "a.csv").mkdir()
     with pytest.raises((SensormendError, OSError)):
         export(out, tmp_path / "a.csv")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from row_tables import YEAR_2019, any_rows, by_day, changed, in_order, network, same, taken
+from row_tables import YEAR_2019, any_rows, assert_equal_rows, by_day, in_archive_order, network
 from sensormend.errors import InputError, SensormendError, StorageError
 from sensormend.io import writing
 from sensormend.io.folder import Archive, data_files, file_metadata, file_rows, rows_of_spans
@@ -35,7 +35,7 @@ def types(folder: Path) -> dict[str, str]:
 def test_what_is_written_is_read_back(rows: Rows) -> None:
     with tempfile.TemporaryDirectory() as folder, RowWriter(folder) as writer:
         writer.write(rows)
-        same(Archive(folder).rows(), in_order(rows))
+        assert_equal_rows(Archive(folder).rows(), in_archive_order(rows))
 
 
 def test_columns_and_types_are_those_of_the_contract(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_columns_and_types_are_those_of_the_contract(tmp_path: Path) -> None:
 
 def test_missing_is_null_and_an_empty_reason_is_not(tmp_path: Path) -> None:
     rows = network()
-    rows = changed(rows, cleaned=np.where(np.arange(len(rows)) == 0, np.nan, rows.cleaned),
+    rows = replace(rows, cleaned=np.where(np.arange(len(rows)) == 0, np.nan, rows.cleaned),
                    origin=np.where(np.arange(len(rows)) == 0, 0, rows.origin).astype(np.int8))  # fmt: skip
     with RowWriter(tmp_path) as writer:
         writer.write(rows)
@@ -62,9 +62,9 @@ def test_missing_is_null_and_an_empty_reason_is_not(tmp_path: Path) -> None:
 
 def test_a_file_per_date_by_the_time_of_the_slot_in_the_order_given(tmp_path: Path) -> None:
     rows = network(days=3)
-    rows = changed(rows, time=rows.time - 5 * HOUR)
+    rows = replace(rows, time=rows.time - 5 * HOUR)
     with RowWriter(tmp_path) as writer:
-        written = writer.write(taken(rows, rows.time < rows.time.min() + DAY))
+        written = writer.write(rows.taken(rows.time < rows.time.min() + DAY))
     assert files(tmp_path) == [
         "data/date=2018-12-31/part-20181231T190000.parquet",
         "data/date=2019-01-01/part-20181231T190000.parquet",
@@ -80,7 +80,7 @@ def test_a_period_written_again_takes_its_own_place(tmp_path: Path) -> None:
         writer.write(first)
         writer.write(second, start=YEAR_2019 + DAY)
         before = files(tmp_path)
-        late = taken(second, second.time > second.time.min())
+        late = second.taken(second.time > second.time.min())
         writer.write(late, start=YEAR_2019 + DAY)
         writer.sync()
     assert files(tmp_path) == before
@@ -108,7 +108,7 @@ def test_sensors_may_join(tmp_path: Path) -> None:
 def test_no_rows_no_file(tmp_path: Path) -> None:
     rows = network()
     with RowWriter(tmp_path) as writer:
-        assert writer.write(taken(rows, np.zeros(len(rows), bool))) == ()
+        assert writer.write(rows.taken(np.zeros(len(rows), bool))) == ()
     assert files(tmp_path) == []
 
 
@@ -134,7 +134,7 @@ def test_neither_pandas_nor_pyarrow_is_needed(tmp_path: Path, monkeypatch: pytes
     folder = tmp_path / "odd [name]* 'quoted'"
     with RowWriter(folder) as writer:
         writer.write(rows)
-    same(Archive(folder).rows(), in_order(rows))
+    assert_equal_rows(Archive(folder).rows(), in_archive_order(rows))
 
 
 @pytest.mark.parametrize("variables", [("",), ("dew", "temp")])
@@ -142,7 +142,7 @@ def test_many_names_are_written_as_few_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: tuple[str, ...]
 ) -> None:
     rows = network(days=2, sensors=5, variables=variables)
-    rows = changed(rows, sensors=("it's", "b", "c,d", "é", "e"))
+    rows = replace(rows, sensors=("it's", "b", "c,d", "é", "e"))
     with RowWriter(tmp_path / "few") as writer:
         writer.write(rows)
     monkeypatch.setattr(writing, "LISTED", 1)
@@ -151,7 +151,7 @@ def test_many_names_are_written_as_few_are(
     few, many = ([file_rows(file) for file in data_files(tmp_path / name)] for name in ("few", "many"))
     assert len(few) == len(many) == 2
     for one, other in zip(few, many, strict=True):
-        same(one, other)
+        assert_equal_rows(one, other)
 
 
 @pytest.mark.parametrize("variables", [("",), ("dew", "temp")])
@@ -170,12 +170,12 @@ def test_rows_of_spans_are_found_and_amended_in_their_places(tmp_path: Path, var
         assert hours == [*(("s1", hour) for hour in range(20, 32)), ("s3", 0)]
         for number, row, value in zip(file, place, some.value, strict=True):
             np.testing.assert_equal(before[number].value[row], value)
-        marked = changed(
+        marked = replace(
             some, cleaned=some.cleaned + 7, lower=some.lower - 1, upper=some.upper + 9,
             flag=some.flag * 0 + 4, reason=some.reason * 0 + 2, origin=some.origin * 0 + 3,
         )  # fmt: skip
         for number in np.unique(file):
-            writer.amend(files[number], taken(marked, file == number), place[file == number])
+            writer.amend(files[number], marked.taken(file == number), place[file == number])
     assert data_files(tmp_path) == files
     for number, old in enumerate(before):
         mine = place[file == number]
@@ -184,7 +184,7 @@ def test_rows_of_spans_are_found_and_amended_in_their_places(tmp_path: Path, var
         }
         for name, column in columns.items():
             column[mine] = getattr(marked, name)[file == number]
-        same(file_rows(files[number]), changed(old, **columns))
+        assert_equal_rows(file_rows(files[number]), replace(old, **columns))
 
 
 TEXTS = st.dictionaries(
@@ -199,7 +199,7 @@ def test_one_file_has_its_rows_in_their_order_and_its_metadata(rows: Rows, metad
     with tempfile.TemporaryDirectory() as folder, RowWriter(folder) as writer:
         path = Path(folder, "state", "x.parquet")
         writer.write_file(path, rows, metadata)
-        same(file_rows(path), rows)
+        assert_equal_rows(file_rows(path), rows)
         assert file_metadata(path) == metadata
         assert files(Path(folder)) == ["state/x.parquet"]
 
@@ -209,7 +209,7 @@ def test_one_file_takes_the_place_of_another(tmp_path: Path) -> None:
     with RowWriter(tmp_path) as writer:
         for days in (3, 1):
             writer.write_file(path, network(days=days), {"days": str(days)})
-        same(file_rows(path), network(days=1))
+        assert_equal_rows(file_rows(path), network(days=1))
         assert file_metadata(path) == {"days": "1"}
         writer.write_file(path, network().taken(slice(0, 0)), {})
         assert (len(file_rows(path)), file_metadata(path)) == (0, {})
@@ -238,4 +238,4 @@ def test_provisional_rows_of_a_thousand_sensors_take_no_time(tmp_path: Path) -> 
             writer.write_file(tmp_path / "x.parquet", rows, {"reached": "now"})
             took.append(time.thread_time() - start)
     assert min(took) < 0.1
-    same(file_rows(tmp_path / "x.parquet"), rows)
+    assert_equal_rows(file_rows(tmp_path / "x.parquet"), rows)

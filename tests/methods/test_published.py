@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from checks import same
+from checks import assert_same_recovery
 from method_cases import SHAPES, Floats, compare, low_rank_tensor, periods, readings, relative_error
 from oracles import methods as oracle
 from sensormend import (
@@ -295,8 +295,8 @@ def test_a_rows_place_follows_its_label(make: Make) -> None:
     labelled.update(TENSOR[..., 0], sensors=names)
     for day in range(1, 5):
         expected = plain.update(TENSOR[..., day]).of_sensors(np.array(order))
-        same(labelled.update(TENSOR[order, :, day], sensors=turned), expected)
-    same(labelled.update(TENSOR[..., 5]), plain.update(TENSOR[..., 5]))
+        assert_same_recovery(labelled.update(TENSOR[order, :, day], sensors=turned), expected)
+    assert_same_recovery(labelled.update(TENSOR[..., 5]), plain.update(TENSOR[..., 5]))
     with pytest.raises(ShapeError, match="other sensors"):
         labelled.update(TENSOR[..., 6], sensors=list("abcdex"))
 
@@ -305,10 +305,10 @@ def test_labels_may_come_later(make: Make) -> None:
     names, turned = list("abcdef"), list("fedcba")
     plain, labelled = make(), make()
     for day in range(2):
-        same(labelled.update(TENSOR[..., day]), plain.update(TENSOR[..., day]))
-    same(labelled.update(TENSOR[..., 2], sensors=names), plain.update(TENSOR[..., 2]))
+        assert_same_recovery(labelled.update(TENSOR[..., day]), plain.update(TENSOR[..., day]))
+    assert_same_recovery(labelled.update(TENSOR[..., 2], sensors=names), plain.update(TENSOR[..., 2]))
     expected = plain.update(TENSOR[..., 3]).of_sensors(np.arange(6)[::-1])
-    same(labelled.update(TENSOR[::-1, :, 3], sensors=turned), expected)
+    assert_same_recovery(labelled.update(TENSOR[::-1, :, 3], sensors=turned), expected)
 
 
 def test_a_state_with_a_broken_array_is_refused(saved: tuple[type[PublishedOnline], Path], tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_every_setting_survives_the_file(tmp_path: Path) -> None:
         loaded = type(model).load(tmp_path / "fresh.npz")
         assert {name: getattr(loaded, name) for name in public} == public
         tensor = readings((4, 2, 5, 6), 3)
-        same(loaded.recover(tensor), model.recover(tensor))
+        assert_same_recovery(loaded.recover(tensor), model.recover(tensor))
 
 
 WRONG: list[dict[str, Any]] = [
@@ -438,7 +438,7 @@ def test_a_failed_walk_leaves_the_model_as_it_was(make: Make, monkeypatch: pytes
     with pytest.raises(MemoryError):
         model.recover(TENSOR, passes=2)
     monkeypatch.undo()
-    same(model.update(TENSOR[..., 3]), twin.update(TENSOR[..., 3]))
+    assert_same_recovery(model.update(TENSOR[..., 3]), twin.update(TENSOR[..., 3]))
 
 
 def test_what_one_day_lacks_is_carried_from_the_day_before() -> None:
@@ -455,4 +455,4 @@ def test_what_one_day_lacks_is_carried_from_the_day_before() -> None:
 def test_the_best_guess_before_anything_was_read_is_none(make: Make) -> None:
     model = make()
     assert np.isnan(model.update(np.full((6, 5), np.nan)).cleaned).all()
-    same(model.update(TENSOR[..., 0]), make().update(TENSOR[..., 0]))
+    assert_same_recovery(model.update(TENSOR[..., 0]), make().update(TENSOR[..., 0]))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checks import same
-from networks import Floats, sound
+from checks import assert_same_recovery
+from networks import Floats, fault_free
 from sensormend import AutoOLRTR, InputError, Recovery
 from sensormend.model import arrays as at
 
@@ -20,7 +20,7 @@ DAYS, BROKEN, ACCEPTED = 90, 50, 60
 
 def with_offset(size: float, sensor: int = 3) -> Floats:
     """Sound readings of which a sensor is off from hour 7 of day 50 on."""
-    days = sound(8, DAYS).copy()
+    days = fault_free(8, DAYS).copy()
     days[sensor, 7:, BROKEN] += size
     days[sensor, :, BROKEN + 1 :] += size
     return days
@@ -59,7 +59,7 @@ def test_an_offset_that_is_accepted_is_right_from_then_on(size: float) -> None:
 
 def test_a_level_that_is_accepted_before_it_changes_is_taken_from_the_next_readings() -> None:
     """As when a sensor was set right: nothing has come since."""
-    days = sound(8, DAYS).copy()
+    days = fault_free(8, DAYS).copy()
     days[3, :, ACCEPTED:] += 8.0
     results, _ = accepting(days)
     assert np.mean([(result.wrong | result.doubtful)[3].mean() for result in results[ACCEPTED:]]) < 0.01
@@ -104,7 +104,7 @@ def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sensor=st.integers(0, 7), day=st.integers(20, 80))
 def test_accepting_a_sound_sensor_changes_nothing_to_speak_of(sensor: int, day: int) -> None:
-    days, model = sound(8, DAYS), AutoOLRTR()
+    days, model = fault_free(8, DAYS), AutoOLRTR()
     through(days, model, 0, day)
     twin = model.copy()
     twin.accept(sensor)
@@ -128,7 +128,7 @@ def test_what_was_accepted_is_kept_in_a_state_file(tmp_path: Path, later: int) -
     for result, *others in zip(*(through(days, each, ACCEPTED + later, 70) for each in (model, loaded, copied)),
                                strict=True):  # fmt: skip
         for other in others:
-            same(other, result)
+            assert_same_recovery(other, result)
 
 
 def test_an_answer_about_the_day_so_far_places_the_level_and_keeps_nothing() -> None:
@@ -139,12 +139,12 @@ def test_an_answer_about_the_day_so_far_places_the_level_and_keeps_nothing() -> 
     so_far = np.where(np.arange(24) < 8, today, np.nan)
     assert not model.estimate(so_far).wrong[3].any()
     twin = model.copy()
-    same(model.estimate(today), twin.update(today))
+    assert_same_recovery(model.estimate(today), twin.update(today))
     assert not model.update(today).wrong[3].any()
 
 
 def test_one_variable_of_a_sensor_with_a_label() -> None:
-    days = np.stack([sound(8, DAYS), 2 * sound(8, DAYS)], axis=1)
+    days = np.stack([fault_free(8, DAYS), 2 * fault_free(8, DAYS)], axis=1)
     days[3, :, :, BROKEN:] += 9.0
     names = [f"s{number}" for number in range(8)]
     model = AutoOLRTR(fiber_axis=2)
@@ -164,7 +164,7 @@ def test_who_is_not_known_cannot_be_accepted() -> None:
     model = AutoOLRTR()
     with pytest.raises(InputError, match="no sensor 'a' to accept: the model knows 0 sensors"):
         model.accept("a")
-    days = sound(8, DAYS)
+    days = fault_free(8, DAYS)
     named = AutoOLRTR()
     through(days, model, 0, 3)
     named.update(days[..., 0], sensors=list("abcdefgh"))
@@ -182,7 +182,7 @@ def test_who_is_not_known_cannot_be_accepted() -> None:
 
 
 def test_hypotheses_of_others_are_found_after_some_were_dropped(tmp_path: Path) -> None:
-    days = sound(8, DAYS).copy()
+    days = fault_free(8, DAYS).copy()
     broken = (1, 3, 6)
     for number, sensor in enumerate(broken):
         days[sensor, :, BROKEN - 5 * number :] += 12.0

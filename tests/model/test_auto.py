@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from networks import LEARNED, Floats, partition_small_networks, regions, seen, sound, trained, walk
+from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, trained, update_all
 from sensormend import AutoOLRTR, Recovery
 from sensormend.model.arrays import CORRECTED, WRONG
 from sensormend.simulate.degrade import Case, degrade
@@ -52,12 +52,12 @@ def test_each_kind_of_fault_is_found_and_named(kind: str, partitioned: bool, mon
     sensors = 60 if partitioned else 16
     if partitioned:
         partition_small_networks(monkeypatch)
-    truth = sound(sensors)[..., LEARNED : LEARNED + 3]
+    truth = fault_free(sensors)[..., LEARNED : LEARNED + 3]
     found, fitting, off, false = [], [], [], 0
     for ill in (2, 5, 7):
         readings = truth.copy()
         readings[ill] = broken(truth[ill].T.ravel(), kind, random).reshape(3, 24).T
-        result = walk(trained(sensors=sensors, partitioned=partitioned), readings)
+        result = update_all(trained(sensors=sensors, partitioned=partitioned), readings)
         # The first third of a drift is no larger than what a sound sensor does now and then.
         days = slice(1, None) if kind == "drift" else slice(None)
         found += result.faulty[ill, days].tolist()
@@ -72,7 +72,7 @@ def test_each_kind_of_fault_is_found_and_named(kind: str, partitioned: bool, mon
 
 
 def test_a_mix_of_faults_is_found_without_false_alarms() -> None:
-    case = degrade(sound(20, 60, seed=3), Case("mix", observed=0.9), seed=0)
+    case = degrade(fault_free(20, 60, seed=3), Case("mix", observed=0.9), seed=0)
     result = AutoOLRTR().recover(case.readings)
     late = slice(10, None)
     # A wrong gain in a mild winter is small: it may be overlooked.
@@ -89,7 +89,7 @@ def test_a_mix_of_faults_is_found_without_false_alarms() -> None:
 
 
 def test_suspect_fibers_lie_between_sound_and_faulty() -> None:
-    truth = sound()[..., LEARNED]
+    truth = fault_free()[..., LEARNED]
     verdicts = []
     for offset in np.linspace(0, 3, 61):
         readings = truth.copy()
@@ -111,7 +111,7 @@ def test_suspect_fibers_lie_between_sound_and_faulty() -> None:
 
 def spiked(day: int, sensors: int, random: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
     """A sound day with one reading of some sensors 15 degrees off, and where."""
-    readings = sound()[..., day].copy()
+    readings = fault_free()[..., day].copy()
     at = np.zeros(readings.shape, dtype=bool)
     at[random.choice(16, sensors, replace=False), random.integers(0, 24, sensors)] = True
     readings[at] += random.choice([-15.0, 15.0], sensors)
@@ -133,7 +133,7 @@ def test_what_the_engine_corrected_is_marked(monkeypatch: pytest.MonkeyPatch) ->
         estimates.lower[wrong], estimates.upper[wrong] = readings[wrong] - 4.5, readings[wrong] - 3.5
         return result
 
-    days = sound(8, 30).copy()
+    days = fault_free(8, 30).copy()
     days[3, 10:, 29] += 4.0
     plain = AutoOLRTR().recover(days)
     monkeypatch.setattr(State, "run", correcting)
@@ -159,7 +159,7 @@ def test_spikes_are_replaced_and_the_fiber_stays_sound() -> None:
         result = model.update(readings)
         np.testing.assert_array_equal(result.spikes, at)
         assert not result.faulty.any()
-        assert np.abs(result.cleaned - sound()[..., day])[at].max() < 2
+        assert np.abs(result.cleaned - fault_free()[..., day])[at].max() < 2
         np.testing.assert_array_equal(result.cleaned[~at], readings[~at])
         np.testing.assert_allclose(result.outliers[at], (readings - result.cleaned)[at])
         assert not result.outliers[~at].any()
@@ -185,7 +185,7 @@ def test_spikes_of_two_sensors_on_one_day() -> None:
 
 
 def test_trusted_readings_are_untouched_bit_for_bit() -> None:
-    case = degrade(sound(12, 40), Case("mix", share=0.1), seed=1)
+    case = degrade(fault_free(12, 40), Case("mix", share=0.1), seed=1)
     result = AutoOLRTR().recover(case.readings)
     assert result.lower is not None
     assert result.upper is not None
@@ -208,16 +208,16 @@ def coverage(result: Recovery, truth: Floats, at: NDArray[np.bool_]) -> float:
 
 @pytest.mark.parametrize(("climate", "interval"), [("city", 0.9), ("skewed", 0.9), ("city", 0.6)])
 def test_the_interval_covers_what_it_says(climate: str, interval: float) -> None:
-    truth = sound(14, 70, climate=climate)
-    hidden = ~seen(0.9, truth.shape)
+    truth = fault_free(14, 70, climate=climate)
+    hidden = ~observed_mask(0.9, truth.shape)
     result = AutoOLRTR(interval=interval).recover(np.where(hidden, np.nan, truth))
     hidden[..., :15] = False
     assert coverage(result, truth, hidden) == pytest.approx(interval, abs=0.05)
 
 
 def test_the_interval_of_silent_days_covers_too() -> None:
-    truth = sound(14, 80, seed=5)
-    silent = ~seen(0.9, (14, 80), seed=2)
+    truth = fault_free(14, 80, seed=5)
+    silent = ~observed_mask(0.9, (14, 80), seed=2)
     result = AutoOLRTR().recover(np.where(silent[:, None, :], np.nan, truth))
     silent[:, :15] = False
     at = np.broadcast_to(silent[:, None, :], truth.shape)
@@ -225,8 +225,8 @@ def test_the_interval_of_silent_days_covers_too() -> None:
 
 
 def test_a_silent_day_is_estimated_better_than_by_the_mean_of_the_others() -> None:
-    truth = sound(14, 60, seed=5)
-    silent = ~seen(0.9, (14, 60), seed=2)
+    truth = fault_free(14, 60, seed=5)
+    silent = ~observed_mask(0.9, (14, 60), seed=2)
     silent[:, :15] = False
     readings = np.where(silent[:, None, :], np.nan, truth)
     result = AutoOLRTR().recover(readings)
@@ -239,7 +239,7 @@ def test_a_silent_day_is_estimated_better_than_by_the_mean_of_the_others() -> No
 
 @pytest.mark.parametrize("climate", ["city", "dense", "skewed", "pressure", "sparse"])
 def test_a_cold_start_evaluates_no_sensor_and_never_flags_the_network(climate: str) -> None:
-    readings = sound(14, 25, seed=7, climate=climate)
+    readings = fault_free(14, 25, seed=7, climate=climate)
     result = AutoOLRTR().recover(readings)
     assert not result.evaluated[:, :5].any()
     assert not result.faulty[:, :5].any()
@@ -250,8 +250,8 @@ def test_a_cold_start_evaluates_no_sensor_and_never_flags_the_network(climate: s
 
 
 def test_gaps_of_the_second_day_are_filled_sensibly() -> None:
-    truth = sound()[..., :4]
-    hidden = ~seen(0.8, truth.shape)
+    truth = fault_free()[..., :4]
+    hidden = ~observed_mask(0.8, truth.shape)
     result = AutoOLRTR().recover(np.where(hidden, np.nan, truth))
     hidden[..., 0] = False
     assert np.sqrt(np.mean((result.cleaned - truth)[hidden] ** 2)) < 1.0
@@ -259,11 +259,11 @@ def test_gaps_of_the_second_day_are_filled_sensibly() -> None:
 
 @pytest.mark.parametrize("size", [30.0, 1000.0, -1e6])
 def test_a_huge_fault_on_day_one_does_not_poison(size: float) -> None:
-    truth = sound()[..., :20]
+    truth = fault_free()[..., :20]
     readings = truth.copy()
     readings[3, :, 0] += size
     readings[9, 5:15, 0] = size
-    hidden = ~seen(0.9, truth.shape)
+    hidden = ~observed_mask(0.9, truth.shape)
     hidden[..., :8] = False
     result = AutoOLRTR().recover(np.where(hidden, np.nan, readings))
     clean = AutoOLRTR().recover(np.where(hidden, np.nan, truth))
@@ -281,13 +281,13 @@ def test_a_front_is_weather() -> None:
     """Every sensor falls by 9 to 13 degrees within hours, each at its own time."""
     random = np.random.default_rng(0)
     model = trained()
-    readings = sound()[..., LEARNED].copy()
+    readings = fault_free()[..., LEARNED].copy()
     passing = 10 + 4 * np.argsort(np.argsort(readings[:, 0])) / 16
     readings -= random.uniform(9, 13, (16, 1)) / (1 + np.exp(-(np.arange(24) - passing[:, None])))
     result = model.update(readings)
     assert result.evaluated.all()
     assert result.faulty.sum() <= 1
-    day_after = model.update(sound()[..., LEARNED + 1] - 11)
+    day_after = model.update(fault_free()[..., LEARNED + 1] - 11)
     assert day_after.faulty.sum() <= 1
 
 
@@ -298,7 +298,7 @@ def test_a_region_with_weather_of_its_own_is_sound(sizes: tuple[int, ...]) -> No
     for seed in range(3):
         readings = regions(sizes, 25, seed)
         model = AutoOLRTR()
-        result = walk(model, readings[..., :24])
+        result = update_all(model, readings[..., :24])
         flagged, fibers = flagged + int(result.faulty.sum()), fibers + result.faulty.size
         assert result.evaluated[:, 10:].all()
         wrong = readings[..., 24].copy()
@@ -315,7 +315,7 @@ def test_sensors_that_stand_still_are_wrong_and_the_others_are_not(
         partition_small_networks(monkeypatch)
     readings = regions((50,), 12)
     readings[:4] = 60.0
-    result = walk(AutoOLRTR(), readings)
+    result = update_all(AutoOLRTR(), readings)
     assert result.faulty[:4, 8:].all()
     assert not result.faulty[4:].any()
 
@@ -325,7 +325,7 @@ def test_a_gusty_day_is_weather() -> None:
     flagged = []
     for seed in range(4):
         gusts = np.random.default_rng(seed).normal(0, 2, (16, 24 + 3))
-        readings = sound()[..., LEARNED] + sum(gusts[:, lag : lag + 24] for lag in range(4)) / 2
+        readings = fault_free()[..., LEARNED] + sum(gusts[:, lag : lag + 24] for lag in range(4)) / 2
         flagged.append(int(trained().update(readings).faulty.sum()))
     assert max(flagged) <= 2
     assert sum(flagged) <= 3
@@ -335,12 +335,12 @@ def test_smoke_is_weather() -> None:
     random = np.random.default_rng(0)
     model = trained("skewed")
     plume = np.exp(-(((np.arange(24) - random.uniform(9, 15, (16, 1))) / 5) ** 2))
-    result = model.update(sound(climate="skewed")[..., LEARNED] * (1 + random.uniform(4, 9, (16, 1)) * plume))
+    result = model.update(fault_free(climate="skewed")[..., LEARNED] * (1 + random.uniform(4, 9, (16, 1)) * plume))
     assert result.faulty.sum() <= 1
 
 
 def test_a_heat_wave_hides_no_fault() -> None:
-    readings = sound()[..., LEARNED] + 10
+    readings = fault_free()[..., LEARNED] + 10
     readings[5] += 9
     result = trained().update(readings)
     assert result.faulty[5]
@@ -348,9 +348,9 @@ def test_a_heat_wave_hides_no_fault() -> None:
 
 
 def test_an_offset_stays_wrong_for_as_long_as_it_lasts() -> None:
-    readings = sound()[..., LATER].copy()
+    readings = fault_free()[..., LATER].copy()
     readings[7, :, 15:50] += 8
-    result = walk(trained(), readings)
+    result = update_all(trained(), readings)
     faulty = result.faulty[7]
     assert faulty[15:50].all()
     assert not faulty[:15].any()
@@ -363,26 +363,26 @@ def test_an_offset_stays_wrong_for_as_long_as_it_lasts() -> None:
 
 @pytest.mark.parametrize("kind", ["stuck", "noise", "uniform"])
 def test_a_broken_sensor_stays_flagged_for_forty_days(kind: str) -> None:
-    readings = sound()[..., LEARNED : LEARNED + 40].copy()
+    readings = fault_free()[..., LEARNED : LEARNED + 40].copy()
     readings[4] = broken(readings[4].T.ravel(), kind, np.random.default_rng(0)).reshape(40, 24).T
-    result = walk(trained(), readings)
+    result = update_all(trained(), readings)
     assert result.faulty[4].mean() >= 0.95
     assert result.faulty.sum() - result.faulty[4].sum() <= 2
-    truth = sound()[4, :, LEARNED : LEARNED + 40]
+    truth = fault_free()[4, :, LEARNED : LEARNED + 40]
     assert np.sqrt(np.mean((result.cleaned[4] - truth)[:, result.faulty[4]] ** 2)) < 2.5
 
 
 def test_a_repaired_sensor_is_trusted_again() -> None:
-    readings = sound()[..., LEARNED : LEARNED + 30].copy()
+    readings = fault_free()[..., LEARNED : LEARNED + 30].copy()
     readings[4, :, :10] += np.random.default_rng(0).normal(0, 6, (24, 10))
-    result = walk(trained(), readings)
+    result = update_all(trained(), readings)
     assert result.faulty[4, :10].all()
     assert not result.faulty[4, 12:].any()
 
 
 @pytest.mark.parametrize("climate", ["skewed", "zeros"])
 def test_a_skewed_quantity_is_never_negative(climate: str) -> None:
-    truth = sound(14, 60, seed=2, climate=climate)
+    truth = fault_free(14, 60, seed=2, climate=climate)
     case = degrade(truth, Case("mix", observed=0.8), seed=0)
     readings = np.maximum(case.readings, 0)
     model = AutoOLRTR()
@@ -410,8 +410,8 @@ def test_unrelated_sensors_do_not_make_each_other_wrong() -> None:
 
 
 def test_a_sensor_that_has_nothing_to_do_with_the_others_is_judged_by_its_own_past() -> None:
-    readings = sound()[:8, :, :40].copy()
-    readings[3] = sound(seed=9)[0, :, 40:80] - sound(seed=9)[0, :, 40:80].mean() + readings[3].mean()
+    readings = fault_free()[:8, :, :40].copy()
+    readings[3] = fault_free(seed=9)[0, :, 40:80] - fault_free(seed=9)[0, :, 40:80].mean() + readings[3].mean()
     result = AutoOLRTR().recover(readings)
     others = np.arange(8) != 3
     assert result.evaluated[:, 10:].all()
@@ -420,7 +420,7 @@ def test_a_sensor_that_has_nothing_to_do_with_the_others_is_judged_by_its_own_pa
 
 
 def test_of_a_pair_the_one_that_departs_from_its_past_is_wrong() -> None:
-    readings = sound()[:2, :, :20].copy()
+    readings = fault_free()[:2, :, :20].copy()
     readings[0, :, 15] += 30
     result = AutoOLRTR().recover(readings)
     assert result.evaluated[:, 6:].all()
@@ -429,7 +429,7 @@ def test_of_a_pair_the_one_that_departs_from_its_past_is_wrong() -> None:
 
 
 def test_a_single_sensor_is_judged_by_its_own_past() -> None:
-    result = walk(AutoOLRTR(), sound()[:1, :, :40])
+    result = update_all(AutoOLRTR(), fault_free()[:1, :, :40])
     assert result.evaluated[:, 6:].all()
     assert not result.faulty.any()
     assert (result.reason == "").all()
@@ -437,7 +437,7 @@ def test_a_single_sensor_is_judged_by_its_own_past() -> None:
 
 def test_the_season_is_followed() -> None:
     """Over half a year the level of a sensor in the shade moves away from the others' by four degrees."""
-    readings = sound(10, 180, seed=4).copy()
+    readings = fault_free(10, 180, seed=4).copy()
     readings[2] += np.linspace(0, 4, 24 * 180).reshape(180, 24).T
     result = AutoOLRTR().recover(readings)
     assert result.faulty[2].sum() == 0
@@ -445,7 +445,7 @@ def test_the_season_is_followed() -> None:
 
 
 def test_several_variables_each_on_its_own_scale() -> None:
-    warm, wet = sound(10, 40), sound(10, 40, climate="skewed")
+    warm, wet = fault_free(10, 40), fault_free(10, 40, climate="skewed")
     readings = np.stack([warm, wet], axis=1)
     readings[3, 0, :, 33] += 9
     readings[6, 1, :, 36] = np.random.default_rng(0).uniform(0, 200, 24)
@@ -453,7 +453,7 @@ def test_several_variables_each_on_its_own_scale() -> None:
     results = []
     for unit in (1.0, 1000.0):
         scaled = readings * np.array([1.0, unit])[None, :, None, None]
-        results.append(walk(AutoOLRTR(fiber_axis=2), scaled))
+        results.append(update_all(AutoOLRTR(fiber_axis=2), scaled))
     one, other = results
     assert one.cleaned.shape == readings.shape
     assert one.faulty.shape == (10, 2, 40)
@@ -469,7 +469,7 @@ def test_several_variables_each_on_its_own_scale() -> None:
 
 def test_each_variable_is_mended_as_if_it_were_alone(tmp_path: Path) -> None:
     """Two variables in one call, and from a file, are the same as each of them in a model of its own."""
-    both = np.stack([sound(8, 20, seed=6), 1000 - 2 * sound(8, 20, seed=6)], axis=1)
+    both = np.stack([fault_free(8, 20, seed=6), 1000 - 2 * fault_free(8, 20, seed=6)], axis=1)
     both[:, 0, :, 15] = np.nan
     both[2, 1, 5, 17] = np.nan
     model, apart = AutoOLRTR(fiber_axis=2), [AutoOLRTR(), AutoOLRTR()]
@@ -498,7 +498,7 @@ def quiet(readings: Floats) -> Recovery:
 
 
 def test_degenerate_networks() -> None:
-    truth = sound(5, 12)
+    truth = fault_free(5, 12)
     constant, silent, lone = truth.copy(), truth.copy(), np.full((5, 24, 4), np.nan)
     constant[2] = 7.0
     silent[2] = np.nan
@@ -520,13 +520,13 @@ def test_degenerate_networks() -> None:
 
 
 def test_one_slot_per_period() -> None:
-    readings = sound(5, 12)[:, :1]
+    readings = fault_free(5, 12)[:, :1]
     assert np.isfinite(quiet(readings).cleaned[..., 1:]).all()
 
 
 def test_three_readings_a_day_are_enough() -> None:
     readings = np.full((8, 24, 40), np.nan)
-    readings[:, [7, 14, 21]] = sound()[:8, [7, 14, 21], :40]
+    readings[:, [7, 14, 21]] = fault_free()[:8, [7, 14, 21], :40]
     readings[..., 35] = np.nan
     result = quiet(readings)
     assert result.evaluated[:, 36:].any()
@@ -567,13 +567,13 @@ def test_nothing_crashes_warns_or_forgets(seed: int, sensors: int, slots: int, s
 
 @pytest.mark.parametrize("sensors", [5, 16])
 def test_hours_without_any_reading_follow_the_hours_around_them(sensors: int) -> None:
-    truth = sound()[:sensors, :, LEARNED : LEARNED + 20]
+    truth = fault_free()[:sensors, :, LEARNED : LEARNED + 20]
     readings = truth.copy()
     readings[:, 11:16, 4::5] = np.nan
     readings[:, 20:, 6::5] = np.nan
     model = AutoOLRTR()
-    walk(model, sound()[:sensors, :, :LEARNED])
-    result = walk(model, readings)
+    update_all(model, fault_free()[:sensors, :, :LEARNED])
+    result = update_all(model, readings)
     gap = np.isnan(readings)
     slots = np.arange(24)
     line = np.array(
@@ -589,11 +589,11 @@ def test_hours_without_any_reading_follow_the_hours_around_them(sensors: int) ->
 
 
 def test_a_spike_goes_before_what_stands_beside_it() -> None:
-    readings = sound()[..., LEARNED : LEARNED + 5].copy()
+    readings = fault_free()[..., LEARNED : LEARNED + 5].copy()
     # Everything that one station measures at that hour.
-    other = sound(seed=2)
+    other = fault_free(seed=2)
     both = np.stack([readings, 50 + other[..., LEARNED : LEARNED + 5]], axis=1)
-    learned = np.stack([sound()[..., :LEARNED], 50 + other[..., :LEARNED]], axis=1)
+    learned = np.stack([fault_free()[..., :LEARNED], 50 + other[..., :LEARNED]], axis=1)
     both[3, :, 12, 2] += np.array([-14, -30])
     model = AutoOLRTR(fiber_axis=2)
     for day in range(LEARNED):
@@ -608,18 +608,18 @@ def test_the_other_variables_of_a_sensor_say_nothing_about_it() -> None:
     weather = random.normal(size=(24, 40)).cumsum(axis=0)
     readings = weather + 0.1 * random.normal(size=(3, 4, 24, 40))
     readings[1:, :, :, 30:] = np.nan
-    result = walk(AutoOLRTR(fiber_axis=2), readings)
+    result = update_all(AutoOLRTR(fiber_axis=2), readings)
     assert result.evaluated[0, :, 10:].all()
     assert not result.faulty.any()
-    one = walk(AutoOLRTR(), readings[:, 0])
+    one = update_all(AutoOLRTR(), readings[:, 0])
     np.testing.assert_array_equal(result.cleaned[:, 0], one.cleaned)
 
 
 def test_a_lone_sensor_s_spike_and_impossible_day_are_seen() -> None:
-    readings = sound()[:1, :, :40].copy()
+    readings = fault_free()[:1, :, :40].copy()
     readings[0, 9, 30] += 90
     readings[0, :, 35] += 90
-    result = walk(AutoOLRTR(), readings)
+    result = update_all(AutoOLRTR(), readings)
     assert np.argwhere(result.spikes[0]).tolist() == [[9, 30]]
     assert np.flatnonzero(result.faulty[0]).tolist() == [35]
 
@@ -629,7 +629,7 @@ def test_rewinding_forgets_what_was_going_on_and_nothing_else() -> None:
     before = model.copy()
     model.rewind()
     assert model.periods == before.periods
-    day = sound()[..., LEARNED].copy()
+    day = fault_free()[..., LEARNED].copy()
     day[4, 5:9] = np.nan
     one, other = model.estimate(day), before.estimate(day)
     np.testing.assert_allclose(one.cleaned, other.cleaned, atol=1.5)
@@ -638,10 +638,10 @@ def test_rewinding_forgets_what_was_going_on_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("hours", [1, 2, 4, 8, 12])
 def test_a_feed_that_begins_in_the_evening_is_judged_as_soon_as_another(hours: int) -> None:
-    readings = sound()[:6, :, :14].copy()
+    readings = fault_free()[:6, :, :14].copy()
     readings[:, : 24 - hours, 0] = np.nan
     model = AutoOLRTR()
-    result = walk(model, readings)
+    result = update_all(model, readings)
     assert not result.evaluated[:, :6].any()
     assert result.evaluated[:, 6:].all()
     np.testing.assert_array_equal(result.cleaned[..., 0], readings[..., 0])
@@ -653,20 +653,20 @@ def test_after_a_first_day_of_a_reading_or_two_each_no_sensor_is_implausible() -
         readings = regions((12, 4), 20, seed)
         first = readings[..., 0]
         first[np.random.default_rng(seed).random(first.shape) < 0.95] = np.nan
-        result = walk(AutoOLRTR(), readings)
+        result = update_all(AutoOLRTR(), readings)
         assert not result.faulty.any()
         assert result.evaluated[:, 10:].mean() > 0.98
 
 
 def test_a_network_that_reports_in_the_afternoon_only_is_learned() -> None:
-    readings = sound()[..., :30].copy()
+    readings = fault_free()[..., :30].copy()
     readings[:, :12] = np.nan
-    result = walk(AutoOLRTR(), readings)
+    result = update_all(AutoOLRTR(), readings)
     assert result.evaluated[:, 8:].mean() > 0.9
 
 
 def test_having_waited_is_remembered(tmp_path: Path) -> None:
-    readings = sound()[..., :3].copy()
+    readings = fault_free()[..., :3].copy()
     readings[:, :12] = np.nan
     model = AutoOLRTR()
     model.update(readings[..., 0])
@@ -685,12 +685,12 @@ def test_one_absurd_reading_does_not_end_the_model(huge: float, unit: float) -> 
     for day in range(12):
         level = 10 + 3 * random.normal() + 5 * hours + np.arange(8)[:, None]
         readings = unit * (level + 0.3 * random.normal(size=(8, 24)))
-        sound = readings.copy()
+        expected = readings.copy()
         if day in (0, 7):
             readings[3, 5] = huge
         result = model.update(readings)
     assert not result.faulty.any()
-    np.testing.assert_array_equal(result.cleaned, sound)
+    np.testing.assert_array_equal(result.cleaned, expected)
     gap = readings.copy()
     gap[3, 5:9] = np.nan
-    assert np.abs(model.estimate(gap).cleaned - sound).max() < 2 * unit
+    assert np.abs(model.estimate(gap).cleaned - expected).max() < 2 * unit

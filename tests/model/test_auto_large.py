@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from checks import same, same_state, state
-from networks import Floats, partition_small_networks, seen, sound, walk
+from checks import assert_same_recovery, assert_same_state, state
+from networks import Floats, fault_free, observed_mask, partition_small_networks, update_all
 from sensormend import AutoOLRTR, Recovery
 from sensormend.simulate.network import city
 
 MANY = 130
 """Sensors of most tests: four partitions."""
 
-BASE = sound(100, 12)
+BASE = fault_free(100, 12)
 
 
 def named(count: int) -> list[str]:
@@ -33,7 +33,7 @@ def spoilt() -> Floats:
 
 
 def walked(readings: Floats, fiber_axis: int = 1) -> Recovery:
-    return walk(AutoOLRTR(fiber_axis=fiber_axis), readings)
+    return update_all(AutoOLRTR(fiber_axis=fiber_axis), readings)
 
 
 def error(result: Floats, truth: Floats, at: NDArray[np.bool_]) -> float:
@@ -41,8 +41,8 @@ def error(result: Floats, truth: Floats, at: NDArray[np.bool_]) -> float:
 
 
 def test_a_network_that_grows_from_one_partition_to_several_keeps_what_it_knows() -> None:
-    truth = sound(120, 32, seed=3)
-    readings = np.where(seen(0.9, truth.shape), truth, np.nan)
+    truth = fault_free(120, 32, seed=3)
+    readings = np.where(observed_mask(0.9, truth.shape), truth, np.nan)
     readings[[3, 33], :, 20] += 9
     readings[[8, 40], :, 21] = np.random.default_rng(0).uniform(-30, 40, (2, 24))
     readings[[12, 50], :, 26:28] += 9
@@ -73,7 +73,7 @@ def test_sensors_join_leave_and_come_back(
     if partitioned:
         partition_small_networks(monkeypatch, owned=20, halo=12)
     random = np.random.default_rng(0)
-    truth = sound(200, 24, seed=3)
+    truth = fault_free(200, 24, seed=3)
     labels = named(200)
     model = AutoOLRTR()
     for day in range(24):
@@ -95,9 +95,9 @@ def test_sensors_join_leave_and_come_back(
 
 
 def test_memory_is_flat_and_sensors_without_readings_are_forgotten(tmp_path: Path) -> None:
-    readings = sound(120, 40)
+    readings = fault_free(120, 40)
     model = AutoOLRTR()
-    walk(model, readings[..., :8], sensors=named(120))
+    update_all(model, readings[..., :8], sensors=named(120))
     sizes = {}
     for day in range(180):
         model.update(readings[:110, :, day % 40], named(110))
@@ -117,9 +117,9 @@ def test_memory_is_flat_and_sensors_without_readings_are_forgotten(tmp_path: Pat
 
 def test_several_variables_each_with_its_own_scale() -> None:
     """Temperatures and something else a thousand times as large, of 110 sensors."""
-    warm, other = sound(110, 20, seed=3), sound(110, 20, seed=6)
+    warm, other = fault_free(110, 20, seed=3), fault_free(110, 20, seed=6)
     truth = np.stack([warm, 1000 * other + 5000], axis=1)
-    readings = np.where(seen(0.95, truth.shape), truth, np.nan)
+    readings = np.where(observed_mask(0.95, truth.shape), truth, np.nan)
     readings[4, 0, :, 15:18] += 9
     readings[9, 1, :, 17] = np.random.default_rng(0).uniform(-40000, 60000, 24)
     model = AutoOLRTR(fiber_axis=2)
@@ -144,7 +144,7 @@ def test_several_variables_each_with_its_own_scale() -> None:
 
 
 def test_a_silent_day_and_constant_sensors() -> None:
-    readings = sound(MANY, 14).copy()
+    readings = fault_free(MANY, 14).copy()
     readings[[10, 90]] = 12.5
     readings[20] = np.nan
     readings[..., 9] = np.nan
@@ -154,14 +154,14 @@ def test_a_silent_day_and_constant_sensors() -> None:
     assert not result.faulty[:, 9].any()
     others = np.setdiff1d(np.arange(MANY), [10, 20, 90])
     assert result.faulty[others].sum() <= 3
-    truth = sound(MANY, 14)[others]
+    truth = fault_free(MANY, 14)[others]
     assert error(result.cleaned[others], truth, np.isnan(readings[others])) < 1.1 * truth[..., :9].std()
 
 
 @pytest.mark.parametrize("day", [0, 3, 10])
 def test_one_reading_of_1e40(day: int) -> None:
-    truth = sound(MANY, 14)
-    readings = np.where(seen(0.95, truth.shape), truth, np.nan)
+    truth = fault_free(MANY, 14)
+    readings = np.where(observed_mask(0.95, truth.shape), truth, np.nan)
     plain = AutoOLRTR().recover(readings)
     readings[5, 7, day] = 1e40
     result = AutoOLRTR().recover(readings)
@@ -177,7 +177,7 @@ def test_one_reading_of_1e40(day: int) -> None:
 
 
 def test_a_feed_that_begins_in_the_evening() -> None:
-    truth = sound(MANY, 12, seed=7)
+    truth = fault_free(MANY, 12, seed=7)
     readings = truth.copy()
     readings[:, :19, 0] = np.nan
     model = AutoOLRTR()
@@ -185,7 +185,7 @@ def test_a_feed_that_begins_in_the_evening() -> None:
     assert model.periods == 0
     np.testing.assert_array_equal(first.cleaned, readings[..., 0])
     assert not first.evaluated.any()
-    result = walk(model, readings[..., 1:])
+    result = update_all(model, readings[..., 1:])
     assert model.periods == 11
     assert result.faulty.sum() <= 3
     assert result.evaluated[:, 7:].mean() > 0.9
@@ -203,7 +203,7 @@ def test_a_network_that_never_moves() -> None:
 def test_hours_without_any_reading_are_interpolated(sender: float | None) -> None:
     """A blackout, and one through which one sensor goes on, soundly or 4 degrees off."""
     sensors = MANY if sender is None else 50
-    truth = sound(sensors, 26, seed=5)
+    truth = fault_free(sensors, 26, seed=5)
     model = AutoOLRTR()
     model.recover(truth[..., :20])
     readings = truth[..., 20].copy()
@@ -223,7 +223,7 @@ def test_hours_without_any_reading_are_interpolated(sender: float | None) -> Non
         return
     assert error(result.cleaned, truth[..., 20], dark) < 1.5 * straight
     assert result.faulty.sum() == (sender is not None)
-    after = walk(model, truth[..., 21:])
+    after = update_all(model, truth[..., 21:])
     assert after.faulty.sum() <= 2
 
 
@@ -237,16 +237,16 @@ def test_streams_batches_and_resumed_runs_are_the_same_to_the_bit(tmp_path: Path
             apart.save(tmp_path / "state.npz")
             apart = AutoOLRTR.load(tmp_path / "state.npz") if day != 8 else apart.copy()
         periods.append(apart.update(readings[..., day]))
-    same(joined, Recovery.stack(periods))
-    same_state(state(together, tmp_path), state(apart, tmp_path))
+    assert_same_recovery(joined, Recovery.stack(periods))
+    assert_same_state(state(together, tmp_path), state(apart, tmp_path))
     assert apart.sensors == tuple(range(MANY))
     again = AutoOLRTR(seed=0)
-    same(joined, again.recover(readings))
+    assert_same_recovery(joined, again.recover(readings))
     assert joined.faulty.any()
 
 
 def test_another_seed_changes_no_clear_verdict() -> None:
-    readings = sound(MANY, 16).copy()
+    readings = fault_free(MANY, 16).copy()
     readings[[5, 77], :, 12:15] += 9
     results = [AutoOLRTR(seed=seed).recover(readings) for seed in (0, 1)]
     for result in results:
@@ -262,9 +262,9 @@ def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Pa
     model.update(readings[..., :days])
     before = state(model, tmp_path)
     peek = model.estimate(readings[..., days])
-    same_state(before, state(model, tmp_path))
+    assert_same_state(before, state(model, tmp_path))
     assert model.periods == days
-    same(peek, model.update(readings[..., days]))
+    assert_same_recovery(peek, model.update(readings[..., days]))
 
 
 def test_single_precision_finds_what_double_precision_does() -> None:
@@ -284,7 +284,7 @@ def test_labels_may_come_in_any_order() -> None:
         order = random.permutation(MANY) if day else np.arange(MANY)
         wanted = one.update(readings[..., day], named(MANY))
         found = other.update(readings[order, :, day], [f"s{index}" for index in order])
-        same(wanted.of_sensors(order), found)
+        assert_same_recovery(wanted.of_sensors(order), found)
     assert one.sensors == other.sensors
 
 
@@ -318,12 +318,12 @@ def test_the_number_of_threads_changes_nothing(threads: str, monkeypatch: pytest
     wanted = AutoOLRTR().recover(spoilt())
     monkeypatch.setattr(model_state, "BLOCK", 1)
     monkeypatch.setenv("SENSORMEND_THREADS", threads)
-    same(wanted, AutoOLRTR().recover(spoilt()))
+    assert_same_recovery(wanted, AutoOLRTR().recover(spoilt()))
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
 def test_few_readings(share: float) -> None:
-    readings = np.where(seen(share, BASE.shape), BASE, np.nan)
+    readings = np.where(observed_mask(share, BASE.shape), BASE, np.nan)
     result = walked(readings)
     hidden = np.isnan(readings)
     hidden[..., :5] = False
@@ -333,7 +333,7 @@ def test_few_readings(share: float) -> None:
 
 
 def test_a_variable_without_any_reading_yet() -> None:
-    readings = np.stack([BASE, 5 * BASE, np.where(seen(0.5, BASE.shape), 2 * BASE, np.nan)], axis=1)
+    readings = np.stack([BASE, 5 * BASE, np.where(observed_mask(0.5, BASE.shape), 2 * BASE, np.nan)], axis=1)
     readings[:, 1, :, :9] = np.nan
     readings[40:, 1] = np.nan
     result = walked(readings, fiber_axis=2)
@@ -356,7 +356,7 @@ def test_periods_of_any_length(slots: int) -> None:
 def test_sensors_that_equal_each_other() -> None:
     twins = np.concatenate([BASE[:50], BASE[:50]])
     for readings in (twins, np.repeat(BASE[:1], 100, axis=0), np.concatenate([BASE[:50], -BASE[:50]])):
-        result = walked(np.where(seen(0.95, readings.shape), readings, np.nan))
+        result = walked(np.where(observed_mask(0.95, readings.shape), readings, np.nan))
         assert np.isfinite(result.cleaned).all()
         assert result.faulty.sum() <= 3
 
@@ -364,7 +364,7 @@ def test_sensors_that_equal_each_other() -> None:
 def test_a_network_that_was_partitioned_anew_knows_its_sensors_on_the_same_day() -> None:
     """After period 7 there are new partitions; sensors 0.1 degrees apart still fill each other's gaps."""
     truth = BASE[:1] + np.random.default_rng(1).normal(0, 0.1, BASE.shape)
-    readings = np.where(seen(0.95, BASE.shape), truth, np.nan)
+    readings = np.where(observed_mask(0.95, BASE.shape), truth, np.nan)
     result = walked(readings)
     for day in range(3, 12):
         assert np.abs(result.cleaned - truth)[..., day][np.isnan(readings[..., day])].mean() < 0.2

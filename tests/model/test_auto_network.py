@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from networks import LEARNED, Floats, partition_small_networks, regions, seen, sound, walk
+from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, update_all
 from sensormend import AutoOLRTR, Recovery
 
 
@@ -22,7 +22,7 @@ def named(count: int) -> list[str]:
 @lru_cache
 def _labelled(sensors: int) -> AutoOLRTR:
     model = AutoOLRTR()
-    walk(model, sound()[:sensors, :, :LEARNED], sensors=named(sensors))
+    update_all(model, fault_free()[:sensors, :, :LEARNED], sensors=named(sensors))
     return model
 
 
@@ -47,7 +47,7 @@ def same(one: Recovery, other: Recovery) -> None:
 
 def test_the_order_may_change_from_call_to_call() -> None:
     random = np.random.default_rng(0)
-    readings = np.where(seen(0.9, (12, 24, 15)), sound()[:12, :, :15], np.nan)
+    readings = np.where(observed_mask(0.9, (12, 24, 15)), fault_free()[:12, :, :15], np.nan)
     readings[4, :, 12] += 9
     straight, shuffled = AutoOLRTR(), AutoOLRTR()
     labels = named(12)
@@ -62,18 +62,18 @@ def test_the_order_may_change_from_call_to_call() -> None:
 
 def test_labels_are_text_or_whole_numbers() -> None:
     model = AutoOLRTR()
-    model.update(sound()[:3, :, 0], ["a", 7, np.int64(8)])
+    model.update(fault_free()[:3, :, 0], ["a", 7, np.int64(8)])
     assert model.sensors == ("a", 7, 8)
 
 
 def test_a_sensor_that_joins_is_mended_at_once() -> None:
     model = labelled(12)
     labels = [*named(12), "new"]
-    readings = sound()[:13, :, LEARNED : LEARNED + 25].copy()
+    readings = fault_free()[:13, :, LEARNED : LEARNED + 25].copy()
     readings[12, 10:14, :5] = np.nan
-    result = walk(model, readings, sensors=labels)
+    result = update_all(model, readings, sensors=labels)
     assert np.isfinite(result.cleaned).all()
-    assert np.abs(result.cleaned - sound()[:13, :, LEARNED : LEARNED + 25])[12].max() < 4
+    assert np.abs(result.cleaned - fault_free()[:13, :, LEARNED : LEARNED + 25])[12].max() < 4
     assert not result.evaluated[12, :4].any()
     assert result.evaluated[:12].all()
     assert result.faulty.sum() <= 1
@@ -83,16 +83,16 @@ def test_a_sensor_that_joins_is_mended_at_once() -> None:
 def test_a_sensor_that_joins_is_judged_within_ten_periods(joins: int) -> None:
     model = labelled(12)
     rows = [*range(12), joins]
-    readings = sound()[rows, :, LEARNED : LEARNED + 16].copy()
+    readings = fault_free()[rows, :, LEARNED : LEARNED + 16].copy()
     readings[12, :, 15] += 12
-    result = walk(model, readings, sensors=[*named(12), "new"])
+    result = update_all(model, readings, sensors=[*named(12), "new"])
     assert result.evaluated[12, 10:].all()
     assert result.faulty[12].tolist() == [False] * 15 + [True]
 
 
 def test_many_join_at_once() -> None:
     model = labelled(4)
-    result = walk(model, sound()[..., LEARNED : LEARNED + 15], sensors=named(16))
+    result = update_all(model, fault_free()[..., LEARNED : LEARNED + 15], sensors=named(16))
     assert np.isfinite(result.cleaned).all()
     assert result.faulty.sum() <= 2
     assert result.evaluated[:, 8:].mean() > 0.95
@@ -102,18 +102,18 @@ def test_who_is_away_is_not_answered_for_and_not_forgotten() -> None:
     model = labelled(12)
     here = [label for label in named(12) if label != "s5"]
     rows = [row for row in range(12) if row != 5]
-    away = walk(model, sound()[rows, :, LEARNED : LEARNED + 10], sensors=here)
+    away = update_all(model, fault_free()[rows, :, LEARNED : LEARNED + 10], sensors=here)
     assert away.cleaned.shape == (11, 24, 10)
     assert "s5" in model.sensors
-    back = walk(model, sound()[:12, :, LEARNED + 10 : LEARNED + 14], sensors=named(12))
+    back = update_all(model, fault_free()[:12, :, LEARNED + 10 : LEARNED + 14], sensors=named(12))
     assert back.evaluated[5].all()
     assert back.faulty.sum() <= 1
     # It is known as well as if it had been silent: the same readings, asked for with gaps.
-    silent = np.array(sound()[:12, :, LEARNED : LEARNED + 10])
+    silent = np.array(fault_free()[:12, :, LEARNED : LEARNED + 10])
     silent[5] = np.nan
     twin = labelled(12)
-    walk(twin, silent, sensors=named(12))
-    again = walk(twin, sound()[:12, :, LEARNED + 10 : LEARNED + 14], sensors=named(12))
+    update_all(twin, silent, sensors=named(12))
+    again = update_all(twin, fault_free()[:12, :, LEARNED + 10 : LEARNED + 14], sensors=named(12))
     np.testing.assert_array_equal(back.cleaned, again.cleaned)
     np.testing.assert_array_equal(back.score, again.score)
 
@@ -121,16 +121,16 @@ def test_who_is_away_is_not_answered_for_and_not_forgotten() -> None:
 def test_who_comes_back_with_another_level_is_flagged() -> None:
     model = labelled(12)
     rows = [row for row in range(12) if row != 5]
-    walk(model, sound()[rows, :, LEARNED : LEARNED + 10], sensors=[f"s{row}" for row in rows])
-    readings = sound()[:12, :, LEARNED + 10].copy()
+    update_all(model, fault_free()[rows, :, LEARNED : LEARNED + 10], sensors=[f"s{row}" for row in rows])
+    readings = fault_free()[:12, :, LEARNED + 10].copy()
     readings[5] += 9
     assert model.update(readings, named(12)).faulty[5]
 
 
 def test_a_sensor_without_readings_for_long_is_forgotten() -> None:
-    readings = sound(5, 40)
+    readings = fault_free(5, 40)
     model = AutoOLRTR()
-    walk(model, readings[..., :8], sensors=named(5))
+    update_all(model, readings[..., :8], sensors=named(5))
     for day in range(180):
         model.update(readings[:3, :, day % 40], named(3))
         assert len(model.sensors) == 5
@@ -145,9 +145,9 @@ def test_a_sensor_without_readings_for_long_is_forgotten() -> None:
 
 
 def test_without_labels_no_sensor_is_forgotten() -> None:
-    readings = np.array(sound(3, 40))
+    readings = np.array(fault_free(3, 40))
     model = AutoOLRTR()
-    walk(model, readings[..., :6])
+    update_all(model, readings[..., :6])
     readings[2] = np.nan
     for day in range(182):
         result = model.update(readings[..., day % 40])
@@ -161,27 +161,27 @@ def test_a_new_sensor_far_off_is_wrong_until_it_moves_with_the_others(level: flo
     model = labelled(12)
     labels = [*named(12), "indoors"]
     steady = level + np.random.default_rng(0).normal(0, 0.2, (24, 20))
-    days = sound()[:12, :, LEARNED:]
-    inside = walk(model, np.concatenate([days[..., :20], steady[None]]), sensors=labels)
+    days = fault_free()[:12, :, LEARNED:]
+    inside = update_all(model, np.concatenate([days[..., :20], steady[None]]), sensors=labels)
     assert inside.faulty[12].all()
     assert inside.faulty[:12].sum() <= 1
-    outside = walk(model, sound()[:13, :, LEARNED + 20 : LEARNED + 45], sensors=labels)
+    outside = update_all(model, fault_free()[:13, :, LEARNED + 20 : LEARNED + 45], sensors=labels)
     assert not outside.faulty[12, 10:].any()
     assert outside.faulty[:12].sum() <= 1
 
 
 def test_a_newcomer_on_a_mountain_is_accepted_since_it_moves_with_the_others() -> None:
     model = labelled(12)
-    readings = sound()[:13, :, LEARNED : LEARNED + 20].copy()
+    readings = fault_free()[:13, :, LEARNED : LEARNED + 20].copy()
     readings[12] -= 25
-    result = walk(model, readings, sensors=[*named(12), "summit"])
+    result = update_all(model, readings, sensors=[*named(12), "summit"])
     assert not result.faulty[12, 12:].any()
     assert result.faulty[:12].sum() <= 1
 
 
 def test_a_large_network_is_judged_like_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    truth = sound(60, 40, seed=2)
-    hidden = ~seen(0.9, truth.shape)
+    truth = fault_free(60, 40, seed=2)
+    hidden = ~observed_mask(0.9, truth.shape)
     readings = np.where(hidden, np.nan, truth)
     readings[7, :, 30:33] += 9
     readings[33, :, 35] = np.random.default_rng(0).uniform(-30, 40, 24)
@@ -203,7 +203,7 @@ def test_a_first_day_of_one_reading_each_does_not_blow_up_a_large_network() -> N
     readings = regions((150, 100), 9, seed=4)
     first = readings[..., 0]
     first[np.random.default_rng(0).random(first.shape) < 0.95] = np.nan
-    result = walk(AutoOLRTR(), readings)
+    result = update_all(AutoOLRTR(), readings)
     assert np.abs(result.low_rank - readings)[..., 1:].max() < 20
     assert result.faulty.sum() <= 2
 
@@ -223,11 +223,11 @@ def closely(one: Recovery, other: Recovery, factor: float = 1.0, shift: float = 
 
 
 def faulty_network(climate: str) -> Floats:
-    readings = sound(10, 26, seed=8, climate=climate).copy()
+    readings = fault_free(10, 26, seed=8, climate=climate).copy()
     readings[2, :, 20] *= 4
     readings[2, :, 20] += 20
     readings[6, :, 23] = np.random.default_rng(5).uniform(0, 90, 24)
-    return np.where(seen(0.92, readings.shape), readings, np.nan)
+    return np.where(observed_mask(0.92, readings.shape), readings, np.nan)
 
 
 @settings(max_examples=5)
@@ -238,7 +238,7 @@ def test_permuted_sensors_give_the_permuted_result(order: list[int], climate: st
     assert one.faulty[2, 20]
     assert one.faulty[6, 23]
     labels = named(10)
-    other = walk(AutoOLRTR(), readings[order], sensors=[labels[index] for index in order])
+    other = update_all(AutoOLRTR(), readings[order], sensors=[labels[index] for index in order])
     closely(permuted(one, order), other)
 
 
@@ -259,19 +259,19 @@ def test_a_skewed_quantity_in_another_unit(power: float) -> None:
 
 def test_a_large_network_permuted(monkeypatch: pytest.MonkeyPatch) -> None:
     partition_small_networks(monkeypatch)
-    readings = sound(60, 16, seed=2).copy()
+    readings = fault_free(60, 16, seed=2).copy()
     readings[7, :, 14] += 9
     order = np.random.default_rng(0).permutation(60).tolist()
     labels = named(60)
-    one = walk(AutoOLRTR(), readings, sensors=labels)
+    one = update_all(AutoOLRTR(), readings, sensors=labels)
     assert one.faulty[7, 14]
-    other = walk(AutoOLRTR(), readings[order], sensors=[labels[index] for index in order])
+    other = update_all(AutoOLRTR(), readings[order], sensors=[labels[index] for index in order])
     closely(permuted(one, order), other, single=True)
 
 
 def test_the_seed_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     partition_small_networks(monkeypatch)
-    readings = sound(60, 16, seed=2).copy()
+    readings = fault_free(60, 16, seed=2).copy()
     readings[7, :, 14] += 9
     results = [AutoOLRTR(seed=seed).recover(readings) for seed in (0, 1)]
     assert results[0].faulty[7, 14]
@@ -280,7 +280,7 @@ def test_the_seed_changes_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stranger_to_the_model_can_be_estimated() -> None:
     model = labelled(12)
-    peek = model.estimate(sound()[:13, :, LEARNED], [*named(12), "new"])
+    peek = model.estimate(fault_free()[:13, :, LEARNED], [*named(12), "new"])
     assert peek.cleaned.shape == (13, 24)
     assert np.isfinite(peek.cleaned).all()
     assert model.sensors == tuple(named(12))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from networks import LEARNED, Floats, partition_small_networks, seen, sound, trained, walk
+from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
 from sensormend import OLRTR, AutoOLRTR, ConfigError, Recovery, SensormendError, ShapeError, StateError, ValueRangeError
 from sensormend.simulate.degrade import Case, degrade
 
@@ -39,7 +39,7 @@ def unchanged(before: dict[str, NDArray[Any]], after: dict[str, NDArray[Any]]) -
 
 def spoilt(days: int, sensors: int = 10, climate: str = "city") -> Floats:
     """A network with faults, gaps and outages."""
-    return degrade(sound(sensors, 90, climate=climate)[..., :days], Case("mix", share=0.1), seed=4).readings
+    return degrade(fault_free(sensors, 90, climate=climate)[..., :days], Case("mix", share=0.1), seed=4).readings
 
 
 @pytest.mark.parametrize("days", [0, 1, 4, 7, 12, LEARNED])
@@ -47,7 +47,7 @@ def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Pa
     readings = spoilt(LEARNED + 1, climate="skewed" if days == 7 else "city")
     model = AutoOLRTR()
     if days:
-        walk(model, readings[..., :days])
+        update_all(model, readings[..., :days])
     before = written(model, tmp_path)
     peek = model.estimate(readings[..., days])
     unchanged(before, written(model, tmp_path))
@@ -58,11 +58,11 @@ def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Pa
 def test_estimate_of_several_periods_takes_each_from_the_same_state(tmp_path: Path) -> None:
     model = trained()
     before = written(model, tmp_path)
-    both = model.estimate(sound()[..., TODAY : TODAY + 2])
+    both = model.estimate(fault_free()[..., TODAY : TODAY + 2])
     unchanged(before, written(model, tmp_path))
     for day in range(2):
         same(
-            Recovery.stack([model.estimate(sound()[..., TODAY + day])]),
+            Recovery.stack([model.estimate(fault_free()[..., TODAY + day])]),
             Recovery(**{name: _part(value, day) for name, value in _values(both).items()}),
         )
 
@@ -80,7 +80,7 @@ def _part(value: Any, day: int) -> Any:
 
 @pytest.mark.parametrize("hours", [1, 6, 13])
 def test_a_day_that_is_not_over_yet(hours: int) -> None:
-    truth = sound()[..., TODAY]
+    truth = fault_free()[..., TODAY]
     so_far = np.where(np.arange(24) < hours, truth, np.nan)
     so_far[5] = np.where(np.isfinite(so_far[5]), so_far[5] + 12, np.nan)
     result = trained().estimate(so_far)
@@ -103,7 +103,7 @@ def test_periods_in_one_call_are_calls_one_by_one(tmp_path: Path) -> None:
     readings = spoilt(35)
     together, apart = AutoOLRTR(), AutoOLRTR()
     joined = Recovery.concatenate([together.update(readings[..., :9]), together.update(readings[..., 9:])])
-    same(joined, walk(apart, readings))
+    same(joined, update_all(apart, readings))
     unchanged(written(together, tmp_path), written(apart, tmp_path))
 
 
@@ -159,7 +159,7 @@ def test_a_copy_goes_its_own_way(tmp_path: Path) -> None:
     model = trained()
     before = written(model, tmp_path)
     twin = model.copy()
-    walk(twin, sound()[..., TODAY : TODAY + 3] * 2)
+    update_all(twin, fault_free()[..., TODAY : TODAY + 3] * 2)
     unchanged(before, written(model, tmp_path))
     assert twin.periods == LEARNED + 3
 
@@ -180,9 +180,9 @@ def test_memory_is_flat(tmp_path: Path) -> None:
 def test_memory_at_the_start_is_not_larger_than_later_but_for_the_sample(tmp_path: Path) -> None:
     readings = spoilt(40)
     model = AutoOLRTR()
-    walk(model, readings[..., :20])
+    update_all(model, readings[..., :20])
     early = {name: value.nbytes for name, value in written(model, tmp_path).items()}
-    walk(model, readings[..., 20:])
+    update_all(model, readings[..., 20:])
     late = {name: value.nbytes for name, value in written(model, tmp_path).items()}
     del early["header"], late["header"]
     assert early.pop("sample") < 100_000
@@ -260,7 +260,7 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyte
 
 
 def with_value(value: float) -> Floats:
-    readings = sound()[..., TODAY].copy()
+    readings = fault_free()[..., TODAY].copy()
     readings[3, 7] = value
     return readings
 
@@ -298,13 +298,13 @@ def test_bad_input_is_refused_in_one_line_and_changes_nothing(name: str, tmp_pat
         assert str(caught.value)
         assert "\n" not in str(caught.value)
         unchanged(before, written(model, tmp_path))
-    same(model.update(sound()[..., TODAY]), trained().update(sound()[..., TODAY]))
+    same(model.update(fault_free()[..., TODAY]), trained().update(fault_free()[..., TODAY]))
 
 
 def test_bad_labels_are_refused_and_change_nothing(tmp_path: Path) -> None:
-    readings = sound()[:4]
+    readings = fault_free()[:4]
     model = AutoOLRTR()
-    walk(model, readings[..., :6], sensors=["a", "b", "c", "d"])
+    update_all(model, readings[..., :6], sensors=["a", "b", "c", "d"])
     before = written(model, tmp_path)
     bad: list[tuple[Any, type[SensormendError]]] = [
         (None, ShapeError),
@@ -335,12 +335,12 @@ def test_a_bad_first_minibatch_leaves_nothing_behind(tmp_path: Path) -> None:
         with pytest.raises(SensormendError):
             model.update(minibatch)
         unchanged(before, written(model, tmp_path))
-    same(model.update(sound()[..., 0]), AutoOLRTR().update(sound()[..., 0]))
+    same(model.update(fault_free()[..., 0]), AutoOLRTR().update(fault_free()[..., 0]))
 
 
 def test_variables_and_slots_must_stay(tmp_path: Path) -> None:
     model = AutoOLRTR(fiber_axis=2)
-    readings = np.stack([sound()[:4, :, 0], sound(seed=3)[:4, :, 0]], axis=1)
+    readings = np.stack([fault_free()[:4, :, 0], fault_free(seed=3)[:4, :, 0]], axis=1)
     model.update(readings)
     before = written(model, tmp_path)
     for minibatch in (readings[:, :1], readings[:, :, :12], readings[:, 0], readings[..., None, None]):
@@ -381,7 +381,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
 def test_passes_must_be_a_whole_number(passes: Any) -> None:
     model = AutoOLRTR()
     with pytest.raises(ConfigError):
-        model.recover(sound()[..., :3], passes=passes)
+        model.recover(fault_free()[..., :3], passes=passes)
     assert model.periods == 0
 
 
@@ -410,11 +410,11 @@ def test_wind_direction_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_wind_direction_among_other_variables_is_named(tmp_path: Path) -> None:
     model = AutoOLRTR(fiber_axis=2)
-    readings = np.stack([sound()[:6, :, 0], wind()], axis=1)
+    readings = np.stack([fault_free()[:6, :, 0], wind()], axis=1)
     with pytest.raises(ValueRangeError, match="variable 1"):
         model.update(readings)
     turned = np.deg2rad(wind())
-    model.update(np.stack([sound()[:6, :, 0], np.sin(turned), np.cos(turned)], axis=1))
+    model.update(np.stack([fault_free()[:6, :, 0], np.sin(turned), np.cos(turned)], axis=1))
     assert model.periods == 1
 
 
@@ -430,12 +430,12 @@ def test_a_wind_that_turns_later_is_refused_then(tmp_path: Path) -> None:
 
 
 def test_whole_numbers_masks_and_float32_are_readings() -> None:
-    readings = sound()[..., 0].round()
+    readings = fault_free()[..., 0].round()
     one = AutoOLRTR().update(readings)
     same(one, AutoOLRTR().update(readings.astype(int)))
     same(one, AutoOLRTR().update(readings.astype(np.float32)))
     same(one, AutoOLRTR().update(readings.tolist()))
-    hidden = ~seen(0.8, readings.shape)
+    hidden = ~observed_mask(0.8, readings.shape)
     masked = np.ma.MaskedArray(np.where(hidden, -999.0, readings), hidden)
     same(AutoOLRTR().update(np.where(hidden, np.nan, readings)), AutoOLRTR().update(masked))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hostile
-from networks import Floats, sound
+from networks import Floats, fault_free
 from sensormend import AutoOLRTR, Recovery
 from sensormend.errors import ConfigError, ShapeError
 
@@ -17,7 +17,7 @@ WHO = 5
 
 def spoilt(offset: float = 0.0, rate: float = 0.0, seed: int = 3) -> tuple[Floats, Floats]:
     """Return readings of which one sensor is off from noon of day BEGIN to the morning of day END, and the truth."""
-    truth = sound(SENSORS, DAYS, seed=seed)
+    truth = fault_free(SENSORS, DAYS, seed=seed)
     line = np.moveaxis(truth, 1, 2).reshape(SENSORS, -1).copy()
     first, last = BEGIN * SLOTS + 12, END * SLOTS + 6
     line[WHO, first:last] += offset + rate * np.arange(last - first) / SLOTS
@@ -149,7 +149,7 @@ def test_seasons_are_no_faults() -> None:
 
 
 def test_a_lone_sensor_that_stands_still_or_shows_what_never_was() -> None:
-    line = np.moveaxis(sound(1, 120, seed=2), 1, 2).reshape(-1).copy()
+    line = np.moveaxis(fault_free(1, 120, seed=2), 1, 2).reshape(-1).copy()
     line[60 * SLOTS : 63 * SLOTS] = line[60 * SLOTS]
     line[90 * SLOTS + 3 : 91 * SLOTS] = 75.0
     result = through(np.moveaxis(line.reshape(1, 120, SLOTS), 2, 1))
@@ -162,7 +162,7 @@ def test_a_lone_sensor_that_stands_still_or_shows_what_never_was() -> None:
 
 @pytest.mark.parametrize("sensors", [1, 3, 8])
 def test_a_wrong_day_of_daily_data_leaves_everything_finite(sensors: int) -> None:
-    days = sound(sensors, 200, seed=6).mean(axis=1, keepdims=True)
+    days = fault_free(sensors, 200, seed=6).mean(axis=1, keepdims=True)
     days[0, 0, 150] = 80.0
     model = AutoOLRTR()
     result = through(days, model)

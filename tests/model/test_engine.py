@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from checks import same, same_state, state
-from networks import LEARNED, Floats, partition_small_networks, seen, sound, trained, walk
+from checks import assert_same_recovery, assert_same_state, state
+from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
 from sensormend import AutoOLRTR, Recovery
 
 Bools = NDArray[np.bool_]
@@ -56,7 +56,7 @@ KINDS = ("offset", "drifting", "noisy", "stuck")
 @lru_cache
 def spoilt(sensors: int, faulty: int, seed: int = 0, lost: float = 0.05) -> Spoilt:
     """Return a network of which the first `faulty` sensors are wrong once, each in its own way, for a day or two."""
-    truth = sound(sensors, DAYS, seed=9)
+    truth = fault_free(sensors, DAYS, seed=9)
     random = np.random.default_rng(seed)
     line = in_line(truth).astype(float)
     wrong = np.zeros(line.shape, np.bool_)
@@ -65,7 +65,7 @@ def spoilt(sensors: int, faulty: int, seed: int = 0, lost: float = 0.05) -> Spoi
         inside = slice(start, start + int(random.integers(20, 60)))
         line[sensor, inside] = put_fault(line[sensor, inside], KINDS[sensor % 4], random)
         wrong[sensor, inside] = True
-    readings = np.where(seen(1 - lost, truth.shape, seed), in_days(line), np.nan)
+    readings = np.where(observed_mask(1 - lost, truth.shape, seed), in_days(line), np.nan)
     wrong_days = in_days(wrong.astype(float)).astype(bool) & np.isfinite(readings)
     readings.flags.writeable = wrong_days.flags.writeable = False
     return Spoilt(readings, truth, wrong_days)
@@ -134,8 +134,8 @@ def test_the_number_of_threads_changes_no_bit(tmp_path: Path, monkeypatch: pytes
         for threads, model in models.items():
             monkeypatch.setenv("SENSORMEND_THREADS", threads)
             results.append(model.update(network.readings[..., day]))
-        same(*results)
-    same_state(state(models["1"], tmp_path), state(models["2"], tmp_path))
+        assert_same_recovery(*results)
+    assert_same_state(state(models["1"], tmp_path), state(models["2"], tmp_path))
 
 
 @pytest.mark.parametrize("sensors", [12, 110])
@@ -149,15 +149,15 @@ def test_estimating_changes_nothing(sensors: int) -> None:
                 asked.estimate(np.where(np.arange(24) < hours, readings, np.nan))
             asked.estimate(np.full_like(readings, np.nan))
             asked.estimate(readings + 100)
-        same(plain.update(readings), asked.update(readings))
+        assert_same_recovery(plain.update(readings), asked.update(readings))
 
 
 def test_a_fault_from_noon_to_the_next_evening() -> None:
-    readings = sound()[..., LEARNED : LEARNED + 4].copy()
+    readings = fault_free()[..., LEARNED : LEARNED + 4].copy()
     truth = readings.copy()
     readings[4, 12:, 1] += 7
     readings[4, :19, 2] += 7
-    result = walk(trained(), readings)
+    result = update_all(trained(), readings)
     inside = np.zeros(readings.shape, np.bool_)
     inside[4, 12:, 1] = inside[4, :19, 2] = True
     # The mornings before are as they were, and from the reading after its last on the sensor is trusted again.
@@ -195,7 +195,7 @@ def test_estimates_stay_within_what_was_shown() -> None:
 
 def lasting() -> Floats:
     """Return six days of which sensor 3 is off from the second afternoon to the fifth evening."""
-    line = in_line(sound()[..., LEARNED : LEARNED + 6]).astype(float)
+    line = in_line(fault_free()[..., LEARNED : LEARNED + 6]).astype(float)
     line[3, 24 + 15 : 4 * 24 + 20] += 8
     return in_days(line)
 
@@ -221,8 +221,8 @@ def test_saved_and_loaded_twice_in_the_middle_of_a_fault(
         partition_small_networks(monkeypatch, owned=6, halo=4)
     straight, broken = AutoOLRTR(), AutoOLRTR()
     for day in range(20):
-        readings = sound()[..., LEARNED - 20 + day]
-        same(straight.update(readings), broken.update(readings))
+        readings = fault_free()[..., LEARNED - 20 + day]
+        assert_same_recovery(straight.update(readings), broken.update(readings))
     readings = lasting()
     for day in range(6):
         if day in (2, 3):
@@ -230,15 +230,15 @@ def test_saved_and_loaded_twice_in_the_middle_of_a_fault(
             AutoOLRTR.load(tmp_path / "once.npz").save(tmp_path / "twice.npz")
             broken = AutoOLRTR.load(tmp_path / "twice.npz")
         result = straight.update(readings[..., day])
-        same(result, broken.update(readings[..., day]))
+        assert_same_recovery(result, broken.update(readings[..., day]))
         assert result.wrong[3].all() == (day in (2, 3))
-    same_state(state(straight, tmp_path), state(broken, tmp_path))
+    assert_same_state(state(straight, tmp_path), state(broken, tmp_path))
 
 
 @pytest.mark.parametrize("sensors", [20, 60])
 def test_three_in_ten_wrong_at_once(sensors: int) -> None:
     """Each in its own way and all on the same two days: the majority is believed, and most of the others are found."""
-    line = in_line(sound(sensors)[..., LEARNED : LEARNED + 4]).astype(float)
+    line = in_line(fault_free(sensors)[..., LEARNED : LEARNED + 4]).astype(float)
     random = np.random.default_rng(2)
     ill = np.sort(random.permutation(sensors)[: 3 * sensors // 10])
     wrong = np.zeros(line.shape, np.bool_)
@@ -246,7 +246,7 @@ def test_three_in_ten_wrong_at_once(sensors: int) -> None:
         start = 24 + int(random.integers(0, 12))
         wrong[sensor, start : start + 36] = True
         line[sensor, start : start + 36] = put_fault(line[sensor, start : start + 36], KINDS[number % 4], random)
-    result = walk(trained(sensors=sensors), in_days(line))
+    result = update_all(trained(sensors=sensors), in_days(line))
     called = in_line(result.wrong)
     well = np.setdiff1d(np.arange(sensors), ill)
     # Over fifteen seeds: none, and 0.83 and more.

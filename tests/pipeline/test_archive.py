@@ -15,13 +15,13 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from feeds import START, all_rows, city_readings, write_csv
 from sensormend import clean
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.folder import Archive
 from sensormend.io.options import Options
 from sensormend.pipeline.archive import clean_archive
 from sensormend.readings import COLUMNS, DAY, Readings, Rows
+from simulated_city import START, all_rows, city_readings, write_csv
 
 ALL = {"data", "faults.csv", "sensors.csv", "run.json", "state"}
 

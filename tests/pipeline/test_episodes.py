@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from feeds import HOURLY, START, made_of
-from networks import sound as network
+from networks import fault_free as network
 from sensormend import clean
 from sensormend.io.metadata import FaultInterval
 from sensormend.pipeline.maintenance import Maintenance, Note
@@ -17,6 +16,7 @@ from sensormend.pipeline.mender import DatedFault, InMemory, Mended, Mender, wal
 from sensormend.pipeline.tally import Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault
+from simulated_city import HOURLY, START, tensor_readings
 
 SLOTS = 24
 FOREVER = np.iinfo(np.int64).max // 4
@@ -26,8 +26,8 @@ def mender(**said: Any) -> Mender:
     return Mender(HOURLY, **said)
 
 
-def sound(days: int) -> Readings:
-    return made_of(network(8, 90)[..., :days].copy())
+def fault_free(days: int) -> Readings:
+    return tensor_readings(network(8, 90)[..., :days].copy())
 
 
 def moved(readings: Readings, sensor: int, start: int, end: int, by: float = 15.0) -> Readings:
@@ -62,7 +62,7 @@ def spans(faults: Sequence[FaultInterval]) -> list[tuple[str, int, int]]:
 
 
 def test_a_fault_has_its_times_and_what_the_model_says_of_it() -> None:
-    (fault,) = listed(through(moved(sound(20), 2, 12 * 24, 15 * 24), mender()))
+    (fault,) = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender()))
     assert spans([fault]) == [("s02", 12 * 24, 15 * 24)]
     assert (fault.reason, fault.rate) == ("offset", 0.0)
     assert fault.size == pytest.approx(15, abs=1)
@@ -70,7 +70,7 @@ def test_a_fault_has_its_times_and_what_the_model_says_of_it() -> None:
 
 
 def test_readings_that_are_missing_do_not_cut_a_fault_and_silence_is_beside_it() -> None:
-    readings = without(moved(sound(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
+    readings = without(moved(fault_free(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
     readings = without(readings, 2, 13 * 24 + 20, 14 * 24 + 3)
     fault, *rest = listed(through(readings, mender()))
     assert rest == []
@@ -82,12 +82,12 @@ def test_readings_that_are_missing_do_not_cut_a_fault_and_silence_is_beside_it()
 
 
 def test_a_fault_that_is_open_goes_to_the_end_of_what_is_known() -> None:
-    readings = without(moved(sound(16), 2, 13 * 24, 16 * 24), 2, 15 * 24 + 18, 16 * 24)
+    readings = without(moved(fault_free(16), 2, 13 * 24, 16 * 24), 2, 15 * 24 + 18, 16 * 24)
     assert spans(listed(through(readings, mender()))) == [("s02", 13 * 24, 16 * 24)]
 
 
 def test_an_episode_begins_and_ends_with_a_reading() -> None:
-    readings = without(moved(sound(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
+    readings = without(moved(fault_free(20), 2, 12 * 24, 15 * 24), 2, 12 * 24, 12 * 24 + 5)
     readings = without(without(readings, 2, 13 * 24 + 20, 14 * 24 + 3), 2, 14 * 24 + 22, 15 * 24)
     assert spans(listed(through(readings, mender()))) == [("s02", 12 * 24 + 5, 14 * 24 + 22)]
 
@@ -95,7 +95,7 @@ def test_an_episode_begins_and_ends_with_a_reading() -> None:
 @pytest.mark.parametrize("away", [range(3, 7), range(3, 43)])
 def test_periods_without_readings_do_not_shift_the_times(away: range) -> None:
     """All are silent for some days: some are made up for, and after a long silence the rest are skipped."""
-    readings = sound(20)
+    readings = fault_free(20)
     later = readings.time >= START + 3 * DAY
     readings.time[later] += len(away) * DAY
     first = 24 * (12 + len(away))
@@ -105,7 +105,7 @@ def test_periods_without_readings_do_not_shift_the_times(away: range) -> None:
 
 def test_a_fault_from_before_a_long_silence_keeps_its_start() -> None:
     """Silence ends nothing: what is wrong when all come back is the same fault."""
-    readings = moved(sound(24), 2, 12 * 24, 18 * 24)
+    readings = moved(fault_free(24), 2, 12 * 24, 18 * 24)
     later = readings.time >= START + 15 * DAY
     readings.time[later] += 40 * DAY
     found = listed(through(readings, mender(gone_after=10 * DAY)))
@@ -113,7 +113,7 @@ def test_a_fault_from_before_a_long_silence_keeps_its_start() -> None:
 
 
 def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
-    readings = without(moved(sound(20), 2, 14 * 24, 17 * 24), None, 5 * 24, 7 * 24)
+    readings = without(moved(fault_free(20), 2, 14 * 24, 17 * 24), None, 5 * 24, 7 * 24)
     source = InMemory.of(readings, HOURLY)
     one, tally = mender(), Tally(HOURLY, ("",))
     for period in source.periods:
@@ -129,7 +129,7 @@ def test_a_killed_mender_dates_as_one_that_went_on(tmp_path: Path) -> None:
 
 
 def test_faults_of_a_first_pass_do_not_come_back() -> None:
-    readings = moved(sound(34), 2, 20 * 24, 24 * 24)
+    readings = moved(fault_free(34), 2, 20 * 24, 24 * 24)
     readings = moved(readings, 5, 26 * 24, 34 * 24)
     source, mend = InMemory.of(readings, HOURLY), mender()
     parts = list(walk(source, mend))
@@ -145,7 +145,7 @@ def test_faults_of_a_first_pass_do_not_come_back() -> None:
 def test_what_was_wrong_before_a_recalibration_is_over_with_it() -> None:
     day = START + 15 * DAY
     notes = Maintenance((Note("s02", day + 10 * HOUR, FOREVER, "recalibrated"),))
-    readings = moved(sound(24), 2, 13 * 24, 15 * 24 + 10)
+    readings = moved(fault_free(24), 2, 13 * 24, 15 * 24 + 10)
     found = listed(through(readings, mender(maintenance=notes)))
     assert spans(found) == [("s02", 13 * 24, 15 * 24)]
     again = moved(readings, 2, 22 * 24, 24 * 24)
@@ -155,14 +155,14 @@ def test_what_was_wrong_before_a_recalibration_is_over_with_it() -> None:
 
 def test_a_fault_does_not_begin_where_people_say_that_all_is_right() -> None:
     notes = Maintenance((Note("s02", START + 12 * DAY, START + 13 * DAY + HOUR // 2, "real"),))
-    found = listed(through(moved(sound(20), 2, 12 * 24, 15 * 24), mender(maintenance=notes)))
+    found = listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender(maintenance=notes)))
     assert spans(found) == [("s02", 13 * 24 + 1, 15 * 24)]
     always = Maintenance((Note("*", START, FOREVER, "real"),))
-    assert listed(through(moved(sound(20), 2, 12 * 24, 15 * 24), mender(maintenance=always))) == []
+    assert listed(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), mender(maintenance=always))) == []
 
 
 def test_an_unfinished_period_has_the_times_of_its_faults() -> None:
-    readings = moved(sound(14), 2, 12 * 24, 14 * 24)
+    readings = moved(fault_free(14), 2, 12 * 24, 14 * 24)
     source, mend = InMemory.of(readings, HOURLY), mender()
     *before, last = source.periods
     for period in before:
@@ -191,7 +191,7 @@ def put_in(part: Mended, *episodes: tuple[int, str, int, int | None]) -> Mended:
 
 
 def parts_of_three_days() -> list[Mended]:
-    return list(through(moved(sound(20), 2, 12 * 24, 15 * 24), Mender(HOURLY)))
+    return list(through(moved(fault_free(20), 2, 12 * 24, 15 * 24), Mender(HOURLY)))
 
 
 def test_two_kinds_that_touch_are_two_lines_and_the_rest_is_a_third() -> None:
@@ -220,13 +220,13 @@ def test_the_list_is_dated_by_what_the_model_knew_last() -> None:
 
 
 def test_an_episode_without_a_wrong_row_is_not_listed() -> None:
-    parts = list(through(sound(14), Mender(HOURLY)))
+    parts = list(through(fault_free(14), Mender(HOURLY)))
     parts[12] = put_in(parts[12], (1, "offset", 12 * 24, None))
     assert listed(iter(parts)) == []
 
 
 def test_episodes_are_settled_when_they_are_over_and_told_once() -> None:
-    readings = moved(moved(sound(26), 2, 12 * 24, 15 * 24), 5, 23 * 24, 26 * 24)
+    readings = moved(moved(fault_free(26), 2, 12 * 24, 15 * 24), 5, 23 * 24, 26 * 24)
     whole, parts = Tally(HOURLY, ("",)), Tally(HOURLY, ("",))
     told: list[FaultInterval] = []
     for part in through(readings, mender()):
@@ -250,7 +250,7 @@ def hourly_frame(readings: Readings) -> Any:
 
 @pytest.mark.parametrize("one_pass", [False, True])
 def test_a_fault_from_noon_to_the_next_evening_is_flagged_there_only(one_pass: bool) -> None:
-    readings = moved(sound(50), 2, 40 * 24 + 12, 41 * 24 + 20)
+    readings = moved(fault_free(50), 2, 40 * 24 + 12, 41 * 24 + 20)
     cleaned = clean(hourly_frame(readings), details=True, one_pass=one_pass)
     rows = cleaned.rows.to_dict(as_series=False)
     mine = np.array(rows["sensor"]) == "s02"

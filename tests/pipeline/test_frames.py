@@ -7,13 +7,13 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from feeds import START, all_rows, city_readings, small_city
 from sensormend import clean
 from sensormend.errors import ConfigError, InputError, ValueRangeError
 from sensormend.io.metadata import FAULTS_HEADER
 from sensormend.io.options import Options
 from sensormend.pipeline.frames import Frame
 from sensormend.readings import DAY, HOUR
+from simulated_city import START, all_rows, city_readings, small_city
 
 DAYS = 34
 
@@ -212,10 +212,10 @@ def test_a_sensor_that_moves_is_a_new_sensor() -> None:
 
 @pytest.mark.parametrize("lasting", [2, 6, 14])
 def test_a_fault_of_the_first_weeks_is_not_learned_away(lasting: int) -> None:
-    from feeds import made_of
-    from networks import sound
+    from networks import fault_free
+    from simulated_city import tensor_readings
 
-    readings = made_of(sound(8, 90)[..., :40])
+    readings = tensor_readings(fault_free(8, 90)[..., :40])
     day = (readings.time - START) // DAY
     readings.value[(readings.sensor == 2) & (day >= 10) & (day < 10 + lasting)] += 15
     frame = pd.DataFrame(

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from feeds import HOURLY
-from networks import Floats, sound
+from networks import Floats, fault_free
 from sensormend import clean
 from sensormend.io.folder import Archive
 from sensormend.io.options import Options
@@ -24,6 +23,7 @@ from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.tally import FaultEpisode, mark_dated_back
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Rows
 from sensormend.recovery import Fault
+from simulated_city import HOURLY
 
 NOTES = Maintenance()
 BROKEN, DAYS, RATE = 45, 90, 0.2
@@ -89,7 +89,7 @@ def test_faults_are_looked_for_where_they_mark_something() -> None:
 
 def drifting() -> Floats:
     """Hours of sensors of which the fourth drifts from day 45 on, (sensor, hour)."""
-    line = np.moveaxis(sound(12, DAYS), 1, 2).reshape(12, -1).copy()
+    line = np.moveaxis(fault_free(12, DAYS), 1, 2).reshape(12, -1).copy()
     line[3, BROKEN * 24 :] += RATE * np.arange((DAYS - BROKEN) * 24) / 24
     return line
 

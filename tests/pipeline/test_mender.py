@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-from feeds import HOURLY, START, all_rows, changed, city_readings, made_of, mend, small_city
 from sensormend import AutoOLRTR, Recovery
 from sensormend.errors import ConfigError, InputError, StateError
 from sensormend.pipeline.frames import columns_of
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.pipeline.mender import InMemory, Mender, walk
 from sensormend.readings import COLUMNS, DAY, HOUR, ORIGINS, REASONS, Flag, Readings, Rows
+from simulated_city import HOURLY, START, all_rows, city_readings, mend, small_city, tensor_readings, with_value
 
 FIRST = int(HOURLY.period_of(np.array([START]))[0])
 
@@ -39,10 +39,10 @@ def with_more(readings: Readings, sensor: int, time: int, value: float) -> Readi
     )
 
 
-def sound(days: int = 12) -> Readings:
-    from networks import sound as network
+def fault_free(days: int = 12) -> Readings:
+    from networks import fault_free as network
 
-    return made_of(network(8, 90)[..., :days])
+    return tensor_readings(network(8, 90)[..., :days])
 
 
 def test_rows_say_what_the_model_says() -> None:
@@ -92,7 +92,7 @@ class Correcting(AutoOLRTR):
 
 @pytest.mark.parametrize("per_reading", [False, True])
 def test_corrections_come_out_in_rows_final_and_provisional(per_reading: bool) -> None:
-    readings = sound(days=14)
+    readings = fault_free(days=14)
     off = (readings.sensor == 3) & (readings.time >= START + 12 * DAY + 5 * HOUR)
     readings = replace(readings, value=readings.value + np.where(off, 6.0, 0.0))
     mender = Mender(HOURLY, model=Correcting(fiber_axis=2), per_reading=per_reading)
@@ -140,7 +140,7 @@ def test_the_order_of_a_period_s_readings_does_not_matter() -> None:
 
 
 def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
-    readings = sound(30)
+    readings = fault_free(30)
     sensor, day = readings.sensor, (readings.time - START) // DAY
     rows = all_rows(readings.taken((sensor != 2) | ((day >= 4) & (day < 9))), Mender(HOURLY, gone_after=10 * DAY))
     mine = rows.sensor == rows.sensors.index("s02")
@@ -155,7 +155,7 @@ def test_a_sensor_has_rows_from_its_first_period_until_it_is_gone() -> None:
 
 
 def test_periods_in_which_nothing_came_have_rows_and_a_long_silence_is_skipped() -> None:
-    readings = sound(14)
+    readings = fault_free(14)
     mender = Mender(HOURLY, gone_after=5 * DAY)
     source = InMemory.of(readings, HOURLY)
     for period in source.periods[:10]:
@@ -174,8 +174,8 @@ def test_periods_in_which_nothing_came_have_rows_and_a_long_silence_is_skipped()
 
 def test_fill_values_and_repeated_readings() -> None:
     time = START + 9 * DAY + 5 * HOUR
-    readings = changed(sound(), 3, 9, 7, -999.0)
-    readings = changed(readings, 3, 9, 8, np.nan)
+    readings = with_value(fault_free(), 3, 9, 7, -999.0)
+    readings = with_value(readings, 3, 9, 8, np.nan)
     twice = float(readings.value[(readings.sensor == 1) & (readings.time == time)][0])
     readings = with_more(with_more(readings, 1, time, twice), 2, time, 16.25)
     rows = all_rows(readings, Mender(HOURLY, fill={"": [-999.0]}))
@@ -190,8 +190,8 @@ def test_fill_values_and_repeated_readings() -> None:
 
 
 def test_what_cannot_be_is_implausible_and_kept_from_the_model() -> None:
-    readings = changed(sound(), 3, 9, 7, 70.0)
-    odd, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(sound())
+    readings = with_value(fault_free(), 3, 9, 7, 70.0)
+    odd, plain = all_rows(readings, Mender(HOURLY, valid={"": (-40, 50)})), all_rows(fault_free())
     there = cell(odd, "s03", 9, 7)
     assert (there["value"], there["flag"], there["reason"], there["origin"]) == (70.0, 4, "implausible", 2)
     assert abs(float(str(there["cleaned"])) - float(str(cell(plain, "s03", 9, 7)["value"]))) < 3
@@ -200,7 +200,7 @@ def test_what_cannot_be_is_implausible_and_kept_from_the_model() -> None:
 
 
 def test_notes_are_obeyed() -> None:
-    readings = sound()
+    readings = fault_free()
     day = (readings.sensor == 3) & ((readings.time - START) // DAY == 9)
     readings.value[day] += 15
     start, end = START + 9 * DAY, START + 10 * DAY
@@ -224,7 +224,7 @@ def with_note(action: str, start: int, end: int, model: AutoOLRTR | None = None)
 def test_a_note_goes_before_limits_also_where_every_reading_has_a_row(
     action: str, said: tuple[int, str, float | None]
 ) -> None:
-    readings = changed(sound(), 3, 9, 7, 70.0)
+    readings = with_value(fault_free(), 3, 9, 7, 70.0)
     notes = Maintenance((Note("s03", START + 9 * DAY, START + 10 * DAY, action),))
     mender = Mender(HOURLY, valid={"": (-40, 50)}, maintenance=notes, per_reading=True)
     mended = next(entry for entry in mend(readings, mender) if entry.period == FIRST + 9)
@@ -239,7 +239,7 @@ NEVER = np.iinfo(np.int64).max // 4
 
 def another_level(days: int = 25, hour: int = 0) -> Readings:
     """Sound readings of which the fourth sensor's are 15 higher from an hour of the 16th day on."""
-    readings = sound(days)
+    readings = fault_free(days)
     readings.value[(readings.sensor == 3) & (readings.time >= START + 15 * DAY + hour * HOUR)] += 15
     return readings
 
@@ -304,7 +304,7 @@ def test_a_recalibration_may_be_written_down_later() -> None:
 
 
 def test_every_reading_can_have_a_row() -> None:
-    base = sound(10)
+    base = fault_free(10)
     time = START + 8 * DAY + 5 * HOUR
     readings = with_more(with_more(base, 2, time + 60_000_000, 1000.0), 2, time + 120_000_000, np.nan)
     readings = readings.taken((readings.sensor != 1) | (readings.time != time))
@@ -324,7 +324,7 @@ def test_every_reading_can_have_a_row() -> None:
 
 
 def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
-    one = sound(10)
+    one = fault_free(10)
     two = one.taken(one.sensor != 5)
     both = Readings(
         one.sensors,
@@ -343,7 +343,7 @@ def test_variables_are_told_apart_and_a_sensor_lists_only_its_own() -> None:
 
 
 def test_wrong_pushes_are_refused_and_change_nothing() -> None:
-    readings = sound(3)
+    readings = fault_free(3)
     source, mender = InMemory.of(readings, HOURLY), Mender(HOURLY)
     mender.push(source.read(FIRST + 1))
     for wrong, match in (
@@ -360,7 +360,7 @@ def test_wrong_pushes_are_refused_and_change_nothing() -> None:
 
 
 def test_an_archive_can_be_left_after_any_period(tmp_path: Path) -> None:
-    readings = sound(34)
+    readings = fault_free(34)
     day = (readings.time - START) // DAY
     # The scout gets used to this one and back; what it knows of the two levels must not outlast the first period.
     readings.value[(readings.sensor == 2) & (day >= 10) & (day < 18)] += 15

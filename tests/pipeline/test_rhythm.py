@@ -9,7 +9,7 @@ import polars
 import pytest
 from numpy.typing import NDArray
 
-from networks import Floats, sound
+from networks import Floats, fault_free
 from sensormend import clean
 
 DAYS, LEARNED, SHIFT = 80, 28, 6
@@ -39,7 +39,7 @@ def flagged(rows: Any, shape: tuple[int, ...], step: np.timedelta64, shift: int 
 def broken(seed: int, sensors: int = 12) -> tuple[Floats, list[tuple[int, int, int]]]:
     """Return hours of a city with clear faults after the first weeks, and each fault: sensor, first hour, end."""
     random = np.random.default_rng(seed)
-    line = np.moveaxis(sound(sensors, 90, seed=seed + 1), 1, 2)[:, :DAYS].reshape(sensors, -1).copy()
+    line = np.moveaxis(fault_free(sensors, 90, seed=seed + 1), 1, 2)[:, :DAYS].reshape(sensors, -1).copy()
     faults = []
     for sensor in range(sensors):
         begin = 30 * 24 + int(random.integers(0, 15 * 24))

@@ -10,8 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import hostile
-from feeds import HOURLY, START, city_readings, made_of, small_city, write_csv
-from given import contents, hourly, watched
+from list_source import hourly, read_rows, run_service
 from sensormend import AutoOLRTR, clean
 from sensormend.cli import main
 from sensormend.errors import ResultError
@@ -23,6 +22,7 @@ from sensormend.pipeline.checkpoint import Checkpoint
 from sensormend.pipeline.mender import Mender
 from sensormend.pipeline.verdicts import FAR
 from sensormend.readings import DAY, HOUR, NO_ORIGIN, NOTHING, OBSERVED, REASONS, Readings, Rows
+from simulated_city import HOURLY, START, city_readings, small_city, tensor_readings, write_csv
 
 Floats = NDArray[np.float64]
 
@@ -158,7 +158,7 @@ def with_a_gap(days: int = 12) -> Readings:
     """Return readings of which one sensor has none on the last day but one."""
     tensor = small_city(8, 40).truth[..., :days].copy()
     tensor[2, 4:20, -2] = np.nan
-    return made_of(tensor)
+    return tensor_readings(tensor)
 
 
 @WAYS
@@ -246,13 +246,13 @@ def test_watch_stops_and_keeps_its_last_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], way: Way
 ) -> None:
     parts, out = hourly(with_a_gap(), 24), tmp_path / "out"
-    watched(out, parts[:-2])
-    rows = contents(out)
+    run_service(out, parts[:-2])
+    rows = read_rows(out)
     before = _spoil(out / "state", way)
     with pytest.raises(ResultError, match="a result that cannot be true"):
-        watched(out, parts)
+        run_service(out, parts)
     assert _content(out / "state") == before
-    assert len(contents(out)) == len(rows)
+    assert len(read_rows(out)) == len(rows)
     # As a person calls it: the journal has what came, and it ends the same way.
     words = ["watch", f"replay:{write_csv(tmp_path / 'readings.csv', with_a_gap())}", str(out), "--metrics", "off"]
     assert main([*words, "--step", "1h", "--period", "1d"]) == 1

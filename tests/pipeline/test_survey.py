@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from feeds import START, city_readings
 from sensormend.errors import ConfigError, InputError
 from sensormend.io.options import Options
 from sensormend.pipeline.survey import STEPS, fill_values, survey_readings
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
+from simulated_city import START, city_readings
 
 
 def course(times: list[np.ndarray], seed: int = 0) -> Readings:

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from feeds import HOURLY, START, changed, city_readings, made_of, mend
-from networks import sound
+from networks import fault_free
 from sensormend.pipeline.mender import InMemory, Mender
 from sensormend.pipeline.places import Places, Position
 from sensormend.pipeline.sentences import sentence
 from sensormend.pipeline.tally import FaultEpisode, Tally
 from sensormend.readings import DAY, HOUR, Flag, Readings
 from sensormend.recovery import Fault as ModelFault
+from simulated_city import HOURLY, START, city_readings, mend, tensor_readings, with_value
 
 
 def tallied(readings: Readings, mender: Mender | None = None) -> Tally:
@@ -24,7 +24,7 @@ def tallied(readings: Readings, mender: Mender | None = None) -> Tally:
 
 
 def test_a_fault_of_several_days_is_one_and_says_how_far_off_it_is() -> None:
-    readings = made_of(sound(8, 90)[..., :20])
+    readings = tensor_readings(fault_free(8, 90)[..., :20])
     day = (readings.time - START) // DAY
     readings.value[(readings.sensor == 2) & (day >= 12) & (day < 15)] += 9
     (fault,) = [fault for fault in tallied(readings).intervals() if fault.reason == "offset"]
@@ -36,7 +36,7 @@ def test_a_fault_of_several_days_is_one_and_says_how_far_off_it_is() -> None:
 
 
 def test_silence_is_on_the_list_and_a_single_reading_too() -> None:
-    readings = changed(made_of(sound(8, 90)[..., :20]), 5, 15, 6, 60.0)
+    readings = with_value(tensor_readings(fault_free(8, 90)[..., :20]), 5, 15, 6, 60.0)
     day = (readings.time - START) // DAY
     readings = readings.taken(~((readings.sensor == 2) & (day >= 12) & (day < 15)))
     silent, spike = tallied(readings).intervals()

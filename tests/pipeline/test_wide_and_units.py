@@ -10,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from feeds import city_readings
 from sensormend import clean
 from sensormend.cli import main
 from sensormend.errors import ConfigError, InputError
@@ -19,6 +18,7 @@ from sensormend.io.options import Options
 from sensormend.io.units import described
 from sensormend.pipeline.archive import clean_archive
 from sensormend.pipeline.frames import Frame
+from simulated_city import city_readings
 
 DAYS = 12
 

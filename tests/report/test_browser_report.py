@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from browser import DESK, PHONE, Browser, running_chromium
-from outs import big_out, small_out
+from output_folders import big_output, small_output
 from sensormend.report.document import write_report
 
 
@@ -21,11 +21,11 @@ def chromium() -> Iterator[Browser]:
 
 def hostile(folder: Path) -> Path:
     names = ("<script>alert(1)</script>", "x" * 300, "\u202eabc", "long name " * 12, "S5", "S6")
-    return small_out(folder / "city", names=names, variables=("temp", "y" * 200)).path
+    return small_output(folder / "city", names=names, variables=("temp", "y" * 200)).path
 
 
 def large(folder: Path) -> Path:
-    return big_out(folder / "city", sensors=200, days=40, slots=2)
+    return big_output(folder / "city", sensors=200, days=40, slots=2)
 
 
 @pytest.mark.parametrize("make", [hostile, large])
@@ -51,7 +51,7 @@ def test_it_fits_follows_the_light_and_asks_nobody(make: object, tmp_path: Path,
 
 
 def test_it_prints_on_a_few_white_pages(tmp_path: Path, chromium: Browser) -> None:
-    path = write_report(small_out(tmp_path / "city").path, tmp_path / "report.html")
+    path = write_report(small_output(tmp_path / "city").path, tmp_path / "report.html")
     chromium.scheme("dark")
     chromium.look(*DESK)
     chromium.open(path.as_uri())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from html_pages import Page, page_of
-from outs import FIRST, Written, big_out, drifting_out, out_of, small_out, write_faults
+from output_folders import FIRST, Output, big_output, drifting_output, small_output, write_faults, write_output
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.metadata import SENSORS_HEADER, read_json, write_csv, write_json
 from sensormend.io.target import export
@@ -50,12 +50,12 @@ def own(page: Page) -> None:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return small_out(tmp_path_factory.mktemp("page") / "city")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Output:
+    return small_output(tmp_path_factory.mktemp("page") / "city")
 
 
 @pytest.fixture(scope="module")
-def page(written: Written) -> Page:
+def page(written: Output) -> Page:
     return read(write_report(written.path))
 
 
@@ -74,7 +74,7 @@ def test_it_follows_the_reader_s_light_and_prints(page: Page) -> None:
     assert any(meta.get("name") == "viewport" for meta in page.named("meta"))
 
 
-def test_its_figures_are_those_of_the_rows(page: Page, written: Written) -> None:
+def test_its_figures_are_those_of_the_rows(page: Page, written: Output) -> None:
     flag, total = written.flag, written.flag.size
     estimated = int(((flag == Flag.FAIL) | (flag == Flag.MISSING)).sum())
     heard = int(np.isfinite(written.value).sum())
@@ -87,7 +87,7 @@ def test_its_figures_are_those_of_the_rows(page: Page, written: Written) -> None
 
 
 def test_corrections_are_neither_estimates_nor_readings_as_they_came(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", corrected=True)
+    written = small_output(tmp_path / "city", corrected=True)
     text = read(write_report(written.path)).text
     total, offset = written.flag.size, written.reason == REASONS.index("offset")
     corrected = int(offset.sum())
@@ -100,7 +100,7 @@ def test_corrections_are_neither_estimates_nor_readings_as_they_came(tmp_path: P
     assert f"{read_as_is:,} are readings as they came" in text
 
 
-def test_each_cause_has_its_values_and_their_interval(page: Page, written: Written) -> None:
+def test_each_cause_has_its_values_and_their_interval(page: Page, written: Output) -> None:
     word = {name: np.int8(REASONS.index(name)) for name in ("stuck", "spike", "silent")}
     found = {row[0]: int(row[1].replace(",", "")) for row in page.table("why", "values")}
     missing = written.flag == Flag.MISSING
@@ -115,7 +115,7 @@ def test_each_cause_has_its_values_and_their_interval(page: Page, written: Writt
     assert {row[3] for row in page.table("why", "values")} == {"± 1.0"}
 
 
-def test_the_sensors_with_most_estimates_come_first(page: Page, written: Written) -> None:
+def test_the_sensors_with_most_estimates_come_first(page: Page, written: Output) -> None:
     estimated = ((written.flag == Flag.FAIL) | (written.flag == Flag.MISSING))[:, 0].sum(axis=1)
     slots = written.flag.shape[2]
     expected = sorted(zip((-estimated).tolist(), written.sensors, strict=True))
@@ -131,7 +131,7 @@ def test_what_is_open_is_to_be_repaired(page: Page) -> None:
     assert [row[0] for row in worst] == ["S01", "S03", "S02"]
 
 
-def test_it_says_what_the_data_is_not_for(page: Page, written: Written) -> None:
+def test_it_says_what_the_data_is_not_for(page: Page, written: Output) -> None:
     unjudged = int((written.flag == Flag.NOT_EVALUATED).sum())
     assert "S01: 16 to 20 January 2024 (5 days)" in page.text
     assert re.search(r"S02: \d+ to 10 January 2024", page.text)
@@ -141,7 +141,7 @@ def test_it_says_what_the_data_is_not_for(page: Page, written: Written) -> None:
     assert "stand alone" not in page.text
 
 
-def test_the_map_is_of_the_latest_time_with_most_faulty_sensors(page: Page, written: Written) -> None:
+def test_the_map_is_of_the_latest_time_with_most_faulty_sensors(page: Page, written: Output) -> None:
     stuck = written.reason[:, 0] == REASONS.index("stuck")
     dates = {int(time) // DAY for time in written.time[stuck.any(axis=0)]}
     assert f"{max(dates) - FIRST // DAY + 1} January 2024" in page.text.split("On the map")[1][:40]
@@ -150,7 +150,7 @@ def test_the_map_is_of_the_latest_time_with_most_faulty_sensors(page: Page, writ
 
 
 def test_names_that_are_no_names_stay_text(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "<b>city", names=HOSTILE)
+    written = small_output(tmp_path / "<b>city", names=HOSTILE)
     path = write_report(written.path)
     found = read(path)
     own(found)
@@ -166,7 +166,7 @@ def test_names_that_are_no_names_stay_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".nc"])
-def test_a_single_file_has_its_report_beside_it(written: Written, page: Page, ending: str, tmp_path: Path) -> None:
+def test_a_single_file_has_its_report_beside_it(written: Output, page: Page, ending: str, tmp_path: Path) -> None:
     if ending == ".nc":
         pytest.importorskip("h5netcdf")
     out = tmp_path / f"city{ending}"
@@ -184,13 +184,13 @@ def test_a_single_file_has_its_report_beside_it(written: Written, page: Page, en
 
 
 def test_who_drifts_is_told_before_it_is_a_fault(tmp_path: Path) -> None:
-    found = read(write_report(drifting_out(tmp_path / "city")))
+    found = read(write_report(drifting_output(tmp_path / "city")))
     section = found.text.partition("Zero is where it was")[2].partition("What was filled, and how")[0]
     assert "1 sensor is further from what the network expects than 4 times what is usual" in section
     rows = found.table("sensor", "now", "in 30 days", "week by week")
     assert rows[0][:2] == ["S07", "+3.0"]
     assert len(rows) == 10
-    assert "Calibration" not in read(write_report(small_out(tmp_path / "short", days=9).path)).text, (
+    assert "Calibration" not in read(write_report(small_output(tmp_path / "short", days=9).path)).text, (
         "nothing to say yet"
     )
 
@@ -198,14 +198,16 @@ def test_who_drifts_is_told_before_it_is_a_fault(tmp_path: Path) -> None:
 def test_names_are_not_cut(tmp_path: Path) -> None:
     names = tuple(f"Upper-Franklin-Basin-Station-{number:02d}-north" for number in range(6))
     variables = ("conductivity", "temp")
-    drawn = read(write_report(small_out(tmp_path / "river", names=names, variables=variables, places=False).path)).text
+    drawn = read(
+        write_report(small_output(tmp_path / "river", names=names, variables=variables, places=False).path)
+    ).text
     for name in names:
         assert f"{name} conductivity" in drawn
     assert "\N{HORIZONTAL ELLIPSIS}" not in drawn
 
 
 def test_a_lasting_fault_and_what_was_corrected_are_drawn(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", sensors=6, days=200, corrected=True)
+    written = small_output(tmp_path / "city", sensors=6, days=200, corrected=True)
     write_faults(
         written.path,
         [("S04", "", FIRST + 3 * DAY, FIRST + 150 * DAY, "drifting", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],
@@ -219,14 +221,14 @@ def test_a_lasting_fault_and_what_was_corrected_are_drawn(tmp_path: Path) -> Non
 
 
 def test_without_places_there_is_no_map(tmp_path: Path) -> None:
-    found = read(write_report(small_out(tmp_path / "city", places=False).path))
+    found = read(write_report(small_output(tmp_path / "city", places=False).path))
     own(found)
     assert "map" not in found.ids()
     assert "#map" not in found.references
 
 
 def test_several_variables_are_told_apart(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", variables=("temp", "humidity"))
+    written = small_output(tmp_path / "city", variables=("temp", "humidity"))
     found = read(write_report(written.path))
     own(found)
     rows = found.table("usual interval", "wide interval")
@@ -237,7 +239,7 @@ def test_several_variables_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_an_archive_without_faults_says_so(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", sensors=1, days=5)
+    written = small_output(tmp_path / "city", sensors=1, days=5)
     found = read(write_report(written.path))
     own(found)
     assert "no sensor was faulty, silent or gone at the end" in found.text
@@ -246,12 +248,12 @@ def test_an_archive_without_faults_says_so(tmp_path: Path) -> None:
     assert "no sensor was ever faulty" in found.text
 
 
-def perfect(path: Path, days: int) -> Written:
+def perfect(path: Path, days: int) -> Output:
     """Write an OUT in which nothing is missing and nothing wrong."""
     value = np.random.default_rng(0).normal(size=(3, 1, 24 * days))
     names = ("a", "b", "c")
     flag, reason = np.full(value.shape, Flag.GOOD, np.int8), np.zeros(value.shape, np.int8)
-    written = out_of(path, names, ("",), value, value, flag, reason, 24)
+    written = write_output(path, names, ("",), value, value, flag, reason, 24)
     nan = float("nan")
     lines = [(name, "", 24 * days, 0.0, 0.0, 0.1, nan, nan, FIRST, int(written.time[-1]), 20.5) for name in names]
     write_csv(path / "sensors.csv", SENSORS_HEADER, lines)
@@ -270,7 +272,7 @@ def test_a_day_with_nothing_wrong_is_a_short_report(tmp_path: Path) -> None:
 
 
 def test_nothing_private_is_told(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city")
+    written = small_output(tmp_path / "city")
     secret = {
         "command": "watch",
         "grid": {"step": "1h", "period": "1d"},
@@ -288,7 +290,7 @@ def test_nothing_private_is_told(tmp_path: Path) -> None:
 
 
 def test_a_large_network_stays_small_enough_to_mail(tmp_path: Path) -> None:
-    path = write_report(big_out(tmp_path / "city", sensors=2000, days=60, slots=2), tmp_path / "large.html")
+    path = write_report(big_output(tmp_path / "city", sensors=2000, days=60, slots=2), tmp_path / "large.html")
     assert path.stat().st_size < 1_000_000
     found = read(path)
     own(found)
@@ -327,7 +329,7 @@ def test_an_archive_without_rows_is_refused(tmp_path: Path) -> None:
         write_report(tmp_path / "out")
 
 
-def test_a_full_disk_leaves_the_old_report(written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_old_report(written: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "report.html"
     target.write_text("the old one")
 
@@ -342,7 +344,7 @@ def test_a_full_disk_leaves_the_old_report(written: Written, tmp_path: Path, mon
     assert target.read_text() == "the old one"
 
 
-def test_a_target_that_cannot_be_is_refused(written: Written, tmp_path: Path) -> None:
+def test_a_target_that_cannot_be_is_refused(written: Output, tmp_path: Path) -> None:
     with pytest.raises(SensormendError, match="cannot write"):
         write_report(written.path, tmp_path / "nowhere" / "report.html")
     with pytest.raises(ConfigError, match="is a folder"):
@@ -351,7 +353,7 @@ def test_a_target_that_cannot_be_is_refused(written: Written, tmp_path: Path) ->
 
 
 def test_it_never_replaces_what_it_reports_on(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", days=4)
+    written = small_output(tmp_path / "city", days=4)
     for name in ("faults.csv", "run.json", "sensors.csv"):
         with pytest.raises(ConfigError, match="part of"):
             write_report(written.path, written.path / name)
@@ -359,7 +361,7 @@ def test_it_never_replaces_what_it_reports_on(tmp_path: Path) -> None:
 
 
 def test_a_watch_whose_tables_are_behind_its_rows_is_reported_as_of_the_tables(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city")
+    written = small_output(tmp_path / "city")
     run = {"command": "watch", "grid": {"step": "1h", "period": "1d"}, "closed": "2024-01-11T00:00:00"}
     write_json(written.path / "run.json", run)
     found = read(write_report(written.path))
@@ -368,7 +370,7 @@ def test_a_watch_whose_tables_are_behind_its_rows_is_reported_as_of_the_tables(t
 
 
 def test_a_name_cannot_turn_the_text_around_it(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", names=("S0", HEBREW, "S2", "S3"))
+    written = small_output(tmp_path / "city", names=("S0", HEBREW, "S2", "S3"))
     text = write_report(written.path).read_text(encoding="utf-8")
     # Outside of pictures each of them is isolated; in a picture every text is by itself.
     outside = re.sub("<svg.*?</svg>", "", text, flags=re.DOTALL)
@@ -378,7 +380,7 @@ def test_a_name_cannot_turn_the_text_around_it(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", days=6)
+    written = small_output(tmp_path / "city", days=6)
     run = {"command": "clean", "grid": {"step": "1h", "period": "1h"}}
     write_json(written.path / "run.json", run)
     begin, end = FIRST + 5 * DAY, FIRST + 5 * DAY + DAY // 4
@@ -389,7 +391,7 @@ def test_a_fault_that_was_over_in_the_last_day_is_not_to_be_repaired(tmp_path: P
 
 
 def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", days=60, slots=1)
+    written = small_output(tmp_path / "city", days=60, slots=1)
     found = read(write_report(written.path))
     own(found)
     assert "one value per sensor and day" in found.text
@@ -397,11 +399,11 @@ def test_daily_values_that_are_missing_once_are_no_stretch(tmp_path: Path) -> No
 
 
 def test_who_was_not_judged_while_others_were_is_told_with_those_readings_alone(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", days=8)
+    written = small_output(tmp_path / "city", days=8)
     flag = written.flag.copy()
     again = (written.time >= FIRST + 5 * DAY) & (flag[5, 0] == Flag.GOOD)
     flag[5, 0, again] = Flag.NOT_EVALUATED
-    out_of(written.path, written.sensors, ("",), written.value, written.cleaned, flag, written.reason, 24)
+    write_output(written.path, written.sensors, ("",), written.value, written.cleaned, flag, written.reason, 24)
     text = " ".join(read(write_report(written.path)).text.split())
     told = text[text.index("not judged while the others were") :][:300]
     assert f"{again.sum()} readings: sensors that were new" in told
@@ -410,7 +412,7 @@ def test_who_was_not_judged_while_others_were_is_told_with_those_readings_alone(
 
 
 def test_who_has_left_was_heard_when_any_of_its_variables_was(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", sensors=3, days=4, variables=("rh", "temp"))
+    written = small_output(tmp_path / "city", sensors=3, days=4, variables=("rh", "temp"))
     with (written.path / "sensors.csv").open("a") as file:
         file.write("old,rh,9,0,0,0.1,,,2023-01-01T00:00:00,2023-03-05T00:00:00\n")
         file.write("old,temp,9,0,0,0.1,,,2023-01-01T00:00:00,2023-01-07T00:00:00\n")

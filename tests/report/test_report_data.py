@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from outs import FIRST, Written, out_of, small_out
+from output_folders import FIRST, Output, small_output, write_output
 from sensormend.readings import DAY, HOUR, REASONS, Flag
 from sensormend.report import report_data
 from sensormend.report.report_data import RowCounts, count_rows
 
 
-def counted(written: Written, slots: int = 24, channels: int = 12) -> RowCounts:
+def counted(written: Output, slots: int = 24, channels: int = 12) -> RowCounts:
     return count_rows(written.path, DAY // slots, int(written.time[-1]) + DAY // slots, channels)
 
 
-def guessed(written: Written) -> NDArray[np.bool_]:
+def guessed(written: Output) -> NDArray[np.bool_]:
     return np.asarray((written.flag == Flag.FAIL) | (written.flag == Flag.MISSING))
 
 
-def runs(written: Written) -> Counter[int]:
+def runs(written: Output) -> Counter[int]:
     found: Counter[int] = Counter()
     for channel in guessed(written).reshape(-1, written.flag.shape[2]):
         found.update(len(list(group)) for guess, group in groupby(channel.tolist()) if guess)
@@ -37,7 +37,7 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("parts")
 def test_counts_are_the_same_however_many_parts_there_are(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", variables=("a", "b"))
+    written = small_output(tmp_path / "city", variables=("a", "b"))
     counts = counted(written)
     guess = guessed(written)
     assert counts.rows == written.flag.size
@@ -68,7 +68,7 @@ def test_counts_are_the_same_however_many_parts_there_are(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("parts")
 def test_spreads_changes_and_widths_are_those_of_the_rows(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city")
+    written = small_output(tmp_path / "city")
     counts = counted(written)
     good = np.where(written.flag == Flag.GOOD, written.value, np.nan)[:, 0]
     over, among = counts.spread[""]
@@ -82,7 +82,7 @@ def test_spreads_changes_and_widths_are_those_of_the_rows(tmp_path: Path) -> Non
 
 
 def test_changes_are_those_of_neighbouring_values_of_one_kind(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city")
+    written = small_output(tmp_path / "city")
     read, guess = counted(written).change[""]
     cleaned, estimated = written.cleaned[:, 0], guessed(written)[:, 0]
     step = np.diff(cleaned, axis=1)
@@ -99,7 +99,7 @@ def test_hours_in_which_nobody_reported_are_found(tmp_path: Path) -> None:
     quiet[[5, 6, 46, 47, 48, 49, 143]] = True
     value[..., quiet] = np.nan
     flag = np.where(np.isnan(value), Flag.MISSING, Flag.GOOD).astype(np.int8)
-    written = out_of(tmp_path / "city", ("a", "b", "c", "d"), ("",), value, truth, flag, np.zeros_like(flag), 24)
+    written = write_output(tmp_path / "city", ("a", "b", "c", "d"), ("",), value, truth, flag, np.zeros_like(flag), 24)
     counts = counted(written)
     assert counts.nobody == [
         (FIRST + begin * HOUR, FIRST + end * HOUR) for begin, end in ((5, 7), (46, 50), (143, 144))
@@ -108,7 +108,7 @@ def test_hours_in_which_nobody_reported_are_found(tmp_path: Path) -> None:
 
 
 def test_what_a_watch_writes_meanwhile_is_left_out(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city")
+    written = small_output(tmp_path / "city")
     counts = count_rows(written.path, HOUR, FIRST + 10 * DAY + 5 * HOUR, 12)
     assert counts.rows == 12 * (10 * 24 + 5)
 
@@ -118,7 +118,7 @@ def test_alone_and_duplicate_are_counted_by_themselves(tmp_path: Path) -> None:
     flag, reason = np.full(truth.shape, Flag.GOOD, np.int8), np.zeros(truth.shape, np.int8)
     flag[0, 0, :10], reason[0, 0, :10] = Flag.NOT_EVALUATED, REASONS.index("alone")
     flag[1, 0, :3], reason[1, 0, :3] = Flag.SUSPECT, REASONS.index("duplicate")
-    written = out_of(tmp_path / "city", ("a", "b"), ("",), truth, truth, flag, reason, 24)
+    written = write_output(tmp_path / "city", ("a", "b"), ("",), truth, truth, flag, reason, 24)
     counts = counted(written)
     assert (counts.channels["a", ""].alone, counts.channels["a", ""].unjudged) == (10, 0)
     assert counts.duplicates == 3

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feeds import HOURLY, made_of
 from sensormend.model.auto import AutoOLRTR
 from sensormend.pipeline.mender import Mender
 from sensormend.readings import DAY, Rows
@@ -18,6 +17,7 @@ from sensormend.recovery import BoolArray, FloatArray, Recovery
 from sensormend.simulate.degrade import Degraded
 from sensormend.simulate.network import Network, city
 from sensormend.simulate.scores import faults_by_kind, paper_scores, recovery_of_rows, score, straight_line
+from simulated_city import HOURLY, tensor_readings
 
 
 def best_threshold(scores: FloatArray, faulty: BoolArray) -> float:
@@ -245,7 +245,7 @@ def test_rows_are_judged_as_what_the_model_returned() -> None:
     start = int(network.times[0, 0].astype("datetime64[us]").astype(np.int64))
     parts = []
     for day in range(30):
-        readings = made_of(network.readings[..., day : day + 1], start + day * DAY)
+        readings = tensor_readings(network.readings[..., day : day + 1], start + day * DAY)
         (part,) = mender.push(replace(readings, sensors=network.sensors))
         parts.append(part.rows)
     mine, wanted = recovery_of_rows(Rows.concatenate(parts), network), mended(network)

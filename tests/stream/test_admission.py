@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feeds import START, city_readings
-from given import Given, contents, hourly, same_rows, settings, watched
+from list_source import ListSource, assert_same_rows, hourly, read_rows, run_service, settings
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import admission
@@ -30,6 +29,7 @@ from sensormend.stream.formats.decoding import Decoder
 from sensormend.stream.formats.values import TOO_MANY_NAMES
 from sensormend.stream.service import Service
 from sensormend.stream.stream import AlertsRaised, Event, ReadingsRejected, Stream
+from simulated_city import START, city_readings
 
 SENSORS, DAYS = 8, 8
 
@@ -49,7 +49,7 @@ def invented(count: int, time: int, name: str = "x") -> Readings:
 def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tmp_path: Path) -> None:
     """It comes in several messages on two days, and once more after the service was started again."""
     parts, plain, out = hourly(readings), tmp_path / "plain", tmp_path / "out"
-    watched(plain, parts)
+    run_service(plain, parts)
     day = 24 * 5
     at = int(parts[day].time[0])
     flood = [invented(5 * MOST_UNKNOWN, at + number, f"m{number}-") for number in range(4)]
@@ -64,10 +64,10 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
         if number == day + 4:
             raise RecursionError
 
-    first = Service(settings(out), lambda mark, memory: Given(with_flood, mark, stop=dies), on_event=note)
+    first = Service(settings(out), lambda mark, memory: ListSource(with_flood, mark, stop=dies), on_event=note)
     with pytest.raises(RecursionError):
         first.run()
-    service = watched(out, with_flood, note)
+    service = run_service(out, with_flood, note)
     alerts = [alert for event in events if isinstance(event, AlertsRaised) for alert in event.alerts]
     # Told again from the journal, as every event is; the queue knows by its number that it is the same.
     floods = {alert for alert in alerts if alert.state == FLOOD}
@@ -82,7 +82,7 @@ def test_a_flood_refuses_no_known_sensor_and_is_one_alert(readings: Readings, tm
     assert len(refused) <= 10 * 1_001
     assert service.status().sensors == SENSORS + MOST_UNKNOWN
     assert service.status().late == 0
-    rows, expected = contents(out), contents(plain)
+    rows, expected = read_rows(out), read_rows(plain)
     for name in expected.sensors:
         mine, theirs = (table.taken(table.sensor == table.sensors.index(name)) for table in (rows, expected))
         for column in ("time", "value", "n"):
@@ -281,8 +281,8 @@ def test_what_one_sensor_alone_measures_is_a_variable() -> None:
 def test_a_feed_in_which_nothing_is_strange_is_as_it_was(readings: Readings, tmp_path: Path) -> None:
     """Half of the sensors are new on the fifth day, and are judged and told like all others."""
     half = readings.taken((readings.sensor < SENSORS // 2) | (readings.time >= START + 4 * DAY))
-    watched(tmp_path / "one", hourly(half))
-    watched(tmp_path / "other", hourly(half, 6))
-    same_rows(contents(tmp_path / "one"), contents(tmp_path / "other"))
-    rows = contents(tmp_path / "one")
+    run_service(tmp_path / "one", hourly(half))
+    run_service(tmp_path / "other", hourly(half, 6))
+    assert_same_rows(read_rows(tmp_path / "one"), read_rows(tmp_path / "other"))
+    rows = read_rows(tmp_path / "one")
     assert set(rows.sensors) == set(readings.sensors)

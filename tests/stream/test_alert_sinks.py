@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from post import alert, until
+from sample_deliveries import alert
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.stream.deliveries import Delivery
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.sinks import open_alert
 from sensormend.stream.sinks.alert_sinks import CommandAlerts, WebhookAlerts
+from waiting import wait_until
 
 MESSAGE = {
     "sensor": "s1", "variable": "", "state": "faulty", "before": "well", "reason": "stuck",
@@ -129,7 +130,7 @@ def test_those_before_one_that_failed_are_not_posted_again(site: Site, tmp_path:
     worker.start()
     for number in range(2):
         queue.append(two(number), number)
-    until(lambda: queue.backlog("hook") == 0)
+    wait_until(lambda: queue.backlog("hook") == 0)
     assert worker.stop(5)
     queue.close()
     asked = [json.loads(body)["sensor"] for *_, body in site.asked]
@@ -185,7 +186,7 @@ def test_one_alert_that_a_command_fails_on_does_not_block_the_others(tmp_path: P
     bad = [alert(sensor=name).alerts[0] for name in ("first", "bad", "third")]
     queue.append(Delivery("alert", 0, 1, alerts=bad), 0)
     queue.append(alert(1, sensor="later"), 1)
-    until(lambda: queue.backlog("pager") == 0)
+    wait_until(lambda: queue.backlog("pager") == 0)
     assert worker.stop(5)
     assert worker.state().lost == 1
     queue.close()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from given import some_readings
+from list_source import readings_in_turn
 from sensormend.stream.buffer import NameIndex, PeriodBuffer
 
 
@@ -26,7 +26,7 @@ def test_the_buffer_has_what_was_added_and_not_dropped(sizes: list[int], seed: i
     random, buffer = np.random.default_rng(seed), PeriodBuffer()
     values: list[float] = []
     for size in sizes:
-        part = some_readings(size)
+        part = readings_in_turn(size)
         buffer.add(part)
         values += part.value.tolist()
         assert buffer.column("value").tolist() == values

@@ -16,7 +16,7 @@ from sensormend.pipeline.places import Position
 from sensormend.readings import DAY, SECOND, written_time
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import LARGEST, MOST_READINGS, MOST_REFUSED, MOST_SENSORS, Decoder
-from tables_in import as_list
+from staged_readings import as_list
 
 NOW = written_time("2024-05-01T12:00:00")
 THEN = 1_577_836_800 * SECOND

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from post import Notebook, alert, final, until
+from sample_deliveries import RecordingSink, alert, final
 from sensormend.errors import RefusedError, StateError, StorageError
 from sensormend.stream import delivery_queue
 from sensormend.stream.deliveries import Delivery, Sink
 from sensormend.stream.delivery_queue import REFUSALS, DeliveryQueue, DeliveryWorker, stop_all
+from waiting import wait_until
 
 QUICK = (0.01, 0.02)
 
@@ -328,18 +329,18 @@ def test_what_waits_while_a_sink_is_away_arrives_in_order_and_both_is_said_once(
     queue: DeliveryQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "sensormend.stream")
-    sink = Notebook()
+    sink = RecordingSink()
     sink.failing = lambda delivery: ConnectionError("nobody\nthere")
     worker = started(queue, sink)
     for number in range(5):
         queue.append(final(number), number)
-    until(lambda: sink.tries > 4)
+    wait_until(lambda: sink.tries > 4)
     state = worker.state()
     assert (state.up, state.backlog, state.error) == (False, 5, "nobody there")
     assert sink.seen == []
     sink.failing = lambda delivery: None
-    until(lambda: queue.backlog("a") == 0)
-    until(lambda: len(messages(caplog)) == 2)
+    wait_until(lambda: queue.backlog("a") == 0)
+    wait_until(lambda: len(messages(caplog)) == 2)
     assert sink.seen == [("final", number) for number in range(5)]
     down, back = messages(caplog)
     assert down.startswith("a: cannot deliver: nobody there; ")
@@ -352,42 +353,42 @@ def test_what_waits_while_a_sink_is_away_arrives_in_order_and_both_is_said_once(
 
 
 def test_a_sink_that_hangs_blocks_neither_others_nor_the_end(queue: DeliveryQueue) -> None:
-    hung, other = Notebook(), Notebook()
+    hung, other = RecordingSink(), RecordingSink()
     hung.open.clear()
     slow, quick = started(queue, hung), started(queue, other, "b")
     began = time.monotonic()
     for number in range(100):
         queue.append(final(number), number)
         slow.offer(Delivery("provisional", number, number))
-    until(lambda: len(other.seen) == 100)
+    wait_until(lambda: len(other.seen) == 100)
     assert slow.state().busy > 0
     assert quick.stop(5)
     assert not slow.stop(0.2)
     assert time.monotonic() - began < 5
     assert slow.state().backlog == 100
     hung.open.set()
-    until(lambda: hung.closed)
+    wait_until(lambda: hung.closed)
 
 
 def test_a_sink_that_hangs_counts_as_down_and_that_is_said_once(
     queue: DeliveryQueue, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery_queue, "HANGING", 0.05)
-    sink = Notebook()
+    sink = RecordingSink()
     sink.open.clear()
     worker = started(queue, sink)
     queue.append(final(0), 0)
-    until(lambda: not worker.state().up)
+    wait_until(lambda: not worker.state().up)
     assert worker.state().error.startswith("it has been at one delivery for")
     assert messages(caplog) == ["a: hangs: it has been at one delivery for 0 s; others wait on disk"]
     sink.open.set()
-    until(lambda: queue.backlog("a") == 0)
+    wait_until(lambda: queue.backlog("a") == 0)
     assert worker.state().up
     assert worker.stop(5)
 
 
 def test_stop_drains_a_slow_sink_for_as_long_as_it_may(queue: DeliveryQueue) -> None:
-    sink = Notebook()
+    sink = RecordingSink()
 
     def slowly(delivery: Delivery) -> None:
         time.sleep(0.02)
@@ -397,7 +398,7 @@ def test_stop_drains_a_slow_sink_for_as_long_as_it_may(queue: DeliveryQueue) -> 
     for number in range(60):
         queue.append(final(number), number)
     assert not worker.stop(0.3)
-    until(lambda: sink.closed)
+    wait_until(lambda: sink.closed)
     got = len(sink.seen)
     assert 1 < got < 40
     assert queue.backlog("a") == 60 - got
@@ -408,12 +409,12 @@ def test_stop_drains_a_slow_sink_for_as_long_as_it_may(queue: DeliveryQueue) -> 
 
 def test_workers_stop_together(tmp_path: Path) -> None:
     names = [f"slow {number}" for number in range(4)]
-    queue, sinks = DeliveryQueue(tmp_path / "queue.sqlite", names), [Notebook() for _ in names]
+    queue, sinks = DeliveryQueue(tmp_path / "queue.sqlite", names), [RecordingSink() for _ in names]
     workers = [started(queue, sink, name) for name, sink in zip(names, sinks, strict=True)]
     for sink in sinks[1:]:
         sink.open.clear()
     queue.append(final(0), 0)
-    until(lambda: all(sink.tries for sink in sinks))
+    wait_until(lambda: all(sink.tries for sink in sinks))
     began = time.monotonic()
     assert not stop_all(workers, 0.5)
     assert 0.4 < time.monotonic() - began < 1
@@ -428,7 +429,7 @@ def test_whatever_fails_on_the_way_is_tried_again(
     queue: DeliveryQueue, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG, "sensormend.stream")
-    sink, waiting, failures = Notebook(), queue.waiting, [KeyError("kind"), OSError("disk"), MemoryError()]
+    sink, waiting, failures = RecordingSink(), queue.waiting, [KeyError("kind"), OSError("disk"), MemoryError()]
 
     def failing(name: str) -> Iterator[tuple[int, Delivery]]:
         if failures:
@@ -438,8 +439,8 @@ def test_whatever_fails_on_the_way_is_tried_again(
     monkeypatch.setattr(queue, "waiting", failing)
     worker = started(queue, sink)
     queue.append(final(0), 0)
-    until(lambda: sink.seen == [("final", 0)])
-    until(lambda: worker.state().up)
+    wait_until(lambda: sink.seen == [("final", 0)])
+    wait_until(lambda: worker.state().up)
     traces = [record.levelname for record in caplog.records if record.exc_info]
     assert traces == ["DEBUG"] * 3
     assert messages(caplog, logging.WARNING)[0].startswith("a: cannot deliver: 'kind'; ")
@@ -456,20 +457,20 @@ def test_a_worker_that_is_dead_is_not_up(queue: DeliveryQueue) -> None:
     worker = started(queue, Ending())
     assert worker.state().up
     queue.append(final(0), 0)
-    until(lambda: not worker.state().up)
+    wait_until(lambda: not worker.state().up)
     assert worker.state().error == "nothing more is delivered until sensormend is started again"
-    other = started(queue, Notebook(), "b")
+    other = started(queue, RecordingSink(), "b")
     assert other.stop(5)
     assert other.state().up, "it was stopped, and is well"
 
 
 def test_stop_does_not_wait_for_a_sink_that_is_down(queue: DeliveryQueue) -> None:
-    sink = Notebook()
+    sink = RecordingSink()
     sink.failing = lambda delivery: OSError("away")
     worker = DeliveryWorker("a", sink, queue, (30.0, 30.0))
     worker.start()
     queue.append(final(0), 0)
-    until(lambda: not worker.state().up)
+    wait_until(lambda: not worker.state().up)
     began = time.monotonic()
     assert not worker.stop(20)
     assert time.monotonic() - began < 2
@@ -477,50 +478,50 @@ def test_stop_does_not_wait_for_a_sink_that_is_down(queue: DeliveryQueue) -> Non
 
 
 def test_only_the_newest_provisional_is_delivered_and_only_after_what_waits(queue: DeliveryQueue) -> None:
-    sink = Notebook()
+    sink = RecordingSink()
     sink.open.clear()
     worker = started(queue, sink)
     queue.append(final(0), 0)
-    until(lambda: sink.tries == 1)
+    wait_until(lambda: sink.tries == 1)
     queue.append(alert(1), 1)
     for number in (5, 6, 7):
         worker.offer(Delivery("provisional", number, number + 1))
     queue.append(alert(2), 2)
     sink.open.set()
-    until(lambda: len(sink.seen) == 4)
+    wait_until(lambda: len(sink.seen) == 4)
     assert sink.seen == [("final", 0), ("alert", 1), ("alert", 2), ("provisional", 7)]
     assert worker.stop(5)
 
 
 def test_what_became_final_is_not_followed_by_what_was_provisional_before(queue: DeliveryQueue) -> None:
-    sink = Notebook()
+    sink = RecordingSink()
     sink.open.clear()
     worker = started(queue, sink)
     queue.append(alert(0), 0)
-    until(lambda: sink.tries == 1)
+    wait_until(lambda: sink.tries == 1)
     worker.offer(Delivery("provisional", 5, 6))
     queue.append(final(1), 1)
     sink.open.set()
-    until(lambda: len(sink.seen) == 2)
+    wait_until(lambda: len(sink.seen) == 2)
     queue.append(final(2), 2)
-    until(lambda: len(sink.seen) == 3)
+    wait_until(lambda: len(sink.seen) == 3)
     worker.offer(Delivery("provisional", 8, 9))
-    until(lambda: len(sink.seen) == 4)
+    wait_until(lambda: len(sink.seen) == 4)
     assert sink.seen == [("alert", 0), ("final", 1), ("final", 2), ("provisional", 8)]
     assert worker.stop(5)
 
 
 def test_a_sink_comes_back_with_a_provisional_alone(queue: DeliveryQueue, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "sensormend.stream")
-    sink = Notebook()
+    sink = RecordingSink()
     sink.failing = lambda delivery: OSError("away")
     worker = started(queue, sink)
     worker.offer(Delivery("provisional", 1, 2))
-    until(lambda: sink.tries > 2)
+    wait_until(lambda: sink.tries > 2)
     worker.offer(Delivery("provisional", 2, 3))
     sink.failing = lambda delivery: None
-    until(lambda: sink.seen == [("provisional", 2)])
-    until(lambda: len(messages(caplog)) == 2)
+    wait_until(lambda: sink.seen == [("provisional", 2)])
+    wait_until(lambda: len(messages(caplog)) == 2)
     assert worker.state().up
     assert worker.stop(5)
 
@@ -528,17 +529,17 @@ def test_a_sink_comes_back_with_a_provisional_alone(queue: DeliveryQueue, caplog
 def test_a_delivery_that_is_refused_is_given_up_when_later_ones_pass(
     queue: DeliveryQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sink = Notebook()
+    sink = RecordingSink()
     bad = {1, 2}
     sink.failing = lambda delivery: RefusedError("no") if delivery.start in bad else None
     worker = started(queue, sink)
     for number in range(3):
         queue.append(final(number), number)
-    until(lambda: sink.tries > REFUSALS + 6)
+    wait_until(lambda: sink.tries > REFUSALS + 6)
     # Nothing passes: it may be the sink, and nothing is given up.
     assert (sink.seen, queue.backlog("a"), queue.lost("a")) == ([("final", 0)], 2, 0)
     queue.append(final(3), 3)
-    until(lambda: queue.backlog("a") == 0)
+    wait_until(lambda: queue.backlog("a") == 0)
     assert sink.seen == [("final", 0), ("final", 3)]
     assert worker.state().lost == 2
     assert messages(caplog, logging.ERROR) == [
@@ -548,27 +549,27 @@ def test_a_delivery_that_is_refused_is_given_up_when_later_ones_pass(
 
 
 def test_a_sink_that_refuses_all_keeps_all(queue: DeliveryQueue) -> None:
-    sink = Notebook(["alert"])
+    sink = RecordingSink(["alert"])
     sink.failing = lambda delivery: RefusedError("no such table")
     worker = started(queue, sink)
     # What the sink has no use for passes, and tells nothing about the sink.
     for number, delivery in enumerate([final(0), alert(1), final(2), alert(3), final(4)]):
         queue.append(delivery, number)
-    until(lambda: sink.tries > REFUSALS + 8)
+    wait_until(lambda: sink.tries > REFUSALS + 8)
     assert (queue.backlog("a"), queue.lost("a")) == (4, 0)
     sink.failing = lambda delivery: None
-    until(lambda: queue.backlog("a") == 0)
+    wait_until(lambda: queue.backlog("a") == 0)
     assert sink.seen == [("alert", 1), ("alert", 3)]
     assert worker.stop(5)
 
 
 def test_one_that_is_refused_for_a_while_is_delivered(queue: DeliveryQueue) -> None:
-    sink = Notebook()
+    sink = RecordingSink()
     sink.failing = lambda delivery: RefusedError("not yet") if sink.tries < REFUSALS - 1 else None
     worker = started(queue, sink)
     for number in range(3):
         queue.append(final(number), number)
-    until(lambda: queue.backlog("a") == 0)
+    wait_until(lambda: queue.backlog("a") == 0)
     assert sink.seen == [("final", number) for number in range(3)]
     assert worker.stop(5)
 
@@ -576,7 +577,7 @@ def test_one_that_is_refused_for_a_while_is_delivered(queue: DeliveryQueue) -> N
 DELIVERING = """
 import sys, time
 from pathlib import Path
-from post import final
+from sample_deliveries import final
 from sensormend.stream.deliveries import Sink
 from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 
@@ -609,7 +610,7 @@ def test_killed_while_it_delivers_it_loses_nothing(path: Path, tmp_path: Path) -
         # A restart makes the last ones again: they are in the queue, or not, and come once in any case.
         made = max(int(line) for line in said if line.endswith(b"\n")) - 3
     queue = DeliveryQueue(path, ["lines"])
-    sink = Notebook()
+    sink = RecordingSink()
     worker = DeliveryWorker("lines", sink, queue)
     worker.start()
     assert worker.stop(20)

@@ -7,11 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from feeds import START
 from sensormend.pipeline.mender import NEVER
 from sensormend.readings import DAY, HOUR
 from sensormend.stream.arrivals import Source
 from sensormend.stream.event_time import EventClock, Watermark
+from simulated_city import START
 
 
 def watermark(sensors: int, hours: int, mark: Watermark | None = None) -> Watermark:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from fault_points import Points
-from given import contents, same_rows
+from list_source import assert_same_rows, read_rows
 
 pytestmark = pytest.mark.processes
 
@@ -28,7 +28,7 @@ class Undisturbed:
     def __init__(self, points: Points, folder: Path) -> None:
         self.out, self.told = folder / "undisturbed", folder / "told"
         self.points = points.listed(self.out, self.told)
-        self.rows, self.tables = contents(self.out), tables(self.out)
+        self.rows, self.tables = read_rows(self.out), tables(self.out)
         self.deliveries = set(self.told.read_text().splitlines())
 
     def chosen(self, kinds: str = "") -> list[tuple[str, int]]:
@@ -83,7 +83,7 @@ def check(points: Points, undisturbed: Undisturbed, out: Path, told: Path, where
     """Hold a run that goes on after a kill to end as if nothing had happened."""
     assert points.run(out, told) == 0, f"{where}\n{points.log.read_text()[-3000:]}"
     try:
-        same_rows(contents(out), undisturbed.rows)
+        assert_same_rows(read_rows(out), undisturbed.rows)
         assert tables(out) == undisturbed.tables
         deliveries = told.read_text().splitlines()
         assert set(deliveries) == undisturbed.deliveries
@@ -156,7 +156,7 @@ def test_a_flipped_bit_in_each_file_is_one_line_or_does_no_harm(
                 refused.append(kind)
             elif not kind.startswith("data/") and not kind.endswith(".csv"):
                 # A file of rows or a table, once written, is not read again: what is in it is what is in it.
-                same_rows(contents(out), undisturbed.rows)
+                assert_same_rows(read_rows(out), undisturbed.rows)
             shutil.rmtree(out)
     # What is gone on from is checked.
     assert {f"state/record-#/{name}.npz" for name in ("model", "stream", "mender", "tally")} <= set(refused)

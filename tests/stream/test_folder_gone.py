@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from feeds import START, city_readings
-from given import Given, contents, hourly, same_rows, settings, watched
+from list_source import ListSource, assert_same_rows, hourly, read_rows, run_service, settings
 from sensormend.errors import SensormendError
 from sensormend.readings import DAY, Readings
 from sensormend.stream import retrying as retrying
 from sensormend.stream.journal import WriteAheadLog
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.service import Service
-from torture import file_that_appears
-from watching import GRID, Watch, until
+from simulated_city import START, city_readings
+from torture import move_file_into
+from waiting import wait_until
+from watch_process import GRID, WatchProcess
 
 DAYS, AT = 6, 13
 
@@ -50,8 +51,10 @@ class Telling(Metrics):
             self._act()
 
 
-def service(out: Path, parts: list[Readings], metrics: Metrics, remove: Callable[[], None]) -> tuple[Service, Given]:
-    source = Given(parts, stop=lambda number: remove() if number == AT else None)
+def service(
+    out: Path, parts: list[Readings], metrics: Metrics, remove: Callable[[], None]
+) -> tuple[Service, ListSource]:
+    source = ListSource(parts, stop=lambda number: remove() if number == AT else None)
     return Service(settings(out), lambda mark, memory: source, metrics=metrics), source
 
 
@@ -79,7 +82,7 @@ def test_it_is_said_and_ends_after_a_while(
 
 def test_one_that_comes_back_goes_on(readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     parts, out, away = hourly(readings, 6), tmp_path / "out", tmp_path / "away"
-    watched(tmp_path / "plain", parts)
+    run_service(tmp_path / "plain", parts)
 
     def back() -> None:
         if len(metrics.answers) == 4:
@@ -96,7 +99,7 @@ def test_one_that_comes_back_goes_on(readings: Readings, tmp_path: Path, caplog:
     assert source.acknowledged == list(range(len(parts)))
     assert "is back" in caplog.text
     assert metrics.health()[0]
-    same_rows(contents(out), contents(tmp_path / "plain"))
+    assert_same_rows(read_rows(out), read_rows(tmp_path / "plain"))
 
 
 def test_a_log_does_not_write_into_a_file_that_is_gone(tmp_path: Path) -> None:
@@ -129,21 +132,21 @@ def test_a_process_says_so_and_ends(readings: Readings, tmp_path: Path, asked: b
     """With exit code 1 where nobody has asked it to end meanwhile."""
     folder, out = tmp_path / "files", tmp_path / "out"
     folder.mkdir()
-    file_that_appears(folder, "0", readings.taken(readings.time < START + 3 * DAY))
-    with Watch(folder, out, *GRID, gone=60.0 if asked else 3.0) as watch:
-        until(lambda: watch.figures()["sensormend_periods_total"] >= 2)
+    move_file_into(folder, "0", readings.taken(readings.time < START + 3 * DAY))
+    with WatchProcess(folder, out, *GRID, gone=60.0 if asked else 3.0) as watch:
+        wait_until(lambda: watch.metrics()["sensormend_periods_total"] >= 2)
         shutil.rmtree(out)
-        file_that_appears(folder, "3", readings.taken(readings.time >= START + 3 * DAY))
-        until(lambda: bool(watch.saying("is gone")))
+        move_file_into(folder, "3", readings.taken(readings.time >= START + 3 * DAY))
+        wait_until(lambda: bool(watch.lines_with("is gone")))
         if asked:
             status, answer = watch.health()
             assert status == 503
             assert any("is gone" in reason for reason in answer["reasons"])
             assert watch.stop() == 0
-            assert watch.saying("stopped while its folder was gone")
+            assert watch.lines_with("stopped while its folder was gone")
         else:
             assert watch.wait() == 1
-            assert "start again, or watch into another OUT" in watch.said[-1]
+            assert "start again, or watch into another OUT" in watch.lines[-1]
     # It may have been about to write a file of the folder's; nothing goes on in there.
     assert not (out / "state" / "journal").exists()
     assert not (out / "data").exists()

@@ -3,9 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feeds import START
-from given import some_readings
-from row_tables import same
+from list_source import readings_in_turn
+from row_tables import assert_equal_rows
 from sensormend.io.folder import Archive, data_files, file_rows
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.grid import Grid
@@ -13,6 +12,7 @@ from sensormend.pipeline.mender import Mender
 from sensormend.readings import DAY, HOUR, MINUTE, REASONS, Flag, Readings, Rows
 from sensormend.stream.late import LateReadingStore, correct
 from sensormend.stream.output import compact_date
+from simulated_city import START
 
 GRID = Grid(HOUR, DAY)
 DAYS, NAMES = 8, tuple("abcdef")
@@ -90,7 +90,7 @@ def others_stay(before: Rows, after: Rows, changed: Rows) -> None:
     names = [(changed.sensors[sensor], time) for sensor, time in keys]
     mine = [(after.sensors[s], t) in names for s, t in zip(after.sensor.tolist(), after.time.tolist(), strict=True)]
     there = np.flatnonzero(~np.array(mine))
-    same(before.taken(there), after.taken(there))
+    assert_equal_rows(before.taken(there), after.taken(there))
     for name in ("cleaned", "lower", "upper", "origin", "time", "sensor"):
         np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
 
@@ -162,7 +162,7 @@ def test_a_sensor_without_a_row_gets_one_with_nothing_cleaned(out: Out) -> None:
     assert not rows.origin.any()
     after = Archive(out.folder).rows()
     assert len(after) == len(before) + 2
-    same(Archive(out.folder).rows(sensor=list(NAMES)), before)
+    assert_equal_rows(Archive(out.folder).rows(sensor=list(NAMES)), before)
     # The next one finds its row.
     told = only(out.late(("zürich", 2 * HOUR + 1, 2.5)))
     assert (told["n"], told["value"], told["flag"]) == (2, 2.0, Flag.NOT_EVALUATED)
@@ -173,7 +173,7 @@ def test_done_again_the_same_rows_come_and_no_byte_changes(out: Out) -> None:
     first = out.late(("c", MISSING * HOUR, 7.5), ("a", 0, 1.0), ("new", HOUR, 2.0), ("f", 1, 2.0))
     assert len(first) == 4
     before = out.bytes()
-    same(out.again(), first)
+    assert_equal_rows(out.again(), first)
     assert out.bytes() == before
 
 
@@ -183,7 +183,7 @@ def test_all_late_ones_together_or_one_by_one_is_the_same(out: Out, tmp_path_fac
         out.late(one)
     other = Out(tmp_path_factory.mktemp("other"))
     other.late(*said)
-    same(Archive(out.folder).rows(), Archive(other.folder).rows())
+    assert_equal_rows(Archive(out.folder).rows(), Archive(other.folder).rows())
 
 
 def test_rows_of_a_file_that_was_made_of_several_are_found(tmp_path: Path) -> None:
@@ -238,8 +238,8 @@ def test_a_period_of_which_nothing_was_written_gets_its_file(tmp_path: Path) -> 
 
 def test_late_readings_are_kept_with_the_others_once_for_each_record(tmp_path: Path) -> None:
     store = LateReadingStore(tmp_path / "kept")
-    store.put(7, some_readings(6), record=10)
-    late = some_readings(2, names="axy", start=START + 100 * HOUR)
+    store.put(7, readings_in_turn(6), record=10)
+    late = readings_in_turn(2, names="axy", start=START + 100 * HOUR)
     readings, new = store.add(7, [(12, late)])
     assert len(readings) == 8
     assert new.tolist() == [False] * 6 + [True] * 2
@@ -247,7 +247,7 @@ def test_late_readings_are_kept_with_the_others_once_for_each_record(tmp_path: P
     # The same record once more, as after a crash, and then a later one.
     again, _ = store.add(7, [(12, late)])
     np.testing.assert_array_equal(again.time, readings.time)
-    more, new = store.add(7, [(15, some_readings(1, start=START + 50 * HOUR))])
+    more, new = store.add(7, [(15, readings_in_turn(1, start=START + 50 * HOUR))])
     assert (len(more), int(new.sum())) == (9, 1)
     store.sync()
     # A restart that is before both finds what there was before them.
@@ -256,13 +256,13 @@ def test_late_readings_are_kept_with_the_others_once_for_each_record(tmp_path: P
 
 
 def test_readings_of_a_period_that_never_was_are_all_late(tmp_path: Path) -> None:
-    readings, new = LateReadingStore(tmp_path).add(3, [(1, some_readings(4))])
+    readings, new = LateReadingStore(tmp_path).add(3, [(1, readings_in_turn(4))])
     assert (len(readings), int(new.sum())) == (4, 4)
 
 
 def test_old_periods_are_forgotten(tmp_path: Path) -> None:
     store = LateReadingStore(tmp_path)
     for period in (-1, 4, 5):
-        store.put(period, some_readings(2), record=0)
+        store.put(period, readings_in_turn(2), record=0)
     store.drop(5)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["5.kept"]

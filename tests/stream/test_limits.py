@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feeds import START, city_readings
-from given import hourly
+from list_source import hourly
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, Readings
 from sensormend.stream import stream as streams
@@ -19,6 +18,7 @@ from sensormend.stream.admission import FIRST, TOO_MANY, TOO_MANY_LATE
 from sensormend.stream.arrivals import Arrived
 from sensormend.stream.metrics import CONNECTIONS
 from sensormend.stream.stream import Event, LateReadings, ReadingsRejected, Stream
+from simulated_city import START, city_readings
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from post import alert, until
 from row_tables import YEAR_2019, network
+from sample_deliveries import alert
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
 from sensormend.readings import DAY, Rows
@@ -28,6 +28,7 @@ from sensormend.stream.sinks import mqtt_sink as mqtt
 from sensormend.stream.sinks import open_alert, open_sink, open_workers
 from sensormend.stream.sinks.mqtt_sink import level
 from servers import Mosquitto, running_mosquitto
+from waiting import wait_until
 
 paho = pytest.importorskip("paho.mqtt.client")
 
@@ -83,7 +84,7 @@ def test_each_row_is_a_message_under_its_sensor(broker: Mosquitto) -> None:
     with listening(broker, "plain/#") as listener, open_sink(f"{broker.address}/plain") as sink:
         sink.write(some(spoilt))
         sink.write(some(rows.taken(slice(0, 1)), "provisional"))
-        until(lambda: len(listener.heard) == len(rows) + 1)
+        wait_until(lambda: len(listener.heard) == len(rows) + 1)
     assert set(listener.topics()) == {f"plain/cleaned/s{k}{v}" for k in (0, 1) for v in ("", "/pm")}
     assert not any(retained for *_, retained in listener.heard)
     first, *_, last = [message for topic, message, _ in listener.heard]
@@ -107,14 +108,14 @@ def test_how_a_sensor_is_is_retained_and_told_when_it_changes(broker: Mosquitto)
             sink.write(some(health=[well, other]))
             sink.write(some(kind="provisional", health=[replace(well, heard=9), other]))
             sink.write(some(health=[replace(well, state="faulty", reason="stuck", since=DAY), other]))
-            until(lambda: len(listener.heard) == 3)
+            wait_until(lambda: len(listener.heard) == 3)
         # One that starts anew tells all of it once.
         with open_sink(f"{broker.address}/h") as sink:
             sink.write(some(health=[other]))
-            until(lambda: len(listener.heard) == 4)
+            wait_until(lambda: len(listener.heard) == 4)
     assert listener.topics() == ["h/health/a", "h/health/b/t", "h/health/a", "h/health/b/t"]
     with listening(broker, "h/#") as late:
-        until(lambda: len(late.heard) == 2)
+        wait_until(lambda: len(late.heard) == 2)
     kept = {topic: (message, retained) for topic, message, retained in late.heard}
     assert kept["h/health/a"] == (
         {"sensor": "a", "variable": "", "state": "faulty", "reason": "stuck", "since": "1970-01-02T00:00:00Z",
@@ -129,7 +130,7 @@ def test_names_of_all_kinds_become_levels(broker: Mosquitto) -> None:
     rows = replace(rows, sensor=np.arange(len(names), dtype=np.int32))
     with listening(broker, "names/#") as listener, open_sink(f"{broker.address}/names/") as sink:
         sink.write(some(rows))
-        until(lambda: len(listener.heard) == len(names))
+        wait_until(lambda: len(listener.heard) == len(names))
     levels = [topic.removeprefix("names/cleaned/") for topic in listener.topics()]
     assert levels == ["a%2Fb", "%2B", "%23", "100 %25", "nul%00", "Straße 5", "half%ED%A0%80", "", "new%0Aline"]
     assert levels == [level(name) for name in names]
@@ -148,8 +149,8 @@ def test_what_no_broker_could_take_is_refused_and_blocks_nothing(broker: Mosquit
         worker.start()
         queue.append(some(endless), 0)
         queue.append(some(rows), 1)
-        until(lambda: len(listener.heard) == 1)
-        until(lambda: worker.state().lost == 1)
+        wait_until(lambda: len(listener.heard) == 1)
+        wait_until(lambda: worker.state().lost == 1)
         assert worker.stop(5)
     queue.close()
     assert listener.topics() == ["long/cleaned/s0"]
@@ -159,7 +160,7 @@ def test_alerts_go_to_one_topic_and_are_not_kept(broker: Mosquitto) -> None:
     with listening(broker, "city/alerts") as listener, open_alert(f"{broker.address}/city/alerts") as sink:
         assert list(sink.kinds) == ["alert"]
         sink.write(alert())
-        until(lambda: len(listener.heard) == 1)
+        wait_until(lambda: len(listener.heard) == 1)
     assert listener.heard == [
         (
             "city/alerts",
@@ -185,14 +186,14 @@ def test_a_broker_that_restarts_gets_everything_in_order(tmp_path: Path, caplog:
         worker = DeliveryWorker("broker", open_sink(broker.address), queue, (0.05, 0.1))
         worker.start()
         queue.append(some(rows.taken(slice(0, 1))), 0)
-        until(lambda: len(listener.heard) == 1)
+        wait_until(lambda: len(listener.heard) == 1)
         broker.stop()
         for hour in range(1, 6):
             queue.append(some(rows.taken(slice(hour, hour + 1))), hour)
-        until(lambda: not worker.state().up)
+        wait_until(lambda: not worker.state().up)
         assert queue.backlog("broker") == 5
         broker.start()
-        until(lambda: len(listener.heard) == 6)
+        wait_until(lambda: len(listener.heard) == 6)
         assert worker.stop(5)
         queue.close()
     assert [message["time"] for _, message, _ in listener.heard] == [

@@ -18,7 +18,7 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from rubbish import rubbish
+from malformed import malformed_message
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.stream import mqtt
 from sensormend.stream.arrivals import Arrived, Source
@@ -334,7 +334,7 @@ def resident() -> int:
 def test_20_000_malformed_messages_with_good_ones_among_them(broker: Mosquitto) -> None:
     chance = random.Random(5)
     bad, good, huge = 20_000, 2_000, 3
-    messages: list[tuple[str, bytes]] = [("fuzz/bad", rubbish(chance)) for _ in range(bad - huge)]
+    messages: list[tuple[str, bytes]] = [("fuzz/bad", malformed_message(chance)) for _ in range(bad - huge)]
     messages += [("fuzz/bad", b"[" + b"1," * (9 << 20) + b"1]")] * huge
     messages += [(f"fuzz/s{number % 20}", f"{number}".encode()) for number in range(good)]
     chance.shuffle(messages)

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from row_tables import YEAR_2019, in_order, network, same, taken
+from row_tables import YEAR_2019, assert_equal_rows, in_archive_order, network
 from sensormend.errors import SensormendError
 from sensormend.io.folder import Archive, data_files
 from sensormend.io.writing import RowWriter
@@ -25,8 +25,8 @@ def hourly(folder: Path, days: int = 2) -> Rows:
     rows = network(days=days, variables=("b", "a"))
     with RowWriter(folder) as writer:
         for hour in np.unique(rows.time).tolist():
-            writer.write(taken(rows, rows.time == hour), start=hour)
-    return in_order(rows)
+            writer.write(rows.taken(rows.time == hour), start=hour)
+    return in_archive_order(rows)
 
 
 def names(folder: Path) -> list[str]:
@@ -40,7 +40,7 @@ def test_many_files_of_a_date_become_one_with_the_same_rows(tmp_path: Path) -> N
     assert whole is not None
     assert whole.name == "part-20190101T000000-20190101T230000.parquet"
     assert names(tmp_path)[:2] == [f"date=2019-01-01/{whole.name}", "date=2019-01-02/part-20190102T000000.parquet"]
-    same(Archive(tmp_path).rows(), rows)
+    assert_equal_rows(Archive(tmp_path).rows(), rows)
     told = duckdb.read_parquet(str(whole), hive_partitioning=False).project("sensor, variable, time").fetchall()
     assert told == sorted(told)
     assert len(told) == 24 * 6
@@ -59,7 +59,7 @@ def test_done_again_it_does_nothing_and_what_comes_later_goes_in(tmp_path: Path)
     assert data_files(tmp_path) == [first, last]
     assert compact_date(tmp_path, FIRST) != first
     assert len(names(tmp_path)) == 1
-    same(Archive(tmp_path).rows(), rows)
+    assert_equal_rows(Archive(tmp_path).rows(), rows)
 
 
 def test_one_file_or_none_is_left_alone(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_cut_short_every_row_is_there_once(tmp_path: Path, monkeypatch: pytest.M
     def look(*_: object) -> None:
         nonlocal moments
         moments += 1
-        same(Archive(tmp_path).rows(), rows)
+        assert_equal_rows(Archive(tmp_path).rows(), rows)
 
     real = Path.unlink
 
@@ -96,7 +96,7 @@ def test_cut_short_every_row_is_there_once(tmp_path: Path, monkeypatch: pytest.M
     assert len(names(tmp_path)) > 10
     remove_leftovers(tmp_path)
     assert names(tmp_path) == ["date=2019-01-01/part-20190101T000000-20190101T230000.parquet"]
-    same(Archive(tmp_path).rows(), rows)
+    assert_equal_rows(Archive(tmp_path).rows(), rows)
 
 
 LOOP = """
@@ -129,13 +129,13 @@ def test_killed_at_any_moment_every_row_is_there_once(tmp_path: Path) -> None:
             loop.send_signal(signal.SIGKILL)
         loop.wait()
         loop.stdout.close()
-        same(Archive(tmp_path).rows(), rows)
+        assert_equal_rows(Archive(tmp_path).rows(), rows)
     RowWriter(tmp_path).close()
     remove_leftovers(tmp_path)
     for date in range(FIRST, FIRST + 3):
         compact_date(tmp_path, date)
     assert len(names(tmp_path)) == 3
-    same(Archive(tmp_path).rows(), rows)
+    assert_equal_rows(Archive(tmp_path).rows(), rows)
 
 
 def test_whoever_reads_meanwhile_sees_every_row_once(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_whoever_reads_meanwhile_sees_every_row_once(tmp_path: Path) -> None:
     worker.start()
     while not done.is_set():
         sizes.add(len(data_files(tmp_path)))
-        same(Archive(tmp_path).rows(), rows)
+        assert_equal_rows(Archive(tmp_path).rows(), rows)
         looks += 1
     worker.join()
     assert looks > 1
@@ -165,9 +165,9 @@ def test_a_period_that_is_written_again_is_passed_over(tmp_path: Path) -> None:
     rows = hourly(tmp_path, days=1)
     compact_date(tmp_path, FIRST)
     with RowWriter(tmp_path) as writer:
-        writer.write(taken(rows, rows.time == YEAR_2019 + 5 * HOUR), start=YEAR_2019 + 5 * HOUR)
+        writer.write(rows.taken(rows.time == YEAR_2019 + 5 * HOUR), start=YEAR_2019 + 5 * HOUR)
     assert len(names(tmp_path)) == 2
-    same(Archive(tmp_path).rows(), rows)
+    assert_equal_rows(Archive(tmp_path).rows(), rows)
     remove_leftovers(tmp_path)
     assert len(names(tmp_path)) == 1
 
@@ -177,7 +177,7 @@ def test_old_dates_go(tmp_path: Path) -> None:
     assert list(dates(tmp_path)) == [FIRST, FIRST + 1, FIRST + 2, FIRST + 3]
     assert drop_dates(tmp_path, FIRST + 2) == [FIRST, FIRST + 1]
     assert drop_dates(tmp_path, FIRST + 2) == []
-    same(Archive(tmp_path).rows(), taken(rows, rows.time >= YEAR_2019 + 2 * DAY))
+    assert_equal_rows(Archive(tmp_path).rows(), rows.taken(rows.time >= YEAR_2019 + 2 * DAY))
     assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["date=2019-01-03", "date=2019-01-04"]
 
 
@@ -191,7 +191,7 @@ def test_a_date_that_is_half_removed_is_gone(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(SensormendError, match="the power is gone"):
         drop_dates(tmp_path, FIRST + 1)
     monkeypatch.undo()
-    same(Archive(tmp_path).rows(), taken(rows, rows.time >= YEAR_2019 + DAY))
+    assert_equal_rows(Archive(tmp_path).rows(), rows.taken(rows.time >= YEAR_2019 + DAY))
     remove_leftovers(tmp_path)
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["date=2019-01-02"]
 
@@ -200,7 +200,7 @@ def test_rows_that_were_removed_need_no_syncing(tmp_path: Path) -> None:
     with RowWriter(tmp_path) as writer:
         rows = network(days=1)
         for hour in (0, 1):
-            writer.write(taken(rows, rows.time == YEAR_2019 + hour * HOUR))
+            writer.write(rows.taken(rows.time == YEAR_2019 + hour * HOUR))
         compact_date(tmp_path, FIRST)
         drop_dates(tmp_path, FIRST + 1)
         writer.sync()

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from feeds import START, city_readings, write_csv
-from given import Given, contents, hourly, in_order, joined, same_rows, settings, watched
+from list_source import ListSource, assert_same_rows, by_time, concatenated, hourly, read_rows, run_service, settings
 from sensormend import AutoOLRTR
 from sensormend.errors import ConfigError, ValueRangeError
 from sensormend.io.folder import Archive
@@ -28,6 +27,7 @@ from sensormend.stream.late import correct
 from sensormend.stream.metrics import Metrics
 from sensormend.stream.service import Service
 from sensormend.stream.stream import Event, LateReadings, Problem, Stream
+from simulated_city import START, city_readings, write_csv
 
 DAYS = 10
 
@@ -40,7 +40,7 @@ def readings() -> Readings:
 @pytest.fixture(scope="module")
 def plain(readings: Readings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("plain") / "out"
-    watched(out, hourly(readings, 6))
+    run_service(out, hourly(readings, 6))
     return out
 
 
@@ -55,9 +55,9 @@ def changed(part: Readings, row: int, **said: Any) -> Readings:
 def test_a_value_that_cannot_be_ends_nothing(readings: Readings, tmp_path: Path, value: float) -> None:
     parts = hourly(readings, 6)
     parts[20] = changed(parts[20], 3, value=value)
-    service = watched(tmp_path / "out", parts)
+    service = run_service(tmp_path / "out", parts)
     assert service.status().periods == DAYS
-    watched(tmp_path / "out", [])
+    run_service(tmp_path / "out", [])
 
 
 def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
@@ -76,12 +76,12 @@ def test_a_period_that_the_model_cannot_take_is_written_without_a_judgement(
     monkeypatch.setattr(AutoOLRTR, "update", fails)
     events: list[Event] = []
     with caplog.at_level(logging.WARNING):
-        watched(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
+        run_service(tmp_path / "out", hourly(readings, 24), lambda event: events.append(event) if event else None)
     assert [(event.error, event.about) for event in events if isinstance(event, Problem)] == [
         ("a period is not judged: Eigenvalues did not converge", {"start": "2020-01-08T00:00:00"})
     ]
     assert "Eigenvalues did not converge" in caplog.text
-    rows = contents(tmp_path / "out")
+    rows = read_rows(tmp_path / "out")
     day = (rows.time >= START + 7 * DAY) & (rows.time < START + 8 * DAY)
     assert set(rows.flag[day]) <= {int(Flag.NOT_EVALUATED), int(Flag.MISSING)}
     here = day & (rows.n > 0)
@@ -95,11 +95,11 @@ def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
     first = hourly(readings)[0].taken(slice(0, 1))
     for _ in range(2):
         with caplog.at_level(logging.WARNING):
-            service = watched(tmp_path / "out", [first], step=None, period=None)
+            service = run_service(tmp_path / "out", [first], step=None, period=None)
         assert service.status().periods == 0
     assert "every sensor has a single reading" in caplog.text
-    watched(tmp_path / "out", [first, *hourly(readings, 6)], step=None, period=None)
-    same_rows(contents(tmp_path / "out"), contents(plain))
+    run_service(tmp_path / "out", [first, *hourly(readings, 6)], step=None, period=None)
+    assert_same_rows(read_rows(tmp_path / "out"), read_rows(plain))
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_one_reading_is_too_few_to_find_a_grid_and_more_may_follow(
 )
 def test_a_grid_that_cannot_be_is_refused_before_anything_is_kept(tmp_path: Path, step: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        watched(tmp_path / "out", [], step=step)
+        run_service(tmp_path / "out", [], step=step)
     assert not (tmp_path / "out" / "state" / "journal").exists()
 
 
 def test_limits_of_a_variable_that_has_not_come_yet(readings: Readings, tmp_path: Path) -> None:
-    service = watched(tmp_path / "out", hourly(readings, 24), valid={"humidity": [0, 100]})
+    service = run_service(tmp_path / "out", hourly(readings, 24), valid={"humidity": [0, 100]})
     assert service.status().periods == DAYS
 
 
@@ -121,9 +121,9 @@ def test_a_clock_that_was_never_set_is_refused_also_beside_an_archive(readings: 
     options = Options.of(step="1h", period="1d", one_pass=True)
     clean_archive(write_csv(tmp_path / "half.csv", parts[0]), tmp_path / "old", options)
     parts[1] = changed(parts[1], 0, time=3 * DAY)
-    service = watched(tmp_path / "out", parts[1:], start_from=tmp_path / "old")
+    service = run_service(tmp_path / "out", parts[1:], start_from=tmp_path / "old")
     assert service.status().rejected == 1
-    assert contents(tmp_path / "out").time.min() == START + DAY
+    assert read_rows(tmp_path / "out").time.min() == START + DAY
 
 
 def test_two_clocks_that_are_hours_ahead_make_nobody_late(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_two_clocks_that_are_hours_ahead_make_nobody_late(tmp_path: Path) -> Non
     moments = np.where(ahead, many.time - 10 * HOUR, many.time)[order]
     parts = [came.taken(moments == moment) for moment in np.unique(moments)]
     late: list[Event] = []
-    watched(tmp_path / "out", parts, lambda event: late.append(event) if isinstance(event, LateReadings) else None)
+    run_service(tmp_path / "out", parts, lambda event: late.append(event) if isinstance(event, LateReadings) else None)
     assert not late
 
 
@@ -175,8 +175,8 @@ def test_what_waited_while_we_were_away_is_not_late(readings: Readings, tmp_path
 
 def test_where_to_go_on_holds_for_the_source_that_said_so(readings: Readings, tmp_path: Path) -> None:
     parts, out = hourly(readings, 6), tmp_path / "out"
-    watched(out, parts[:20], source=str(tmp_path / "one"))
-    service = watched(out, parts, source=str(tmp_path / "other"))
+    run_service(out, parts[:20], source=str(tmp_path / "one"))
+    service = run_service(out, parts, source=str(tmp_path / "other"))
     assert service.status().readings == sum(map(len, parts[:20])) + sum(map(len, parts))
 
 
@@ -202,7 +202,7 @@ def test_other_settings_after_a_crash_cost_no_delivery(readings: Readings, tmp_p
     def service(after: int, stop: Callable[[int], None] | None) -> Service:
         workers = {"noting": lambda queue: DeliveryWorker("noting", sink, queue)}
         said = settings(out, after=after)
-        return Service(said, lambda mark, memory: Given(parts, mark, stop=stop), workers=workers)
+        return Service(said, lambda mark, memory: ListSource(parts, mark, stop=stop), workers=workers)
 
     with pytest.raises(RecursionError):
         service(1, dies).run()
@@ -215,32 +215,32 @@ def test_a_file_of_an_old_date_that_is_spoilt_stops_nobody(
     readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     out = tmp_path / "out"
-    watched(out, hourly(readings, 6)[:12], period="6h")
+    run_service(out, hourly(readings, 6)[:12], period="6h")
     for date in (3, 4):
         spoilt = out / "data" / f"date=2020-01-{date:02d}"
         spoilt.mkdir(exist_ok=True)
         (spoilt / "part-20200101T000000.parquet").write_bytes(b"no parquet")
         (spoilt / "part-20200101T060000.parquet").write_bytes(b"no parquet")
-    service = watched(out, hourly(readings, 6), period="6h")
+    service = run_service(out, hourly(readings, 6), period="6h")
     assert service.status().periods >= 4 * DAYS - 12
     assert "cannot be put in order" in caplog.text
 
 
 def test_a_longer_memory_does_not_bring_back_what_was_forgotten(readings: Readings, tmp_path: Path) -> None:
     parts, out = hourly(readings, 24), tmp_path / "out"
-    watched(out, parts, late_for="2d")
+    run_service(out, parts, late_for="2d")
     before = Archive(out).rows(start=START + 3 * DAY, end=START + 4 * DAY)
     late = changed(parts[3].taken(slice(0, 1)), 0, time=int(parts[3].time[0]) + 60_000_000)
-    service = watched(out, [*parts, late], late_for="30d")
+    service = run_service(out, [*parts, late], late_for="30d")
     assert service.status().rejected == 1
-    same_rows(Archive(out).rows(start=START + 3 * DAY, end=START + 4 * DAY), before)
+    assert_same_rows(Archive(out).rows(start=START + 3 * DAY, end=START + 4 * DAY), before)
 
 
 def test_readings_that_come_again_and_again_leave_nothing_behind(readings: Readings, tmp_path: Path) -> None:
     parts, out = hourly(readings, 24), tmp_path / "out"
-    watched(out, parts)
+    run_service(out, parts)
     size = sum(file.stat().st_size for file in (out / "state" / "kept").iterdir())
-    service = watched(out, [*parts, *(parts[:9] * 5)])
+    service = run_service(out, [*parts, *(parts[:9] * 5)])
     assert service.status().late == 0
     assert sum(file.stat().st_size for file in (out / "state" / "kept").iterdir()) == size
 
@@ -262,7 +262,7 @@ def test_many_late_readings_are_corrected_together(
     late = parts[4].sensor == 2
     rest = [*parts[:4], parts[4].taken(~late), *parts[5:]]
     alone = [parts[4].taken(np.flatnonzero(late)[row : row + 1]) for row in range(int(late.sum()))]
-    service = watched(tmp_path / "out", [*rest, *alone])
+    service = run_service(tmp_path / "out", [*rest, *alone])
     assert service.status().late == len(alone) > 10
     assert len(corrected) <= 3
     rows = Archive(tmp_path / "out").rows("s02", START + 4 * DAY, START + 5 * DAY)
@@ -273,8 +273,8 @@ def test_notes_that_are_not_kept_any_more_do_not_hold(readings: Readings, tmp_pa
     notes, parts = tmp_path / "maintenance.csv", hourly(readings, 24)
     notes.write_text("sensor,from,to,action\ns01,2020-01-08,,ignore\n")
     for out, then in (("forgotten", None), ("held", notes)):
-        watched(tmp_path / out, parts[:7], maintenance=notes)
-        watched(tmp_path / out, parts, maintenance=then)
+        run_service(tmp_path / out, parts[:7], maintenance=notes)
+        run_service(tmp_path / out, parts, maintenance=then)
     rows, held = (Archive(tmp_path / out).rows("s01", START + 8 * DAY) for out in ("forgotten", "held"))
     assert (held.flag[held.n > 0] == Flag.NOT_EVALUATED).all()
     assert (rows.flag[rows.n > 0] != Flag.NOT_EVALUATED).all()
@@ -293,8 +293,8 @@ def test_silent_days_before_a_day_that_fails_have_their_rows(
 
     parts = hourly(readings, 24)
     monkeypatch.setattr(AutoOLRTR, "update", fails)
-    watched(tmp_path / "out", [*parts[:6], joined(parts[8:])])
-    rows = contents(tmp_path / "out")
+    run_service(tmp_path / "out", [*parts[:6], concatenated(parts[8:])])
+    rows = read_rows(tmp_path / "out")
     days, counts = np.unique((rows.time - START) // DAY, return_counts=True)
     assert days.tolist() == list(range(DAYS))
     assert set(counts.tolist()) == {8 * 24}
@@ -307,8 +307,8 @@ def test_what_cannot_be_shown_ends_nothing(
         raise ValueRangeError("these readings look like directions")
 
     monkeypatch.setattr(AutoOLRTR, "estimate", fails)
-    watched(tmp_path / "out", hourly(readings, 6))
-    same_rows(contents(tmp_path / "out"), contents(plain))
+    run_service(tmp_path / "out", hourly(readings, 6))
+    assert_same_rows(read_rows(tmp_path / "out"), read_rows(plain))
     assert "no provisional values: these readings look like directions" in caplog.text
 
 
@@ -317,25 +317,25 @@ def test_a_late_reading_of_a_day_whose_file_is_spoilt_ends_nothing(
     readings: Readings, tmp_path: Path, spoilt: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     parts, out = hourly(readings, 24), tmp_path / "out"
-    watched(out, parts)
+    run_service(out, parts)
     rows = out / "data" / "date=2020-01-05" / "part-20200105T000000.parquet"
     kept = sorted((out / "state" / "kept").iterdir())[4]
     (rows if spoilt == "rows" else kept).write_bytes(b"spoilt")
     late = changed(parts[4].taken(slice(0, 1)), 0, time=int(parts[4].time[0]) + 60_000_000)
-    watched(out, [*parts, late])
+    run_service(out, [*parts, late])
     assert "late readings correct nothing" in caplog.text
-    watched(out, [*parts, late])
+    run_service(out, [*parts, late])
 
 
 def test_a_shorter_memory_overwrites_nothing(readings: Readings, tmp_path: Path) -> None:
     parts, out = hourly(readings, 24), tmp_path / "out"
-    watched(out, parts)
+    run_service(out, parts)
     before = Archive(out).rows(start=START + 4 * DAY, end=START + 5 * DAY)
-    watched(out, parts, late_for="1d")
+    run_service(out, parts, late_for="1d")
     late = changed(parts[4].taken(slice(0, 1)), 0, time=int(parts[4].time[0]) + 60_000_000)
-    service = watched(out, [*parts, late], late_for="1d")
+    service = run_service(out, [*parts, late], late_for="1d")
     assert service.status().rejected == 1
-    same_rows(Archive(out).rows(start=START + 4 * DAY, end=START + 5 * DAY), before)
+    assert_same_rows(Archive(out).rows(start=START + 4 * DAY, end=START + 5 * DAY), before)
 
 
 class Delayed(Source):
@@ -363,7 +363,7 @@ def test_a_feed_that_becomes_slower_is_late_for_a_day_and_not_for_ever(
     monkeypatch.setattr("sensormend.stream.event_time.time.monotonic", lambda: moment[0])
     service = Service(
         settings(tmp_path / "out"),
-        lambda mark, memory: Delayed(in_order(readings), moment),
+        lambda mark, memory: Delayed(by_time(readings), moment),
         on_event=lambda event: late.update({event.period: 1}) if isinstance(event, LateReadings) else None,
     )
     service.run()
@@ -394,20 +394,20 @@ def test_what_was_corrected_at_the_end_is_told(readings: Readings, tmp_path: Pat
     parts = hourly(readings, 24)
     row = np.arange(len(parts[4])) == 7
     rest = [*parts[:4], parts[4].taken(~row), *parts[5:], parts[4].taken(row)]
-    watched(tmp_path / "out", rest)
+    run_service(tmp_path / "out", rest)
     assert Archive(tmp_path / "out").run()["late"] == 1
 
 
 def test_other_limits_and_variables_after_a_restart_are_refused_for_what_they_are(
     readings: Readings, tmp_path: Path
 ) -> None:
-    watched(tmp_path / "out", hourly(readings, 24)[:4])
+    run_service(tmp_path / "out", hourly(readings, 24)[:4])
     with pytest.raises(ConfigError, match="valid names variable 'humidity'"):
-        watched(tmp_path / "out", [], valid={"humidity": [0, 100]})
+        run_service(tmp_path / "out", [], valid={"humidity": [0, 100]})
     with pytest.raises(
         ConfigError, match="knows one without a name, and not humidity; more variables need another OUT"
     ):
-        watched(tmp_path / "out", [], variables=["humidity"])
+        run_service(tmp_path / "out", [], variables=["humidity"])
 
 
 def test_what_waits_for_a_sink_is_told_at_the_end(
@@ -420,7 +420,7 @@ def test_what_waits_for_a_sink_is_told_at_the_end(
     monkeypatch.setattr("sensormend.stream.service.DRAIN", 0.1)
     workers = {"away": lambda queue: DeliveryWorker("away", Away(), queue)}
     parts = hourly(readings, 24)[:5]
-    Service(settings(tmp_path / "out"), lambda mark, memory: Given(parts, mark), workers=workers).run()
+    Service(settings(tmp_path / "out"), lambda mark, memory: ListSource(parts, mark), workers=workers).run()
     assert "away: 5 wait for it until the next start" in caplog.text
 
 
@@ -428,27 +428,27 @@ def test_an_out_is_where_its_path_leads(tmp_path: Path) -> None:
     """`a/..` of a folder that is not there is its parent, which is not empty."""
     (tmp_path / "letter.txt").write_text("x")
     with pytest.raises(ConfigError, match="did not write"):
-        watched(tmp_path / "nothing" / "..", [])
+        run_service(tmp_path / "nothing" / "..", [])
     assert [entry.name for entry in tmp_path.iterdir()] == ["letter.txt"]
 
 
 def test_a_copy_without_its_state_cannot_go_on(readings: Readings, tmp_path: Path) -> None:
-    watched(tmp_path / "out", hourly(readings, 24)[:3])
+    run_service(tmp_path / "out", hourly(readings, 24)[:3])
     shutil.rmtree(tmp_path / "out" / "state")
     with pytest.raises(ConfigError, match="has lost its state"):
-        watched(tmp_path / "out", [])
+        run_service(tmp_path / "out", [])
 
 
 def test_what_is_repeated_after_its_period_is_counted(readings: Readings, tmp_path: Path) -> None:
     parts, metrics = hourly(readings, 24), Metrics()
     source = [*parts, parts[2]]
-    Service(settings(tmp_path / "out"), lambda mark, memory: Given(source, mark), metrics=metrics).run()
+    Service(settings(tmp_path / "out"), lambda mark, memory: ListSource(source, mark), metrics=metrics).run()
     assert metrics.repeated == len(parts[2])
 
 
 def test_limits_of_what_will_never_come_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="names variable 'tmep'; variables has temp"):
-        watched(tmp_path / "out", [], variables=["temp"], valid={"tmep": [0, 5]})
+        run_service(tmp_path / "out", [], variables=["temp"], valid={"tmep": [0, 5]})
     with pytest.raises(ConfigError, match="interval is a share"):
-        watched(tmp_path / "out", [], interval=3.0)
+        run_service(tmp_path / "out", [], interval=3.0)
     assert not (tmp_path / "out" / "state" / "journal").exists()

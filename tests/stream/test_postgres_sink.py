@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from post import until
 from row_tables import YEAR_2019, network
 from sensormend.errors import ConfigError, RefusedError, SensormendError
 from sensormend.pipeline.health import Health
@@ -21,6 +20,7 @@ from sensormend.stream.delivery_queue import DeliveryQueue, DeliveryWorker
 from sensormend.stream.sinks import open_sink
 from sensormend.stream.sinks.postgres_sink import PostgresSink
 from servers import Postgres, restartable_postgres
+from waiting import wait_until
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -188,7 +188,7 @@ def test_what_the_server_cannot_hold_is_refused_and_blocks_nothing(server: Postg
     worker.start()
     for number, name in enumerate(["bad", "good"]):
         queue.append(day(one(1.0, sensor=name)), number)
-    until(lambda: queue.backlog("postgres") == 0)
+    wait_until(lambda: queue.backlog("postgres") == 0)
     assert worker.stop(5)
     assert worker.state().lost == 1
     queue.close()
@@ -228,17 +228,17 @@ def test_a_restart_of_the_server_costs_a_wait_and_nothing_else(
     worker = DeliveryWorker("postgres", open_sink(f"{server.address}?table=restarted"), queue, (0.05, 0.1))
     worker.start()
     queue.append(day(one(1.0, hour=1)), 0)
-    until(lambda: queue.backlog("postgres") == 0)
+    wait_until(lambda: queue.backlog("postgres") == 0)
     server.stop(mode)
     try:
         for hour in range(2, 7):
             queue.append(day(one(float(hour), hour=hour)), hour)
-        until(lambda: not worker.state().up)
+        wait_until(lambda: not worker.state().up)
         assert queue.backlog("postgres") == 5
     finally:
         server.start()
-    until(lambda: queue.backlog("postgres") == 0)
-    until(lambda: len(caplog.records) == 2)
+    wait_until(lambda: queue.backlog("postgres") == 0)
+    wait_until(lambda: len(caplog.records) == 2)
     assert ask(server, "SELECT value FROM restarted ORDER BY place") == [(float(hour),) for hour in range(7)]
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "has the 5 deliveries that waited" in caplog.text

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from feeds import START, made_of
-from given import Given, hourly, settings, watched
+from list_source import ListSource, hourly, run_service, settings
 from sensormend.io.metadata import read_json
 from sensormend.io.options import Options
 from sensormend.readings import DAY, HOUR, MINUTE, SECOND, Readings
@@ -24,6 +23,7 @@ from sensormend.stream.stream import AlertsRaised, Event, Stream
 from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader
 from sensormend.views.sensors import sensor_view
+from simulated_city import START, tensor_readings
 
 DAYS = 30
 
@@ -60,7 +60,7 @@ def eventful() -> Readings:
     readings[9, 5:, 24] = np.nan
     broken(readings, 9, 25 * 24 + 8, level=122.0)
     readings[9, :8, 25] = np.nan
-    return made_of(readings)
+    return tensor_readings(readings)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,9 @@ def test_a_gap_of_a_year_costs_little_and_tells_the_same(eventful: Readings) -> 
 def whole(eventful: Readings, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Alert]]:
     """Return the OUT of that town watched in one go, and what was told meanwhile."""
     out, found = tmp_path_factory.mktemp("whole") / "out", list[Alert]()
-    watched(out, hourly(eventful), lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()))
+    run_service(
+        out, hourly(eventful), lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ())
+    )
     return out, found
 
 
@@ -124,8 +126,8 @@ def test_killed_and_resumed_gives_the_same_alerts_and_none_twice(
         if number == stop:
             service.stop()
 
-    def source(mark: Any, memory: object) -> Given:
-        return Given(parts, mark, stop=stopping)
+    def source(mark: Any, memory: object) -> ListSource:
+        return ListSource(parts, mark, stop=stopping)
 
     for _ in range(9):
         service = Service(settings(tmp_path / "out"), source, on_event=seen)
@@ -141,11 +143,13 @@ def test_page_figures_and_alerts_say_the_same_at_the_same_time(tmp_path: Path) -
     readings = town(21)
     broken(readings, 2, 20 * 24 + 2)
     readings[6, 3:, 20] = np.nan
-    parts, out = hourly(made_of(readings)), tmp_path / "out"
+    parts, out = hourly(tensor_readings(readings)), tmp_path / "out"
     found: list[Alert] = []
     service = Service(
         settings(out),
-        lambda mark, memory: Given(parts, mark, stop=lambda number: service.stop() if number == 20 * 24 + 12 else None),
+        lambda mark, memory: ListSource(
+            parts, mark, stop=lambda number: service.stop() if number == 20 * 24 + 12 else None
+        ),
         on_event=lambda event: found.extend(event.alerts if isinstance(event, AlertsRaised) else ()),
     )
     service.run()
@@ -176,7 +180,7 @@ def test_batteries_that_die_give_an_alert_or_two_each() -> None:
             at, heard = at + length, not heard
         line[which, at:] = np.nan
     readings = np.moveaxis(line.reshape(16, days, 24), 1, 2)
-    alerts = told(hourly(made_of(readings), 24))
+    alerts = told(hourly(tensor_readings(readings), 24))
     for which in dying:
         mine = [alert.state for alert in alerts if f"s{which:02d}" in alert.sensors]
         assert 1 <= len(mine) <= 2, mine

@@ -13,7 +13,7 @@ from sensormend.pipeline.places import Position
 from sensormend.readings import SECOND
 from sensormend.stream.formats import values as why
 from sensormend.stream.formats.decoding import Decoder
-from tables_in import as_list
+from staged_readings import as_list
 
 NOW = 1_714_564_800 * SECOND
 DEVICE = "urn:dev:ow:10e2073a01080063"

@@ -12,8 +12,7 @@ import numpy as np
 import polars
 import pytest
 
-from feeds import START, city_readings, write_csv
-from given import Given, contents, hourly, joined, same_rows, settings, watched
+from list_source import ListSource, assert_same_rows, concatenated, hourly, read_rows, run_service, settings
 from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.folder import Archive, file_metadata, file_rows
 from sensormend.io.metadata import read_json
@@ -23,6 +22,7 @@ from sensormend.readings import DAY, HOUR, NOTHING, REASONS, Flag, Readings
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.service import Service
 from sensormend.stream.stream import AlertsRaised, Event, LateReadings, ReadingsRejected
+from simulated_city import START, city_readings, write_csv
 
 DAYS = 14
 
@@ -42,8 +42,8 @@ def archive(readings: Readings, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def test_live_and_archive_give_the_same(readings: Readings, archive: Path, tmp_path: Path) -> None:
-    watched(tmp_path / "out", hourly(readings))
-    same_rows(contents(tmp_path / "out"), contents(archive))
+    run_service(tmp_path / "out", hourly(readings))
+    assert_same_rows(read_rows(tmp_path / "out"), read_rows(archive))
     live, whole = Archive(tmp_path / "out"), Archive(archive)
     assert sorted(map(str, live.faults())) == sorted(map(str, whole.faults()))
     assert list(map(str, live.sensors())) == list(map(str, whole.sensors()))
@@ -53,13 +53,13 @@ def test_live_and_archive_give_the_same(readings: Readings, archive: Path, tmp_p
 def test_the_order_within_the_grace_does_not_matter(readings: Readings, archive: Path, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     parts = hourly(readings)
-    shuffled = joined(parts)
+    shuffled = concatenated(parts)
     jitter = random.uniform(0, 5 * HOUR, len(shuffled))
     shuffled = shuffled.taken(np.argsort(shuffled.time + jitter, kind="stable"))
     pieces = [shuffled.taken(slice(at, at + 37)) for at in range(0, len(shuffled), 37)]
-    service = watched(tmp_path / "out", pieces, grace="5h")
+    service = run_service(tmp_path / "out", pieces, grace="5h")
     assert service.status().late == 0
-    same_rows(contents(tmp_path / "out"), contents(archive))
+    assert_same_rows(read_rows(tmp_path / "out"), read_rows(archive))
 
 
 def test_repeated_readings_count_once(readings: Readings, archive: Path, tmp_path: Path) -> None:
@@ -67,9 +67,9 @@ def test_repeated_readings_count_once(readings: Readings, archive: Path, tmp_pat
     again = [part for pair in zip(parts, parts, strict=True) for part in pair]
     # Some of them much later, when their period is over.
     again += parts[5:9]
-    service = watched(tmp_path / "out", [*again, *parts[20:24]])
+    service = run_service(tmp_path / "out", [*again, *parts[20:24]])
     assert service.status().late == 0
-    same_rows(contents(tmp_path / "out"), contents(archive))
+    assert_same_rows(read_rows(tmp_path / "out"), read_rows(archive))
 
 
 @pytest.mark.parametrize("every", [1, 7, 40])
@@ -81,13 +81,13 @@ def test_a_service_that_is_started_again_goes_on(readings: Readings, archive: Pa
         assert starts < 100
         _stopped_after(every, parts, out)
     assert starts > 1
-    same_rows(contents(out), contents(archive))
+    assert_same_rows(read_rows(out), read_rows(archive))
 
 
 def _stopped_after(count: int, parts: list[Readings], out: Path) -> None:
     def open_source(mark: Any, memory: object) -> Source:
         begun = 0 if mark is None else mark + 1
-        return Given(parts, mark, stop=lambda number: service.stop() if number >= begun + count else None)
+        return ListSource(parts, mark, stop=lambda number: service.stop() if number >= begun + count else None)
 
     service = Service(settings(out), open_source)
     service.run()
@@ -106,7 +106,7 @@ def test_the_journal_makes_good_what_no_checkpoint_has(
 
     died: set[int] = set()
     for _ in range(30):
-        service = Service(settings(out), lambda mark, memory: Given(parts, mark, stop=dies))
+        service = Service(settings(out), lambda mark, memory: ListSource(parts, mark, stop=dies))
         monkeypatch.setattr("sensormend.stream.service.CHECKPOINT", 0.05 if len(died) % 2 else 1e9)
         try:
             service.run()
@@ -114,7 +114,7 @@ def test_the_journal_makes_good_what_no_checkpoint_has(
             continue
         break
     assert len(died) > 3
-    same_rows(contents(out), contents(archive))
+    assert_same_rows(read_rows(out), read_rows(archive))
     assert sorted(map(str, Archive(out).faults())) == sorted(map(str, Archive(archive).faults()))
 
 
@@ -124,10 +124,10 @@ def test_a_late_reading_corrects_its_own_row_only(readings: Readings, archive: P
     missing = np.arange(len(parts[3])) != row
     late = parts[3].taken(~missing)
     early = [*parts[:3], parts[3].taken(missing), *parts[4:]]
-    watched(tmp_path / "without", early)
-    service = watched(tmp_path / "out", [*early[:8], late, *early[8:]])
+    run_service(tmp_path / "without", early)
+    service = run_service(tmp_path / "out", [*early[:8], late, *early[8:]])
     assert service.status().late == 1
-    without, now = contents(tmp_path / "without"), contents(tmp_path / "out")
+    without, now = read_rows(tmp_path / "without"), read_rows(tmp_path / "out")
     here = np.flatnonzero((now.time == late.time[0]) & (now.sensor == now.sensors.index(late.sensors[late.sensor[0]])))
     assert here.size == 1
     assert now.value[here[0]] == late.value[0]
@@ -138,7 +138,7 @@ def test_a_late_reading_corrects_its_own_row_only(readings: Readings, archive: P
         column: Any = getattr(now, name).copy()
         column[here] = getattr(without, name)[here]
         now = replace(now, **{name: column})
-    same_rows(now, without)
+    assert_same_rows(now, without)
 
 
 def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive: Path, tmp_path: Path) -> None:
@@ -147,11 +147,11 @@ def test_clocks_that_cannot_be_are_counted_and_kept(readings: Readings, archive:
     wrong = Readings(odd.sensors, odd.variables, odd.sensor, odd.variable,
                      np.array([0, clock() + 2 * DAY, START - 400 * DAY]), odd.value)  # fmt: skip
     refused: list[ReadingsRejected] = []
-    service = watched(
+    service = run_service(
         tmp_path / "out", [*parts[:30], wrong, *parts[30:]],
         lambda event: refused.append(event) if isinstance(event, ReadingsRejected) else None,
     )  # fmt: skip
-    same_rows(contents(tmp_path / "out"), contents(archive))
+    assert_same_rows(read_rows(tmp_path / "out"), read_rows(archive))
     reasons = [one.reason for event in refused for one in event.rejected]
     assert sorted(reasons) == ["a time in the future", "a time too long ago", "a time too long ago"]
     assert service.status().rejected == 3
@@ -165,13 +165,13 @@ def test_one_clock_that_is_ahead_closes_nothing(readings: Readings, archive: Pat
     ahead = parts[100].taken(slice(0, 1))
     ahead = Readings(ahead.sensors, ahead.variables, ahead.sensor, ahead.variable, ahead.time + 20 * DAY, ahead.value)
     late: list[Event] = []
-    watched(
+    run_service(
         tmp_path / "out", [*parts[:100], ahead, *parts[100:]],
         lambda event: late.append(event) if isinstance(event, LateReadings) else None,
     )  # fmt: skip
     assert not late
-    live, whole = contents(tmp_path / "out"), contents(archive)
-    same_rows(live.taken(live.time < START + DAYS * DAY), whole)
+    live, whole = read_rows(tmp_path / "out"), read_rows(archive)
+    assert_same_rows(live.taken(live.time < START + DAYS * DAY), whole)
 
 
 class Ticking(Source):
@@ -211,7 +211,7 @@ def test_a_silent_network_is_closed_by_the_clock(tmp_path: Path) -> None:
     service.run()
     alerts = [alert for event in told if isinstance(event, AlertsRaised) for alert in event.alerts]
     assert [alert.sensors for alert in alerts if alert.state == "silent"] == [names], "it is one incident"
-    rows = contents(tmp_path / "out")
+    rows = read_rows(tmp_path / "out")
     assert rows.time.max() > parts[-1].time.max()
     assert (rows.flag[rows.time > parts[-1].time.max()] == Flag.MISSING).all()
 
@@ -237,7 +237,7 @@ def test_provisional_rows_are_those_of_a_day_that_is_not_over(readings: Readings
             stopped.append(number)
             service.stop()
 
-    service = Service(settings(out), lambda mark, memory: Given(parts, mark, stop=stop))
+    service = Service(settings(out), lambda mark, memory: ListSource(parts, mark, stop=stop))
     service.run()
     assert stopped
     provisional = out / "state" / "provisional.parquet"
@@ -267,26 +267,26 @@ def test_it_goes_on_from_an_archive(readings: Readings, tmp_path: Path) -> None:
     parts = hourly(readings, 24)
     half, rest = parts[:8], parts[8:]
     options = Options.of(step="1h", period="1d", one_pass=True)
-    clean_archive(write_csv(tmp_path / "half.csv", joined(half)), tmp_path / "old", options)
+    clean_archive(write_csv(tmp_path / "half.csv", concatenated(half)), tmp_path / "old", options)
     clean_archive(write_csv(tmp_path / "whole.csv", readings), tmp_path / "whole", options)
-    watched(tmp_path / "out", rest, step=None, period=None, start_from=tmp_path / "old")
-    whole = contents(tmp_path / "whole")
-    same_rows(contents(tmp_path / "out"), whole.taken(whole.time >= START + 8 * DAY))
-    assert (contents(tmp_path / "out").flag == Flag.NOT_EVALUATED).mean() < 0.05
+    run_service(tmp_path / "out", rest, step=None, period=None, start_from=tmp_path / "old")
+    whole = read_rows(tmp_path / "whole")
+    assert_same_rows(read_rows(tmp_path / "out"), whole.taken(whole.time >= START + 8 * DAY))
+    assert (read_rows(tmp_path / "out").flag == Flag.NOT_EVALUATED).mean() < 0.05
 
 
 def test_one_thing_may_have_a_name_in_the_feed_and_none_in_the_archive(readings: Readings, tmp_path: Path) -> None:
     parts = hourly(readings, 24)
     options = Options.of(step="1h", period="1d", one_pass=True)
-    clean_archive(write_csv(tmp_path / "half.csv", joined(parts[:8])), tmp_path / "old", options)
+    clean_archive(write_csv(tmp_path / "half.csv", concatenated(parts[:8])), tmp_path / "old", options)
     named = [replace(part, variables=("temp",)) for part in parts[8:]]
-    service = watched(tmp_path / "named", named, start_from=tmp_path / "old", variables=["temp"])
-    watched(tmp_path / "plain", parts[8:], start_from=tmp_path / "old")
+    service = run_service(tmp_path / "named", named, start_from=tmp_path / "old", variables=["temp"])
+    run_service(tmp_path / "plain", parts[8:], start_from=tmp_path / "old")
     assert service.status().rejected == 0
     # Which one it is is not guessed: humidity would be judged as if it were temperature.
-    service = watched(tmp_path / "unsaid", named, start_from=tmp_path / "old")
+    service = run_service(tmp_path / "unsaid", named, start_from=tmp_path / "old")
     assert service.status().rejected == sum(map(len, named))
-    same_rows(contents(tmp_path / "named"), contents(tmp_path / "plain"))
+    assert_same_rows(read_rows(tmp_path / "named"), read_rows(tmp_path / "plain"))
 
 
 def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path:
             service._maintenance._look_at = 0.0  # as if five seconds had passed
 
     service = Service(
-        settings(tmp_path / "out", maintenance=notes), lambda mark, memory: Given(parts, mark, stop=write)
+        settings(tmp_path / "out", maintenance=notes), lambda mark, memory: ListSource(parts, mark, stop=write)
     )
     service.run()
     rows = Archive(tmp_path / "out").rows("s01")
@@ -311,12 +311,12 @@ def test_what_people_write_down_holds_from_then_on(readings: Readings, tmp_path:
 
 
 def test_the_grid_is_found_when_nobody_says_it(readings: Readings, archive: Path, tmp_path: Path) -> None:
-    watched(tmp_path / "out", hourly(readings, 6), step=None, period=None)
-    same_rows(contents(tmp_path / "out"), contents(archive))
+    run_service(tmp_path / "out", hourly(readings, 6), step=None, period=None)
+    assert_same_rows(read_rows(tmp_path / "out"), read_rows(archive))
 
 
 def test_old_dates_go_where_that_is_asked(readings: Readings, tmp_path: Path) -> None:
-    watched(tmp_path / "out", hourly(readings, 24), keep="5d", late_for="3d")
+    run_service(tmp_path / "out", hourly(readings, 24), keep="5d", late_for="3d")
     dates = sorted(path.name for path in (tmp_path / "out" / "data").iterdir())
     assert dates == [f"date=2020-01-{day:02d}" for day in range(10, 15)]
     assert len(list((tmp_path / "out" / "state" / "kept").glob("*.kept"))) <= 4
@@ -324,11 +324,11 @@ def test_old_dates_go_where_that_is_asked(readings: Readings, tmp_path: Path) ->
 
 def test_an_out_that_something_else_wrote_is_refused(archive: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="written by clean"):
-        watched(archive, [])
+        run_service(archive, [])
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("x")
     with pytest.raises(ConfigError, match="did not write"):
-        watched(tmp_path / "mine", [])
+        run_service(tmp_path / "mine", [])
     assert [entry.name for entry in (tmp_path / "mine").iterdir()] == ["letter.txt"]
 
 
@@ -336,13 +336,13 @@ def test_two_do_not_watch_into_one_out(readings: Readings, tmp_path: Path) -> No
     def second(number: int) -> None:
         if number == 2:
             with pytest.raises(SensormendError, match="another sensormend is watching"):
-                watched(tmp_path / "out", [])
+                run_service(tmp_path / "out", [])
 
     parts = hourly(readings, 24)[:4]
-    Service(settings(tmp_path / "out"), lambda mark, memory: Given(parts, mark, stop=second)).run()
+    Service(settings(tmp_path / "out"), lambda mark, memory: ListSource(parts, mark, stop=second)).run()
 
 
 def test_another_grid_needs_another_out(readings: Readings, tmp_path: Path) -> None:
-    watched(tmp_path / "out", hourly(readings, 24)[:4])
+    run_service(tmp_path / "out", hourly(readings, 24)[:4])
     with pytest.raises(ConfigError, match="has a step of 1h, not 30min"):
-        watched(tmp_path / "out", [], step="30min")
+        run_service(tmp_path / "out", [], step="30min")

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from feeds import city_readings, made_of, small_city, write_csv
 from sensormend.errors import ConfigError
 from sensormend.readings import DAY, HOUR, SECOND, Readings
 from sensormend.stream.arrivals import Arrived, Source
@@ -25,7 +24,8 @@ from sensormend.stream.sources import replay_source as staged
 from sensormend.stream.sources.folder_source import FolderSource
 from sensormend.stream.sources.pipe_source import PipeSource
 from sensormend.stream.sources.replay_source import ReplaySource
-from tables_in import as_list
+from simulated_city import city_readings, small_city, tensor_readings, write_csv
+from staged_readings import as_list
 
 
 def all_of(source: Source, parts: int = 10_000, wait: float = 0.0) -> list[Arrived]:
@@ -232,7 +232,7 @@ def test_a_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def archive(folder: Path) -> tuple[Path, Readings]:
     """Write a small archive whose rows are sorted by sensor."""
-    readings = made_of(small_city(8, 4).readings)
+    readings = tensor_readings(small_city(8, 4).readings)
     return write_csv(folder / "readings.csv", readings), readings
 
 

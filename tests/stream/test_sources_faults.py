@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from feeds import city_readings, write_csv
 from sensormend.errors import ConfigError, InputError, SensormendError
 from sensormend.io.options import Options
 from sensormend.io.staging import Staging
@@ -25,7 +24,8 @@ from sensormend.stream.sources import open_source
 from sensormend.stream.sources.folder_source import FileState, FolderSource, files_below
 from sensormend.stream.sources.pipe_source import PipeSource
 from sensormend.stream.sources.replay_source import ReplaySource
-from tables_in import as_list
+from simulated_city import city_readings, write_csv
+from staged_readings import as_list
 
 HEAD = "sensor,time,value\n"
 

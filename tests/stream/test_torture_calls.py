@@ -8,12 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from feeds import START, write_csv
-from given import contents
+from list_source import read_rows
 from sensormend.readings import DAY, Readings
 from servers import running_mosquitto
-from torture import Network, feed, file_that_appears, hourly_messages_of, messages_of, publishing, same_as_the_archive
-from watching import GRID, Nursery, Watch, until
+from simulated_city import START, write_csv
+from torture import (
+    ReferenceArchive,
+    assert_same_as_archive,
+    feed,
+    hourly_messages_of,
+    messages_of,
+    move_file_into,
+    publishing,
+)
+from waiting import wait_until
+from watch_process import GRID, ForkServer, WatchProcess
 
 SENSORS, DAYS = 8, 6
 
@@ -21,12 +30,12 @@ pytestmark = [pytest.mark.server, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
-    return Network(feed(SENSORS, DAYS), tmp_path_factory.mktemp("city"), DAYS)
+def network(tmp_path_factory: pytest.TempPathFactory) -> ReferenceArchive:
+    return ReferenceArchive(feed(SENSORS, DAYS), tmp_path_factory.mktemp("city"), DAYS)
 
 
 @pytest.fixture(scope="module")
-def whole(network: Network) -> Readings:
+def whole(network: ReferenceArchive) -> Readings:
     """Return the readings of days that are whole."""
     return network.readings.taken(network.readings.time < START + DAYS * DAY)
 
@@ -35,30 +44,30 @@ def days_of(readings: Readings, first: int, end: int) -> Readings:
     return readings.taken((readings.time >= START + first * DAY) & (readings.time < START + end * DAY))
 
 
-def test_asked_to_end_it_closes_nothing_and_goes_on_later(network: Network, tmp_path: Path) -> None:
+def test_asked_to_end_it_closes_nothing_and_goes_on_later(network: ReferenceArchive, tmp_path: Path) -> None:
     """To the second start the broker is not there yet, as it may be when a machine comes up."""
     out, half = tmp_path / "out", START + 3 * DAY + 10 * 3_600_000_000
     with running_mosquitto(persistent=True) as broker:
         words = (f"{broker.address}/city", out, *GRID)
-        with Watch(*words) as first:
+        with WatchProcess(*words) as first:
             first.connected()
-            with Watch(*words) as another:
+            with WatchProcess(*words) as another:
                 assert another.wait() == 1
-            assert "another sensormend is watching" in another.said[-1]
-            assert len(another.said) == 2
+            assert "another sensormend is watching" in another.lines[-1]
+            assert len(another.lines) == 2
             with publishing(
                 broker, hourly_messages_of(network.readings.taken(network.readings.time < half))
             ) as published:
                 published()
-            until(lambda: first.figures()["sensormend_watermark_seconds"] >= half / 1e6 - 3600)
+            wait_until(lambda: first.metrics()["sensormend_watermark_seconds"] >= half / 1e6 - 3600)
             began = time.monotonic()
             assert first.stop() == 0
             assert time.monotonic() - began < 5
-        assert contents(out).time.max() < START + 3 * DAY
-        assert "stopped" in first.said[-1]
+        assert read_rows(out).time.max() < START + 3 * DAY
+        assert "stopped" in first.lines[-1]
         broker.stop()
-        with Watch(*words) as second:
-            until(lambda: bool(second.saying("no connection to")))
+        with WatchProcess(*words) as second:
+            wait_until(lambda: bool(second.lines_with("no connection to")))
             assert second.health()[0] == 503
             broker.start()
             second.connected()
@@ -68,68 +77,68 @@ def test_asked_to_end_it_closes_nothing_and_goes_on_later(network: Network, tmp_
                 published()
             _closed(second, START + DAYS * DAY)
             assert second.stop() == 0
-            assert len(second.saying("no connection to")) == 1
-    same_as_the_archive(out, network)
+            assert len(second.lines_with("no connection to")) == 1
+    assert_same_as_archive(out, network)
 
 
-def _closed(watch: Watch, end: int) -> None:
+def _closed(watch: WatchProcess, end: int) -> None:
     """Wait until the time has come to an hour after the end of a day, and what follows from it is written."""
-    until(lambda: watch.figures()["sensormend_watermark_seconds"] >= end / 1e6 + 3600)
+    wait_until(lambda: watch.metrics()["sensormend_watermark_seconds"] >= end / 1e6 + 3600)
 
 
-def test_lines_on_standard_input_to_their_end(network: Network, whole: Readings, tmp_path: Path) -> None:
+def test_lines_on_standard_input_to_their_end(network: ReferenceArchive, whole: Readings, tmp_path: Path) -> None:
     out, file = tmp_path / "out", tmp_path / "readings.ndjson"
     file.write_text("".join(f"{payload}\n" for _, payload in messages_of(whole)))
     with subprocess.Popen(["cat", file], stdout=subprocess.PIPE) as cat:
         assert cat.stdout is not None
-        with Watch("-", out, *GRID, given=cat.stdout.fileno()) as watch:
+        with WatchProcess("-", out, *GRID, stdin=cat.stdout.fileno()) as watch:
             assert watch.wait() == 0
-    assert "the source has ended" in watch.said[-1]
-    same_as_the_archive(out, network)
+    assert "the source has ended" in watch.lines[-1]
+    assert_same_as_archive(out, network)
 
 
-def test_files_that_appear(network: Network, tmp_path: Path) -> None:
+def test_files_that_appear(network: ReferenceArchive, tmp_path: Path) -> None:
     """Some before it starts, one more while it runs, the last after it was killed and started again."""
     folder, out = tmp_path / "files", tmp_path / "out"
     folder.mkdir()
     words = (folder, out, *GRID)
-    file_that_appears(folder, "0", days_of(network.readings, 0, 2))
-    file_that_appears(folder, "2", days_of(network.readings, 2, 3))
-    with Watch(*words) as first:
-        until(lambda: first.figures()["sensormend_periods_total"] >= 2)
-        file_that_appears(folder, "3", days_of(network.readings, 3, 5))
-        until(lambda: first.figures()["sensormend_periods_total"] >= 4)
+    move_file_into(folder, "0", days_of(network.readings, 0, 2))
+    move_file_into(folder, "2", days_of(network.readings, 2, 3))
+    with WatchProcess(*words) as first:
+        wait_until(lambda: first.metrics()["sensormend_periods_total"] >= 2)
+        move_file_into(folder, "3", days_of(network.readings, 3, 5))
+        wait_until(lambda: first.metrics()["sensormend_periods_total"] >= 4)
         first.kill()
-    with Watch(*words) as second:
-        file_that_appears(folder, "5", days_of(network.readings, 5, 7))
-        until(lambda: bool(second.saying("replayed the journal")))
+    with WatchProcess(*words) as second:
+        move_file_into(folder, "5", days_of(network.readings, 5, 7))
+        wait_until(lambda: bool(second.lines_with("replayed the journal")))
         _closed(second, START + DAYS * DAY)
         assert second.stop() == 0
-    same_as_the_archive(out, network)
+    assert_same_as_archive(out, network)
 
 
-def test_a_replay_killed_and_gone_on_with(network: Network, whole: Readings, tmp_path: Path) -> None:
+def test_a_replay_killed_and_gone_on_with(network: ReferenceArchive, whole: Readings, tmp_path: Path) -> None:
     out, speed = tmp_path / "out", DAYS * 86_400 / 3
     file = write_csv(tmp_path / "readings.csv", whole)
     words = (f"replay:{file}", out, *GRID, "--speed", f"{speed}")
-    with Watch(*words, checkpoint=0.3) as first:
-        until(lambda: first.figures()["sensormend_periods_total"] >= 2)
+    with WatchProcess(*words, checkpoint=0.3) as first:
+        wait_until(lambda: first.metrics()["sensormend_periods_total"] >= 2)
         first.kill()
-    assert contents(out).time.max() < START + (DAYS - 1) * DAY
-    with Watch(*words) as second:
+    assert read_rows(out).time.max() < START + (DAYS - 1) * DAY
+    with WatchProcess(*words) as second:
         assert second.wait() == 0
-    same_as_the_archive(out, network)
+    assert_same_as_archive(out, network)
 
 
-def test_all_of_it_in_a_file(network: Network, whole: Readings, tmp_path: Path) -> None:
+def test_all_of_it_in_a_file(network: ReferenceArchive, whole: Readings, tmp_path: Path) -> None:
     write_csv(tmp_path / "readings.csv", whole)
     (tmp_path / "network.toml").write_text('source = "replay:readings.csv"\nout = "out"\nstep = "1h"\nperiod = "2d"\n')
-    with Watch("--config", tmp_path / "network.toml", "--period", "1d") as watch:
+    with WatchProcess("--config", tmp_path / "network.toml", "--period", "1d") as watch:
         assert watch.wait() == 0
-    same_as_the_archive(tmp_path / "out", network)
+    assert_same_as_archive(tmp_path / "out", network)
 
 
-def test_a_wrong_call_is_one_line(network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_call_is_one_line(network: ReferenceArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "network.toml").write_text('source = "-"\nout = "out"\nstpe = "1h"\n')
     (tmp_path / "broken.toml").write_text('source = "-\n')
@@ -144,11 +153,11 @@ def test_a_wrong_call_is_one_line(network: Network, tmp_path: Path, monkeypatch:
         "watch needs SOURCE and OUT": ("mqtt://host/#",),
         "was written by clean": ("-", network.archive),
     }
-    with Nursery() as nursery:
+    with ForkServer() as nursery:
         for number, (said, words) in enumerate(calls.items()):
             log = tmp_path / f"log-{number}"
             nursery.watch(*words, log=log)
-            until(lambda: log.exists() and "ended" in log.read_text())  # noqa: B023
+            wait_until(lambda: log.exists() and "ended" in log.read_text())  # noqa: B023
             line, end = log.read_text().splitlines()
             assert said in line
             assert end == "ended with 2"

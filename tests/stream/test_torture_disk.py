@@ -14,20 +14,21 @@ from pathlib import Path
 
 import pytest
 
-from feeds import START
 from sensormend.readings import DAY
 from servers import lacking, running_mosquitto
+from simulated_city import START
 from torture import (
-    Network,
-    ended,
+    ReferenceArchive,
+    assert_same_as_archive,
     feed,
-    file_that_appears,
     hourly_messages_of,
     messages_of,
+    move_file_into,
     publishing,
-    same_as_the_archive,
+    wait_for_end,
 )
-from watching import GRID, Watch, until
+from waiting import wait_until
+from watch_process import GRID, WatchProcess
 
 SENSORS, DAYS = 8, 10
 FULL, ROOM = "the disk cannot be written", "the disk can be written again"
@@ -36,8 +37,8 @@ pytestmark = [pytest.mark.server, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
-    return Network(feed(SENSORS, DAYS), tmp_path_factory.mktemp("city"), DAYS)
+def network(tmp_path_factory: pytest.TempPathFactory) -> ReferenceArchive:
+    return ReferenceArchive(feed(SENSORS, DAYS), tmp_path_factory.mktemp("city"), DAYS)
 
 
 class Disk:
@@ -99,124 +100,124 @@ def _shared_memory() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def test_the_disk_is_full(network: Network) -> None:
+def test_the_disk_is_full(network: ReferenceArchive) -> None:
     with small_disk() as disk, running_mosquitto() as broker:
         out = disk.folder / "out"
         words = (f"{broker.address}/city/#", out, *GRID)
-        with Watch(*words, checkpoint=0.3) as watch:
+        with WatchProcess(*words, checkpoint=0.3) as watch:
             watch.connected()
             with publishing(broker, messages_of(network.readings), 15.0, len(network.readings)) as published:
                 # At the next message, when values are provisional or a day is over, when a checkpoint is due.
                 for times, left in enumerate((0, 12 << 10, 64 << 10), start=1):
                     time.sleep(0.5)
                     disk.fill(left)
-                    until(lambda: watch.health()[0] == 503)
+                    wait_until(lambda: watch.health()[0] == 503)
                     assert any("No space left" in reason for reason in watch.health()[1]["reasons"])
                     time.sleep(0.3)
                     disk.empty()
-                    until(lambda: watch.health()[0] == 200)
-                    assert len(watch.saying(FULL)) == len(watch.saying(ROOM)) == times
+                    wait_until(lambda: watch.health()[0] == 200)
+                    assert len(watch.lines_with(FULL)) == len(watch.lines_with(ROOM)) == times
                 # Not a byte more, not even in the last page of the journal: what comes now is not acknowledged, and the
                 # broker has it for the next one.
                 _limit(watch, 0)
-                until(lambda: watch.health()[0] == 503)
+                wait_until(lambda: watch.health()[0] == 503)
                 watch.kill()
                 disk.fill()
-                with Watch(*words, checkpoint=0.3) as after:
-                    until(lambda: bool(after.saying(FULL)))
+                with WatchProcess(*words, checkpoint=0.3) as after:
+                    wait_until(lambda: bool(after.lines_with(FULL)))
                     assert after.health()[0] == 503
                     disk.empty()
                     published()
-                    ended(out)
+                    wait_for_end(out)
                     assert after.stop() == 0
-                    assert len(after.saying(FULL)) == len(after.saying(ROOM)) == 1
-        same_as_the_archive(out, network)
+                    assert len(after.lines_with(FULL)) == len(after.lines_with(ROOM)) == 1
+        assert_same_as_archive(out, network)
 
 
-def test_rows_cannot_be_written(network: Network, tmp_path: Path) -> None:
+def test_rows_cannot_be_written(network: ReferenceArchive, tmp_path: Path) -> None:
     """Only they: their folder is on a disk of its own."""
     with small_disk() as disk, running_mosquitto() as broker:
         out = tmp_path / "out"
         words = (f"{broker.address}/city/#", out, *GRID)
-        with Watch(*words) as first:
+        with WatchProcess(*words) as first:
             first.connected()
             assert first.stop() == 0
         (disk.folder / "data").mkdir()
         (out / "data").symlink_to(disk.folder / "data")
         hours = hourly_messages_of(network.readings)
-        with Watch(*words) as watch, publishing(broker, hours, 12.0, 24 * DAYS) as published:
+        with WatchProcess(*words) as watch, publishing(broker, hours, 12.0, 24 * DAYS) as published:
             for times in (1, 2):
                 disk.fill()
-                until(lambda: len(watch.saying(FULL)) == times)  # noqa: B023
-                assert ".parquet" in watch.saying(FULL)[-1]
+                wait_until(lambda: len(watch.lines_with(FULL)) == times)  # noqa: B023
+                assert ".parquet" in watch.lines_with(FULL)[-1]
                 assert watch.health()[0] == 503
                 disk.empty()
-                until(lambda: len(watch.saying(ROOM)) == times)  # noqa: B023
-                until(lambda: len(list((disk.folder / "data").rglob("*.parquet"))) >= 2 * times)  # noqa: B023
+                wait_until(lambda: len(watch.lines_with(ROOM)) == times)  # noqa: B023
+                wait_until(lambda: len(list((disk.folder / "data").rglob("*.parquet"))) >= 2 * times)  # noqa: B023
             published()
-            ended(out)
+            wait_for_end(out)
             assert watch.stop() == 0
             assert not list((disk.folder / "data").rglob("*.new"))
-        same_as_the_archive(out, network)
+        assert_same_as_archive(out, network)
 
 
-def test_a_checkpoint_cannot_be_written(network: Network, tmp_path: Path) -> None:
+def test_a_checkpoint_cannot_be_written(network: ReferenceArchive, tmp_path: Path) -> None:
     """A limit for the size of files: that of the model is the first that is over it."""
     out = tmp_path / "out"
     with running_mosquitto() as broker:
         words = (f"{broker.address}/city/#", out, *GRID)
-        with Watch(*words, checkpoint=0.3) as watch:
+        with WatchProcess(*words, checkpoint=0.3) as watch:
             watch.connected()
             with publishing(broker, hourly_messages_of(network.readings), 6.0, 24 * DAYS) as published:
-                until(lambda: _checkpoint(out) is not None)
+                wait_until(lambda: _checkpoint(out) is not None)
                 limit = max(path.stat().st_size for path in (out / "state").rglob("model.npz")) * 3 // 4
                 _limit(watch, limit)
-                until(lambda: watch.health()[0] == 503)
+                wait_until(lambda: watch.health()[0] == 503)
                 kept = _checkpoint(out)
                 assert kept is not None
                 time.sleep(1.2)
                 assert _checkpoint(out) == kept
                 _limit(watch, resource.RLIM_INFINITY)
-                until(lambda: watch.health()[0] == 200)
-                until(lambda: _checkpoint(out) != kept)
+                wait_until(lambda: watch.health()[0] == 200)
+                wait_until(lambda: _checkpoint(out) != kept)
                 # Once more, and now it is asked to end before there is room.
                 _limit(watch, limit)
-                until(lambda: watch.health()[0] == 503)
+                wait_until(lambda: watch.health()[0] == 503)
                 assert watch.stop() == 0
-                assert len(watch.saying(FULL)) == 2
-                assert len(watch.saying("stopped while the disk was full")) == 1
+                assert len(watch.lines_with(FULL)) == 2
+                assert len(watch.lines_with("stopped while the disk was full")) == 1
                 published()
-                with Watch(*words) as after:
-                    ended(out)
+                with WatchProcess(*words) as after:
+                    wait_for_end(out)
                     after.connected()
                     assert after.stop() == 0
-    same_as_the_archive(out, network)
+    assert_same_as_archive(out, network)
     assert len(list((out / "state").glob("record-*"))) == 1
 
 
 def test_a_file_that_appears_while_the_disk_is_full_is_not_taken_for_a_broken_one(
-    network: Network, tmp_path: Path
+    network: ReferenceArchive, tmp_path: Path
 ) -> None:
     """On its way it is written down for a while, and that is what fails."""
     folder, out = tmp_path / "files", tmp_path / "out"
     folder.mkdir()
     first = network.readings.time < START + 3 * DAY
-    file_that_appears(folder, "first", network.readings.taken(first))
-    with Watch(folder, out, *GRID) as watch:
-        until(lambda: watch.figures()["sensormend_periods_total"] >= 2)
+    move_file_into(folder, "first", network.readings.taken(first))
+    with WatchProcess(folder, out, *GRID) as watch:
+        wait_until(lambda: watch.metrics()["sensormend_periods_total"] >= 2)
         _limit(watch, 20 << 10)
-        file_that_appears(folder, "second", network.readings.taken(~first))
-        until(lambda: bool(watch.saying(FULL)))
+        move_file_into(folder, "second", network.readings.taken(~first))
+        wait_until(lambda: bool(watch.lines_with(FULL)))
         assert watch.health()[0] == 503
         _limit(watch, resource.RLIM_INFINITY)
-        until(lambda: watch.figures()["sensormend_periods_total"] >= DAYS)
+        wait_until(lambda: watch.metrics()["sensormend_periods_total"] >= DAYS)
         assert watch.stop() == 0
-        assert len(watch.saying(FULL)) == len(watch.saying(ROOM)) == 1
-    same_as_the_archive(out, network)
+        assert len(watch.lines_with(FULL)) == len(watch.lines_with(ROOM)) == 1
+    assert_same_as_archive(out, network)
     assert not (out / "rejected.csv").exists()
 
 
-def _limit(watch: Watch, size: int) -> None:
+def _limit(watch: WatchProcess, size: int) -> None:
     _, most = resource.prlimit(watch.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(watch.process.pid, resource.RLIMIT_FSIZE, (size, most))
 

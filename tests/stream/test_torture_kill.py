@@ -11,12 +11,20 @@ from typing import Any
 
 import pytest
 
-from given import hourly, watched
+from list_source import hourly, run_service
 from sensormend.stream.sinks.messages import alert_message
 from sensormend.stream.stream import AlertsRaised, Event
 from servers import restartable_postgres, running_mosquitto
-from torture import Network, ended, feed, messages_of, publishing, same_as_the_archive, same_table
-from watching import GRID, Nursery, Watch
+from torture import (
+    ReferenceArchive,
+    assert_same_as_archive,
+    assert_same_table,
+    feed,
+    messages_of,
+    publishing,
+    wait_for_end,
+)
+from watch_process import GRID, ForkServer, WatchProcess
 
 SENSORS, DAYS, KILLS = 20, 24, 30
 
@@ -24,19 +32,19 @@ pytestmark = [pytest.mark.server, pytest.mark.processes]
 
 
 @pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> Network:
-    return Network(feed(SENSORS, DAYS, silent=True), tmp_path_factory.mktemp("city"), DAYS)
+def network(tmp_path_factory: pytest.TempPathFactory) -> ReferenceArchive:
+    return ReferenceArchive(feed(SENSORS, DAYS, silent=True), tmp_path_factory.mktemp("city"), DAYS)
 
 
-def test_killed_at_30_random_moments(network: Network, tmp_path: Path) -> None:
+def test_killed_at_30_random_moments(network: ReferenceArchive, tmp_path: Path) -> None:
     chance, out, log, told = random.Random(30), tmp_path / "out", tmp_path / "log", tmp_path / "alerts"
     where = f"command: tee -a {told}"
     places, load = set[str](), 24.0
-    with running_mosquitto() as broker, restartable_postgres() as server, Nursery() as nursery:
+    with running_mosquitto() as broker, restartable_postgres() as server, ForkServer() as nursery:
         sinks = ("--sink", f"{server.address}?table=mended", "--alert", where)
         words = (f"{broker.address}/city/#", out, *GRID, *sinks)
         # The session is there before the first message is: what is said to nobody is nobody's.
-        with Watch(*words) as first:
+        with WatchProcess(*words) as first:
             first.connected()
             first.kill()
         with publishing(broker, messages_of(network.readings), load, len(network.readings)) as published:
@@ -46,19 +54,19 @@ def test_killed_at_30_random_moments(network: Network, tmp_path: Path) -> None:
                 assert nursery.kill(number), log.read_text()
                 places |= {path.name for path in (out / "state").glob("record-*")}
             published()
-            with Watch(*words, checkpoint=0.15) as last:
+            with WatchProcess(*words, checkpoint=0.15) as last:
                 last.connected()
-                ended(out)
+                wait_for_end(out)
                 last.delivered()
                 assert last.stop() == 0
-                assert not last.saying("Traceback")
-        same_table(server.address, out)
+                assert not last.lines_with("Traceback")
+        assert_same_table(server.address, out)
     assert len(places) > 5
-    same_as_the_archive(out, network)
+    assert_same_as_archive(out, network)
     _same_alerts(told, network, tmp_path)
 
 
-def _same_alerts(told: Path, network: Network, folder: Path) -> None:
+def _same_alerts(told: Path, network: ReferenceArchive, folder: Path) -> None:
     """Every alert of a run that nothing happened to was told, few twice, and no other."""
     expected: list[tuple[Any, ...]] = []
 
@@ -66,7 +74,7 @@ def _same_alerts(told: Path, network: Network, folder: Path) -> None:
         if isinstance(event, AlertsRaised):
             expected.extend(map(_key, map(alert_message, event.alerts)))
 
-    watched(folder / "undisturbed", hourly(network.readings), look)
+    run_service(folder / "undisturbed", hourly(network.readings), look)
     text = told.read_text()
     found, at = [], 0
     while at < len(text):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from outs import FIRST, drifting_out, out_of, small_out
+from output_folders import FIRST, drifting_output, small_output, write_output
 from sensormend.pipeline.maintenance import Maintenance, Note
 from sensormend.readings import DAY
 from sensormend.recovery import BoolArray, FloatArray
@@ -63,7 +63,7 @@ def test_distances_are_what_they_are_said_to_be(seed: int) -> None:
 
 @pytest.fixture(scope="module")
 def drifting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return drifting_out(tmp_path_factory.mktemp("calibration") / "city")
+    return drifting_output(tmp_path_factory.mktemp("calibration") / "city")
 
 
 def test_a_drift_that_nobody_flagged_is_first(drifting: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_level_that_people_took_as_right_is_counted_anew(drifting: Path) -> No
 
 def test_what_is_back_is_not_far(tmp_path: Path) -> None:
     # S01 is stuck for five days, and then right again for three weeks.
-    written = small_out(tmp_path / "city", sensors=8, days=20)
+    written = small_output(tmp_path / "city", sensors=8, days=20)
     value, flag, reason = (
         np.concatenate([part, sound], axis=-1)
         for part, sound in (
@@ -117,7 +117,7 @@ def test_what_is_back_is_not_far(tmp_path: Path) -> None:
         )
     )
     truth = np.concatenate([written.cleaned, written.cleaned], axis=-1)
-    out_of(tmp_path / "back", written.sensors, written.variables, value, truth, flag, reason, 24)
+    write_output(tmp_path / "back", written.sensors, written.variables, value, truth, flag, reason, 24)
     for name in ("sensors.csv", "faults.csv", "run.json"):
         (written.path / name).rename(tmp_path / "back" / name)
     with OutReader(tmp_path / "back") as reader:
@@ -136,16 +136,16 @@ def test_pages_and_filters_have_everything_once(drifting: Path) -> None:
 
 
 def test_too_few_weeks_or_sensors_say_nothing(tmp_path: Path) -> None:
-    with OutReader(small_out(tmp_path / "short", days=20).path) as reader:
+    with OutReader(small_output(tmp_path / "short", days=20).path) as reader:
         assert (calibration(reader).cells, calibration(reader).rows) == (0, [])
-    with OutReader(small_out(tmp_path / "two", sensors=2, days=40).path) as reader:
+    with OutReader(small_output(tmp_path / "two", sensors=2, days=40).path) as reader:
         found = calibration(reader)
     assert [(line.now, line.times) for line in found.rows] == [(None, None)] * 2
     assert all(set(line.distance) == {None} for line in found.rows)
 
 
 def test_variables_are_told_apart(tmp_path: Path) -> None:
-    with OutReader(small_out(tmp_path / "river", days=40, variables=("temp", "wind")).path) as reader:
+    with OutReader(small_output(tmp_path / "river", days=40, variables=("temp", "wind")).path) as reader:
         found = calibration(reader, variable="wind")
         assert {line.variable for line in found.rows} == {"wind"}
         assert set(found.usual) == {"wind"}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outs import FIRST, Written, small_out
+from output_folders import FIRST, Output, small_output
 from sensormend.io.folder import Archive
 from sensormend.io.writing import RowWriter
 from sensormend.pipeline.health import HEALTH, NO_ROWS, states_by_cell
@@ -16,7 +16,7 @@ from sensormend.views.daily_counts import DailyCounts
 DATE = FIRST // DAY
 
 
-def plainly(written: Written, s: int, v: int, first: int, last: int) -> str:
+def plainly(written: Output, s: int, v: int, first: int, last: int) -> str:
     """Say how a channel was from one day to another, row by row."""
     here = (written.time >= FIRST + first * DAY) & (written.time < FIRST + (last + 1) * DAY)
     flags, reasons = written.flag[s, v, here].tolist(), written.reason[s, v, here].tolist()
@@ -33,7 +33,7 @@ def plainly(written: Written, s: int, v: int, first: int, last: int) -> str:
 
 @pytest.mark.parametrize("days", [1, 3])
 def test_days_are_called_as_their_rows_say(tmp_path: Path, days: int) -> None:
-    written = small_out(tmp_path, sensors=6, days=20, variables=("temp", "wind"))
+    written = small_output(tmp_path, sensors=6, days=20, variables=("temp", "wind"))
     with DailyCounts(tmp_path) as digest:
         names, states = digest.states(DATE, DATE + 19, days)
     assert sorted(names) == [(sensor, variable) for sensor in written.sensors for variable in written.variables]
@@ -45,7 +45,7 @@ def test_days_are_called_as_their_rows_say(tmp_path: Path, days: int) -> None:
 
 
 def test_rows_in_memory_are_called_the_same(tmp_path: Path) -> None:
-    small_out(tmp_path, sensors=5, days=6, variables=("temp", "wind"))
+    small_output(tmp_path, sensors=5, days=6, variables=("temp", "wind"))
     with DailyCounts(tmp_path) as digest:
         names, states = digest.states(DATE, DATE + 5)
     again, also = states_by_cell(Archive(tmp_path).rows(), DATE, DATE + 5)
@@ -55,7 +55,7 @@ def test_rows_in_memory_are_called_the_same(tmp_path: Path) -> None:
 
 
 def test_totals_are_counts_of_rows(tmp_path: Path) -> None:
-    written = small_out(tmp_path, sensors=4, days=10)
+    written = small_output(tmp_path, sensors=4, days=10)
     with DailyCounts(tmp_path) as digest:
         names, counts = digest.totals(DATE + 2, DATE + 9)
     order = [written.sensors.index(sensor) for sensor, _ in names]
@@ -66,7 +66,7 @@ def test_totals_are_counts_of_rows(tmp_path: Path) -> None:
 
 
 def test_a_date_is_counted_again_when_its_file_is_another_one(tmp_path: Path) -> None:
-    small_out(tmp_path, sensors=3, days=4)
+    small_output(tmp_path, sensors=3, days=4)
     with DailyCounts(tmp_path) as digest:
         _, before = digest.states(DATE, DATE + 3)
         rows = Archive(tmp_path).rows(start=FIRST + 2 * DAY, end=FIRST + 3 * DAY)
@@ -81,7 +81,7 @@ def test_a_date_is_counted_again_when_its_file_is_another_one(tmp_path: Path) ->
 
 
 def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_out(tmp_path, sensors=3, days=4)
+    small_output(tmp_path, sensors=3, days=4)
     read: list[int] = []
     counted = DailyCounts._counted
 
@@ -98,7 +98,7 @@ def test_nothing_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_out(tmp_path, sensors=3, days=8)
+    small_output(tmp_path, sensors=3, days=8)
     monkeypatch.setattr("sensormend.views.daily_counts.MAX_BYTES", 200)
     with DailyCounts(tmp_path) as digest:
         _, states = digest.states(DATE, DATE + 7)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outs import FIRST, Written, small_out, write_faults
+from output_folders import FIRST, Output, small_output, write_faults
 from row_tables import write_provisional
 from sensormend.errors import InputError
 from sensormend.io.folder import Archive
@@ -99,11 +99,11 @@ def test_small_and_large_numbers_keep_their_digits() -> None:
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> Written:
-    return small_out(tmp_path / "city", days=6)
+def written(tmp_path: Path) -> Output:
+    return small_output(tmp_path / "city", days=6)
 
 
-def test_what_has_just_become_final_is_not_there_twice(written: Written) -> None:
+def test_what_has_just_become_final_is_not_there_twice(written: Output) -> None:
     last = written.time >= FIRST + 5 * DAY
     later = Archive(written.path).rows(None, FIRST + 5 * DAY, None)
     date = written.path / "data" / "date=2024-01-06"
@@ -122,7 +122,7 @@ def test_what_has_just_become_final_is_not_there_twice(written: Written) -> None
         assert last.sum() == 24
 
 
-def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Written) -> None:
+def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Output) -> None:
     new = plain_rows(("new",), FIRST + 6 * DAY + np.arange(5) * HOUR)
     write_provisional(written.path, new)
     with OutReader(written.path) as reader:
@@ -132,7 +132,7 @@ def test_a_sensor_that_joins_is_known_before_its_day_is_over(written: Written) -
         assert sensor_view(reader, "S00").readings > 0
 
 
-def test_faults_go_on_while_the_tables_of_a_watch_are_behind_its_rows(written: Written) -> None:
+def test_faults_go_on_while_the_tables_of_a_watch_are_behind_its_rows(written: Output) -> None:
     run = read_json(written.path / "run.json")
     write_faults(written.path, [("S01", "", FIRST + 3 * DAY, FIRST + 5 * DAY, "stuck", 4.2, "S01 stood still.")])
     write_json(written.path / "run.json", {**run, "command": "watch", "closed": iso(FIRST + 5 * DAY)})
@@ -141,7 +141,7 @@ def test_faults_go_on_while_the_tables_of_a_watch_are_behind_its_rows(written: W
         assert sensor_view(reader, "S01").state == "faulty"
 
 
-def test_files_that_are_made_one_while_they_are_counted(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_made_one_while_they_are_counted(written: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     with DailyCounts(written.path) as plain:
         expected = plain.states(19723, 19728)
     count, calls = DailyCounts._counted, itertools.count()
@@ -159,13 +159,13 @@ def test_files_that_are_made_one_while_they_are_counted(written: Written, monkey
     np.testing.assert_array_equal(states, expected[1])
 
 
-def test_a_file_that_cannot_be_read_is_said_in_one_line(written: Written) -> None:
+def test_a_file_that_cannot_be_read_is_said_in_one_line(written: Output) -> None:
     next((written.path / "data" / "date=2024-01-03").iterdir()).write_bytes(b"nothing of the kind")
     with DailyCounts(written.path) as digest, pytest.raises(InputError, match=r"cannot read city/data: [^\n]*$"):
         digest.states(19723, 19728)
 
 
-def test_files_that_are_made_one_while_the_span_is_asked_for(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_made_one_while_the_span_is_asked_for(written: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     archive, table, calls = Archive(written.path), Archive.table, itertools.count()
 
     def asked(self: Archive, files: Any = None) -> Any:
@@ -191,7 +191,7 @@ def test_files_that_are_made_one_while_the_span_is_asked_for(written: Written, m
         ("run.json", "{"),
     ],
 )  # fmt: skip
-def test_broken_tables_are_said_in_one_line(written: Written, name: str, content: str) -> None:
+def test_broken_tables_are_said_in_one_line(written: Output, name: str, content: str) -> None:
     (written.path / "state").mkdir()
     (written.path / name).write_text(content)
     with OutReader(written.path) as reader, pytest.raises(InputError, match=r"^[^\n]*" + Path(name).name + r"[^\n]*$"):
@@ -200,14 +200,14 @@ def test_broken_tables_are_said_in_one_line(written: Written, name: str, content
 
 @pytest.mark.parametrize("run", [{}, {"options": [1], "notes": 5, "grid": []},
                                  {"grid": {"step": 5, "early_seconds": "x"}, "closed": 7}])  # fmt: skip
-def test_a_run_that_says_odd_things_is_looked_at_all_the_same(written: Written, run: dict[str, Any]) -> None:
+def test_a_run_that_says_odd_things_is_looked_at_all_the_same(written: Output, run: dict[str, Any]) -> None:
     write_json(written.path / "run.json", run)
     with OutReader(written.path) as reader:
         assert network_overview(reader).sensors == 12
         assert explanation(reader, "S01", FIRST + 5 * DAY + HOUR).text
 
 
-def test_alerts_of_another_version_are_passed_over(written: Written) -> None:
+def test_alerts_of_another_version_are_passed_over(written: Output) -> None:
     (written.path / "state").mkdir()
     odd = {"sensor": "S00", "variable": "", "state": "asleep", "reason": "", "since": FIRST, "heard": None}
     write_json(written.path / "state" / "alerts.json", {"sensors": [odd]})
@@ -215,7 +215,7 @@ def test_alerts_of_another_version_are_passed_over(written: Written) -> None:
         assert sensor_view(reader, "S00").state == "sound"
 
 
-def test_places_that_are_nowhere_are_none(written: Written) -> None:
+def test_places_that_are_nowhere_are_none(written: Output) -> None:
     lines = [(name, "", 1, 0.0, 0.0, 0.1, np.inf, 10.0, FIRST, FIRST, 20.5) for name in written.sensors]
     write_csv(written.path / "sensors.csv", SENSORS_HEADER, lines)
     with OutReader(written.path) as reader:
@@ -225,7 +225,7 @@ def test_places_that_are_nowhere_are_none(written: Written) -> None:
 
 def test_a_sensor_that_is_silent_within_a_fault_is_silent(tmp_path: Path) -> None:
     """The fault goes on; that nothing comes is said first, and each row is explained by what it has as its reason."""
-    written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
+    written = small_output(tmp_path / "city", days=6, variables=("rh", "temp"))
     end = FIRST + 6 * DAY
     offset = ("S02", "temp", FIRST + DAY, end, "offset", 3.0, "S02 temp read too high.", 4.0, 0.0, 0.99)
     write_faults(written.path, [offset, ("S02", "", FIRST + 2 * DAY, end, "silent", np.nan, "S02 sent nothing.")])
@@ -238,14 +238,14 @@ def test_a_sensor_that_is_silent_within_a_fault_is_silent(tmp_path: Path) -> Non
 
 
 def test_a_silence_of_all_variables_explains_each_of_them(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", days=6, variables=("rh", "temp"))
+    written = small_output(tmp_path / "city", days=6, variables=("rh", "temp"))
     silent = ("S02", "", FIRST + 2 * DAY, FIRST + 3 * DAY, "silent", np.nan, "S02 sent nothing.")
     write_faults(written.path, [silent])
     with OutReader(written.path) as reader:
         assert "S02 sent nothing." in explanation(reader, "S02", FIRST + 2 * DAY + HOUR, "temp").text
 
 
-def test_an_out_that_vanishes_is_empty_and_comes_back(written: Written, tmp_path: Path) -> None:
+def test_an_out_that_vanishes_is_empty_and_comes_back(written: Output, tmp_path: Path) -> None:
     with OutReader(written.path) as reader:
         assert network_overview(reader).sensors == 12
         written.path.rename(tmp_path / "away")
@@ -282,13 +282,13 @@ def test_a_series_of_seconds_has_no_more_slots_than_one_of_minutes(tmp_path: Pat
         assert (found.start, found.end) == ("2024-01-14T01:20:01Z", "2024-01-21T00:00:01Z")
 
 
-def test_neighbours_long_before_the_first_row_are_none(written: Written) -> None:
+def test_neighbours_long_before_the_first_row_are_none(written: Output) -> None:
     with OutReader(written.path) as reader:
         assert neighbours(reader, "S00", at=-(1 << 62)).items == []
 
 
 def test_single_wrong_readings_are_one_line_and_what_goes_on_comes_first(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", days=6)
+    written = small_output(tmp_path / "city", days=6)
     spikes = [
         ("S01", "", FIRST + hour * HOUR, FIRST + (hour + 1) * HOUR, "spike", 2.0, "S01 read 60.0.", size, 0.0, 0.99)
         for hour, size in ((5, 3.0), (29, -12.3), (50, 4.0))

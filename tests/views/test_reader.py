@@ -6,9 +6,8 @@ from time import monotonic, sleep
 import numpy as np
 import pytest
 
-from feeds import START, city_readings
-from given import Given, hourly, settings, watched
-from outs import FIRST, small_out
+from list_source import ListSource, hourly, run_service, settings
+from output_folders import FIRST, small_output
 from sensormend.errors import InputError
 from sensormend.files import is_locked, locked
 from sensormend.io.folder import file_rows
@@ -23,12 +22,13 @@ from sensormend.views.overview import network_overview
 from sensormend.views.reader import OutReader, utc
 from sensormend.views.sensors import sensor_page, sensor_view
 from sensormend.views.series import series
+from simulated_city import START, city_readings
 
 
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".nc"])
 def test_a_single_file_shows_the_same_as_a_folder(tmp_path: Path, ending: str) -> None:
     folder = tmp_path / "mended"
-    small_out(folder, sensors=5, days=6, variables=("temp", "wind"))
+    small_output(folder, sensors=5, days=6, variables=("temp", "wind"))
     single = export(folder, tmp_path / f"mended{ending}")
     meta = tmp_path / f"mended{ending}.meta"
     meta.mkdir()
@@ -56,7 +56,7 @@ def part_of(days: float, sensors: int = 6) -> list[Readings]:
     return hourly(readings.taken(readings.time < START + round(days * DAY)), 6)
 
 
-class Halting(Given):
+class Halting(ListSource):
     """Readings after which somebody stops the service, when it has shown them: nothing is closed."""
 
     def __init__(self, parts: list[Readings], service: list[Service]) -> None:
@@ -119,13 +119,13 @@ def test_what_is_provisional_follows_what_is_final(tmp_path: Path) -> None:
 
 def test_what_changes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.views.reader.REFRESH_SECONDS", 0.0)
-    watched(tmp_path / "out", part_of(8))
+    run_service(tmp_path / "out", part_of(8))
     with OutReader(tmp_path / "out") as reader:
         seen = reader.version
         reader.refresh()
         assert reader.since(seen) == []
         before = network_overview(reader)
-        watched(tmp_path / "out", part_of(12))
+        run_service(tmp_path / "out", part_of(12))
         reader.refresh()
         assert reader.version > seen
         assert {"rows", "run", "sensors"} <= set(reader.since(seen))
@@ -135,7 +135,7 @@ def test_what_changes_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_look_is_asked_often_and_looks_seldom(tmp_path: Path) -> None:
-    small_out(tmp_path / "out", sensors=2, days=2)
+    small_output(tmp_path / "out", sensors=2, days=2)
     with OutReader(tmp_path / "out") as reader:
         seen = reader.version
         write_json(tmp_path / "out" / "run.json", {"command": "clean"})
@@ -144,7 +144,7 @@ def test_a_look_is_asked_often_and_looks_seldom(tmp_path: Path) -> None:
 
 
 def test_somebody_is_writing(tmp_path: Path) -> None:
-    small_out(tmp_path / "out", sensors=2, days=2)
+    small_output(tmp_path / "out", sensors=2, days=2)
     (tmp_path / "out" / "state").mkdir()
     with OutReader(tmp_path / "out") as reader:
         seen = [reader.live]
@@ -156,10 +156,10 @@ def test_somebody_is_writing(tmp_path: Path) -> None:
 
 def test_rows_of_a_new_sensor_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sensormend.views.reader.REFRESH_SECONDS", 0.0)
-    small_out(tmp_path / "out", sensors=2, days=2)
+    small_output(tmp_path / "out", sensors=2, days=2)
     with OutReader(tmp_path / "out") as reader:
         assert len(sensor_page(reader).items) == 2
-        small_out(tmp_path / "out", sensors=3, days=3)
+        small_output(tmp_path / "out", sensors=3, days=3)
         reader.refresh()
         assert len(sensor_page(reader).items) == 3
         found = series(reader, "S02", start=FIRST, end=FIRST + 3 * DAY)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outs import FIRST, Written, big_out, small_out, write_faults
+from output_folders import FIRST, Output, big_output, small_output, write_faults
 from sensormend.errors import InputError
 from sensormend.io.metadata import time_of, write_json
 from sensormend.pipeline.health import LETTERS, Health
@@ -24,12 +24,12 @@ from sensormend.views.series import MOST_DAYS, series
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    return small_out(tmp_path_factory.mktemp("views") / "river", sensors=14, days=24, variables=("temp", "wind"))
+def written(tmp_path_factory: pytest.TempPathFactory) -> Output:
+    return small_output(tmp_path_factory.mktemp("views") / "river", sensors=14, days=24, variables=("temp", "wind"))
 
 
 @pytest.fixture(scope="module")
-def reader(written: Written) -> OutReader:
+def reader(written: Output) -> OutReader:
     return OutReader(written.path)
 
 
@@ -44,14 +44,14 @@ def test_the_network_in_one_line(reader: OutReader) -> None:
 
 
 def test_an_out_that_is_taken_away_is_said_to_be(tmp_path: Path) -> None:
-    small_out(tmp_path / "city", sensors=3, days=4)
+    small_output(tmp_path / "city", sensors=3, days=4)
     with OutReader(tmp_path / "city") as reader:
         assert network_overview(reader).sensors == 3
         (tmp_path / "city").rename(tmp_path / "elsewhere")
         assert network_overview(reader).sentence == "city does not exist any more."
 
 
-def test_the_share_that_was_filled_is_that_of_the_rows(reader: OutReader, written: Written) -> None:
+def test_the_share_that_was_filled_is_that_of_the_rows(reader: OutReader, written: Output) -> None:
     found = network_overview(reader)
     estimated = np.isin(written.flag, (Flag.FAIL, Flag.MISSING)).mean()
     assert found.filled == pytest.approx(estimated, abs=1e-6)
@@ -60,7 +60,7 @@ def test_the_share_that_was_filled_is_that_of_the_rows(reader: OutReader, writte
 
 @pytest.mark.parametrize("points", [2000, 48])
 def test_a_series_says_what_was_corrected(tmp_path: Path, points: int) -> None:
-    written = small_out(tmp_path / "city", sensors=6, days=8, corrected=True)
+    written = small_output(tmp_path / "city", sensors=6, days=8, corrected=True)
     with OutReader(written.path) as reader:
         found = series(reader, "S04", start=FIRST, end=FIRST + 8 * DAY, points=points)
     corrected = written.reason[4, 0] == REASONS.index("offset")
@@ -107,13 +107,13 @@ def test_pages_have_everything_once(reader: OutReader, size: int) -> None:
 
 
 def test_many_days_become_one_cell(tmp_path: Path) -> None:
-    with OutReader(big_out(tmp_path / "big", sensors=3, days=800, slots=1)) as reader:
+    with OutReader(big_output(tmp_path / "big", sensors=3, days=800, slots=1)) as reader:
         found = matrix(reader, start=0)
     assert (found.cell_days, found.cells) == (2, 400)
     assert {len(line.cells) for line in found.rows} == {400}
 
 
-def test_a_series_is_what_the_rows_say(reader: OutReader, written: Written) -> None:
+def test_a_series_is_what_the_rows_say(reader: OutReader, written: Output) -> None:
     found = series(reader, "S02", "wind", FIRST, FIRST + 24 * DAY)
     value = written.value[2, 1]
     assert found.time == (written.time / SECOND).tolist()
@@ -135,7 +135,7 @@ def test_faulty_stretches_are_named(reader: OutReader) -> None:
 
 
 def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", sensors=6, days=20)
+    written = small_output(tmp_path / "city", sensors=6, days=20)
     begin, end = FIRST + 4 * DAY + 3 * HOUR, FIRST + 14 * DAY
     write_faults(
         written.path,
@@ -156,7 +156,7 @@ def test_a_fault_is_shaded_from_its_first_to_its_last_wrong_reading(tmp_path: Pa
 
 
 def test_what_flags_say_amid_a_fault_is_part_of_it_and_silence_is_not(tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", sensors=6, days=20)
+    written = small_output(tmp_path / "city", sensors=6, days=20)
     days = 6 * DAY, 10 * DAY
     write_faults(written.path, [("S02", "", FIRST + DAY, FIRST + 8 * DAY, "drifting", 4.0, "", -3.0, -0.1, 1.0)])
     with OutReader(written.path) as reader:
@@ -167,7 +167,7 @@ def test_what_flags_say_amid_a_fault_is_part_of_it_and_silence_is_not(tmp_path: 
     assert [one.size for one in found.lasting] == ["\N{MINUS SIGN}3.0, falling"]
 
 
-def test_a_thinned_series_keeps_the_extremes(reader: OutReader, written: Written) -> None:
+def test_a_thinned_series_keeps_the_extremes(reader: OutReader, written: Output) -> None:
     found = series(reader, "S03", "temp", FIRST, FIRST + 24 * DAY, points=150)
     assert found.thinned == 4
     assert len(found.time) == 144
@@ -186,14 +186,14 @@ def test_a_thinned_series_keeps_the_extremes(reader: OutReader, written: Written
 
 
 def test_a_series_of_years_is_cut(tmp_path: Path) -> None:
-    with OutReader(big_out(tmp_path / "long", sensors=2, days=500, slots=1)) as reader:
+    with OutReader(big_output(tmp_path / "long", sensors=2, days=500, slots=1)) as reader:
         found = series(reader, "S0000", start=0, end=FIRST + 10_000 * DAY)
     assert len(found.time) == MOST_DAYS
     assert found.end == utc(FIRST + 500 * DAY)
 
 
 def test_where_rows_are_missing_there_is_a_hole(tmp_path: Path) -> None:
-    small_out(tmp_path / "gap", sensors=2, days=5)
+    small_output(tmp_path / "gap", sensors=2, days=5)
     for file in (tmp_path / "gap" / "data" / "date=2024-01-03").iterdir():
         file.unlink()
     with OutReader(tmp_path / "gap") as reader:
@@ -212,7 +212,7 @@ def test_unknown_names_are_refused(reader: OutReader) -> None:
         series(reader, "S01", "rain")
 
 
-def test_sensors_are_told_with_their_figures(reader: OutReader, written: Written) -> None:
+def test_sensors_are_told_with_their_figures(reader: OutReader, written: Output) -> None:
     page = sensor_page(reader, limit=3)
     assert (page.total, page.next, page.items[0].sensor) == (28, 3, "S01")
     one = sensor_view(reader, "S01", "temp")
@@ -281,7 +281,7 @@ def _area(cell: list[float]) -> float:
     return float(abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))) / 2)
 
 
-def test_a_moment_is_what_everybody_says_then(reader: OutReader, written: Written) -> None:
+def test_a_moment_is_what_everybody_says_then(reader: OutReader, written: Output) -> None:
     at = 20 * 24 + 7
     found = moment(reader, int(written.time[at]) + 1234, "temp")
     assert found.time == utc(int(written.time[at]))
@@ -301,7 +301,7 @@ def test_a_moment_outside_is_the_nearest_one(reader: OutReader) -> None:
 
 
 def test_no_map_without_places(tmp_path: Path) -> None:
-    small_out(tmp_path / "nowhere", sensors=3, days=3, places=False)
+    small_output(tmp_path / "nowhere", sensors=3, days=3, places=False)
     with OutReader(tmp_path / "nowhere") as reader:
         with pytest.raises(InputError, match="positions of the sensors are not known"):
             atlas(reader)
@@ -309,7 +309,7 @@ def test_no_map_without_places(tmp_path: Path) -> None:
         assert len(moment(reader).sensor) == 3
 
 
-def test_neighbours_say_what_the_sensor_should_read(reader: OutReader, written: Written) -> None:
+def test_neighbours_say_what_the_sensor_should_read(reader: OutReader, written: Output) -> None:
     found = neighbours(reader, "S05", "wind")
     assert len(found.items) == 5
     assert [one.likeness for one in found.items] == sorted((one.likeness for one in found.items), reverse=True)
@@ -321,7 +321,7 @@ def test_neighbours_say_what_the_sensor_should_read(reader: OutReader, written: 
 
 
 def test_of_many_sensors_only_the_nearest_are_compared(tmp_path: Path) -> None:
-    with OutReader(big_out(tmp_path / "many", sensors=700, days=3)) as reader:
+    with OutReader(big_output(tmp_path / "many", sensors=700, days=3)) as reader:
         chosen = candidates(reader, "S0350", "")
         assert len(chosen) == 500
         assert chosen[0] == "S0350"
@@ -355,7 +355,7 @@ def test_a_flag_is_explained_once_it_is_final(reader: OutReader) -> None:
 def test_how_a_sensor_is_now(
     tmp_path: Path, alert: str | None, fault: tuple[str, int, int] | None, state: str, since: int | None
 ) -> None:
-    out = small_out(tmp_path / "out", sensors=6, days=24).path
+    out = small_output(tmp_path / "out", sensors=6, days=24).path
     lines = [("S05", "", FIRST + fault[1] * DAY, FIRST + fault[2] * DAY, fault[0], 2.0, "")] if fault else []
     write_faults(out, lines)
     if alert is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from browser import Browser, running_chromium
-from given import settings
+from list_source import settings
 from sensormend.stream.service import Service
 from sensormend.stream.sources.city import City
 from sensormend.web.server import Server

@@ -13,21 +13,21 @@ from typing import Any
 import httpx
 import pytest
 
-from outs import small_out
+from output_folders import small_output
 from sensormend.io.metadata import write_json
 from sensormend.views.fault_list import fault_page
 from sensormend.views.reader import OutReader
 from sensormend.views.series import series
 from sensormend.web.models import as_json
 from sensormend.web.server import Server
-from watching import until
+from waiting import wait_until
 
 HOSTILE = ("=cmd|'/c calc'!A1", "+1", "-2", "@sum", 'a"b,c\nd', "S05", "ö/ü?&#%", "..", "<img src=x onerror=alert(1)>")
 
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return small_out(tmp_path_factory.mktemp("api") / "out", names=HOSTILE, days=8).path
+    return small_output(tmp_path_factory.mktemp("api") / "out", names=HOSTILE, days=8).path
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_a_table_has_the_chosen_faults_and_no_formulas(client: httpx.Client) -> 
 
 
 def test_news_come_as_they_happen(tmp_path: Path) -> None:
-    out = small_out(tmp_path / "out", sensors=2, days=3).path
+    out = small_output(tmp_path / "out", sensors=2, days=3).path
     with Server(out, port=0) as server:
         server.start()
         told: list[tuple[str, dict[str, Any]]] = []
@@ -120,7 +120,7 @@ def test_news_come_as_they_happen(tmp_path: Path) -> None:
 
         listener = threading.Thread(target=listen)
         listener.start()
-        until(lambda: len(told) == 1)
+        wait_until(lambda: len(told) == 1)
         write_json(out / "run.json", {"command": "clean", "notes": ["one more"]})
         listener.join(10)
         assert [name for name, _ in told] == ["hello", "changed"]

@@ -13,8 +13,8 @@ from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from browser import PHONE, Browser
-from given import settings
-from outs import big_out
+from list_source import settings
+from output_folders import big_output
 from sensormend.stream.service import Service
 from sensormend.stream.sources.city import City
 
@@ -217,7 +217,7 @@ def test_a_token_opens_it(browser: Browser, city_out: Path) -> None:
 
 
 def test_two_thousand_sensors_and_a_year_are_drawn(browser: Browser, tmp_path: Path) -> None:
-    out = big_out(tmp_path / "big", sensors=2000, days=365)
+    out = big_output(tmp_path / "big", sensors=2000, days=365)
     with browser.serving(out) as server:
         browser.open(f"{server.address}/", "overview")
         browser.until(lambda: browser.data("#matrix", "drawn") == "2000x365", "the whole matrix")

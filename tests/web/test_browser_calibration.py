@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from browser import DESK, PHONE, Browser
-from outs import drifting_out, small_out
+from output_folders import drifting_output, small_output
 from sensormend.web.server import Server
 
 ROOT = ".view-calibration"
@@ -17,7 +17,7 @@ ROOT = ".view-calibration"
 
 @pytest.fixture(scope="module")
 def drifting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Server(drifting_out(tmp_path_factory.mktemp("calibration") / "city"), port=0) as server:
+    with Server(drifting_output(tmp_path_factory.mktemp("calibration") / "city"), port=0) as server:
         server.start()
         yield server.address
 
@@ -53,6 +53,6 @@ def test_sensors_are_found_by_their_name(browser: Browser, drifting: str) -> Non
 
 
 def test_a_short_archive_says_that_it_is_too_early(browser: Browser, tmp_path: Path) -> None:
-    with browser.serving(small_out(tmp_path / "short", days=9).path) as server:
+    with browser.serving(small_output(tmp_path / "short", days=9).path) as server:
         browser.open(f"{server.address}/#/calibration", "calibration")
         assert "it takes four weeks" in browser.text(ROOT)

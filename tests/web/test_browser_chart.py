@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from browser import DESK, PHONE, Browser
-from outs import FIRST, out_of, small_out, write_faults
+from output_folders import FIRST, small_output, write_faults, write_output
 from sensormend.readings import DAY, REASONS, Flag
 from sensormend.views.series import axis
 from sensormend.web.server import Server
@@ -21,7 +21,7 @@ GREEN, BLUE, ORANGE = (0, 128, 92), (0, 114, 178), (213, 94, 0)
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Serve nine days in which S04 was corrected on the fourth and S03 has a spike of 30."""
-    out = small_out(tmp_path_factory.mktemp("chart") / "short", sensors=8, days=9, corrected=True)
+    out = small_output(tmp_path_factory.mktemp("chart") / "short", sensors=8, days=9, corrected=True)
     with Server(out.path, port=0) as server:
         server.start()
         yield server.address
@@ -79,7 +79,7 @@ def test_the_page_and_the_report_have_the_same_axis(browser: Browser, short: str
 
 
 def test_the_axis_has_all_that_was_read_or_says_what_is_cut(browser: Browser, tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", sensors=4, days=9)
+    written = small_output(tmp_path / "city", sensors=4, days=9)
     value, flag, reason = written.value.copy(), written.flag.copy(), written.reason.copy()
     off = slice(120, 180)
     # Two and a half times the range of what was made of it: far off, and still on the chart.
@@ -87,7 +87,7 @@ def test_the_axis_has_all_that_was_read_or_says_what_is_cut(browser: Browser, tm
     value[2, 0, 130] = -9876.0
     for sensor, slots in ((0, off), (2, slice(130, 131))):
         flag[sensor, 0, slots], reason[sensor, 0, slots] = Flag.FAIL, REASONS.index("implausible")
-    out_of(tmp_path / "off", written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    write_output(tmp_path / "off", written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
     for name in ("sensors.csv", "faults.csv", "run.json"):
         (written.path / name).rename(tmp_path / "off" / name)
     with browser.serving(tmp_path / "off") as server:
@@ -116,7 +116,7 @@ def test_corrected_values_are_drawn_as_such_and_named_where_there_are_some(brows
 
 
 def test_years_are_a_band_with_a_point_to_a_pixel(browser: Browser, tmp_path: Path) -> None:
-    written = small_out(tmp_path / "year", sensors=3, days=390)
+    written = small_output(tmp_path / "year", sensors=3, days=390)
     with browser.serving(written.path) as server:
         browser.open(
             f"{server.address}/#/sensor?sensor=S00&from=2024-01-01T00:00:00Z&to=2025-01-01T00:00:00Z", "sensor"
@@ -132,7 +132,7 @@ def test_years_are_a_band_with_a_point_to_a_pixel(browser: Browser, tmp_path: Pa
 
 
 def test_a_lasting_fault_is_a_line_with_its_size(browser: Browser, tmp_path: Path) -> None:
-    written = small_out(tmp_path / "city", sensors=6, days=20)
+    written = small_output(tmp_path / "city", sensors=6, days=20)
     write_faults(
         written.path,
         [("S04", "", FIRST + 4 * DAY, FIRST + 18 * DAY, "drifting", 4.0, "S04 drifted.", 2.13, 0.1, 1.0)],

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from raw_http import Answer, asked, said
+from raw_http import Answer, request, send
 from sensormend.pipeline.archive import clean_archive
 from sensormend.simulate.network import write_example
 from sensormend.web.server import Server
@@ -99,13 +99,13 @@ PATHS = [
 @pytest.mark.parametrize("paths", [CLIMBS, PATHS], ids=["climbs", "others"])
 def test_no_path_leads_out(place: str, paths: list[str]) -> None:
     for path in paths:
-        answer = harmless(asked(place, path))
+        answer = harmless(request(place, path))
         assert path == "/?%00" or answer.status in (0, 400, 404), (path[:100], answer)
 
 
 @pytest.mark.parametrize("path", ["/" + "a" * 100_000, "/?q=" + "a" * 100_000, "/" + "%00" * 50_000])
 def test_a_path_that_is_too_long_is_refused(place: str, path: str) -> None:
-    assert harmless(asked(place, path)).status in (0, 400)
+    assert harmless(request(place, path)).status in (0, 400)
 
 
 ALL = ("network", "matrix", "places", "moment", "sensors", "sensor", "series", "neighbours", "faults", "faults.csv",
@@ -131,7 +131,7 @@ TEXTS = (
 
 def queried(place: str, part: str, **said_of_it: str) -> Answer:
     pairs = "&".join(f"{name.rstrip('_')}={quote(value, safe='')}" for name, value in said_of_it.items())
-    return harmless(asked(place, f"/api/{part}?{pairs}"))
+    return harmless(request(place, f"/api/{part}?{pairs}"))
 
 
 @pytest.mark.parametrize("name", ["offset", "limit", "points"])
@@ -187,7 +187,7 @@ def test_texts_are_texts(place: str, name: str) -> None:
 )  # fmt: skip
 def test_queries_of_any_form(place: str, query: str) -> None:
     for part in ALL:
-        assert harmless(asked(place, f"/api/{part}?{query}")).status in (200, 404, 400, 422)
+        assert harmless(request(place, f"/api/{part}?{query}")).status in (200, 404, 400, 422)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -235,7 +235,7 @@ HEADERS = [
 @pytest.mark.parametrize("headers", HEADERS, ids=lambda headers: headers[0][:40])
 def test_headers_change_nothing(place: str, headers: tuple[str, ...]) -> None:
     for path in ("/", "/static/app.css", "/api/network", "/api/faults.csv"):
-        answer = harmless(asked(place, path, *headers))
+        answer = harmless(request(place, path, *headers))
         assert answer.status in (200, 304, 400, 431)
         assert "access-control-allow-origin" not in answer.headers
         assert "evil" not in answer.headers.get("location", "")
@@ -279,7 +279,7 @@ def test_what_is_no_request_is_refused(place: str, request_bytes: bytes) -> None
     assert len(received) < 100_000
     for status in (line.split(b" ")[1] for line in received.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")):
         assert status[:1] in b"234", received
-    assert harmless(asked(place, "/api/network")).status == 200
+    assert harmless(request(place, "/api/network")).status == 200
 
 
 @pytest.mark.parametrize(
@@ -288,14 +288,14 @@ def test_what_is_no_request_is_refused(place: str, request_bytes: bytes) -> None
 )
 def test_there_is_nothing_but_looking(place: str, method: str) -> None:
     for path in ("/", "/api/network", "/api/events", "/static/app.css", "/logout", "/nothing"):
-        answer = harmless(asked(place, path, method=method))
+        answer = harmless(request(place, path, method=method))
         assert answer.status in (303, 400, 405), (method, path)
         assert b"TRACE" not in answer.body
 
 
 @pytest.mark.parametrize("part", ALL)
 def test_head_is_answered_without_a_body(place: str, part: str) -> None:
-    answer = harmless(asked(place, f"/api/{part}?sensor=S%25&time=2024-01-05", method="HEAD"))
+    answer = harmless(request(place, f"/api/{part}?sensor=S%25&time=2024-01-05", method="HEAD"))
     assert answer.status in (200, 404)
     assert answer.body == b""
 
@@ -303,7 +303,7 @@ def test_head_is_answered_without_a_body(place: str, part: str) -> None:
 def test_many_requests_on_one_line_are_answered_one_by_one(place: str) -> None:
     one = b"GET /api/network HTTP/1.1\r\nHost: localhost\r\n\r\n"
     last = b"GET /api/network HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    answer = said(place, one * 20 + last)
+    answer = send(place, one * 20 + last)
     assert (answer.status, answer.body.count(b"HTTP/1.1 200")) == (200, 20)
 
 
@@ -317,6 +317,6 @@ def test_an_out_whose_files_are_not_what_they_should_be_is_told_of_in_one_line(b
         (out / "sensors.csv").symlink_to(box / "secret.txt")
         (out / "run.json").write_text("[" * 10_000, encoding="utf-8")
         for part in ALL:
-            answer = asked(server.address, f"/api/{part}?sensor=S%25&time=2024-01-05")
+            answer = request(server.address, f"/api/{part}?sensor=S%25&time=2024-01-05")
             harmless(answer, allowed=(500, 503))
             assert str(out).encode() not in answer.body

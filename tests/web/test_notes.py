@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from browser import PHONE, Browser
-from outs import FIRST, small_out, write_faults
+from output_folders import FIRST, small_output, write_faults
 from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError
 from sensormend.pipeline.maintenance import Maintenance
@@ -20,7 +20,7 @@ from sensormend.stream.service import open_service
 from sensormend.stream.settings import Settings
 from sensormend.stream.sources.city import City
 from sensormend.web.server import Server
-from watching import until
+from waiting import wait_until
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 HEADER = "sensor,from,to,action\n# kept by Ann\n"
@@ -29,7 +29,7 @@ NOTE: dict[str, Any] = {"sensor": "S04", "action": "recalibrated", "from": "2024
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = small_out(tmp_path_factory.mktemp("notes") / "city", sensors=6, days=20).path
+    path = small_output(tmp_path_factory.mktemp("notes") / "city", sensors=6, days=20).path
     write_faults(
         path,
         [("S04", "", FIRST + 4 * DAY, FIRST + 20 * DAY, "offset", 4.0, "S04 read 2 above.", 2.13, 0.0, 1.0),
@@ -252,10 +252,10 @@ def test_a_watch_heeds_what_its_page_wrote(tmp_path: Path, file: Path, monkeypat
         try:
             address = next(one for one in told if one)
             known = lambda: httpx.get(f"{address}/api/sensors").json()["total"] == 8  # noqa: E731
-            until(known)
+            wait_until(known)
             answer = httpx.post(f"{address}/api/notes", json={**NOTE, "sensor": "S4", "action": "ignore"})
             assert answer.json()["applies"] == "from the period on that is open now"
-            until(lambda: [note.sensor for note in service.stream.maintenance.notes] == ["S4"])
+            wait_until(lambda: [note.sensor for note in service.stream.maintenance.notes] == ["S4"])
         finally:
             service.stop()
             runner.join()

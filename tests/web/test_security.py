@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from raw_http import asked
+from raw_http import request
 from sensormend.errors import ConfigError
 from sensormend.web import security, sessions
 from sensormend.web.server import Server
@@ -71,7 +71,7 @@ def signed_in(client: httpx.Client) -> str:
 def test_every_answer_has_the_strict_headers(
     address: str, method: str, target: str, host: str | None, status: int
 ) -> None:
-    answer = asked(address, target, method=method, host=host)
+    answer = request(address, target, method=method, host=host)
     assert answer.status == status
     assert set(answer.headers) >= STRICT
     assert "server" not in answer.headers
@@ -86,7 +86,7 @@ def test_every_answer_has_the_strict_headers(
 
 
 def test_what_is_no_http_is_answered_by_the_server_alone(address: str) -> None:
-    answer = asked(address, "/\x01")
+    answer = request(address, "/\x01")
     assert (answer.status, answer.headers["content-type"]) == (400, "text/plain; charset=utf-8")
     assert answer.body == b"Invalid HTTP request received."
     assert "server" not in answer.headers
@@ -101,7 +101,7 @@ def test_a_failure_that_nobody_foresaw_is_told_without_its_reasons_and_logged_on
         raise RuntimeError("the secret of /etc/shadow")
 
     monkeypatch.setattr(pages.Pages, "answer", broken)
-    answer = asked(address, "/?token=whatever")
+    answer = request(address, "/?token=whatever")
     assert answer.status == 500
     assert set(answer.headers) >= STRICT
     assert b"secret" not in answer.body
@@ -116,7 +116,7 @@ def test_a_failure_that_nobody_foresaw_is_told_without_its_reasons_and_logged_on
     ["127.0.0.1", "127.0.0.1:8464", "localhost", "LOCALHOST:1", "[::1]", "[::1]:8464", "127.8.9.10", "localhost."],
 )
 def test_names_of_this_machine_are_answered_to(address: str, host: str) -> None:
-    assert asked(address, "/", host=host).status == 200
+    assert request(address, "/", host=host).status == 200
 
 
 @pytest.mark.parametrize(
@@ -128,15 +128,15 @@ def test_names_of_this_machine_are_answered_to(address: str, host: str) -> None:
     ],
 )  # fmt: skip
 def test_other_names_are_not(address: str, host: str) -> None:
-    assert asked(address, "/", host=host).status in (400, 421)
+    assert request(address, "/", host=host).status in (400, 421)
 
 
 def test_a_request_without_a_host_or_with_two_is_refused(address: str) -> None:
-    from raw_http import said
+    from raw_http import send
 
-    assert said(address, b"GET / HTTP/1.0\r\n\r\n").status == 421
+    assert send(address, b"GET / HTTP/1.0\r\n\r\n").status == 421
     twice = b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
-    assert said(address, twice).status == 400
+    assert send(address, twice).status == 400
 
 
 def test_without_the_token_nothing_is_shown(behind: httpx.Client) -> None:

@@ -19,9 +19,8 @@ from typing import Any, NoReturn
 import httpx
 import pytest
 
-from outs import small_out
-from post import until
-from raw_http import asked, said
+from output_folders import small_output
+from raw_http import request, send
 from sensormend import cli
 from sensormend.cli.watch import open_dashboard
 from sensormend.errors import ConfigError, InputError, SensormendError
@@ -31,6 +30,7 @@ from sensormend.views.matrix import matrix
 from sensormend.web import api, security
 from sensormend.web import server as servers
 from sensormend.web.server import Server
+from waiting import wait_until
 
 SERVE = [sys.executable, "-c", "import sys; from sensormend.cli import main; sys.exit(main())"]
 
@@ -119,7 +119,7 @@ def test_a_request_while_it_ends_is_answered(city_out: Path, monkeypatch: pytest
     with Server(city_out, port=0) as server:
         server.start()
         told: list[int] = []
-        asking = threading.Thread(target=lambda: told.append(asked(server.address, "/").status))
+        asking = threading.Thread(target=lambda: told.append(request(server.address, "/").status))
         asking.start()
         assert asked_for.wait(10)
         closing = threading.Thread(target=server.close)
@@ -136,7 +136,7 @@ def test_not_everybody_may_listen_at_once(city_out: Path, monkeypatch: pytest.Mo
     with Server(city_out, port=0) as server:
         server.start()
         with listening(server.address):
-            answer = asked(server.address, "/api/events")
+            answer = request(server.address, "/api/events")
             assert (answer.status, answer.headers["retry-after"]) == (503, "5")
             assert httpx.get(f"{server.address}/api/network").status_code == 200
 
@@ -147,7 +147,7 @@ def test_not_everybody_may_listen_at_once(city_out: Path, monkeypatch: pytest.Mo
             except AssertionError:
                 return False
 
-        until(another_may_listen)
+        wait_until(another_may_listen)
 
 
 def test_requests_on_more_connections_than_there_may_be_are_refused(
@@ -159,9 +159,9 @@ def test_requests_on_more_connections_than_there_may_be_are_refused(
         with ExitStack() as stack:
             for _ in range(2):
                 stack.enter_context(listening(server.address))
-            answer = asked(server.address, "/api/network")
+            answer = request(server.address, "/api/network")
             assert (answer.status, answer.body) == (503, b"Service Unavailable")
-        until(lambda: asked(server.address, "/api/network").status == 200)
+        wait_until(lambda: request(server.address, "/api/network").status == 200)
 
 
 def test_a_connection_that_is_not_used_again_is_closed(city_out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_a_connection_that_is_not_used_again_is_closed(city_out: Path, monkeypat
         server.start()
         began = time.monotonic()
         # `said` returns when the other end has closed; it did not ask for that.
-        assert said(server.address, b"GET /api/network HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200
+        assert send(server.address, b"GET /api/network HTTP/1.1\r\nHost: localhost\r\n\r\n").status == 200
         assert time.monotonic() - began < 10
         with listening(server.address) as line:
             line.settimeout(1.5)
@@ -188,17 +188,17 @@ def test_a_connection_is_used_again(city_out: Path) -> None:
 
 
 def test_answers_are_packed_where_that_helps(address: str) -> None:
-    packed = asked(address, "/static/app.css", "Accept-Encoding: gzip")
+    packed = request(address, "/static/app.css", "Accept-Encoding: gzip")
     assert packed.headers["content-encoding"] == "gzip"
-    plain = asked(address, "/static/app.css")
+    plain = request(address, "/static/app.css")
     assert "content-encoding" not in plain.headers
     assert gzip.decompress(packed.body) == plain.body
-    assert asked(address, "/api/sensors", "Accept-Encoding: gzip").headers["content-encoding"] == "gzip"
+    assert request(address, "/api/sensors", "Accept-Encoding: gzip").headers["content-encoding"] == "gzip"
 
 
 def test_what_a_browser_has_is_not_sent_again(address: str) -> None:
-    first = asked(address, "/static/app.css")
-    again = asked(address, "/static/app.css", f"If-None-Match: {first.headers['etag']}")
+    first = request(address, "/static/app.css")
+    again = request(address, "/static/app.css", f"If-None-Match: {first.headers['etag']}")
     assert (again.status, again.body) == (304, b"")
 
 
@@ -206,10 +206,10 @@ def test_every_page_of_ours_is_there_and_refers_to_nothing_that_is_not(address: 
     import re
 
     sign_in = Path(servers.__file__).with_name("static") / "login.html"
-    pages = [asked(address, "/").body.decode(), sign_in.read_text(encoding="utf-8")]
+    pages = [request(address, "/").body.decode(), sign_in.read_text(encoding="utf-8")]
     for text in pages:
         for target in re.findall(r'(?:src|href)="((?:static|api)/[^"]+)"', text):
-            assert asked(address, f"/{target}").status == 200, target
+            assert request(address, f"/{target}").status == 200, target
         assert not re.search(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|https?://", text)
 
 
@@ -359,7 +359,7 @@ def test_a_token_for_no_dashboard_is_a_mistake(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the threads of a process are counted in /proc")
 def test_a_server_that_has_ended_leaves_no_thread(tmp_path: Path) -> None:
-    small_out(tmp_path / "city", days=3)
+    small_output(tmp_path / "city", days=3)
 
     def threads_after_one() -> int:
         with Server(tmp_path / "city", port=0) as server:
@@ -374,7 +374,7 @@ def test_a_server_that_has_ended_leaves_no_thread(tmp_path: Path) -> None:
 
 
 def test_what_is_quick_does_not_wait_for_all_that_is_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small_out(tmp_path / "city", days=3)
+    small_output(tmp_path / "city", days=3)
     go, running = threading.Event(), []
 
     def waiting(*given: Any, **named: Any) -> Any:
@@ -395,7 +395,7 @@ def test_what_is_quick_does_not_wait_for_all_that_is_slow(tmp_path: Path, monkey
         asking = [threading.Thread(target=lambda: answers.append(ask("matrix"))) for _ in range(50)]
         for one in asking:
             one.start()
-        until(lambda: len(running) == api.SLOW)
+        wait_until(lambda: len(running) == api.SLOW)
         assert ask("network") == 200
         assert len(running) == api.SLOW
         go.set()

@@ -1,4 +1,4 @@
-"""OUTs to look at, written without a model: what is wrong in them is known."""
+"""OUTs written without a model, with known faults."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sensormend.io.options import in_words
 from sensormend.io.writing import RowWriter
 from sensormend.readings import DAY, REASONS, Flag, Rows
 
-__all__ = ["FIRST", "Written", "big_out", "drifting_out", "out_of", "small_out", "write_faults"]
+__all__ = ["FIRST", "Output", "big_output", "drifting_output", "small_output", "write_faults", "write_output"]
 
 FIRST = 19723 * DAY
 """2024-01-01."""
 
 
 @dataclass(frozen=True, eq=False)
-class Written:
+class Output:
     """An OUT, and all of its rows as arrays (sensor, variable, slot), slots of all days in a line."""
 
     path: Path
@@ -35,13 +35,13 @@ class Written:
     reason: NDArray[np.int8]
 
 
-def small_out(
+def small_output(
     path: Path, *, sensors: int = 12, days: int = 20, variables: tuple[str, ...] = ("",), places: bool = True,
     names: tuple[str, ...] | None = None, slots: int = 24, seed: int = 0, corrected: bool = False,
-) -> Written:  # fmt: skip
+) -> Output:  # fmt: skip
     """Write an OUT in which the second sensor is stuck to the end, the third silent in the middle, the fourth spikes.
 
-    Nobody is evaluated on the first two days, and a reading in fifty is missing. Where something is `corrected`, the
+    Nothing is evaluated on the first two days, and a reading in fifty is missing. Where something is `corrected`, the
     fifth sensor is 3 too high on the fourth day, and that is taken out.
     """
     random = np.random.default_rng(seed)
@@ -71,33 +71,33 @@ def small_out(
         reason[2][:, silent] = REASONS.index("silent")
     value[gone], flag[gone] = np.nan, Flag.MISSING
     reason[gone & (reason != REASONS.index("silent"))] = 0
-    written = out_of(path, labels, variables, value, truth, flag, reason, slots)
-    _beside(written, slots, places=places, random=random)
+    written = write_output(path, labels, variables, value, truth, flag, reason, slots)
+    _write_metadata(written, slots, places=places, random=random)
     return written
 
 
-def drifting_out(path: Path, *, days: int = 160, begins: int = 90, rate: float = 0.05) -> Path:
+def drifting_output(path: Path, *, days: int = 160, start_day: int = 90, rate: float = 0.05) -> Path:
     """Write an OUT of ten sensors in which S07 drifts from a day on by so much a day, and no row is flagged."""
-    written = small_out(path / "sound", sensors=10, days=days)
+    written = small_output(path / "fault_free", sensors=10, days=days)
     value, flag, reason = written.value.copy(), written.flag.copy(), np.zeros_like(written.reason)
     value[flag == Flag.FAIL] = written.cleaned[flag == Flag.FAIL]
     flag[flag == Flag.FAIL] = Flag.GOOD
-    value[7, 0] += np.clip((np.arange(days * 24) / 24 - begins) * rate, 0, None)
-    out_of(path / "drifting", written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
+    value[7, 0] += np.clip((np.arange(days * 24) / 24 - start_day) * rate, 0, None)
+    write_output(path / "drifting", written.sensors, written.variables, value, written.cleaned, flag, reason, 24)
     for name in ("sensors.csv", "run.json"):
         (written.path / name).rename(path / "drifting" / name)
     write_faults(path / "drifting", [])
     return path / "drifting"
 
 
-def out_of(
+def write_output(
     path: Path, sensors: tuple[str, ...], variables: tuple[str, ...], value: NDArray[Any], truth: NDArray[Any],
     flag: NDArray[np.int8], reason: NDArray[np.int8], slots: int,
-) -> Written:  # fmt: skip
-    """Write rows day by day, as a mender does."""
+) -> Output:  # fmt: skip
+    """Write rows day by day, as `Mender` makes them."""
     estimated = (flag == Flag.FAIL) | (flag == Flag.MISSING)
-    # The only offset there is can be taken out.
-    taken_out = (flag == Flag.FAIL) & (reason == REASONS.index("offset"))
+    # The only offset is one that can be corrected.
+    corrected = (flag == Flag.FAIL) & (reason == REASONS.index("offset"))
     cleaned = np.where(estimated, truth, value)
     time = FIRST + np.arange(value.shape[-1]) * (DAY // slots)
     with RowWriter(path) as writer:
@@ -114,13 +114,13 @@ def out_of(
                     sensors, variables, sensor, variable, time[day][slot], value[..., day].ravel(),
                     np.isfinite(value[..., day]).ravel().astype(np.int32), middle, middle - wide, middle + wide,
                     flag[..., day].ravel(), reason[..., day].ravel(),
-                    np.where(taken_out, 3, np.where(estimated, 2, 1)).astype(np.int8)[..., day].ravel(),
+                    np.where(corrected, 3, np.where(estimated, 2, 1)).astype(np.int8)[..., day].ravel(),
                 )
             )  # fmt: skip
-    return Written(path, sensors, variables, time, value, cleaned, flag, reason)
+    return Output(path, sensors, variables, time, value, cleaned, flag, reason)
 
 
-def _beside(written: Written, slots: int, *, places: bool, random: np.random.Generator) -> None:
+def _write_metadata(written: Output, slots: int, *, places: bool, random: np.random.Generator) -> None:
     """Write faults.csv, sensors.csv and run.json."""
     step = DAY // slots
     lines: list[tuple[object, ...]] = []
@@ -129,10 +129,11 @@ def _beside(written: Written, slots: int, *, places: bool, random: np.random.Gen
         where = (53.5 + random.uniform(-0.1, 0.1), 10 + random.uniform(-0.2, 0.2)) if places else (np.nan, np.nan)
         for v, variable in enumerate(written.variables):
             flag, reason = written.flag[s, v], written.reason[s, v]
-            here = flag != Flag.MISSING
-            heard = written.time[here]
-            lines.append((sensor, variable, int(here.sum()), 1 - here.mean(), (flag[here] == Flag.FAIL).mean(), 0.3,
-                          *where, int(heard[0]), int(heard[-1]), 20.5))  # fmt: skip
+            observed = flag != Flag.MISSING
+            times = written.time[observed]
+            wrong = (flag[observed] == Flag.FAIL).mean()
+            lines.append((sensor, variable, times.size, 1 - observed.mean(), wrong, 0.3, *where, int(times[0]),
+                          int(times[-1]), 20.5))  # fmt: skip
             for word in ("stuck", "silent", "spike"):
                 code = np.int8(REASONS.index(word))
                 at = np.flatnonzero(reason == code)
@@ -149,11 +150,11 @@ def _beside(written: Written, slots: int, *, places: bool, random: np.random.Gen
 
 
 def write_faults(folder: Path, lines: Iterable[tuple[Any, ...]]) -> None:
-    """Write the faults.csv of an OUT from what `FaultInterval` is made of; the last of it may be left out."""
+    """Write the faults.csv of an OUT from the fields of `FaultInterval`; the last ones may be left out."""
     write_csv(folder / "faults.csv", FAULTS_HEADER, [astuple(FaultInterval(*line)) for line in lines])
 
 
-def big_out(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4) -> Path:
+def big_output(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4) -> Path:
     """Write a large OUT, of few slots a day so that it takes seconds: one sensor in thirty is wrong for some weeks."""
     random = np.random.default_rng(1)
     names = tuple(f"S{k:04d}" for k in range(sensors))
@@ -174,8 +175,8 @@ def big_out(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4)
             time = FIRST + day * DAY + slot * (DAY // slots)
             n, origin = np.isfinite(value).astype(np.int32), np.where(wrong | gone, 2, 1).astype(np.int8)
             interval = (cleaned - wide, cleaned + wide)
-            nothing = np.zeros_like(sensor)
-            writer.write(Rows(names, ("",), sensor, nothing, time, value, n, cleaned, *interval, flag, reason, origin))
+            variable = np.zeros_like(sensor)
+            writer.write(Rows(names, ("",), sensor, variable, time, value, n, cleaned, *interval, flag, reason, origin))
     end = FIRST + days * DAY
     write_csv(
         path / "sensors.csv",
@@ -186,7 +187,7 @@ def big_out(path: Path, *, sensors: int = 2000, days: int = 365, slots: int = 4)
     write_faults(
         path,
         ((names[k], "", FIRST + int(begin[k]) * DAY, min(FIRST + int(begin[k] + length[k]) * DAY, end), "stuck", 3.3,
-          f"{names[k]} stood still near 25.") for k in np.flatnonzero(broken)),
+          f"{names[k]} is stuck near 25.") for k in np.flatnonzero(broken)),
     )  # fmt: skip
     grid = {"step": in_words(DAY // slots), "period": "1d", "early_seconds": 0.0}
     write_json(path / "run.json", {"command": "clean", "grid": grid, "notes": []})

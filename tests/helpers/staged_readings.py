@@ -1,7 +1,8 @@
-"""Readings on their way in: what the tests of reading share."""
+"""Sources loaded into a temporary `Staging`, and readings as plain tuples to compare."""
 
 from __future__ import annotations
 
+import csv
 import math
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ Reading = tuple[str, str, int, float | None]
 
 @contextmanager
 def staged(source: Any, options: Options | None = None) -> Iterator[Staging]:
-    """Load a source into a folder that is thrown away."""
+    """Load a source into a temporary folder."""
     with tempfile.TemporaryDirectory() as folder, Staging(Path(folder)) as staging:
         staging.load(source, options)
         yield staging
@@ -47,15 +48,13 @@ def as_list(readings: Readings) -> list[Reading]:
 
 def as_set(readings: Readings) -> set[Reading]:
     """Return readings without their order."""
-    found = as_list(readings)
-    assert len(set(found)) == len(found)
-    return set(found)
+    listed = as_list(readings)
+    assert len(set(listed)) == len(listed)
+    return set(listed)
 
 
 def rejects(staging: Staging) -> list[tuple[int, str, str]]:
     """Return (row, reason, line) of what was rejected, as written."""
-    import csv
-
     path = staging.folder / "rejected.csv"
     staging.write_rejected(path)
     with path.open(newline="", encoding="utf-8") as file:

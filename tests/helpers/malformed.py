@@ -1,15 +1,15 @@
-"""Messages that nobody can read."""
+"""`malformed_message` draws messages that no decoder accepts."""
 
 from __future__ import annotations
 
 import json
 import random
 
-__all__ = ["rubbish"]
+__all__ = ["malformed_message"]
 
 
-def rubbish(chance: random.Random) -> bytes:
-    """Make a message that nobody can read."""
+def malformed_message(chance: random.Random) -> bytes:
+    """Return a message that no decoder accepts."""
     good = json.dumps({"sensor": "x", "time": 1577836800, "value": 1.5}).encode()
     senml = b'[{"bn":"urn:dev:1:","n":"t","u":"Cel","v":23.1}]'
     kind = chance.randrange(10)

@@ -1,4 +1,4 @@
-"""A feed for the tests: readings that arrive in parts, and an OUT that they are watched into."""
+"""`ListSource` yields readings from a list; `run_service` watches them into an OUT."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from feeds import START
 from sensormend.io.folder import Archive
 from sensormend.readings import HOUR, Readings, Rows
 from sensormend.stream.arrivals import Arrived, Source, clock
 from sensormend.stream.service import Service
 from sensormend.stream.settings import Settings
 from sensormend.stream.stream import Event
+from simulated_city import START
 
-__all__ = ["Given", "contents", "hourly", "in_order", "joined", "same_rows", "settings", "some_readings", "watched"]
+__all__ = [
+    "ListSource", "assert_same_rows", "by_time", "concatenated", "hourly", "read_rows", "readings_in_turn",
+    "run_service", "settings",
+]  # fmt: skip
 
 
-class Given(Source):
-    """Arrivals from a list, once; what was read before the mark is not read again."""
+class ListSource(Source):
+    """Arrivals from a list, once, from after the mark; `stop` is called with the number of each."""
 
     def __init__(
         self,
@@ -43,54 +46,54 @@ class Given(Source):
         return Arrived(self._parts[number], clock(), mark=number, acknowledge=lambda: self.acknowledged.append(number))
 
 
-def in_order(readings: Readings) -> Readings:
+def by_time(readings: Readings) -> Readings:
     """Return readings as a live network sends them: by time."""
     return readings.taken(np.lexsort((readings.sensor, readings.time)))
 
 
 def hourly(readings: Readings, hours: int = 1) -> list[Readings]:
     """Cut readings into parts of so many hours."""
-    readings = in_order(readings)
+    readings = by_time(readings)
     edges = np.flatnonzero(np.diff(readings.time // (hours * HOUR))) + 1
     return [readings.taken(slice(*span)) for span in zip([0, *edges], [*edges, len(readings)], strict=True)]
 
 
-def joined(parts: Iterable[Readings]) -> Readings:
-    """Make one of parts that have the same names."""
+def concatenated(parts: Iterable[Readings]) -> Readings:
+    """Return one of parts that have the same names."""
     parts = list(parts)
     columns = {name: np.concatenate([getattr(part, name) for part in parts])
                for name in ("sensor", "variable", "time", "value")}  # fmt: skip
     return Readings(parts[0].sensors, parts[0].variables, **columns)
 
 
-def settings(out: Path, **said: Any) -> Settings:
-    """Return settings for an hourly feed; nobody is told."""
-    return Settings.of(**{"source": "-", "out": out, "step": "1h", "period": "1d", "metrics": "off", **said})
+def settings(out: Path, **options: Any) -> Settings:
+    """Return settings for an hourly feed without sinks."""
+    return Settings.of(**{"source": "-", "out": out, "step": "1h", "period": "1d", "metrics": "off", **options})
 
 
-def watched(
-    out: Path, parts: Sequence[Readings], seen: Callable[[Event | None], None] = lambda event: None, **said: Any
+def run_service(
+    out: Path, parts: Sequence[Readings], on_event: Callable[[Event | None], None] = lambda event: None, **options: Any
 ) -> Service:
-    """Watch some parts to their end."""
-    service = Service(settings(out, **said), lambda mark, memory: Given(parts, mark), on_event=seen)
+    """Watch parts to their end."""
+    service = Service(settings(out, **options), lambda mark, memory: ListSource(parts, mark), on_event=on_event)
     service.run()
     return service
 
 
-def contents(out: Path) -> Rows:
+def read_rows(out: Path) -> Rows:
     """Return all rows of an OUT."""
     return Archive(out).rows()
 
 
-def same_rows(one: Rows, other: Rows) -> None:
-    """Hold rows to be the same, bit by bit."""
+def assert_same_rows(one: Rows, other: Rows) -> None:
+    """Assert that rows are the same, bit by bit."""
     assert one.sensors == other.sensors
     assert one.variables == other.variables
     for name in ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
 
 
-def some_readings(count: int, *, sensors: int = 3, start: int = START, names: str = "abc") -> Readings:
+def readings_in_turn(count: int, *, sensors: int = 3, start: int = START, names: str = "abc") -> Readings:
     """Return readings of sensors that take turns, an hour apart."""
     sensor = np.arange(count) % sensors
     return Readings(tuple(names), ("",), sensor, 0 * sensor, start + np.arange(count) * HOUR, np.arange(count) / 2)

@@ -1,4 +1,4 @@
-"""`sensormend watch` in processes of their own, as many as it takes."""
+"""`sensormend watch` in processes of their own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import post
 from servers import require_mark
+from waiting import wait_until
 
-__all__ = ["GRID", "Nursery", "Watch", "until"]
+__all__ = ["GRID", "ForkServer", "WatchProcess"]
 
 GRID = ("--step", "1h", "--period", "1d")
 
@@ -29,29 +28,24 @@ STARTED = (
 )
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for something to become true, on a machine that is busy; fail when it does not."""
-    post.until(true, seconds)
-
-
-class Watch:
+class WatchProcess:
     """`sensormend watch` in a process of its own.
 
     Parameters
     ----------
     words
-        What is typed after `watch`.
+        Arguments after `watch`.
     checkpoint
-        Seconds between two checkpoints, where they should be more frequent than anybody would have them.
+        Seconds between two checkpoints; 20 by default.
     gone
-        Seconds for which a folder that is gone is waited for, where that should be shorter than it is.
-    given
-        What is on its standard input; nothing by default.
+        Seconds to wait for a folder that is gone; 60 by default.
+    stdin
+        The file descriptor of its standard input; empty by default.
 
     Attributes
     ----------
-    said
-        The lines that it has said on standard error.
+    lines
+        What it has written on standard error.
     """
 
     def __init__(
@@ -59,17 +53,17 @@ class Watch:
         *words: str | Path,
         checkpoint: float | None = None,
         gone: float | None = None,
-        given: int = subprocess.DEVNULL,
+        stdin: int = subprocess.DEVNULL,
     ) -> None:
         require_mark("processes")
         program = [str(Path(sys.executable).with_name("sensormend"))]
         if checkpoint is not None or gone is not None:
             program = [sys.executable, "-c", STARTED, str(checkpoint or 20.0), str(gone or 60.0)]
-        self.said: list[str] = []
-        # A pipe: a file would be as full as the disk is where a test says that it is.
+        self.lines: list[str] = []
+        # A pipe: a file could not be written where a test fills the disk.
         self.process = subprocess.Popen(
             [*program, "watch", *map(str, words), "--metrics", "127.0.0.1:0"],
-            stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )  # fmt: skip
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
@@ -84,16 +78,16 @@ class Watch:
             self.process.kill()
         self.wait()
         if error is not None:
-            sys.stderr.write("".join(f"watch: {line}\n" for line in self.said))
+            sys.stderr.write("".join(f"watch: {line}\n" for line in self.lines))
 
     def _listen(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
-            self.said.append(line.rstrip("\n"))
+            self.lines.append(line.rstrip("\n"))
 
-    def saying(self, text: str) -> list[str]:
-        """Return the lines that say this."""
-        return [line for line in self.said if text in line]
+    def lines_with(self, text: str) -> list[str]:
+        """Return the lines that contain a text."""
+        return [line for line in self.lines if text in line]
 
     def wait(self, seconds: float = 30) -> int:
         """Return its exit code when it has ended."""
@@ -114,43 +108,43 @@ class Watch:
         self.wait()
 
     @property
-    def page(self) -> str:
-        """Where its figures are, when it has said so."""
-        until(lambda: bool(self.saying("metrics at")) or self.process.poll() is not None)
-        found = re.search(r"http://[\d.:]+", self.saying("metrics at")[0])
-        assert found
-        return found[0]
+    def address(self) -> str:
+        """Where its metrics are, when it has logged that."""
+        wait_until(lambda: bool(self.lines_with("metrics at")) or self.process.poll() is not None)
+        match = re.search(r"http://[\d.:]+", self.lines_with("metrics at")[0])
+        assert match
+        return match[0]
 
     def health(self) -> tuple[int, dict[str, Any]]:
-        """Return what it says of itself: the status, and why."""
+        """Return the status and the body of /healthz."""
         try:
-            with urllib.request.urlopen(f"{self.page}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.address}/healthz", timeout=5) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, json.load(error)
 
-    def figures(self) -> dict[str, float]:
-        """Return its figures by name and labels."""
-        with urllib.request.urlopen(f"{self.page}/metrics", timeout=5) as answer:
+    def metrics(self) -> dict[str, float]:
+        """Return its metrics by name and labels."""
+        with urllib.request.urlopen(f"{self.address}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
     def connected(self) -> None:
-        """Wait until it is in touch with its source: from then on a broker keeps for it whatever comes."""
-        until(lambda: self.process.poll() is None and self.figures()["sensormend_connected"] == 1.0)
+        """Wait until it is connected to its source: from then on a broker keeps all messages for it."""
+        wait_until(lambda: self.process.poll() is None and self.metrics()["sensormend_connected"] == 1.0)
 
     def delivered(self) -> None:
-        """Wait until every sink has all that is for it."""
-        until(lambda: not any(n for name, n in self.figures().items() if name.startswith("sensormend_backlog{")))
+        """Wait until the delivery queues of all sinks are empty."""
+        wait_until(lambda: not any(n for name, n in self.metrics().items() if name.startswith("sensormend_backlog{")))
 
     @property
-    def resident(self) -> int:
-        """How many bytes of it are in memory."""
+    def resident_bytes(self) -> int:
+        """Its memory."""
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-NURSERY = """
+FORK_SERVER = """
 import json, os, signal, sys
 import sensormend.cli
 import sensormend.stream.service as service, sensormend.stream.sources.mqtt_source
@@ -161,8 +155,8 @@ sensormend.AutoOLRTR(fiber_axis=2).update(numpy.arange(48.0).reshape(2, 1, 24))
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 for line in sys.stdin:
     words, log, checkpoint = json.loads(line)
-    born = os.fork()
-    if not born:
+    child = os.fork()
+    if not child:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), 2)
@@ -170,17 +164,17 @@ for line in sys.stdin:
         code = sensormend.cli.main(words)
         os.write(2, b"ended with %d\\n" % code)
         os._exit(code)
-    print(born, flush=True)
+    print(child, flush=True)
 """
 
 
-class Nursery:
-    """Makes processes of `sensormend watch` that have done their imports: a second in which a kill hits nothing."""
+class ForkServer:
+    """Forks processes of `sensormend watch` that have done their imports, so that a kill hits their work."""
 
     def __init__(self) -> None:
         require_mark("processes")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", NURSERY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", FORK_SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )  # fmt: skip
 
     def __enter__(self) -> Self:
@@ -192,7 +186,7 @@ class Nursery:
         self._process.communicate(timeout=20)
 
     def watch(self, *words: str | Path, log: Path, checkpoint: float = 20.0) -> int:
-        """Start one, and return its number; what it says, and how it ends, is in the log."""
+        """Start one, and return its process id; its messages and its exit code are in the log."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         order = [["watch", *map(str, words), "--metrics", "off"], str(log), checkpoint]
@@ -201,11 +195,11 @@ class Nursery:
         return int(self._process.stdout.readline())
 
     @staticmethod
-    def kill(number: int) -> bool:
-        """Kill one, and return when it is gone; say whether it was there."""
+    def kill(pid: int) -> bool:
+        """Kill one, and wait until it is gone; return whether it was running."""
         try:
-            os.kill(number, signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             return False
-        until(lambda: not Path(f"/proc/{number}").exists())
+        wait_until(lambda: not Path(f"/proc/{pid}").exists())
         return True

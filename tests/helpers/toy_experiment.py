@@ -1,4 +1,4 @@
-"""An experiment that takes no time, for the tests of the bench's machinery."""
+"""`ToyExperiment` takes no time; the tests of the bench's runner and store use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sensormend.bench.tables import ResultTable
 from sensormend.errors import DivergenceError, SensormendError
 
 
-class Toy(Experiment):
+class ToyExperiment(Experiment):
     """RE is x / 10 plus the trial; `wild` diverges at 2, `broken` cannot."""
 
     name = "toy"

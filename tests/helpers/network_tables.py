@@ -1,4 +1,4 @@
-"""Readings of several networks in one table, kept apart by a column."""
+"""Readings of several networks in one table, told apart by a column."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from feeds import city_readings
-from given import contents, same_rows
+from list_source import assert_same_rows, read_rows
 from sensormend.readings import Readings
+from simulated_city import city_readings
 
-__all__ = ["NAMES", "listed", "rows_of", "same_as_alone", "some_networks", "write_networks", "write_one"]
+__all__ = [
+    "NAMES", "assert_same_as_alone", "read_networks_csv", "rows_of", "simulated_networks", "write_networks",
+    "write_one",
+]  # fmt: skip
 
 NAMES = ("north", "south", "east", "west")
 
 
-def some_networks(names: Sequence[str], *, sensors: int = 5, days: int = 20) -> dict[str, Readings]:
-    """Return a small city for every name, each another one; their sensors have the same names."""
+def simulated_networks(names: Sequence[str], *, sensors: int = 5, days: int = 20) -> dict[str, Readings]:
+    """Return a small city for every name, each with another seed; their sensors have the same names."""
     return {name: city_readings(sensors, days, seed=seed) for seed, name in enumerate(names)}
 
 
@@ -46,19 +49,19 @@ def write_one(path: Path, readings: Readings) -> Path:
     return path
 
 
-def listed(out: Path) -> dict[str, dict[str, str]]:
+def read_networks_csv(out: Path) -> dict[str, dict[str, str]]:
     """Return the lines of networks.csv, by network."""
     with (out / "networks.csv").open(newline="", encoding="utf-8") as file:
         return {row["network"]: row for row in csv.DictReader(file)}
 
 
-def same_as_alone(out: Path, alone: Path, names: tuple[str, ...] = NAMES) -> None:
-    """Hold every network to be as if it had been cleaned alone, bit by bit."""
-    lines = listed(out)
+def assert_same_as_alone(out: Path, alone: Path, names: tuple[str, ...] = NAMES) -> None:
+    """Assert that every network is as if it had been cleaned alone, bit by bit."""
+    lines = read_networks_csv(out)
     for name in names:
         assert lines[name]["outcome"] == "done"
         folder = out / lines[name]["folder"]
-        same_rows(contents(folder), contents(alone / name))
+        assert_same_rows(read_rows(folder), read_rows(alone / name))
         assert {path.name for path in folder.iterdir()} == {path.name for path in (alone / name).iterdir()}
         for file in ("faults.csv", "sensors.csv"):
             assert (folder / file).read_text() == (alone / name / file).read_text()

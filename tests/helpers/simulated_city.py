@@ -14,7 +14,10 @@ from sensormend.pipeline.mender import InMemory, Mended, Mender
 from sensormend.readings import DAY, HOUR, Readings, Rows
 from sensormend.simulate.network import Network, city
 
-__all__ = ["HOURLY", "START", "all_rows", "changed", "city_readings", "made_of", "mend", "small_city", "write_csv"]
+__all__ = [
+    "HOURLY", "START", "all_rows", "city_readings", "mend", "small_city", "tensor_readings", "with_value",
+    "write_csv",
+]  # fmt: skip
 
 HOURLY = Grid(HOUR, DAY)
 START = 18_262 * DAY
@@ -27,7 +30,7 @@ def small_city(sensors: int = 8, days: int = 40, seed: int = 3) -> Network:
     return city(sensors, days, seed=seed)
 
 
-def made_of(tensor: NDArray[np.float64], start: int = START) -> Readings:
+def tensor_readings(tensor: NDArray[np.float64], start: int = START) -> Readings:
     """Return (sensor, slot, day) as hourly readings, sensor by sensor; a NaN is no reading."""
     sensors, slots, days = tensor.shape
     value = np.moveaxis(tensor, 1, 2).reshape(sensors, -1)
@@ -39,7 +42,7 @@ def made_of(tensor: NDArray[np.float64], start: int = START) -> Readings:
 
 def city_readings(sensors: int = 8, days: int = 40, seed: int = 3) -> Readings:
     """Return the readings of `small_city`."""
-    return made_of(small_city(sensors, days, seed).readings)
+    return tensor_readings(small_city(sensors, days, seed).readings)
 
 
 def write_csv(path: Path, readings: Readings, order: NDArray[np.intp] | None = None) -> Path:
@@ -63,8 +66,8 @@ def all_rows(readings: Readings, mender: Mender | None = None) -> Rows:
     return Rows.concatenate([mended.rows for mended in mend(readings, mender or Mender(HOURLY))])
 
 
-def changed(readings: Readings, sensor: int, day: int, hour: int, value: float) -> Readings:
-    """One reading that says something else."""
+def with_value(readings: Readings, sensor: int, day: int, hour: int, value: float) -> Readings:
+    """Return the readings with another value in one of them."""
     values = readings.value.copy()
     values[(readings.sensor == sensor) & (readings.time == START + day * DAY + hour * HOUR)] = value
     return Readings(readings.sensors, readings.variables, readings.sensor, readings.variable, readings.time, values)

@@ -1,19 +1,18 @@
-"""Deliveries for tests, and sinks that do as they are told."""
+"""Deliveries for tests, and a sink that records them and fails where a test wants it."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 
 from row_tables import network
 from sensormend.stream.deliveries import Alert, Delivery, Sink
 
-__all__ = ["Notebook", "alert", "final", "until"]
+__all__ = ["RecordingSink", "alert", "final"]
 
 
 def final(number: int, padding: int = 0) -> Delivery:
-    """Return a delivery that can be told from others, with so many rows."""
+    """Return a delivery with a start of its own and `padding` rows."""
     return Delivery("final", number, number + 1, network().taken(slice(0, padding)) if padding else None)
 
 
@@ -23,16 +22,8 @@ def alert(number: int = 0, sensor: str = "s1", state: str = "faulty") -> Deliver
     return Delivery("alert", number, number + 1, alerts=[one])
 
 
-def until(true: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait for something to become true; fail when it does not."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "that did not happen in time"
-        time.sleep(0.005)
-
-
-class Notebook(Sink):
-    """Notes what it is given; fails, refuses or hangs where it is told to."""
+class RecordingSink(Sink):
+    """Records what it is given; `failing` makes it fail, a cleared `open` makes it hang."""
 
     def __init__(self, kinds: Sequence[str] = ("final", "late", "provisional", "alert")) -> None:
         self.kinds = kinds  # type: ignore[assignment]
