@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checks import assert_same_recovery
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, regions, update_all
 from sensormend import AutoOLRTR, Recovery
 
@@ -28,21 +27,6 @@ def _labelled(sensors: int) -> AutoOLRTR:
 def labelled(sensors: int) -> AutoOLRTR:
     """Return a model of one's own that has learned the first sensors of the sound network by their labels."""
     return _labelled(sensors).copy()
-
-
-def test_the_order_may_change_from_call_to_call() -> None:
-    random = np.random.default_rng(0)
-    readings = np.where(observed_mask(0.9, (12, 24, 15)), fault_free()[:12, :, :15], np.nan)
-    readings[4, :, 12] += 9
-    straight, shuffled = AutoOLRTR(), AutoOLRTR()
-    labels = named(12)
-    for day in range(15):
-        one = straight.update(readings[..., day], labels)
-        order = random.permutation(12).tolist() if day else list(range(12))
-        other = shuffled.update(readings[order, :, day], [labels[index] for index in order])
-        assert_same_recovery(one.of_sensors(np.array(order)), other)
-    assert one.cleaned.shape == (12, 24)
-    assert straight.sensors == shuffled.sensors == tuple(labels)
 
 
 def test_labels_are_text_or_whole_numbers() -> None:

@@ -377,13 +377,13 @@ class AutoOLRTR:
                 self._labels = batch.labels
                 state.grow(len(batch.labels))
             return None
-        known = {label: index for index, label in enumerate(self._labels)}
-        new = [label for label in batch.labels if label not in known]
+        positions = {label: index for index, label in enumerate(self._labels)}
+        new = [label for label in batch.labels if label not in positions]
         if new:
-            known.update({label: len(self._labels) + index for index, label in enumerate(new)})
+            positions.update({label: len(self._labels) + index for index, label in enumerate(new)})
             self._labels = [*self._labels, *new]
             state.grow(len(new))
-        sensors = np.array([known[label] for label in batch.labels], dtype=np.intp)
+        sensors = np.array([positions[label] for label in batch.labels], dtype=np.intp)
         if sensors.size == len(self._labels) and bool((np.diff(sensors) == 1).all()):
             return None
         return (sensors[:, None] * state.variables + np.arange(state.variables)).ravel()

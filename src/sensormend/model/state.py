@@ -136,6 +136,11 @@ class State:
         """The variable of every channel."""
         return np.tile(np.arange(self.variables, dtype=np.int32), self.channels // self.variables)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether each variable has too many channels for a single partition."""
+        return self.channels // self.variables > MAX_SINGLE
+
     def set_tolerance(self, limits: Sequence[float | None]) -> None:
         """Set the accuracy of the probes of every variable; None where it is the step of the readings."""
         self.variable_stats[:, at.TOLERANCE] = [-1.0 if limit is None else limit for limit in limits]
@@ -237,15 +242,14 @@ class State:
             values = by_variable[:: max(1, len(by_variable) // SAMPLED_SENSORS), number]
             values = values[np.isfinite(values)]
             if values.size and values.min() < values.max():
-                self._set_scale(number, *find_scale(values), 0.0)
+                self.variable_stats[number, [at.CENTRE, at.WIDTH]] = find_scale(values)
         if self.partitions is not None and self.partitions.home.size == self.channels:
             return
         group = self.variable
-        alone = np.bincount(group).max() <= MAX_SINGLE if self.channels else True
-        # Channels are compared by this period's readings.
-        profiles = (
-            np.zeros((self.channels, FEATURES), np.float32) if alone else first_profiles(self._scaled(readings), group)
-        )
+        profiles = np.zeros((self.channels, FEATURES), np.float32)
+        if self.is_large:
+            # Channels are compared by this period's readings.
+            profiles = first_profiles(self._scaled(readings), group)
         if self.partitions is None:
             self.partitions = partition(profiles, group)
             width = self.partitions.members.shape[1]
@@ -272,8 +276,7 @@ class State:
 
     def repartition_due(self) -> bool:
         """Return whether the next period begins with partitioning the network again."""
-        large = self.partitions is not None and np.bincount(self.variable).max() > MAX_SINGLE
-        return large and self.periods == REPARTITION
+        return self.partitions is not None and self.is_large and self.periods == REPARTITION
 
     def repartition(self) -> None:
         """Partition a large network again when its channels are better known."""
@@ -317,7 +320,7 @@ class State:
             del network, period, learned
             self.hypotheses = np.concatenate([block[0] for block in blocks])
             if self.periods in SHAPE_PERIODS:
-                self._bend()
+                self._bend_scales()
         return result
 
     def _learn(self, network: at.Network, period: at.Period) -> None:
@@ -328,7 +331,7 @@ class State:
             self.sample = np.concatenate([self.sample, pairs], axis=1)
         learning.learn_range(network, period, self.away)
         self._learn_distances(network, period)
-        self._learn_ripple(network, period)
+        self._learn_predictions(network, period)
         if len(network.members) > self.variables:
             axes = profile_axes(self.slots, self.periods, self.seed)
             in_spans(
@@ -354,30 +357,24 @@ class State:
             self.variable_stats[number, at.TYPICAL] = np.median(squares) if squares.size else 0.0
         distances.update_distances(network, period)
 
-    def _learn_ripple(self, network: at.Network, period: at.Period) -> None:
-        """Learn the share of the ripple of predictions to remove: the regression of residuals on it."""
+    def _learn_predictions(self, network: at.Network, period: at.Period) -> None:
+        """Learn the shrinkage, and the share k of the ripple to remove: the regression of residuals on it."""
         variable = network.variable[network.members[:, 0]]
         tried = np.arange(len(variable)) < engine.TRIAL_PARTITIONS
-        up = self.clock % 2 == 0
-        for number in range(self.variables):
+        step = learning.SHRINKAGE_STEP
+        which, factor = (at.TRIAL_UP, step) if self.clock % 2 == 0 else (at.TRIAL_DOWN, 1 / step)
+        for number, row in enumerate(self.variable_stats):
             trial = period.learned.trial[tried & (variable == number)]
             if trial.size:
-                self._learn_shrinkage(
-                    self.variable_stats[number], float(trial.mean()), at.TRIAL_UP if up else at.TRIAL_DOWN
-                )
+                row[which] = 0.9 * row[which] + float(trial.mean())
+                # Another shrinkage is taken when it predicted hidden readings better by 1 % over about ten trials.
+                if row[which] < -0.02:
+                    row[at.SHRINKAGE] = np.clip(row[at.SHRINKAGE] * factor, 1e-4, 0.9)
+                    row[at.TRIAL_UP] = row[at.TRIAL_DOWN] = 0.0
             product, square = period.learned.ripple[variable == number].sum(axis=0)
             if square > 0:
-                row = self.variable_stats[number]
                 rate = max(1 / (self.periods + 5), 0.02)
                 row[at.RIPPLE] += rate * (float(np.clip(product / square, 0, 1)) - row[at.RIPPLE])
-
-    def _learn_shrinkage(self, row: FloatArray, trial: float, which: int) -> None:
-        """Take another shrinkage when it predicted hidden readings better by 1 % over about ten trials."""
-        row[which] = 0.9 * row[which] + trial
-        if row[which] < -0.02:
-            factor = learning.SHRINKAGE_STEP if which == at.TRIAL_UP else 1 / learning.SHRINKAGE_STEP
-            row[at.SHRINKAGE] = float(np.clip(row[at.SHRINKAGE] * factor, 1e-4, 0.9))
-            row[at.TRIAL_UP] = row[at.TRIAL_DOWN] = 0.0
 
     def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:
         """Put readings on their variables' scales."""
@@ -390,14 +387,9 @@ class State:
                 out[part] = np.clip((bent - row[at.CENTRE]) / width, -1e6, 1e6)
         return out
 
-    def _set_scale(self, number: int, centre: float, width: float, bend: float) -> None:
-        row = self.variable_stats[number]
-        row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
-
-    def _bend(self) -> None:
+    def _bend_scales(self) -> None:
         """Move variables that have a long tail to the asinh scale, with all that was learned of them."""
-        for number in range(self.variables):
-            row = self.variable_stats[number]
+        for number, row in enumerate(self.variable_stats):
             if row[at.BEND] > 0 or row[at.WIDTH] == 0:
                 continue
             bend = find_bend(self.sample[number])
@@ -412,7 +404,7 @@ class State:
             # The slope of the new scale over the old one, at each channel's level.
             stretch = row[at.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
             reference = self.stats[channels, at.REFERENCE] * row[at.WIDTH] + row[at.CENTRE]
-            self._set_scale(number, centre, width, bend)
+            row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
             self.stats[channels, at.REFERENCE] = (np.arcsinh(reference / bend) - centre) / width
             self.mean[channels] = (np.arcsinh(level / bend) - centre) / width
             stats = self.stats[channels]
