@@ -28,9 +28,9 @@ def partition_small_networks(patch: pytest.MonkeyPatch, owned: int = 20, halo: i
     """Let networks of a few sensors be partitioned as only large ones are."""
     from sensormend.model import state
 
-    patch.setattr(state, "WHOLE", owned)
-    patch.setattr(state, "partition", partial(partition, whole=owned, owned=owned, halo=halo))
-    patch.setattr(state, "extend", partial(extend, whole=owned, owned=owned, halo=halo))
+    patch.setattr(state, "MAX_SINGLE", owned)
+    patch.setattr(state, "partition", partial(partition, max_single=owned, owned=owned, halo=halo))
+    patch.setattr(state, "extend", partial(extend, max_single=owned, owned=owned, halo=halo))
 
 
 @lru_cache

@@ -68,8 +68,8 @@ def test_whole_readings_come_back_as_they_are_and_as_a_copy() -> None:
 def test_gaps_are_those_of_the_oracle(seed: int, rows: int, times: int, share: float) -> None:
     series = drawn((rows, times), seed, share)
     before = drawn((rows,), seed + 1, 0.5)
-    known: Last = {(row,): float(before[row]) for row in range(rows) if np.isfinite(before[row])}
-    np.testing.assert_allclose(interpolate(series, before), interpolated(series, known), rtol=1e-12, atol=1e-12)
+    last: Last = {(row,): float(before[row]) for row in range(rows) if np.isfinite(before[row])}
+    np.testing.assert_allclose(interpolate(series, before), interpolated(series, last), rtol=1e-12, atol=1e-12)
     plain = interpolate(series)
     for row in range(rows):
         observed = np.flatnonzero(np.isfinite(series[row]))
@@ -80,20 +80,20 @@ def test_gaps_are_those_of_the_oracle(seed: int, rows: int, times: int, share: f
 @given(st.integers(0, 10**6), st.integers(1, 3), st.integers(1, 5), st.integers(1, 5), st.sampled_from([0.2, 0.6, 0.9]))
 def test_many_periods_are_many_calls(seed: int, variables: int, slots: int, days: int, share: float) -> None:
     tensor = drawn((3, variables, slots, days), seed, share)
-    nothing = np.full((3, variables), np.nan)
-    together, last = interpolate_periods(tensor, nothing, 2)
+    no_values = np.full((3, variables), np.nan)
+    together, last = interpolate_periods(tensor, no_values, 2)
     carried: list[Last] = [{} for _ in range(variables)]
-    known = nothing
+    last_apart = no_values
     for day in range(days):
-        apart, known = interpolate_periods(tensor[..., day], known, 2)
+        apart, last_apart = interpolate_periods(tensor[..., day], last_apart, 2)
         span = slice(day * slots, (day + 1) * slots)
         np.testing.assert_array_equal(together[..., span], apart)
         for variable in range(variables):
             expected = interpolated(tensor[:, variable, :, day], carried[variable])
             if not np.isnan(expected).all():
                 np.testing.assert_allclose(apart[:, variable], expected, rtol=1e-12, atol=1e-12)
-    np.testing.assert_array_equal(last, known)
-    assert np.isnan(nothing).all(), "what was handed in is not written to"
+    np.testing.assert_array_equal(last, last_apart)
+    assert np.isnan(no_values).all(), "what was handed in is not written to"
 
 
 def test_the_last_value_is_carried_over_any_number_of_silent_periods() -> None:
@@ -106,7 +106,7 @@ def test_the_last_value_is_carried_over_any_number_of_silent_periods() -> None:
     np.testing.assert_allclose(last, [[11.0], [1.0]])
 
 
-def test_a_sensor_never_heard_is_the_mean_of_the_others_and_carries_nothing() -> None:
+def test_a_sensor_that_never_reported_is_the_mean_of_the_others_and_carries_nothing() -> None:
     tensor = np.stack([np.full((4, 2), 1.0), np.full((4, 2), np.nan), np.full((4, 2), 4.0)])
     tensor[1, 2, 1] = 9.0
     filled, last = interpolate_periods(tensor, np.full((3, 1), np.nan), 1)
@@ -116,7 +116,7 @@ def test_a_sensor_never_heard_is_the_mean_of_the_others_and_carries_nothing() ->
     np.testing.assert_allclose(last[:, 0], [1, 9, 4])
 
 
-def test_an_unheard_sensor_takes_the_mean_of_its_own_variable() -> None:
+def test_a_silent_sensor_takes_the_mean_of_its_own_variable() -> None:
     tensor = np.stack([np.full((3, 4), 20.0), np.full((3, 4), 1013.0)], axis=1)
     tensor[2, 1] = np.nan
     filled, last = interpolate_periods(tensor, np.full((3, 2), np.nan), 2)
@@ -124,7 +124,7 @@ def test_an_unheard_sensor_takes_the_mean_of_its_own_variable() -> None:
     np.testing.assert_array_equal(np.isnan(last), [[False, False], [False, False], [False, True]])
 
 
-def test_a_variable_never_heard_does_not_hide_the_others() -> None:
+def test_a_variable_that_was_never_reported_does_not_hide_the_others() -> None:
     tensor = np.stack([np.full((3, 4), 20.0), np.full((3, 4), np.nan)], axis=1)
     filled, last = interpolate_periods(tensor, np.full((3, 2), np.nan), 2)
     assert np.isfinite(filled).all(), "NaN is left only where nothing is known at all"

@@ -38,8 +38,8 @@ def against_the_oracle(minibatches: list[Floats], rank: int = 3, alpha: float = 
         np.testing.assert_allclose(result.outliers, E, rtol=0, atol=1e-9)
         assert result.iterations == iterations
     assert model.dictionaries is not None
-    for mine, theirs in zip(model.dictionaries, state.L, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-9)
+    for ours, theirs in zip(model.dictionaries, state.L, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("update", ["column", "jacobi"])

@@ -47,8 +47,8 @@ def test_an_offset_that_is_accepted_is_right_from_then_on(size: float) -> None:
     assert flagged < 0.01
     fault = next(fault for fault in after[0].faults if fault.sensor == 3)
     assert fault.end == ACCEPTED * 24 - 1
-    assert fault.id in {known.id for known in before[-1].faults}
-    assert not any(known.sensor == 3 for known in after[1].faults)
+    assert fault.id in {other.id for other in before[-1].faults}
+    assert not any(other.sensor == 3 for other in after[1].faults)
 
     def error(first: int, last: int) -> float:
         squares = [np.mean((results[day].low_rank[3] - days[3, :, day]) ** 2) for day in range(first, last)]
@@ -74,7 +74,7 @@ def test_a_level_that_is_accepted_before_it_changes_is_taken_from_the_next_readi
         np.testing.assert_array_equal(ours.wrong[others], theirs.wrong[others])
 
 
-def known_by(model: AutoOLRTR, path: Path) -> dict[str, Any]:
+def whole_state(model: AutoOLRTR, path: Path) -> dict[str, Any]:
     """Return the arrays of the file that a model is saved to, which must be a whole one."""
     model.save(path)
     AutoOLRTR.load(path)
@@ -85,14 +85,14 @@ def known_by(model: AutoOLRTR, path: Path) -> dict[str, Any]:
 def test_how_it_moves_with_the_others_stays_known(tmp_path: Path) -> None:
     model = AutoOLRTR()
     through(with_offset(5.0), model, 0, ACCEPTED)
-    before = known_by(model, tmp_path / "before.npz")
+    before = whole_state(model, tmp_path / "before.npz")
     model.accept(3)
-    after = known_by(model, tmp_path / "after.npz")
+    after = whole_state(model, tmp_path / "after.npz")
     np.testing.assert_array_equal(after["moments"], before["moments"])
     of_level = {at.REFERENCE, at.DISTANCE, at.ONSET, at.LASTING, at.FAULT_SIZE, at.OWN_DISTANCE, at.DISTANT}
     changed = {*of_level, at.LEVEL_AGE, at.DISTANCE_TWICE}
-    kept = [field for field in range(at.KNOWN) if field not in changed]
-    np.testing.assert_array_equal(after["known"][:, kept], before["known"][:, kept])
+    same_fields = [field for field in range(at.STATS) if field not in changed]
+    np.testing.assert_array_equal(after["known"][:, same_fields], before["known"][:, same_fields])
     others = np.arange(8) != 3
     np.testing.assert_array_equal(after["known"][others], before["known"][others])
     np.testing.assert_array_equal(after["mean"][others], before["mean"][others])
@@ -118,7 +118,7 @@ def test_accepting_a_sound_sensor_changes_nothing_to_speak_of(sensor: int, day: 
 
 
 @pytest.mark.parametrize("later", [0, 1])
-def test_what_was_accepted_is_kept_in_a_state_file(tmp_path: Path, later: int) -> None:
+def test_an_accepted_level_survives_a_state_file(tmp_path: Path, later: int) -> None:
     days, model = with_offset(5.0), AutoOLRTR()
     through(days, model, 0, ACCEPTED)
     model.accept(3)
@@ -160,7 +160,7 @@ def test_one_variable_of_a_sensor_with_a_label() -> None:
     assert not result.wrong[3].any()
 
 
-def test_who_is_not_known_cannot_be_accepted() -> None:
+def test_a_sensor_that_is_not_known_cannot_be_accepted() -> None:
     model = AutoOLRTR()
     with pytest.raises(InputError, match="no sensor 'a' to accept: the model knows 0 sensors"):
         model.accept("a")
@@ -181,23 +181,23 @@ def test_who_is_not_known_cannot_be_accepted() -> None:
     model.accept(np.int64(7))
 
 
-def test_hypotheses_of_others_are_found_after_some_were_dropped(tmp_path: Path) -> None:
+def test_hypotheses_of_others_stay_after_some_were_dropped(tmp_path: Path) -> None:
     days = fault_free(8, DAYS).copy()
     broken = (1, 3, 6)
     for number, sensor in enumerate(broken):
         days[sensor, :, BROKEN - 5 * number :] += 12.0
     model = AutoOLRTR()
     through(days, model, 0, BROKEN + 2)
-    followed = hypotheses_of(known_by(model, tmp_path / "before.npz"))
+    followed = hypotheses_of(whole_state(model, tmp_path / "before.npz"))
     assert all(len(followed[sensor]) for sensor in broken)
     model.accept(3)
-    left = hypotheses_of(known_by(model, tmp_path / "after.npz"))
-    assert len(left[3]) == 0
+    remaining = hypotheses_of(whole_state(model, tmp_path / "after.npz"))
+    assert len(remaining[3]) == 0
     for c in set(range(8)) - {3}:
-        np.testing.assert_array_equal(left[c], followed[c])
+        np.testing.assert_array_equal(remaining[c], followed[c])
 
 
-def hypotheses_of(known: dict[str, Any]) -> list[Any]:
+def hypotheses_of(arrays: dict[str, Any]) -> list[Any]:
     """Return what is followed for each of the channels."""
-    parts = zip(known["first"], known["count"], strict=True)
-    return [known["hypotheses"][first : first + count] for first, count in parts]
+    parts = zip(arrays["first"], arrays["count"], strict=True)
+    return [arrays["hypotheses"][first : first + count] for first, count in parts]

@@ -1,4 +1,4 @@
-"""AutoOLRTR finds what is wrong, mends it, says how sure it is, and is not taken in."""
+"""AutoOLRTR detects each kind of fault, corrects it with an interval, and flags no weather."""
 
 from __future__ import annotations
 
@@ -47,31 +47,33 @@ FITTING = {
 
 @pytest.mark.parametrize("kind", FITTING)
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_each_kind_of_fault_is_found_and_named(kind: str, partitioned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kind_of_fault_is_detected_and_named(
+    kind: str, partitioned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = np.random.default_rng(0)
     sensors = 60 if partitioned else 16
     if partitioned:
         partition_small_networks(monkeypatch)
     truth = fault_free(sensors)[..., LEARNED : LEARNED + 3]
-    found, fitting, off, false = [], [], [], 0
+    detected, fitting, off, false = [], [], [], 0
     for ill in (2, 5, 7):
         readings = truth.copy()
         readings[ill] = broken(truth[ill].T.ravel(), kind, random).reshape(3, 24).T
         result = update_all(trained(sensors=sensors, partitioned=partitioned), readings)
         # The first third of a drift is no larger than what a sound sensor does now and then.
         days = slice(1, None) if kind == "drift" else slice(None)
-        found += result.faulty[ill, days].tolist()
+        detected += result.faulty[ill, days].tolist()
         fitting += [word in FITTING[kind] for word in result.reason[ill][result.faulty[ill]].tolist()]
         false += int(result.faulty.sum() - result.faulty[ill].sum())
         assert (result.score[ill][result.faulty[ill]] > 1).all()
         off.append(np.abs(result.cleaned - truth)[ill][:, result.faulty[ill]].mean())
     assert np.mean(off) < 1.2
-    assert np.mean(found) >= 0.8
+    assert np.mean(detected) >= 0.8
     assert np.mean(fitting) >= 0.75
     assert false <= 1
 
 
-def test_a_mix_of_faults_is_found_without_false_alarms() -> None:
+def test_a_mix_of_faults_is_detected_without_false_alarms() -> None:
     case = degrade(fault_free(20, 60, seed=3), Case("mix", observed=0.9), seed=0)
     result = AutoOLRTR().recover(case.readings)
     late = slice(10, None)
@@ -480,12 +482,12 @@ def test_each_variable_is_mended_as_if_it_were_alone(tmp_path: Path) -> None:
             model = AutoOLRTR.load(tmp_path / "state.npz").copy()
         if day == 19:
             peek = model.estimate(both[..., day], labels)
-        found = model.update(both[..., day], labels)
+        result = model.update(both[..., day], labels)
         for variable, alone in enumerate(apart):
-            wanted = alone.update(both[:, variable, :, day], labels)
+            expected = alone.update(both[:, variable, :, day], labels)
             for field in ("cleaned", "lower", "upper", "low_rank", "faulty", "score", "reason"):
-                np.testing.assert_array_equal(getattr(found, field)[:, variable], getattr(wanted, field))
-    np.testing.assert_array_equal(peek.cleaned, found.cleaned)
+                np.testing.assert_array_equal(getattr(result, field)[:, variable], getattr(expected, field))
+    np.testing.assert_array_equal(peek.cleaned, result.cleaned)
     assert model.sensors == apart[0].sensors
     assert model.periods == 20
 
@@ -550,16 +552,16 @@ def test_nothing_crashes_warns_or_forgets(seed: int, sensors: int, slots: int, s
         readings = np.maximum(readings, 0) ** 3
     elif kind == "sizes":
         readings *= 10.0 ** random.integers(-9, 9, (sensors, 1, 1))
-    there = random.random(readings.shape) < share
-    readings[~there] = np.nan
+    observed = random.random(readings.shape) < share
+    readings[~observed] = np.nan
     result = quiet(readings)
     # A sensor that was read once can be estimated ever after. Nothing is learned of a first period left as it is, and
     # in the first period itself there is no range yet that an estimate could be bounded by.
-    learned = there.copy()
+    learned = observed.copy()
     learned[..., 0] &= not np.array_equal(result.cleaned[..., 0], readings[..., 0], equal_nan=True)
-    known = np.broadcast_to(np.maximum.accumulate(learned.any(axis=1), axis=1)[:, None], there.shape)
-    assert np.isfinite(result.cleaned[..., 1:][known[..., 1:]]).all()
-    silent = ~np.maximum.accumulate(there.any(axis=(0, 1)))
+    was_read = np.broadcast_to(np.maximum.accumulate(learned.any(axis=1), axis=1)[:, None], observed.shape)
+    assert np.isfinite(result.cleaned[..., 1:][was_read[..., 1:]]).all()
+    silent = ~np.maximum.accumulate(observed.any(axis=(0, 1)))
     assert np.isnan(result.cleaned[..., silent]).all()
     assert not result.evaluated[:, :5].any()
     assert np.isfinite(result.score).all()
@@ -580,7 +582,7 @@ def test_hours_without_any_reading_follow_the_hours_around_them(sensors: int) ->
         [[np.interp(slots, slots[~gone], day[~gone]) for gone, day in zip(gap[row].T, readings[row].T, strict=True)]
          for row in range(sensors)]
     ).transpose(0, 2, 1)  # fmt: skip
-    miss, straight = (np.sqrt(np.mean((found - truth)[gap] ** 2)) for found in (result.cleaned, line))
+    miss, straight = (np.sqrt(np.mean((estimate - truth)[gap] ** 2)) for estimate in (result.cleaned, line))
     assert miss < 1.2 * straight
     assert result.lower is not None
     assert result.upper is not None
@@ -598,9 +600,9 @@ def test_a_spike_goes_before_what_stands_beside_it() -> None:
     model = AutoOLRTR(fiber_axis=2)
     for day in range(LEARNED):
         model.update(learned[..., day])
-    found = [model.update(both[..., day]) for day in range(5)]
-    assert np.argwhere(found[2].spikes[3]).tolist() == [[0, 12], [1, 12]]
-    assert not found[2].faulty[3].any()
+    results = [model.update(both[..., day]) for day in range(5)]
+    assert np.argwhere(results[2].spikes[3]).tolist() == [[0, 12], [1, 12]]
+    assert not results[2].faulty[3].any()
 
 
 def test_the_other_variables_of_a_sensor_say_nothing_about_it() -> None:
@@ -648,7 +650,7 @@ def test_a_feed_that_begins_in_the_evening_is_judged_as_soon_as_another(hours: i
 
 
 def test_after_a_first_day_of_a_reading_or_two_each_no_sensor_is_implausible() -> None:
-    """Nobody knows yet how they move: that one is not far from the others, and another is, would be learned from it."""
+    """How they move is not known yet: which of them is far from the others must not be learned from such a day."""
     for seed in range(4):
         readings = regions((12, 4), 20, seed)
         first = readings[..., 0]

@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from checks import assert_same_recovery, assert_same_state, state
 from networks import LEARNED, Floats, fault_free, observed_mask, partition_small_networks, trained, update_all
 from sensormend import OLRTR, AutoOLRTR, ConfigError, Recovery, SensormendError, ShapeError, StateError, ValueRangeError
 from sensormend.simulate.degrade import Case, degrade
 
 TODAY = LEARNED
-
-
-def same(one: Recovery, other: Recovery) -> None:
-    """Assert that two recoveries are equal to the bit."""
-    for field in fields(Recovery):
-        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
-
-
-def written(model: AutoOLRTR, folder: Path) -> dict[str, NDArray[Any]]:
-    """Return everything a model knows, as its state file has it."""
-    model.save(folder / "written.npz")
-    with np.load(folder / "written.npz", allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
-
-
-def unchanged(before: dict[str, NDArray[Any]], after: dict[str, NDArray[Any]]) -> None:
-    assert before.keys() == after.keys()
-    for name, value in before.items():
-        np.testing.assert_array_equal(value, after[name], err_msg=name)
 
 
 def spoilt(days: int, sensors: int = 10, climate: str = "city") -> Floats:
@@ -48,27 +28,23 @@ def test_estimate_answers_like_update_and_learns_nothing(days: int, tmp_path: Pa
     model = AutoOLRTR()
     if days:
         update_all(model, readings[..., :days])
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     peek = model.estimate(readings[..., days])
-    unchanged(before, written(model, tmp_path))
+    assert_same_state(before, state(model, tmp_path))
     assert model.periods == days
-    same(peek, model.update(readings[..., days]))
+    assert_same_recovery(peek, model.update(readings[..., days]))
 
 
 def test_estimate_of_several_periods_takes_each_from_the_same_state(tmp_path: Path) -> None:
     model = trained()
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     both = model.estimate(fault_free()[..., TODAY : TODAY + 2])
-    unchanged(before, written(model, tmp_path))
+    assert_same_state(before, state(model, tmp_path))
     for day in range(2):
-        same(
+        assert_same_recovery(
             Recovery.stack([model.estimate(fault_free()[..., TODAY + day])]),
-            Recovery(**{name: _part(value, day) for name, value in _values(both).items()}),
+            Recovery(**{name: _part(value, day) for name, value in vars(both).items()}),
         )
-
-
-def _values(recovery: Recovery) -> dict[str, Any]:
-    return dict(vars(recovery))
 
 
 def _part(value: Any, day: int) -> Any:
@@ -103,8 +79,8 @@ def test_periods_in_one_call_are_calls_one_by_one(tmp_path: Path) -> None:
     readings = spoilt(35)
     together, apart = AutoOLRTR(), AutoOLRTR()
     joined = Recovery.concatenate([together.update(readings[..., :9]), together.update(readings[..., 9:])])
-    same(joined, update_all(apart, readings))
-    unchanged(written(together, tmp_path), written(apart, tmp_path))
+    assert_same_recovery(joined, update_all(apart, readings))
+    assert_same_state(state(together, tmp_path), state(apart, tmp_path))
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -118,14 +94,14 @@ def test_a_resumed_run_gives_the_same_bits(partitioned: bool, tmp_path: Path, mo
         if day in (0, 1, 6, 7, 8, 20):
             broken.save(tmp_path / "state.npz")
             broken = AutoOLRTR.load(tmp_path / "state.npz")
-        there = len(readings) - (day < 6)
+        count = len(readings) - (day < 6)
         # Backwards on every second day.
         step = -1 if day % 2 else 1
-        same(
-            straight.update(readings[:there, :, day][::step], labels[:there][::step]),
-            broken.update(readings[:there, :, day][::step], labels[:there][::step]),
+        assert_same_recovery(
+            straight.update(readings[:count, :, day][::step], labels[:count][::step]),
+            broken.update(readings[:count, :, day][::step], labels[:count][::step]),
         )
-    unchanged(written(straight, tmp_path), written(broken, tmp_path))
+    assert_same_state(state(straight, tmp_path), state(broken, tmp_path))
     assert broken.sensors == straight.sensors
     assert broken.periods == straight.periods == 24
 
@@ -140,8 +116,8 @@ def test_a_state_file_of_an_earlier_release_is_continued() -> None:
         for field in ("wrong", "doubtful", "spikes"):
             np.testing.assert_array_equal(np.stack([getattr(result, field) for result in results], -1), expected[field])
         for field in ("cleaned", "low_rank", "lower", "upper", "score"):
-            found = np.stack([getattr(result, field) for result in results], -1)
-            np.testing.assert_allclose(found, expected[field], rtol=1e-3, atol=1e-3)
+            values = np.stack([getattr(result, field) for result in results], -1)
+            np.testing.assert_allclose(values, expected[field], rtol=1e-3, atol=1e-3)
     assert [(fault.id, fault.sensor, fault.kind, fault.start) for fault in results[-1].faults] == [
         (0, "s2", "offset", 581)
     ]
@@ -157,10 +133,10 @@ def test_settings_come_back(tmp_path: Path) -> None:
 
 def test_a_copy_goes_its_own_way(tmp_path: Path) -> None:
     model = trained()
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     twin = model.copy()
     update_all(twin, fault_free()[..., TODAY : TODAY + 3] * 2)
-    unchanged(before, written(model, tmp_path))
+    assert_same_state(before, state(model, tmp_path))
     assert twin.periods == LEARNED + 3
 
 
@@ -171,7 +147,7 @@ def test_memory_is_flat(tmp_path: Path) -> None:
     for day in range(160):
         model.update(readings[..., day % 60])
         if day + 1 in (35, 80, 160):
-            sizes.append({name: value.nbytes for name, value in written(model, tmp_path).items() if name != "header"})
+            sizes.append({name: value.nbytes for name, value in state(model, tmp_path).items() if name != "header"})
             # What is followed of a fault goes with it.
             assert sizes[-1].pop("hypotheses") < 100_000
     assert sizes[0] == sizes[1] == sizes[2]
@@ -181,9 +157,9 @@ def test_memory_at_the_start_is_not_larger_than_later_but_for_the_sample(tmp_pat
     readings = spoilt(40)
     model = AutoOLRTR()
     update_all(model, readings[..., :20])
-    early = {name: value.nbytes for name, value in written(model, tmp_path).items()}
+    early = {name: value.nbytes for name, value in state(model, tmp_path).items()}
     update_all(model, readings[..., 20:])
-    late = {name: value.nbytes for name, value in written(model, tmp_path).items()}
+    late = {name: value.nbytes for name, value in state(model, tmp_path).items()}
     del early["header"], late["header"]
     assert early.pop("sample") < 100_000
     assert late.pop("sample") == 0
@@ -198,7 +174,7 @@ def damaged(folder: Path) -> dict[str, Path]:
     good = folder / "good.npz"
     trained().save(good)
     with np.load(good, allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
+        arrays = dict(archive)
     header = json.loads(str(arrays["header"]))
     files = {
         name: folder / f"{name}.npz" for name in ("short", "half", "garbage", "empty", "later", "other", "foreign")
@@ -234,7 +210,7 @@ def test_a_file_that_is_no_state_of_this_method_is_refused_and_left_alone(tmp_pa
 
 
 def test_a_state_whose_parts_do_not_fit_is_refused(tmp_path: Path) -> None:
-    arrays: dict[str, Any] = {**written(trained(), tmp_path)}
+    arrays = state(trained(), tmp_path)
     for name, value in arrays.items():
         if name != "header" and value.size:
             np.savez(tmp_path / "state.npz", **{**arrays, name: value[:-1]})
@@ -291,21 +267,21 @@ BAD_PERIODS: dict[str, tuple[Any, Any, type[SensormendError]]] = {
 def test_bad_input_is_refused_in_one_line_and_changes_nothing(name: str, tmp_path: Path) -> None:
     minibatch, labels, error = BAD_PERIODS[name]
     model = trained()
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     for call in (model.update, model.estimate):
         with pytest.raises(error) as caught:
             call(minibatch, labels)
         assert str(caught.value)
         assert "\n" not in str(caught.value)
-        unchanged(before, written(model, tmp_path))
-    same(model.update(fault_free()[..., TODAY]), trained().update(fault_free()[..., TODAY]))
+        assert_same_state(before, state(model, tmp_path))
+    assert_same_recovery(model.update(fault_free()[..., TODAY]), trained().update(fault_free()[..., TODAY]))
 
 
 def test_bad_labels_are_refused_and_change_nothing(tmp_path: Path) -> None:
     readings = fault_free()[:4]
     model = AutoOLRTR()
     update_all(model, readings[..., :6], sensors=["a", "b", "c", "d"])
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     bad: list[tuple[Any, type[SensormendError]]] = [
         (None, ShapeError),
         (["a", "b", "c"], ShapeError),
@@ -319,35 +295,35 @@ def test_bad_labels_are_refused_and_change_nothing(tmp_path: Path) -> None:
         with pytest.raises(error) as caught:
             model.update(readings[..., 6], labels)
         assert "\n" not in str(caught.value)
-        unchanged(before, written(model, tmp_path))
+        assert_same_state(before, state(model, tmp_path))
     with pytest.raises(ShapeError):
         model.update(readings[:, :12, 6], ["a", "b", "c", "d"])
     with pytest.raises(ShapeError):
         model.update(readings[..., 6], ["a", "b", "b", "e"])
     assert model.sensors == ("a", "b", "c", "d")
-    unchanged(before, written(model, tmp_path))
+    assert_same_state(before, state(model, tmp_path))
 
 
 def test_a_bad_first_minibatch_leaves_nothing_behind(tmp_path: Path) -> None:
     model = AutoOLRTR()
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     for minibatch in (np.zeros(24), with_value(np.inf), wind()):
         with pytest.raises(SensormendError):
             model.update(minibatch)
-        unchanged(before, written(model, tmp_path))
-    same(model.update(fault_free()[..., 0]), AutoOLRTR().update(fault_free()[..., 0]))
+        assert_same_state(before, state(model, tmp_path))
+    assert_same_recovery(model.update(fault_free()[..., 0]), AutoOLRTR().update(fault_free()[..., 0]))
 
 
 def test_variables_and_slots_must_stay(tmp_path: Path) -> None:
     model = AutoOLRTR(fiber_axis=2)
     readings = np.stack([fault_free()[:4, :, 0], fault_free(seed=3)[:4, :, 0]], axis=1)
     model.update(readings)
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     for minibatch in (readings[:, :1], readings[:, :, :12], readings[:, 0], readings[..., None, None]):
         with pytest.raises(ShapeError) as caught:
             model.update(minibatch)
         assert "\n" not in str(caught.value)
-        unchanged(before, written(model, tmp_path))
+        assert_same_state(before, state(model, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -389,7 +365,7 @@ def test_several_passes_go_on_from_where_the_last_one_ended() -> None:
     readings = spoilt(12)
     model, by_hand = AutoOLRTR(), AutoOLRTR()
     by_hand.recover(readings)
-    same(model.recover(readings, passes=2), by_hand.recover(readings))
+    assert_same_recovery(model.recover(readings, passes=2), by_hand.recover(readings))
 
 
 def wind(turning_from: float = 200.0) -> Floats:
@@ -400,12 +376,12 @@ def wind(turning_from: float = 200.0) -> Floats:
 
 def test_wind_direction_is_refused_in_one_line(tmp_path: Path) -> None:
     model = AutoOLRTR()
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     for call in (model.update, model.estimate, model.recover):
         with pytest.raises(ValueRangeError, match="directions") as caught:
             call(wind())
         assert "\n" not in str(caught.value)
-        unchanged(before, written(model, tmp_path))
+        assert_same_state(before, state(model, tmp_path))
 
 
 def test_wind_direction_among_other_variables_is_named(tmp_path: Path) -> None:
@@ -423,26 +399,26 @@ def test_a_wind_that_turns_later_is_refused_then(tmp_path: Path) -> None:
     model = AutoOLRTR()
     for _ in range(4):
         model.update(random.normal(200, 20, (1, 24)) + random.normal(0, 10, (6, 24)))
-    before = written(model, tmp_path)
+    before = state(model, tmp_path)
     with pytest.raises(ValueRangeError, match="directions"):
         model.update(wind())
-    unchanged(before, written(model, tmp_path))
+    assert_same_state(before, state(model, tmp_path))
 
 
 def test_whole_numbers_masks_and_float32_are_readings() -> None:
     readings = fault_free()[..., 0].round()
     one = AutoOLRTR().update(readings)
-    same(one, AutoOLRTR().update(readings.astype(int)))
-    same(one, AutoOLRTR().update(readings.astype(np.float32)))
-    same(one, AutoOLRTR().update(readings.tolist()))
+    assert_same_recovery(one, AutoOLRTR().update(readings.astype(int)))
+    assert_same_recovery(one, AutoOLRTR().update(readings.astype(np.float32)))
+    assert_same_recovery(one, AutoOLRTR().update(readings.tolist()))
     hidden = ~observed_mask(0.8, readings.shape)
     masked = np.ma.MaskedArray(np.where(hidden, -999.0, readings), hidden)
-    same(AutoOLRTR().update(np.where(hidden, np.nan, readings)), AutoOLRTR().update(masked))
+    assert_same_recovery(AutoOLRTR().update(np.where(hidden, np.nan, readings)), AutoOLRTR().update(masked))
 
 
 def test_the_axes_may_be_laid_out_in_memory_as_they_like() -> None:
     readings = spoilt(8)
     one = AutoOLRTR().recover(readings)
-    same(one, AutoOLRTR().recover(np.asfortranarray(readings)))
+    assert_same_recovery(one, AutoOLRTR().recover(np.asfortranarray(readings)))
     backwards = readings[::-1].copy()[::-1]
-    same(one, AutoOLRTR().recover(backwards))
+    assert_same_recovery(one, AutoOLRTR().recover(backwards))

@@ -1,4 +1,4 @@
-"""Faults that last are found, followed, corrected, and end when they end."""
+"""Faults that last are detected, followed, corrected, and end when they end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sensormend.errors import ConfigError, ShapeError
 
 SENSORS, DAYS, SLOTS = 16, 170, 24
 BEGIN, END = 80, 150
-WHO = 5
+BROKEN = 5
 
 
 def spoilt(offset: float = 0.0, rate: float = 0.0, seed: int = 3) -> tuple[Floats, Floats]:
@@ -20,7 +20,7 @@ def spoilt(offset: float = 0.0, rate: float = 0.0, seed: int = 3) -> tuple[Float
     truth = fault_free(SENSORS, DAYS, seed=seed)
     line = np.moveaxis(truth, 1, 2).reshape(SENSORS, -1).copy()
     first, last = BEGIN * SLOTS + 12, END * SLOTS + 6
-    line[WHO, first:last] += offset + rate * np.arange(last - first) / SLOTS
+    line[BROKEN, first:last] += offset + rate * np.arange(last - first) / SLOTS
     return np.moveaxis(line.reshape(SENSORS, DAYS, SLOTS), 2, 1), truth
 
 
@@ -36,7 +36,7 @@ def rms(values: Floats) -> float:
 def test_a_steady_offset_is_corrected_closer_than_estimated() -> None:
     readings, truth = spoilt(offset=5.0)
     result = through(readings)
-    inside = (WHO, slice(None), slice(BEGIN + 10, END))
+    inside = (BROKEN, slice(None), slice(BEGIN + 10, END))
     assert result.wrong[inside].mean() > 0.99
     assert result.corrected[inside].mean() > 0.9
     assert rms((result.cleaned - truth)[inside]) < 0.6 * rms((result.low_rank - truth)[inside])
@@ -44,34 +44,36 @@ def test_a_steady_offset_is_corrected_closer_than_estimated() -> None:
     assert lower is not None
     assert upper is not None
     assert np.mean((lower <= truth)[inside] & (truth <= upper)[inside]) > 0.8
-    assert result.wrong[WHO, 8:, END].sum() + result.wrong[WHO, :, END + 1 :].sum() == 0, "sound at once when it ends"
-    (fault,) = [fault for fault in result.faults if fault.sensor == WHO and fault.kind == "offset"][:1]
+    assert result.wrong[BROKEN, 8:, END].sum() + result.wrong[BROKEN, :, END + 1 :].sum() == 0, (
+        "sound at once when it ends"
+    )
+    (fault,) = [fault for fault in result.faults if fault.sensor == BROKEN and fault.kind == "offset"][:1]
     assert abs(fault.start - (BEGIN * SLOTS + 12)) <= 2
     assert fault.size == pytest.approx(5.0, abs=1.2)
-    others = np.delete(np.arange(SENSORS), WHO)
+    others = np.delete(np.arange(SENSORS), BROKEN)
     assert result.wrong[others].mean() < 0.002
 
 
-def test_a_drift_is_found_followed_and_over_when_repaired() -> None:
+def test_a_drift_is_detected_followed_and_over_when_repaired() -> None:
     readings, truth = spoilt(rate=0.15)
     result = through(readings)
-    found = np.flatnonzero(result.wrong[WHO].mean(axis=0) > 0.5)
-    assert BEGIN < found[0] < BEGIN + 35
-    assert result.wrong[WHO, :, found[0] + 1 : END].mean() > 0.95
+    wrong_days = np.flatnonzero(result.wrong[BROKEN].mean(axis=0) > 0.5)
+    assert BEGIN < wrong_days[0] < BEGIN + 35
+    assert result.wrong[BROKEN, :, wrong_days[0] + 1 : END].mean() > 0.95
     last = slice(END - 15, END)
-    assert rms((result.cleaned - truth)[WHO, :, last]) < 0.25 * rms((readings - truth)[WHO, :, last])
-    assert result.wrong[WHO, :, END + 1 :].mean() < 0.02, "no sound day pays for the fault before it"
-    at_the_end = [fault for fault in result.faults if fault.sensor == WHO and fault.end is not None][-1]
-    assert at_the_end.start < found[0] * SLOTS, "its start is dated back"
+    assert rms((result.cleaned - truth)[BROKEN, :, last]) < 0.25 * rms((readings - truth)[BROKEN, :, last])
+    assert result.wrong[BROKEN, :, END + 1 :].mean() < 0.02, "no sound day pays for the fault before it"
+    at_the_end = [fault for fault in result.faults if fault.sensor == BROKEN and fault.end is not None][-1]
+    assert at_the_end.start < wrong_days[0] * SLOTS, "its start is dated back"
     assert at_the_end.size == pytest.approx(0.15 * (END - BEGIN), rel=0.3)
 
 
 def test_silence_closes_nothing() -> None:
     readings, _ = spoilt(offset=5.0)
-    readings[WHO, :, 100:120] = np.nan
+    readings[BROKEN, :, 100:120] = np.nan
     result = through(readings)
-    assert result.wrong[WHO, :, 120:140].mean() > 0.99
-    back = {fault.id for fault in result.faults if fault.sensor == WHO and fault.start < 100 * SLOTS}
+    assert result.wrong[BROKEN, :, 120:140].mean() > 0.99
+    back = {fault.id for fault in result.faults if fault.sensor == BROKEN and fault.start < 100 * SLOTS}
     assert len(back) == 1, "one fault, before and after"
 
 
@@ -81,14 +83,14 @@ def test_a_sensor_that_is_away_for_a_year_comes_back_with_its_fault() -> None:
     model = AutoOLRTR()
     for day in range(110):
         model.update(readings[..., day], sensors=names)
-    others = [name for number, name in enumerate(names) if number != WHO]
-    rest = np.delete(readings, WHO, axis=0)
+    others = [name for number, name in enumerate(names) if number != BROKEN]
+    rest = np.delete(readings, BROKEN, axis=0)
     for day in range(190):
         model.update(rest[..., day % 110], sensors=others)
-    assert names[WHO] in model.sensors
+    assert names[BROKEN] in model.sensors
     back = model.update(readings[..., 111], sensors=names)
-    assert back.wrong[WHO].mean() > 0.9
-    (fault,) = [fault for fault in back.faults if fault.sensor == names[WHO]]
+    assert back.wrong[BROKEN].mean() > 0.9
+    (fault,) = [fault for fault in back.faults if fault.sensor == names[BROKEN]]
     assert fault.end is None
     assert abs(fault.start - (BEGIN * SLOTS + 12)) <= 2
 
@@ -99,13 +101,13 @@ def test_a_distance_that_only_makes_doubtful_is_a_fault_of_low_confidence() -> N
     doubtful = faults = 0
     for day in range(END):
         result = model.update(readings[..., day])
-        if result.doubtful[WHO].mean() > 0.9:
+        if result.doubtful[BROKEN].mean() > 0.9:
             doubtful += 1
-            mine = [fault for fault in result.faults if fault.sensor == WHO and fault.end is None]
-            faults += len(mine)
-            assert all(fault.kind in ("drifting", "offset") and fault.size > 0 for fault in mine)
-            assert min(fault.confidence for fault in mine) < 0.95
-            assert max(fault.start for fault in mine) <= day * SLOTS
+            open_faults = [fault for fault in result.faults if fault.sensor == BROKEN and fault.end is None]
+            faults += len(open_faults)
+            assert all(fault.kind in ("drifting", "offset") and fault.size > 0 for fault in open_faults)
+            assert min(fault.confidence for fault in open_faults) < 0.95
+            assert max(fault.start for fault in open_faults) <= day * SLOTS
     assert doubtful > 5
     assert faults >= doubtful
 
@@ -116,7 +118,7 @@ def test_nothing_below_the_accuracy_of_the_probe_is_flagged(tolerance: float) ->
     readings[2, 10, 60] += 3.0
     model = AutoOLRTR(tolerance=tolerance)
     result = through(readings, model)
-    flagged = (result.wrong | result.doubtful)[WHO, :, BEGIN + 1 : END]
+    flagged = (result.wrong | result.doubtful)[BROKEN, :, BEGIN + 1 : END]
     assert flagged.mean() > 0.99 if tolerance < 3 else flagged.mean() < 0.02
     off = np.abs(readings - result.low_rank)
     assert (off[result.wrong & result.spikes] > tolerance).all()
@@ -128,8 +130,8 @@ def test_a_tolerance_per_variable_and_wrong_ones() -> None:
     both = np.stack([readings, readings], axis=1)
     model = AutoOLRTR(fiber_axis=2, tolerance=[6.0, None])
     result = model.update(both[..., :100])
-    assert not result.wrong[WHO, 0, :, BEGIN + 1 :].any()
-    assert result.wrong[WHO, 1, :, BEGIN + 1 :].mean() > 0.9
+    assert not result.wrong[BROKEN, 0, :, BEGIN + 1 :].any()
+    assert result.wrong[BROKEN, 1, :, BEGIN + 1 :].mean() > 0.9
     for wrong in (-1.0, "much", [1.0, -2.0], np.nan, True):
         with pytest.raises(ConfigError, match="tolerance is a number, 0 or more"):
             AutoOLRTR(tolerance=wrong)  # type: ignore[arg-type]

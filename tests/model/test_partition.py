@@ -19,7 +19,6 @@ from sensormend.model.partition import (
     first_profiles,
     partition,
     profile_axes,
-    single,
     sketch,
     transfer,
 )
@@ -41,6 +40,11 @@ def variables(seed: int, channels: int, count: int) -> Ints:
     """The variables of channels: unequally many, and their numbers not without gaps."""
     share = np.arange(1, count + 1) / np.arange(1, count + 1).sum()
     return (3 * np.random.default_rng(seed).choice(count, channels, p=share)).astype(np.int32)
+
+
+def single(n: int) -> Partitioning:
+    """Return one partition that owns `n` channels; none where there are no channels."""
+    return partition(np.zeros((n, 1), np.float32), np.zeros(n, np.int32))
 
 
 def owned_by(partitioning: Partitioning) -> list[list[int]]:
@@ -131,17 +135,17 @@ def plain_joined(partitioning: Partitioning, profiles: Floats, pieces: list[int]
 
 @given(SEEDS, st.integers(0, 400), st.integers(1, 4), st.integers(1, 15), st.integers(0, 15), st.integers(1, 30))
 def test_every_channel_is_owned_once_and_by_partitions_of_its_variable(
-    seed: int, channels: int, count: int, owned: int, halo: int, whole: int
+    seed: int, channels: int, count: int, owned: int, halo: int, max_single: int
 ) -> None:
     profiles, group = drawn(seed, channels), variables(seed, channels, count)
-    made = partition(profiles, group, whole=whole, owned=owned, halo=halo)
+    made = partition(profiles, group, max_single=max_single, owned=owned, halo=halo)
     check_form(made, group)
     variable = np.array([group[own[0]] for own in owned_by(made)])
     assert (np.diff(variable) >= 0).all()
     for one in np.unique(group):
         sizes = made.owned[variable == one]
         total = int((group == one).sum())
-        if total <= whole:
+        if total <= max_single:
             assert sizes.tolist() == [total]
             continue
         assert sizes.max() <= owned
@@ -149,7 +153,7 @@ def test_every_channel_is_owned_once_and_by_partitions_of_its_variable(
         for inner, outer in zip(owned_by(made), halos(made), strict=True):
             if group[inner[0]] == one and sizes.size <= module.DISTRICT:
                 assert len(outer) == min(halo, total - len(inner))
-    assert equal(made, partition(profiles, group, whole=whole, owned=owned, halo=halo))
+    assert equal(made, partition(profiles, group, max_single=max_single, owned=owned, halo=halo))
 
 
 @given(SEEDS, st.integers(1, 120), st.integers(1, 12))
@@ -157,7 +161,7 @@ def test_channels_are_cut_across_the_principal_direction(seed: int, channels: in
     # Distinct strengths: seven squarings leave no doubt which direction is the principal one.
     profiles = np.random.default_rng(seed).normal(size=(channels, 3)) * [30, 3, 0.3]
     profiles = profiles.astype(np.float32).astype(float)
-    made = partition(profiles.astype(np.float32), np.zeros(channels, np.int32), whole=1, owned=owned, halo=0)
+    made = partition(profiles.astype(np.float32), np.zeros(channels, np.int32), max_single=1, owned=owned, halo=0)
     pieces = -(-channels // owned)
     edges = [channels * index // pieces for index in range(pieces + 1)]
     if owned >= 8:  # of fewer channels chance makes the strengths nearly equal
@@ -171,7 +175,7 @@ def test_channels_are_cut_across_the_principal_direction(seed: int, channels: in
 @given(SEEDS, st.integers(20, 90), st.integers(2, 12), st.integers(1, 12))
 def test_halos_are_the_nearest_channels_outside(seed: int, channels: int, owned: int, halo: int) -> None:
     profiles = drawn(seed, channels).round(2)
-    made = partition(profiles, np.zeros(channels, np.int32), whole=1, owned=owned, halo=halo)
+    made = partition(profiles, np.zeros(channels, np.int32), max_single=1, owned=owned, halo=halo)
     for inner, outer in zip(owned_by(made), halos(made), strict=True):
         if len(inner) < channels:
             check_halo(profiles, inner, outer, list(range(channels)), halo)
@@ -189,7 +193,7 @@ def test_selection_finds_what_sorting_finds(seed: int, count: int, share: float)
 
 def test_ties_go_to_the_lower_number() -> None:
     profiles = np.zeros((12, 3), np.float32)
-    made = partition(profiles, np.zeros(12, np.int32), whole=4, owned=4, halo=3)
+    made = partition(profiles, np.zeros(12, np.int32), max_single=4, owned=4, halo=3)
     assert owned_by(made) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
     assert halos(made) == [[4, 5, 6], [0, 1, 2], [0, 1, 2]]
 
@@ -197,7 +201,7 @@ def test_ties_go_to_the_lower_number() -> None:
 def test_halos_stay_within_their_district(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DISTRICT", 4)
     profiles = drawn(3, 200)
-    made = partition(profiles, np.zeros(200, np.int32), whole=10, owned=10, halo=12)
+    made = partition(profiles, np.zeros(200, np.int32), max_single=10, owned=10, halo=12)
     marks = module._districts(20)
     assert np.diff(marks).max() <= 4
     district = np.searchsorted(marks, np.arange(20), side="right")
@@ -213,13 +217,14 @@ def test_channels_apart_from_their_partition_have_their_nearest_in_the_halo() ->
     dense = np.stack([np.linspace(-100, 100, 88), random.normal(size=88) * 0.01], axis=1)
     loose = np.stack([np.linspace(-2, 2, 8), random.uniform(50, 60, 8)], axis=1)
     profiles = np.concatenate([dense, loose]).astype(np.float32)
-    made = partition(profiles, np.zeros(96, np.int32), whole=48, owned=48, halo=8)
+    made = partition(profiles, np.zeros(96, np.int32), max_single=48, owned=48, halo=8)
     for inner, outer in zip(owned_by(made), halos(made), strict=True):
         assert sum(channel >= 88 for channel in inner) == 4
         assert set(range(88, 96)) <= set(inner + outer)
 
 
 def test_small_networks_are_one_partition_per_variable() -> None:
+    assert single(5).members.tolist() == [list(range(5))]
     assert equal(single(5), partition(drawn(0, 5), np.zeros(5, np.int32)))
     made = partition(drawn(0, 6), np.array([1, 0, 1, 0, 1, 1], np.int32))
     assert made.members.tolist() == [[1, 3, -1, -1], [0, 2, 4, 5]]
@@ -237,7 +242,7 @@ def test_profiles_may_have_gaps() -> None:
     assert equal(partition(gappy, group), partition(profiles, group))
 
 
-@pytest.mark.parametrize("wrong", [{"owned": 0}, {"halo": -1}, {"whole": 0}])
+@pytest.mark.parametrize("wrong", [{"owned": 0}, {"halo": -1}, {"max_single": 0}])
 def test_partitions_that_cannot_be_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least one"):
         partition(drawn(0, 9), np.zeros(9, np.int32), **wrong)
@@ -256,7 +261,7 @@ def test_channels_join_the_partition_with_the_nearest(seed: int, channels: int, 
     profiles += np.random.default_rng(seed).normal(size=profiles.shape).astype(np.float32) * 1e-3
     joins = np.sort(np.random.default_rng(seed).choice(total, new, replace=False))
     old = np.setdiff1d(np.arange(total), joins)
-    sizes = {"whole": 30, "owned": 10, "halo": 6}
+    sizes = {"max_single": 30, "owned": 10, "halo": 6}
     before = partition(profiles[old], group[old], **sizes)
     after = extend(before, profiles, group, joins, **sizes)
     check_form(after, group)
@@ -311,7 +316,7 @@ def test_many_partitions_are_searched_by_their_centres_first() -> None:
 @given(SEEDS, st.integers(1, 200), st.integers(1, 3), st.floats(0, 1))
 def test_channels_that_go_leave_the_others_where_they_were(seed: int, channels: int, count: int, share: float) -> None:
     profiles, group = drawn(seed, channels), variables(seed, channels, count)
-    before = partition(profiles, group, whole=20, owned=10, halo=6)
+    before = partition(profiles, group, max_single=20, owned=10, halo=6)
     keep = np.random.default_rng(seed).random(channels) < share
     after = drop(before, keep)
     check_form(after, group[keep])
@@ -339,24 +344,26 @@ def network(seed: int, channels: int, features: int = 6) -> tuple[Singles, Float
     return profiles.astype(np.float32), courses * random.uniform(0.5, 5, channels)[:, None]
 
 
-def check_moments(moments: Floats, partitioning: Partitioning) -> None:
+def check_moments(moments: Floats, partitioning: Partitioning, deviation: Floats) -> None:
+    """Moments are symmetric and positive definite, but for padding and channels that never varied, which are zero."""
     assert np.array_equal(moments, moments.transpose(0, 2, 1))
-    for matrix, size in zip(moments, partitioning.size, strict=True):
-        assert not matrix[size:].any()
-        deviation = np.sqrt(matrix.diagonal()[:size])
-        assert np.linalg.eigvalsh(matrix[:size, :size] / np.outer(deviation, deviation))[0] > 1e-4
+    for matrix, members in zip(moments, partitioning.members, strict=True):
+        varied = np.where(members >= 0, deviation[members], 0.0) > 0
+        assert not matrix[~varied].any()
+        own = np.sqrt(matrix.diagonal()[varied])
+        assert np.linalg.eigvalsh(matrix[np.ix_(varied, varied)] / np.outer(own, own)).min(initial=1.0) > 1e-4
 
 
 def plain_transfer(
-    old: Partitioning, moments: Floats, members: list[int], owned: int, known: list[int]
+    old: Partitioning, moments: Floats, members: list[int], owned: int, old_numbers: list[int]
 ) -> dict[tuple[int, int], float]:
     """The moments of pairs of a new partition that were together, all channels having the same variance everywhere."""
-    homes = [int(old.home[known[channel]]) for channel in members[:owned] if known[channel] >= 0]
+    homes = [int(old.home[old_numbers[channel]]) for channel in members[:owned] if old_numbers[channel] >= 0]
     source = min(homes, key=lambda home: (-homes.count(home), home)) if homes else -1
     result = {}
     for one in members:
         for other in members:
-            pair = known[one], known[other]
+            pair = old_numbers[one], old_numbers[other]
             if min(pair) < 0:
                 continue
             places = [source] if set(pair) <= set(old.members[source].tolist()) else old.home[list(pair)].tolist()
@@ -370,12 +377,12 @@ def plain_transfer(
 
 @settings(max_examples=20, deadline=None)
 @given(SEEDS, st.integers(60, 150))
-def test_pairs_that_met_keep_their_moments(seed: int, channels: int) -> None:
+def test_pairs_that_were_together_keep_their_moments(seed: int, channels: int) -> None:
     """Whatever each pair's moments are, as long as the new matrices come out positive definite by themselves."""
     random = np.random.default_rng(seed)
     profiles = random.normal(size=(channels, 200)).astype(np.float32)
     group = np.zeros(channels, np.int32)
-    old = partition(drawn(seed, channels), group, whole=20, owned=12, halo=8)
+    old = partition(drawn(seed, channels), group, max_single=20, owned=12, halo=8)
     real = old.members >= 0
     moments = random.uniform(-0.04, 0.04, (*real.shape, real.shape[1]))
     moments = (moments + moments.transpose(0, 2, 1)) * real[:, :, None] * real[:, None, :]
@@ -386,19 +393,18 @@ def test_pairs_that_met_keep_their_moments(seed: int, channels: int) -> None:
     moments[:, index, index] = scale**2
     # A tenth goes, a tenth comes.
     stays = np.flatnonzero(random.random(channels) < 0.9)
-    known = np.full(channels, -1)
-    known[: stays.size] = stays
-    random.shuffle(known)
-    new = partition(drawn(seed + 1, channels), group, whole=20, owned=12, halo=8)
-    spread = random.uniform(0.5, 5, channels)
-    result = transfer(old, moments, new, spread, profiles, known)
-    check_moments(result, new)
-    own = np.where(known >= 0, deviation[known], spread)
+    numbers = np.full(channels, -1)
+    numbers[: stays.size] = stays
+    random.shuffle(numbers)
+    new = partition(drawn(seed + 1, channels), group, max_single=20, owned=12, halo=8)
+    result = transfer(old, moments, new, profiles, numbers)
+    own = np.where(numbers >= 0, deviation[numbers], 0.0)
+    check_moments(result, new, own)
     unit = profiles.astype(float) / np.linalg.norm(profiles.astype(float), axis=1, keepdims=True)
     for part, matrix in enumerate(result):
         members = new.members[part, : new.size[part]].tolist()
         expected = (unit[members] @ unit[members].T) * np.outer(own[members], own[members])
-        together = plain_transfer(old, moments, members, int(new.owned[part]), known.tolist())
+        together = plain_transfer(old, moments, members, int(new.owned[part]), numbers.tolist())
         for (one, other), moment in together.items():
             expected[members.index(one), members.index(other)] = moment
         assert matrix[: len(members), : len(members)] == pytest.approx(expected, rel=1e-5, abs=1e-5)
@@ -410,15 +416,14 @@ def test_moments_are_positive_definite_and_variances_stay(seed: int, channels: i
     profiles, courses = network(seed, channels)
     group = variables(seed, channels, count)
     random = np.random.default_rng(seed)
-    known = np.where(random.random(channels) < 0.9, np.arange(channels), -1)
-    old = partition(random.normal(size=profiles.shape).astype(np.float32), group, whole=30, owned=12, halo=8)
-    new = partition(profiles, group, whole=30, owned=12, halo=8)
+    numbers = np.where(random.random(channels) < 0.9, np.arange(channels), -1)
+    old = partition(random.normal(size=profiles.shape).astype(np.float32), group, max_single=30, owned=12, halo=8)
+    new = partition(profiles, group, max_single=30, owned=12, halo=8)
     moments = second_moments(old, courses)
-    spread = np.full(channels, 2.0)
-    result = transfer(old, moments.astype(np.float32), new, spread, profiles, known)
+    result = transfer(old, moments.astype(np.float32), new, profiles, numbers)
     assert result.dtype == np.float32
-    check_moments(result.astype(float), new)
-    variance = np.where(known >= 0, np.mean(courses**2, axis=1), 4.0)
+    variance = np.where(numbers >= 0, np.mean(courses**2, axis=1), 0.0)
+    check_moments(result.astype(float), new, np.sqrt(variance))
     real = new.members >= 0
     assert np.diagonal(result, axis1=1, axis2=2)[real] == pytest.approx(variance[new.members][real], rel=1e-5)
 
@@ -428,13 +433,13 @@ def test_partitions_that_stay_keep_their_moments_bit_by_bit(seed: int, channels:
     profiles, courses = network(seed, channels)
     # Fewer times than members: not positive definite, and left as it is.
     courses = courses[:, :5]
-    old = partition(profiles, np.zeros(channels, np.int32), whole=30, owned=12, halo=8)
+    old = partition(profiles, np.zeros(channels, np.int32), max_single=30, owned=12, halo=8)
     moments = second_moments(old, courses)
-    everyone, spread = np.arange(channels), np.ones(channels)
-    assert np.array_equal(transfer(old, moments, old, spread, profiles, everyone), moments)
+    numbers = np.arange(channels)
+    assert np.array_equal(transfer(old, moments, old, profiles, numbers), moments)
     keep = np.random.default_rng(seed).random(channels) < 0.8
     left = drop(old, keep)
-    result = transfer(old, moments, left, spread[keep], profiles[keep], everyone[keep])
+    result = transfer(old, moments, left, profiles[keep], numbers[keep])
     alive = [own for own in range(old.owned.size) if keep[old.members[own, : old.owned[own]]].any()]
     for matrix, size, index in zip(result, left.size, alive, strict=True):
         stays = keep[old.members[index]] & (old.members[index] >= 0)
@@ -445,22 +450,17 @@ def test_channels_that_never_varied() -> None:
     moments = np.diag([1.0, 0.0, 4.0])[None]
     moments[0, 0, 2] = moments[0, 2, 0] = 1.0
     profiles = np.array([[1.0, 0], [1, 1], [0, 1]], np.float32)
-    still = transfer(single(3), moments, single(3), np.zeros(3), profiles, np.arange(3))
-    assert np.array_equal(still, moments)
-    moved = transfer(single(3), moments, single(3), np.full(3, 3.0), profiles, np.arange(3))[0]
-    half = np.sqrt(0.5)
-    assert moved == pytest.approx(np.array([[1, 3 * half, 1], [3 * half, 9, 6 * half], [1, 6 * half, 4]]), rel=0.5)
-    assert moved.diagonal().tolist() == [1, 9, 4]
-    assert np.linalg.eigvalsh(moved)[0] > 0
+    assert np.array_equal(transfer(single(3), moments, single(3), profiles, np.arange(3)), moments)
 
 
-def test_pairs_that_never_met_are_predicted_from_by_their_likeness() -> None:
+def test_pairs_that_were_never_together_are_predicted_from_by_their_likeness() -> None:
     """What new partitions leave open of their channels' variance with what was taken over, and at best."""
     profiles, courses = network(5, 160)
     group = np.zeros(160, np.int32)
-    old = partition(first_profiles(courses[:, :24] / courses.std(axis=1, keepdims=True)), group, owned=20, halo=10)
+    first = first_profiles(courses[:, :24] / courses.std(axis=1, keepdims=True), group)
+    old = partition(first, group, owned=20, halo=10)
     new = partition(profiles, group, owned=20, halo=10)
-    moments = transfer(old, second_moments(old, courses), new, courses.std(axis=1), profiles, np.arange(160))
+    moments = transfer(old, second_moments(old, courses), new, profiles, np.arange(160))
 
     def left_open(matrices: Floats) -> float:
         total = 0.0
@@ -483,7 +483,7 @@ def test_first_profiles_have_the_distances_of_what_is_not_common(seed: int, chan
     inner = min(slots, FEATURES)
     deviation = random.normal(size=(channels, inner)) @ random.normal(size=(inner, slots)) * 0.2 + 3
     deviation[random.random(deviation.shape) < (0.1 if slots <= FEATURES else 0)] = np.nan
-    profiles = first_profiles(deviation)
+    profiles = first_profiles(deviation, np.zeros(channels, np.int32))
     assert profiles.shape == (channels, FEATURES)
     assert profiles.dtype == np.float32
     seen = np.isfinite(deviation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,12 +11,20 @@ from hypothesis import strategies as st
 from oracles import kernels, prediction
 from oracles.prediction import Bools, Floats
 from sensormend.model import arrays
-from sensormend.model.prediction import interpolate_gaps, prediction_covariance
+from sensormend.model.prediction import prediction_covariance
 
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(1, 20)
 SHARES = st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0])
 SHRINKAGE = 0.01
+
+
+class Cells(NamedTuple):
+    """The part of the engine's `Work` that interpolation needs."""
+
+    cells: Floats
+    flags: Bools
+
 
 CLOSE = 1e-9
 """Relative to the standard deviation. With correlations shrunk by 1 % a correlation matrix of 20 has a condition below
@@ -119,7 +127,7 @@ def test_conditional_covariance(seed: int, n: int, copies: int, share: float, we
 def test_predictions_are_interpolated_where_nothing_is_trusted(seed: int, n: int, slots: int, share: float) -> None:
     random = np.random.default_rng(seed)
     expected, trusted = random.normal(size=(n, slots)), random.random((n, slots)) < share
-    work = SimpleNamespace(cells=np.full((14, n, slots), np.nan), flags=np.zeros((4, n, slots), np.bool_))
+    work = Cells(np.full((14, n, slots), np.nan), np.zeros((4, n, slots), np.bool_))
     work.cells[arrays.EXPECTED], work.flags[arrays.PREDICTS] = expected, trusted
-    interpolate_gaps.py_func(work, n, slots)
-    np.testing.assert_allclose(work.cells[arrays.EXPECTED], prediction.led_across(expected, trusted), atol=1e-12)
+    kernels.interpolate_gaps(work, n, slots)
+    np.testing.assert_allclose(work.cells[arrays.EXPECTED], prediction.interpolated(expected, trusted), atol=1e-12)

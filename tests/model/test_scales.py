@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sensormend.model.scales import DECIDE, find_bend, find_scale, looks_circular, neighbouring_pairs
+from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, looks_circular, neighbouring_pairs
 from sensormend.simulate.network import city
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ def test_nothing_is_decided_from_too_few_readings() -> None:
 def test_the_pairs_of_a_period_are_few_and_neighbours() -> None:
     readings = np.arange(5000 * 24.0).reshape(5000, 24)
     pairs = neighbouring_pairs(readings)
-    assert len(pairs) * (DECIDE[-1] + 1) <= 4096
+    assert len(pairs) * (SHAPE_PERIODS[-1] + 1) <= 4096
     assert set(np.diff(pairs[np.isfinite(pairs).all(axis=1)], axis=1).ravel()) == {1.0}
     assert np.isnan(neighbouring_pairs(np.full((3, 24), np.nan))).all()
 

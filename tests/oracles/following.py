@@ -27,13 +27,8 @@ class Row:
 def parameters(channel: Channel) -> Floats:
     """Return the parameters of a channel as the engine has them."""
     q = np.zeros(hypotheses.PARAMETERS)
-    q[hypotheses.PHI], q[hypotheses.TAU], q[hypotheses.DRIFT_SD] = channel.phi, channel.tau, channel.slope
-    q[hypotheses.NOISE_SD], q[hypotheses.LOG_PRIOR], q[hypotheses.WANDER] = channel.noisy, channel.begin, channel.wander
-    q[hypotheses.SLOTS], q[hypotheses.FREEDOM], q[hypotheses.USUAL_DISTANCE] = (
-        channel.slots,
-        channel.freedom,
-        channel.usually,
-    )
+    for name, value in vars(channel).items():
+        q[getattr(hypotheses, name.upper())] = value
     q[hypotheses.T_CONSTANT] = hypotheses.t_constant.py_func(channel.freedom)
     return q
 

@@ -20,13 +20,13 @@ def place_readings(
     fill: tuple[float, ...] = (),
     valid: tuple[float, float] = (-np.inf, np.inf),
 ) -> tuple[Floats, NDArray[np.int64], NDArray[np.object_]]:
-    """Put (channel, time, value) into slots, one reading after the other: value, n, and what else is to be said.
+    """Put (channel, time, value) into slots, one reading after the other: value, n, and remarks.
 
-    Said is a set per cell of `filled`, `contradictory` and `implausible`.
+    The remarks of a cell are a set of `filled`, `contradictory` and `implausible`.
     """
     latest: dict[tuple[int, int], float | None] = {}
     value, count = np.full((channels, slots), np.nan), np.zeros((channels, slots), dtype=np.int64)
-    said = np.frompyfunc(lambda _: set(), 1, 1)(np.zeros((channels, slots)))
+    remarks = np.frompyfunc(lambda _: set(), 1, 1)(np.zeros((channels, slots)))
     for channel, time, number in readings:
         cell = channel, (time - start) // step
         none = not np.isfinite(number) or number in fill
@@ -35,19 +35,19 @@ def place_readings(
             latest.setdefault((channel, time), None)
             continue
         if before is not None and before != number:
-            said[cell].add("contradictory")
+            remarks[cell].add("contradictory")
         latest[channel, time] = number
     for channel in range(channels):
         for slot in range(slots):
-            inside = [number for (mine, time), number in sorted(latest.items(), key=lambda entry: entry[0])
-                      if mine == channel and (time - start) // step == slot]  # fmt: skip
+            inside = [number for (owner, time), number in sorted(latest.items(), key=lambda entry: entry[0])
+                      if owner == channel and (time - start) // step == slot]  # fmt: skip
             numbers = [number for number in inside if number is not None]
             sound = [number for number in numbers if valid[0] <= number <= valid[1]]
             if numbers and not sound:
-                said[channel, slot].add("implausible")
+                remarks[channel, slot].add("implausible")
             if inside and not numbers:
-                said[channel, slot].add("filled")
+                remarks[channel, slot].add("filled")
             counted = sound or numbers
             if counted:
                 value[channel, slot], count[channel, slot] = sum(counted) / len(counted), len(counted)
-    return value, count, said
+    return value, count, remarks

@@ -40,13 +40,13 @@ class Channel:
 
     phi: float
     tau: float
-    slope: float
-    begin: float
+    drift_sd: float
+    log_prior: float
     wander: float
     slots: int
     freedom: float
-    noisy: float
-    usually: float = 0.0
+    noise_sd: float
+    usual_distance: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +166,7 @@ def _log_prior(channel: Channel, kind: str, length: int, *, is_open: bool) -> fl
 
     After n readings it ends with the probability END_HAZARD / n, where n counts as at least two.
     """
-    total = channel.begin - {"gain": 3.0, "stuck": 2.0}.get(kind, 0.0)
+    total = channel.log_prior - {"gain": 3.0, "stuck": 2.0}.get(kind, 0.0)
     for readings in range(1, length):
         total += math.log(1 - END_HAZARD / max(readings, 2))
     return total if is_open else total + math.log(END_HAZARD / max(length, 2))
@@ -247,7 +247,7 @@ def _regressed(case: Case, slots: Sequence[int], past: _Past, kind: str) -> _Fau
     channel = case.channel
     tau, freedom = channel.tau, channel.freedom
     mean = np.array([0.0, GAIN_MEAN if kind == "gain" else 0.0])
-    slope = {"offset": 0.0, "drifting": channel.slope, "gain": GAIN_SD}[kind]
+    slope = {"offset": 0.0, "drifting": channel.drift_sd, "gain": GAIN_SD}[kind]
     total, before, h_before = 0.0, past, np.zeros(2)
     theta, P = mean, np.diag([tau**2, slope**2])
     for number, slot in enumerate(slots):
@@ -259,7 +259,7 @@ def _regressed(case: Case, slots: Sequence[int], past: _Past, kind: str) -> _Fau
         miss = case.residual[slot] - centre - float(g @ theta)
         if number > 0:
             # The size of a fault may change by the usual distance within thirty periods.
-            P = P + np.diag([channel.usually**2 * (time - before.time) / (30 * channel.slots), 0.0])
+            P = P + np.diag([channel.usual_distance**2 * (time - before.time) / (30 * channel.slots), 0.0])
         variance = spread**2 + float(g @ P @ g)
         weight = 1.0
         if number == 0:

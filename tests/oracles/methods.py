@@ -211,15 +211,15 @@ def soft(values: Floats, limit: float) -> Floats:
 
 def interpolated_line(values: list[float], before: float | None) -> list[float] | None:
     """Close the gaps of one line; `before` is the value one slot before the first. None where nothing is known."""
-    known = [(float(slot), value) for slot, value in enumerate(values) if not math.isnan(value)]
+    points = [(float(slot), value) for slot, value in enumerate(values) if not math.isnan(value)]
     if before is not None:
-        known.insert(0, (-1.0, before))
-    if not known:
+        points.insert(0, (-1.0, before))
+    if not points:
         return None
     line = []
     for slot in range(len(values)):
-        left = [pair for pair in known if pair[0] <= slot]
-        right = [pair for pair in known if pair[0] >= slot]
+        left = [pair for pair in points if pair[0] <= slot]
+        right = [pair for pair in points if pair[0] >= slot]
         if not left:
             line.append(right[0][1])
         elif not right or left[-1] == right[0]:
@@ -233,19 +233,19 @@ def interpolated_line(values: list[float], before: float | None) -> list[float] 
 def interpolated(period: Floats, last: Last) -> Floats:
     """Close the gaps of one period, slots last, and carry the last values on in `last`."""
     closed = np.full(period.shape, math.nan)
-    unheard = []
+    silent = []
     for row in np.ndindex(period.shape[:-1]):
         line = interpolated_line([float(value) for value in period[row]], last.get(row))
         if line is None:
-            unheard.append(row)
+            silent.append(row)
         else:
             closed[row] = line
             last[row] = line[-1]
-    heard = [row for row in np.ndindex(period.shape[:-1]) if row not in unheard]
-    for row in unheard:
+    reporting = [row for row in np.ndindex(period.shape[:-1]) if row not in silent]
+    for row in silent:
         for slot in range(period.shape[-1]):
-            if heard:
-                closed[(*row, slot)] = sum(closed[(*other, slot)] for other in heard) / len(heard)
+            if reporting:
+                closed[(*row, slot)] = sum(closed[(*other, slot)] for other in reporting) / len(reporting)
     return closed
 
 
@@ -268,7 +268,7 @@ def walk(periods: list[Floats], column: Callable[[Floats], Matrix], *, interpola
 def alternating_fit(
     z: Floats, L: Floats, weight: float, limit: float, small: Callable[[Floats, Floats, Floats, Floats], bool], cap: int
 ) -> tuple[Floats, Floats, int]:
-    """Take turns between r and e until `small` says so of the steps and the values before: r, e, how many."""
+    """Take turns between r and e until `small` is true of the steps and the values before: r, e, iterations."""
     P = np.linalg.inv(L.T @ L + weight * np.eye(L.shape[1])) @ L.T
     r, e = np.zeros(L.shape[1]), np.zeros(len(z))
     for turn in range(1, cap + 1):

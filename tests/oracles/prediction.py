@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["conditional_covariance", "leave_one_out", "led_across", "shrunk"]
+__all__ = ["conditional_covariance", "interpolated", "leave_one_out", "shrunk"]
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -19,7 +19,7 @@ def shrunk(moments: Floats, shrinkage: float) -> Floats:
 
 
 def leave_one_out(covariance: Floats, deviation: Floats, trusted: Bools) -> tuple[Floats, Floats]:
-    """Regress each channel on the trusted others: what they say of its deviation, and the variance that this leaves.
+    """Regress each channel on the trusted others: its expected deviation, and the variance that this leaves.
 
     With S the covariance and T the trusted channels but j: x_j = S_jT S_TT^-1 d_T, v_j = S_jj - S_jT S_TT^-1 S_Tj.
     """
@@ -35,16 +35,15 @@ def leave_one_out(covariance: Floats, deviation: Floats, trusted: Bools) -> tupl
 
 def conditional_covariance(covariance: Floats, trusted: Bools) -> Floats:
     """Return the covariance of the channels that are not trusted, given those that are; 0 for trusted ones."""
-    given, open_ = np.flatnonzero(trusted), np.flatnonzero(~trusted)
-    between = covariance[np.ix_(given, open_)]
-    left = covariance[np.ix_(open_, open_)] - between.T @ np.linalg.solve(covariance[np.ix_(given, given)], between)
+    T, U = np.flatnonzero(trusted), np.flatnonzero(~trusted)
+    between = covariance[np.ix_(T, U)]
     full = np.zeros_like(covariance)
-    full[np.ix_(open_, open_)] = left
+    full[np.ix_(U, U)] = covariance[np.ix_(U, U)] - between.T @ np.linalg.solve(covariance[np.ix_(T, T)], between)
     return full
 
 
-def led_across(expected: Floats, trusted: Bools) -> Floats:
-    """Interpolate predictions, (channel, slot), over slots in which nobody is trusted; constant at the ends."""
+def interpolated(expected: Floats, trusted: Bools) -> Floats:
+    """Interpolate predictions, (channel, slot), over slots without trusted readings; constant at the ends."""
     slots = np.flatnonzero(trusted.any(axis=0))
     if slots.size == 0:
         return expected.copy()

@@ -1,6 +1,6 @@
 """A small network, taken through the model in a process of its own: `python -m oracles.small_run FILE FILL`.
 
-With NUMBA_DISABLE_JIT=1 nothing is compiled, and the engine is the Python that it is written in. Memory that nobody has
+With NUMBA_DISABLE_JIT=1 nothing is compiled, and the engine is the Python that it is written in. Memory that was not
 written to is full of FILL then.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from networks import partition_small_networks
 from sensormend import AutoOLRTR, Recovery
-from sensormend.model import arrays, engine
+from sensormend.model import engine
 
 __all__ = ["recovered", "small_network", "written"]
 
@@ -39,9 +39,6 @@ def small_network(sensors: int) -> NDArray[np.float64]:
 def recovered(*, partitioned: bool) -> Recovery:
     """Return what the model makes of the network; `partitioned` cuts one of six sensors into two partitions."""
     with pytest.MonkeyPatch.context() as patch:
-        if not hasattr(arrays.reset_channel, "py_func"):
-            # A function that is not compiled has no other self.
-            patch.setattr(arrays.reset_channel, "py_func", arrays.reset_channel, raising=False)
         if partitioned:
             partition_small_networks(patch, owned=3, halo=2)
         return AutoOLRTR().recover(small_network(6 if partitioned else 4))

@@ -256,13 +256,13 @@ def _next(report: Report, worst_channels: list[tuple[tuple[str, str], list[Fault
 
 def _why_not(report: Report) -> str:
     """Return why few readings were judged, where the length of the archive is the cause."""
-    from sensormend.model.auto import LEARNING
+    from sensormend.model.auto import LEARNING_PERIODS
 
-    if report.periods > 2 * LEARNING:
+    if report.periods > 2 * LEARNING_PERIODS:
         return ""
     return (
-        f" A sensor is judged after {LEARNING} periods with readings, here of {in_words(report.grid.period)}; there "
-        f"are {report.periods:,} with readings."
+        f" A sensor is judged after {LEARNING_PERIODS} periods with readings, here of {in_words(report.grid.period)}; "
+        f"there are {report.periods:,} with readings."
     )
 
 

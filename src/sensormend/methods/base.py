@@ -26,7 +26,6 @@ __all__ = [
     "PublishedOnline",
     "Solved",
     "SolvedColumn",
-    "check_choice",
     "check_count",
     "check_positive",
     "check_seed",
@@ -34,6 +33,8 @@ __all__ = [
 ]
 
 Arrays = Mapping[str, FloatArray]
+SolvedColumn = tuple[FloatArray, FloatArray, int]
+"""The low-rank part of a column, its outliers, and how many iterations it took."""
 STATE_VERSION = 2
 
 
@@ -68,13 +69,6 @@ def check_positive(name: str, value: object) -> float:
     if not number or not math.isfinite(value) or value <= 0:  # type: ignore[arg-type,operator]
         raise ConfigError(f"{name} must be a finite number above 0; got {value!r}")
     return float(value)  # type: ignore[arg-type]
-
-
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
-    """Return one of `choices`, or refuse it in one line."""
-    if value not in choices:
-        raise ConfigError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
-    return str(value)
 
 
 def check_seed(seed: object) -> int:
@@ -124,12 +118,12 @@ def published_recovery(
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """One minibatch as a method solved it, and the arrays of its state after that; None: it had nothing to teach."""
+    """One minibatch as a method solved it, and the arrays of its state after that."""
 
     X: FloatArray
     E: FloatArray
     iterations: int
-    arrays: Arrays | None
+    arrays: Arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,8 +188,7 @@ class PublishedOnline(ABC):
         # Where nothing was learned yet and nothing came, nothing is estimated.
         unknown = self._state is None and bool(np.isnan(readings).all())
         if not unknown:
-            arrays = state.arrays if solved.arrays is None else solved.arrays
-            self._state = _ModelState(state.shape, arrays, labels)
+            self._state = _ModelState(state.shape, solved.arrays, labels)
         recovery = published_recovery(
             readings,
             np.full(readings.shape, np.nan) if unknown else solved.X,
@@ -229,7 +222,7 @@ class PublishedOnline(ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model back; it goes on as if it had never stopped."""
+        """Read a model back; it continues as if it had never stopped."""
         header, arrays = read_state(path, method=cls.__name__, version=STATE_VERSION)
         try:
             model = cls(**header["settings"])
@@ -268,8 +261,8 @@ class PublishedOnline(ABC):
         """Forget what belongs to one pass over the data, as `_per_pass` says."""
         if self._state is not None:
             initial = self._initial_arrays(self._state.shape)
-            again = {key: part for key, part in initial.items() if key.rstrip("0123456789") in self._per_pass}
-            self._state = replace(self._state, arrays={**self._state.arrays, **again})
+            fresh = {key: part for key, part in initial.items() if key.rstrip("0123456789") in self._per_pass}
+            self._state = replace(self._state, arrays={**self._state.arrays, **fresh})
 
     def _rows(
         self, sensors: Sequence[Hashable] | None, state: _ModelState
@@ -287,15 +280,6 @@ class PublishedOnline(ABC):
             raise ShapeError(f"the labels name other sensors than before, and {name} cannot add or drop sensors")
         position = {label: row for row, label in enumerate(state.labels)}
         return [position[label] for label in labels], state.labels
-
-
-@dataclass(frozen=True, eq=False)
-class SolvedColumn:
-    """One column: its low-rank part, its outliers, and how many iterations it took."""
-
-    low_rank: FloatArray
-    outliers: FloatArray
-    iterations: int
 
 
 class ColumnMethod(PublishedOnline):
@@ -317,7 +301,7 @@ class ColumnMethod(PublishedOnline):
 
     def _empty_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
         """Estimate a column without any reading; nothing is learned from it."""
-        return SolvedColumn(np.zeros(column.size), np.zeros(column.size), 0)
+        return np.zeros(column.size), np.zeros(column.size), 0
 
     def _fixed(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return shape[: self.fiber_axis + 1]
@@ -340,16 +324,15 @@ class ColumnMethod(PublishedOnline):
             for variable in range(series.shape[1]):
                 column = series[:, variable, time]
                 solve = self._solve_column if np.isfinite(column).any() else self._empty_column
-                solved = solve(column, learned)
-                X[:, variable, time], E[:, variable, time] = solved.low_rank, solved.outliers
-                iterations += solved.iterations
+                X[:, variable, time], E[:, variable, time], count = solve(column, learned)
+                iterations += count
         X, E = (from_series(part, readings.shape, self.fiber_axis) for part in (X, E))
         return Solved(X, np.where(np.isnan(readings), 0.0, E), iterations, learned)
 
 
 def _is_finite(solved: Solved) -> bool:
-    """Say whether nothing ran off; `last` alone may hold NaN, for a sensor that was never heard."""
-    parts = [solved.X, solved.E, *(part for key, part in (solved.arrays or {}).items() if key != "last")]
+    """Return whether all numbers are finite; `last` alone may have NaN, for a sensor that never reported."""
+    parts = [solved.X, solved.E, *(part for key, part in solved.arrays.items() if key != "last")]
     return all(bool(np.isfinite(part).all()) for part in parts)
 
 

@@ -15,7 +15,7 @@ __all__ = ["GRASTA", "initial_arrays", "track_column"]
 MIN_MU, MAX_MU = 1.0, 15.0
 ITER_MIN, ITER_MAX = 5, 60
 LEVELS = ((4, 1), (7, 2), (10, 4), (14, 8))
-"""Up to which level how many times ITER_MIN iterations are enough: a subspace that stands still is looked at longer."""
+"""Up to which level how many times ITER_MIN iterations are made: the less a subspace moves, the more."""
 PENALTY_GROWTH = 1.8
 SIGMOID_WIDTH = 0.1
 LARGEST_ANGLE = math.pi / 3
@@ -82,7 +82,7 @@ class GRASTA(ColumnMethod):
         return track_column(column, arrays, tol=self.tol)
 
     def _empty_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
-        return SolvedColumn(arrays["U"] @ arrays["latest"], np.zeros(column.size), 0)
+        return arrays["U"] @ arrays["latest"], np.zeros(column.size), 0
 
 
 def initial_arrays(rows: int, rank: int, seed: int) -> dict[str, FloatArray]:
@@ -104,16 +104,16 @@ def track_column(column: FloatArray, arrays: dict[str, FloatArray], *, tol: floa
     """Fit a column by the subspace at the sensors that reported, and turn the subspace; `arrays` is written to."""
     observed = np.flatnonzero(~np.isnan(column))
     U = arrays["U"]
-    seen, v = U[observed], column[observed]
-    w, s, y, iterations = _fit(seen, v, tol=tol, max_iter=_iteration_limit(float(arrays["level"])))
+    U_observed, v = U[observed], column[observed]
+    w, s, y, iterations = _fit(U_observed, v, tol=tol, max_iter=_iteration_limit(float(arrays["level"])))
     arrays["latest"] = w
     outliers = np.zeros(column.size)
     outliers[observed] = s
     if observed.size > U.shape[1]:
-        g = -(U @ (seen.T @ y))
+        g = -(U @ (U_observed.T @ y))
         g[observed] += y
         _rotate(arrays, g, w)
-    return SolvedColumn(arrays["U"] @ w, outliers, iterations)
+    return arrays["U"] @ w, outliers, iterations
 
 
 def _rotate(arrays: dict[str, FloatArray], g: FloatArray, w: FloatArray) -> None:

@@ -56,11 +56,11 @@ def interpolate(series: FloatArray, before: FloatArray | None = None) -> FloatAr
     times = np.arange(filled.shape[1])
     for row in np.flatnonzero(np.isnan(filled).any(axis=1)):
         observed = np.flatnonzero(~np.isnan(series[row]))
-        at, values = observed.astype(float), series[row, observed]
+        times_known, values = observed.astype(float), series[row, observed]
         if before is not None and np.isfinite(before[row]):
-            at, values = np.concatenate(([-1.0], at)), np.concatenate(([before[row]], values))
-        if at.size:
-            filled[row] = np.interp(times, at, values)
+            times_known, values = np.concatenate(([-1.0], times_known)), np.concatenate(([before[row]], values))
+        if times_known.size:
+            filled[row] = np.interp(times, times_known, values)
     return _with_means(filled)
 
 

@@ -108,7 +108,7 @@ class OLRSC(LowRankRepresentation, ColumnMethod):
         arrays["A"] += np.outer(v, v)
         arrays["B"] += np.outer(column - e, v)
         arrays["D"] = sweep(D, lambda1 * arrays["A"], lambda1 * arrays["B"] + lambda3 * arrays["M"], lambda3)
-        return SolvedColumn(D @ v, e, iterations)
+        return D @ v, e, iterations
 
 
 def sweep(D: FloatArray, A: FloatArray, B: FloatArray, weight: float) -> FloatArray:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
 from sensormend.errors import ConfigError, DivergenceError
-from sensormend.methods.base import Arrays, PublishedOnline, Solved, check_choice, check_count, check_positive
+from sensormend.methods.base import Arrays, PublishedOnline, Solved, check_count, check_positive
 from sensormend.recovery import FloatArray, Recovery
 
 __all__ = ["OLRTR"]
@@ -109,7 +109,9 @@ class OLRTR(PublishedOnline):
         self.lambda1 = check_positive("lambda1", lambda1)
         self.tol = check_positive("tol", tol)
         self.max_iter = check_count("max_iter", max_iter)
-        self.dictionary_update = check_choice("dictionary_update", dictionary_update, ("column", "jacobi"))
+        if dictionary_update not in ("column", "jacobi"):
+            raise ConfigError(f"dictionary_update must be one of column, jacobi; got {dictionary_update!r}")
+        self.dictionary_update = dictionary_update
         self._initial = None if dictionaries is None else self._check_dictionaries(dictionaries)
 
     @property
@@ -173,7 +175,7 @@ class OLRTR(PublishedOnline):
         B.reshape(-1)[missing] = 0
         size = float(np.vdot(B, B))
         if size == 0:
-            return Solved(np.zeros(B.shape), np.zeros(B.shape), 0, None)
+            return Solved(np.zeros(B.shape), np.zeros(B.shape), 0, arrays)
         modes = [_Mode(arrays[f"L{i}"], B.shape, i, self.lambda1) for i in range(B.ndim)]
         X, E, Z, iterations = self._split(B, missing, modes, limit=self.tol**2 * size)
         coefficients = [mode.coefficients(Z) for mode in modes]
@@ -218,7 +220,7 @@ class OLRTR(PublishedOnline):
                 return X, E, Z, iterations
 
     def _is_settled(self, modes: Sequence[_Mode], change: FloatArray, limit: float) -> bool:
-        """Say whether the squared norm of every mode's change in R is below `limit`: as published, Frobenius's norm."""
+        """Return whether every mode's squared change in R is below `limit`: as published, in the Frobenius norm."""
         if self.dictionary_update == "column":
             return all(float(np.vdot(R, R)) < limit for R in (mode.coefficients(change) for mode in modes))
         return all(_spectral_below(mode.contract(R, R), limit) for mode in modes for R in [mode.coefficients(change)])
@@ -246,12 +248,12 @@ class OLRTR(PublishedOnline):
 
     def _check_dictionaries(self, dictionaries: Sequence[ArrayLike]) -> list[FloatArray]:
         try:
-            given = [np.asarray(L) for L in dictionaries]
+            arrays = [np.asarray(L) for L in dictionaries]
         except (TypeError, ValueError):
-            given = [np.array("ragged")]
-        if any(L.dtype.kind not in "iuf" for L in given):
+            arrays = [np.array("ragged")]
+        if any(L.dtype.kind not in "iuf" for L in arrays):
             raise ConfigError("dictionaries must be arrays of real numbers, one per mode")
-        checked = [np.array(L, dtype=np.float64) for L in given]
+        checked = [np.array(L, dtype=np.float64) for L in arrays]
         for L in checked:
             if L.ndim != 2 or L.shape[1] != self.rank or not np.isfinite(L).all():
                 raise ConfigError(f"a dictionary must be finite, (length, {self.rank}); got shape {L.shape}")
@@ -307,7 +309,7 @@ def _inverse(gram: FloatArray) -> FloatArray:
 
 
 def _spectral_below(gram: FloatArray, limit: float) -> bool:
-    """Say whether the squared spectral norm of R is below `limit`, from R R'."""
+    """Return whether the squared spectral norm of R is below `limit`, from R R'."""
     if not np.isfinite(gram).all():
         return False
     # The spectral norm is at most the Frobenius norm, so that most minibatches are decided without it.

@@ -64,9 +64,9 @@ def robust_fit(
     while iterations < max_iter:
         iterations += 1
         inner = np.abs(d) <= limit
-        near = L[inner]
+        inner_rows = L[inner]
         gradient = weight * r - L.T @ _clipped(d, limit)
-        step = solve_positive(near.T @ near + ridge, -gradient)
+        step = solve_positive(inner_rows.T @ inner_rows + ridge, -gradient)
         length = _line_search(d, -(L @ step), float(gradient @ step), weight * float(step @ step), limit)
         r = r + length * step
         d = z - L @ r
@@ -91,16 +91,16 @@ def _line_search(d: FloatArray, along: FloatArray, slope: float, curvature: floa
     times, change = np.concatenate((enters, leaves)), np.concatenate((bends, -bends))
     order = np.argsort(times)
     times, change = times[order], change[order]
-    ahead = times > 0
-    now = curvature + max(float(change[~ahead].sum()), 0.0)
-    times, change = times[ahead], change[ahead]
-    curvatures = np.maximum(np.concatenate(([now], now + np.cumsum(change))), curvature)
+    is_later = times > 0
+    first_curvature = curvature + max(float(change[~is_later].sum()), 0.0)
+    times, change = times[is_later], change[is_later]
+    curvatures = np.maximum(np.concatenate(([first_curvature], first_curvature + np.cumsum(change))), curvature)
     spans = times.copy()
     spans[1:] -= times[:-1]
     slopes = slope + np.cumsum(curvatures[:-1] * spans)
     piece = int(np.searchsorted(slopes, 0.0))
-    start, at = (float(times[piece - 1]), float(slopes[piece - 1])) if piece else (0.0, slope)
-    length = start - at / float(curvatures[piece]) if curvatures[piece] > 0 else start
+    start, start_slope = (float(times[piece - 1]), float(slopes[piece - 1])) if piece else (0.0, slope)
+    length = start - start_slope / float(curvatures[piece]) if curvatures[piece] > 0 else start
     return 1.0 if abs(length - 1.0) < FULL_STEP else length
 
 

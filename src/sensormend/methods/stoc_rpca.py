@@ -85,14 +85,14 @@ class StocRPCA(ColumnMethod):
         return {"L": L, "A": np.zeros((self.rank, self.rank)), "B": np.zeros((rows, self.rank))}
 
     def _solve_column(self, column: FloatArray, arrays: dict[str, FloatArray]) -> SolvedColumn:
-        usual = 1 / math.sqrt(max(column.size, self.columns))
-        lambda1, lambda2 = self.lambda1 or usual, self.lambda2 or usual
+        weight = 1 / math.sqrt(max(column.size, self.columns))
+        lambda1, lambda2 = self.lambda1 or weight, self.lambda2 or weight
         L = arrays["L"]
         r, e, iterations = robust_fit(column, L, lambda1, lambda2, tol=self.tol * column.size, max_iter=self.max_iter)
         arrays["A"] += np.outer(r, r)
         arrays["B"] += np.outer(column - e, r)
         arrays["L"] = bounded_sweep(L, arrays["A"], arrays["B"], lambda1 / self.columns)
-        return SolvedColumn(arrays["L"] @ r, e, iterations)
+        return arrays["L"] @ r, e, iterations
 
 
 def bounded_sweep(L: FloatArray, A: FloatArray, B: FloatArray, weight: float) -> FloatArray:

@@ -29,9 +29,9 @@ KIND_IMPLAUSIBLE, KIND_SPIKE = 6, 7
     AGE, VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, REPEATS, READINGS, RESOLUTION, LAST_VALUE, LAST_RESIDUAL,
     LAST_TIME, SLOW_LEVEL, USUAL_EVIDENCE, WIDTH_GAP, WIDTH_FAR, REST_VALUE, REST_VOTES, TAIL, TAIL_COUNT, RUNS,
     RUN_READINGS, BAD_PERIODS, AT_REST, REFERENCE, DISTANCE, DISTANCE_SQUARE, DISTANCE_USUAL, ONSET, LASTING,
-    FAULT_SIZE, OWN_DISTANCE, DISTANT, LEVEL_AGE, ALONG, DISTANCE_TWICE,
+    FAULT_SIZE, OWN_DISTANCE, DISTANT, LEVEL_AGE, COMOVING, DISTANCE_TWICE,
 ) = range(35)  # fmt: skip
-"""What is known of a channel, a number each.
+"""Statistics of a channel.
 
 AGE: periods in which it was observed. VARIANCE: of its residual about its slow level SLOW_LEVEL; COVARIANCE: with the
 slot before; SIGMA: scale of its innovations; WANDER_SQUARE: mean square of a period's mean residual. REPEATS of
@@ -45,15 +45,15 @@ usual size; DISTANCE_TWICE: the same, smoothed once more, which shows how it mov
 DISTANCE_USUAL: what that was some weeks ago; LASTING: the size of a fault that begins with the next period, infinite
 where one ends before it, or 0. FAULT_SIZE: of an offset or a drift that is open, or 0; OWN_DISTANCE: meanwhile, that of
 the readings as they are. DISTANT: 1 while its distance makes it doubtful. LEVEL_AGE: periods in which it was observed
-since its level started over. ALONG: periods one after the other in which a new channel that is far from the others
+since its level started over. COMOVING: periods one after the other in which a new channel that is far from the others
 moved with them."""
-KNOWN = 35
+STATS = 35
 
 (CENTRE, WIDTH, BEND, LOW, HIGH, RIPPLE, SHRINKAGE, TRIAL_UP, TRIAL_DOWN, TYPICAL, TOLERANCE) = range(11)
-"""What is known of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
+"""Statistics of a variable: its scale, the least and the most of its trusted readings, the share k of the ripple of
 predictions that is removed, the shrinkage of correlations, how more and less of it did lately, the median over its
 channels of DISTANCE_USUAL, and the accuracy of its probes in the unit of the readings, -1 where it is not given."""
-KNOWN_OF_VARIABLE = 11
+VARIABLE_STATS = 11
 
 (CHANNEL, FIRST, LAST, KIND_OF, SIZE, RATE, CONFIDENCE, OPEN, READINGS_IN) = range(9)
 REPORT = 9
@@ -89,7 +89,7 @@ RESTING = 5.0
 """Votes from which a channel is taken to rest at a value."""
 MIN_OTHERS = 2
 """Other members that must be observed in a period for a channel to be judged by them."""
-LIKELY, POSSIBLE = 0.5, 0.2
+WRONG_PROBABILITY, DOUBTFUL_PROBABILITY = 0.5, 0.2
 """Probabilities from which a reading is wrong, and doubtful."""
 
 
@@ -97,9 +97,9 @@ class Network(NamedTuple):
     """What is known of channels, variables and partitions before a period, and the hypotheses that are followed."""
 
     mean: Any  # (channel, slot)
-    known: Any  # (channel, KNOWN)
+    stats: Any  # (channel, STATS)
     variable: Any  # (channel,)
-    variables: Any  # (variable, KNOWN_OF_VARIABLE)
+    variables: Any  # (variable, VARIABLE_STATS)
     members: Any  # (partition, member) channels, owned ones first
     owned: Any  # (partition,)
     size: Any  # (partition,)
@@ -123,9 +123,9 @@ class Estimates(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What is learned from a period; without learning, `known`, `mean` and `level` are empty."""
+    """What is learned from a period; without learning, `stats`, `mean` and `level` are empty."""
 
-    known: Any  # the next `Network.known`
+    stats: Any  # the next `Network.stats`
     mean: Any  # the next `Network.mean`
     count: Any  # the next `Network.count`
     level: Any  # (channel,) mean of the period, completed where nothing is trusted
@@ -191,7 +191,7 @@ class Work(NamedTuple):
 
     cells: Any  # (16, member, slot)
     flags: Any  # (4, member, slot)
-    known: Any  # (member, KNOWN)
+    stats: Any  # (member, STATS)
     parameters: Any  # (member, PARAMETERS)
     member: Members
     precision: Any  # (member, member) W, the inverse of the covariance that predicts
@@ -216,7 +216,7 @@ def workspace(m, s):
         np.empty(max(m, s)), np.empty(max(m, s)), np.empty((NEIGHBOURS, s)), np.empty((BEAM, FIELDS))
     )  # fmt: skip
     return Work(
-        np.empty((16, m, s)), np.empty((4, m, s), np.bool_), np.empty((m, KNOWN)), np.empty((m, PARAMETERS)), member,
+        np.empty((16, m, s)), np.empty((4, m, s), np.bool_), np.empty((m, STATS)), np.empty((m, PARAMETERS)), member,
         np.empty((m, m)), np.empty((m, m)), np.empty((m, NEIGHBOURS), np.int64), np.empty((m, BEAM, FIELDS)),
         np.empty(s, np.bool_), np.empty(1, np.int64), algebra, scratch,
     )  # fmt: skip
@@ -279,11 +279,11 @@ def median(values, n):
 
 
 @compiled
-def reset_channel(known):
+def reset_channel(stats):
     """Make a channel one that has never been observed."""
-    for f in range(KNOWN):
-        known[f] = 0.0
-    known[RESOLUTION] = 1e30
-    known[LAST_VALUE] = np.nan
-    known[LAST_TIME] = -1.0
-    known[WIDTH_GAP] = known[WIDTH_FAR] = FIRST_WIDTH
+    for f in range(STATS):
+        stats[f] = 0.0
+    stats[RESOLUTION] = 1e30
+    stats[LAST_VALUE] = np.nan
+    stats[LAST_TIME] = -1.0
+    stats[WIDTH_GAP] = stats[WIDTH_FAR] = FIRST_WIDTH

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +20,7 @@ from sensormend.tensor import as_labels, as_readings, check_fiber_axis
 if TYPE_CHECKING:
     from sensormend.model.state import Result, State
 
-__all__ = ["AutoOLRTR", "Minibatch"]
+__all__ = ["AutoOLRTR"]
 
 STATE_VERSION = 4
 """1 and 2 are of the engines that judged whole periods, 3 of one without slow references."""
@@ -26,16 +28,16 @@ STATE_VERSION = 4
 DIRECTION_PERIODS = 30
 """Periods in which directions are looked for; a steady wind shows what it is only when it turns through north."""
 
-FORGET = 180
+FORGET_PERIODS = 180
 """Periods after which a sensor without readings is forgotten; by then the memory of the others has been
 renewed more than three times."""
 
-FORGET_FAULTY = 1800
+FORGET_FAULTY_PERIODS = 1800
 """The same for a sensor with an open offset, drift or gain: when it comes back it still has its fault."""
 
 LASTING_KINDS = ("offset", "drifting", "gain")
 
-LEARNING = 5
+LEARNING_PERIODS = 5
 """Periods in which a channel must have been observed before it counts as evaluated."""
 
 FAULT_KINDS = ("", "offset", "drifting", "gain", "noisy", "stuck", "implausible", "spike")
@@ -46,7 +48,7 @@ SAMPLED_SENSORS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Minibatch:
+class _Minibatch:
     """A validated minibatch: readings (period, channel, slot) in double or single precision, and their sensors."""
 
     readings: NDArray[Any]
@@ -188,9 +190,8 @@ class AutoOLRTR:
             faults, self._open, self._next_id = self._episodes(result)
             parts.append(self._recovery(full, result, age, faults, batch, rows))
             state.clock += 1
-        recovery = self._joined(parts, batch)
         self._forget()
-        return recovery
+        return parts[0] if batch.periods is None else Recovery.stack(parts)
 
     def estimate(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None = None) -> Recovery:
         """Answer like `update`, for a period that is not over yet, and learn nothing."""
@@ -206,7 +207,7 @@ class AutoOLRTR:
             result = state.run(full, learning=False)
             faults, _, _ = self._episodes(result)
             parts.append(self._recovery(full, result, state.observed_periods(), faults, batch, rows))
-        return self._joined(parts, batch)
+        return parts[0] if batch.periods is None else Recovery.stack(parts)
 
     def recover(self, tensor: ArrayLike, passes: int = 1) -> Recovery:
         """Walk the last axis of a whole tensor, period by period, and return the last pass.
@@ -263,11 +264,9 @@ class AutoOLRTR:
 
     def copy(self) -> AutoOLRTR:
         """Return an independent model that knows the same."""
-        twin = type(self)(fiber_axis=self.fiber_axis, interval=self.interval, seed=self.seed, tolerance=self.tolerance)
+        twin = copy.copy(self)
         if self._state is not None:
             twin._state = type(self._state).unpack(*self._state.pack())
-        twin._shape, twin._labels, twin._labelled = self._shape, self._labels, self._labelled
-        twin._waited, twin._open, twin._next_id = self._waited, dict(self._open), self._next_id
         return twin
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -315,7 +314,7 @@ class AutoOLRTR:
             raise StateError(f"{os.fspath(path)} is not a whole AutoOLRTR state") from None
         return model
 
-    def _validated(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> Minibatch:
+    def _validated(self, minibatch: ArrayLike, sensors: Sequence[Hashable] | None) -> _Minibatch:
         """Check a minibatch against what the model knows; nothing is changed."""
         axis = self.fiber_axis
         readings = as_readings(minibatch, fiber_axis=axis, max_axes=axis + 2, keep_single=True)
@@ -342,7 +341,7 @@ class AutoOLRTR:
         parts = np.moveaxis(parts, -1, 0).reshape(periods or 1, -1, shape[axis])
         if self.periods <= DIRECTION_PERIODS:
             self._refuse_directions(parts, shape)
-        return Minibatch(parts, labels, sensors is not None, shape, periods)
+        return _Minibatch(parts, labels, sensors is not None, shape, periods)
 
     def _tolerances(self, variables: int) -> list[float | None]:
         """Return the accuracy of the probes of every variable, None where it is taken from the readings."""
@@ -359,14 +358,14 @@ class AutoOLRTR:
         variables = int(np.prod(shape[1 : self.fiber_axis], dtype=int))
         step = max(1, shape[0] // SAMPLED_SENSORS)
         for variable in range(variables):
-            some = [part.reshape(shape[0], variables, -1)[::step, variable] for part in parts]
-            if looks_circular(np.concatenate(some)):
+            sampled = [part.reshape(shape[0], variables, -1)[::step, variable] for part in parts]
+            if looks_circular(np.concatenate(sampled)):
                 name = f"variable {variable} looks" if variables > 1 else "these readings look"
                 raise ValueRangeError(
                     f"{name} like directions in degrees, which have no mean; clean their sine and cosine instead"
                 )
 
-    def _rows(self, batch: Minibatch) -> NDArray[np.intp] | None:
+    def _rows(self, batch: _Minibatch) -> NDArray[np.intp] | None:
         """Return the model's channels that belong to the minibatch's sensors, None for all of them in order.
 
         New channels are made for new sensors.
@@ -378,13 +377,13 @@ class AutoOLRTR:
                 self._labels = batch.labels
                 state.grow(len(batch.labels))
             return None
-        known = {label: index for index, label in enumerate(self._labels)}
-        new = [label for label in batch.labels if label not in known]
+        positions = {label: index for index, label in enumerate(self._labels)}
+        new = [label for label in batch.labels if label not in positions]
         if new:
-            known.update({label: len(self._labels) + index for index, label in enumerate(new)})
+            positions.update({label: len(self._labels) + index for index, label in enumerate(new)})
             self._labels = [*self._labels, *new]
             state.grow(len(new))
-        sensors = np.array([known[label] for label in batch.labels], dtype=np.intp)
+        sensors = np.array([positions[label] for label in batch.labels], dtype=np.intp)
         if sensors.size == len(self._labels) and bool((np.diff(sensors) == 1).all()):
             return None
         return (sensors[:, None] * state.variables + np.arange(state.variables)).ravel()
@@ -431,7 +430,7 @@ class AutoOLRTR:
         return faults, still_open, number
 
     def _recovery(
-        self, readings: FloatArray, result: Result, age: FloatArray, faults: list[Fault], batch: Minibatch,
+        self, readings: FloatArray, result: Result, age: FloatArray, faults: list[Fault], batch: _Minibatch,
         rows: NDArray[np.intp] | None,
     ) -> Recovery:  # fmt: skip
         """Return the recovery of one period, in the minibatch's order and the shape of one period."""
@@ -447,7 +446,7 @@ class AutoOLRTR:
         in_spans(shape[0], CHANNELS, lambda begin, end: decode(begin, end, readings, estimates, verdicts))
         n_wrong, n_doubtful = verdicts.n_wrong, verdicts.n_doubtful
         faulty = (n_wrong > 0) & (3 * n_wrong >= verdicts.n_observed)
-        evaluated = (age >= LEARNING) & (verdicts.n_observed > 0)
+        evaluated = (age >= LEARNING_PERIODS) & (verdicts.n_observed > 0)
         reason = np.zeros(shape[0], dtype="<U11")
         for episode in sorted(result.episodes, key=lambda episode: episode.readings):
             if episode.readings > 0:
@@ -482,7 +481,7 @@ class AutoOLRTR:
             iterations=result.rounds,
         )
 
-    def _untouched(self, readings: FloatArray, batch: Minibatch, rows: NDArray[np.intp] | None) -> Recovery:
+    def _untouched(self, readings: FloatArray, batch: _Minibatch, rows: NDArray[np.intp] | None) -> Recovery:
         """Return a period of which nothing is made."""
         from sensormend.model.arrays import Estimates
         from sensormend.model.state import Result
@@ -494,29 +493,24 @@ class AutoOLRTR:
         )  # fmt: skip
         return self._recovery(readings, Result(estimates, [], 0), np.zeros(channels), [], batch, rows)
 
-    @staticmethod
-    def _joined(parts: list[Recovery], batch: Minibatch) -> Recovery:
-        """Return the periods in the shape in which they came."""
-        return parts[0] if batch.periods is None else Recovery.stack(parts)
-
     def _forget(self) -> None:
         """Drop sensors that have had no readings for long."""
         state = self._state
         if not self._labelled or state is None:
             return
         away = state.away.reshape(len(self._labels), -1).min(axis=1)
-        keep = away <= FORGET
+        keep = away <= FORGET_PERIODS
         for channel, (fault, _) in self._open.items():
             # Silence ends nothing.
             sensor = channel // state.variables
-            keep[sensor] |= fault.kind in LASTING_KINDS and away[sensor] <= FORGET_FAULTY
+            keep[sensor] |= fault.kind in LASTING_KINDS and away[sensor] <= FORGET_FAULTY_PERIODS
         if keep.all():
             return
-        channels = np.cumsum(np.repeat(keep, state.variables)) - 1
         stays = np.repeat(keep, state.variables)
-        self._open = {int(channels[c]): fault for c, fault in self._open.items() if stays[c]}
+        numbers = np.cumsum(stays) - 1
+        self._open = {int(numbers[c]): fault for c, fault in self._open.items() if stays[c]}
         state.drop(keep)
-        self._labels = [label for label, here in zip(self._labels, keep, strict=True) if here]
+        self._labels = list(itertools.compress(self._labels, keep))
 
 
 def _checked_tolerance(tolerance: Any) -> float | tuple[float | None, ...] | None:

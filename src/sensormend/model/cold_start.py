@@ -11,51 +11,52 @@ from sensormend.model.hypotheses import WANDER
 from sensormend.model.prediction import predict
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, ALONG, COVARIANCE, DISTANCE, DISTANCE_TWICE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED, PREDICTS,
-    REFERENCE, RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, median,
+    AGE, COMOVING, COVARIANCE, DISTANCE, DISTANCE_TWICE, LAST_RESIDUAL, LAST_TIME, LEVEL_AGE, MEAN, OBSERVED,
+    PREDICTS, REFERENCE, RESIDUAL, SCALE, SCALED, SIGMA, SLOW_LEVEL, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
+    median,
 )  # fmt: skip
 
-__all__ = ["cold_start", "cold_start_all", "is_implausible", "moves_with_others", "n_observed", "restart_levels"]
+__all__ = ["cold_start", "restart_levels"]
 
 IMPLAUSIBLE_FROM = 2.0
 """A new member is implausible from so many times the others' spread, of their levels and of one about its mean."""
-ALONG_PERIODS = 3.0
+COMOVING_PERIODS = 3.0
 """Periods one after the other in which it must move with them to be accepted."""
-ALONG_READINGS = 6
+COMOVING_READINGS = 6
 """Readings from which it is judged whether a new member moves with the others."""
 
 
 @compiled
-def moves_with_others(w, s, i, reach):
+def _moves_with_others(w, s, i, reach):
     """Return 1 where a new member moves with the others, by 0.4 of what they do or more, 0 where not, -1 if unclear."""
-    n, own, other, both, square = 0, 0.0, 0.0, 0.0, 0.0
+    n, sum_own, sum_common, sum_product, sum_square = 0, 0.0, 0.0, 0.0, 0.0
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
             common = w.cells[SCALE, 0, t] + w.cells[SCALE, 1, t]
             n += 1
-            own += w.cells[SCALED, i, t]
-            other += common
-            both += w.cells[SCALED, i, t] * common
-            square += common * common
-    spread = n * square - other * other
-    if n < ALONG_READINGS or spread <= (0.25 * reach * n) ** 2:
+            sum_own += w.cells[SCALED, i, t]
+            sum_common += common
+            sum_product += w.cells[SCALED, i, t] * common
+            sum_square += common * common
+    spread = n * sum_square - sum_common * sum_common
+    if n < COMOVING_READINGS or spread <= (0.25 * reach * n) ** 2:
         return -1
-    return 1 if n * both - own * other > 0.4 * spread else 0
+    return 1 if n * sum_product - sum_own * sum_common > 0.4 * spread else 0
 
 
 @compiled
-def is_implausible(w, s, i, off, reach):
+def _is_implausible(w, s, i, offset, reach):
     """Return whether a new member is far from the others and has not moved with them for long enough."""
-    if n_observed(w, s, i) == 0 or abs(off) <= IMPLAUSIBLE_FROM * reach:
+    if _n_observed(w, s, i) == 0 or abs(offset) <= IMPLAUSIBLE_FROM * reach:
         return False
-    along = moves_with_others(w, s, i, reach)
+    along = _moves_with_others(w, s, i, reach)
     if along >= 0:
-        w.known[i, ALONG] = (w.known[i, ALONG] + 1.0) * along
-    return w.known[i, ALONG] < ALONG_PERIODS
+        w.stats[i, COMOVING] = (w.stats[i, COMOVING] + 1.0) * along
+    return w.stats[i, COMOVING] < COMOVING_PERIODS
 
 
 @compiled
-def n_observed(w, s, i):
+def _n_observed(w, s, i):
     """Return how many readings a member has in this period."""
     n = 0
     for t in range(s):
@@ -67,22 +68,25 @@ def n_observed(w, s, i):
 def cold_start(w, network, p, m, s):
     """Initialise members that were never observed: level, mean course, variance, and correlations with the others."""
     moments = network.moments[p]
-    old = 0
+    n_old = 0
     for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            old += 1
-    if old == 0:
-        cold_start_all(w, moments, m, s)
+        if w.stats[i, AGE] > 0.0:
+            n_old += 1
+    if n_old == 0:
+        _cold_start_all(w, moments, m, s)
         return
+    sums = w.member.rank
+    for i in range(m):
+        total = 0.0
+        for t in range(s):
+            total += w.cells[MEAN, i, t]
+        sums[i] = total
     # The usual course of the known members, and how unusual this period is for them.
     for t in range(s):
         n = k = 0
         for i in range(m):
-            if w.known[i, AGE] > 0.0:
-                total = 0.0
-                for u in range(s):
-                    total += w.cells[MEAN, i, u]
-                w.scratch.vector[n] = w.cells[MEAN, i, t] - total / s
+            if w.stats[i, AGE] > 0.0:
+                w.scratch.vector[n] = w.cells[MEAN, i, t] - sums[i] / s
                 n += 1
                 if w.flags[OBSERVED, i, t]:
                     w.scratch.other[k] = w.cells[SCALED, i, t] - w.cells[MEAN, i, t]
@@ -91,11 +95,8 @@ def cold_start(w, network, p, m, s):
         w.cells[SCALE, 1, t] = median(w.scratch.other, k) if k else 0.0
     n = 0
     for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            total = 0.0
-            for t in range(s):
-                total += w.cells[MEAN, i, t]
-            w.scratch.vector[n] = total / s
+        if w.stats[i, AGE] > 0.0:
+            w.scratch.vector[n] = sums[i] / s
             n += 1
     middle = median(w.scratch.vector, n)
     for k in range(n):
@@ -103,12 +104,13 @@ def cold_start(w, network, p, m, s):
     reach = 1.4826 * median(w.scratch.vector, n)
     n = 0
     for i in range(m):
-        if w.known[i, AGE] > 0.0:
+        if w.stats[i, AGE] > 0.0:
             w.scratch.vector[n] = moments[i, i]
             n += 1
-    reach += math.sqrt(median(w.scratch.vector, n))
+    variance = median(w.scratch.vector, n)
+    reach += math.sqrt(variance)
     for i in range(m):
-        if w.known[i, AGE] > 0.0:
+        if w.stats[i, AGE] > 0.0:
             continue
         n = 0
         for t in range(s):
@@ -116,7 +118,7 @@ def cold_start(w, network, p, m, s):
                 w.scratch.vector[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t] - w.cells[SCALE, 1, t]
                 n += 1
         level = median(w.scratch.vector, n) if n else middle
-        w.member.implausible[i] = is_implausible(w, s, i, level - middle, reach)
+        w.member.implausible[i] = _is_implausible(w, s, i, level - middle, reach)
         if w.member.implausible[i]:
             # Its own level is worth nothing: it is estimated like any other.
             level = middle
@@ -126,78 +128,77 @@ def cold_start(w, network, p, m, s):
     for f in (VARIANCE, COVARIANCE, SIGMA, WANDER_SQUARE, WIDTH_GAP, WIDTH_FAR):
         n = 0
         for i in range(m):
-            if w.known[i, AGE] > 0.0:
-                w.scratch.vector[n] = w.known[i, f]
+            if w.stats[i, AGE] > 0.0:
+                w.scratch.vector[n] = w.stats[i, f]
                 n += 1
         typical = median(w.scratch.vector, n)
         for i in range(m):
-            if w.known[i, AGE] == 0.0:
-                w.known[i, f] = typical
-    n = 0
-    for i in range(m):
-        if w.known[i, AGE] > 0.0:
-            w.scratch.vector[n] = moments[i, i]
-            n += 1
-    variance = median(w.scratch.vector, n)
+            if w.stats[i, AGE] == 0.0:
+                w.stats[i, f] = typical
     for i in range(m):
         total, n = 0.0, 0
         for j in range(m):
-            if j != i and w.known[j, AGE] > 0.0 and w.known[i, AGE] > 0.0:
+            if j != i and w.stats[j, AGE] > 0.0 and w.stats[i, AGE] > 0.0:
                 total += moments[i, j] / math.sqrt(moments[i, i] * moments[j, j] + 1e-30)
                 n += 1
         w.scratch.other[i] = max(0.0, min(1.0, 0.9 * total / n)) if n else 0.5
     n, total = 0, 0.0
     for i in range(m):
-        if w.known[i, AGE] > 0.0:
+        if w.stats[i, AGE] > 0.0:
             total += w.scratch.other[i]
             n += 1
-    common = total / n
+    mean_correlation = total / n
     for i in range(m):
         for j in range(m):
-            if w.known[i, AGE] > 0.0 and w.known[j, AGE] > 0.0:
+            if w.stats[i, AGE] > 0.0 and w.stats[j, AGE] > 0.0:
                 continue
             if i == j:
                 moments[i, i] = variance
                 continue
-            a = math.sqrt(moments[i, i]) if w.known[i, AGE] > 0.0 else math.sqrt(variance)
-            b = math.sqrt(moments[j, j]) if w.known[j, AGE] > 0.0 else math.sqrt(variance)
-            share = (
-                w.scratch.other[i] if w.known[i, AGE] > 0.0 else w.scratch.other[j] if w.known[j, AGE] > 0.0 else common
+            sd_i = math.sqrt(moments[i, i]) if w.stats[i, AGE] > 0.0 else math.sqrt(variance)
+            sd_j = math.sqrt(moments[j, j]) if w.stats[j, AGE] > 0.0 else math.sqrt(variance)
+            correlation = (
+                w.scratch.other[i]
+                if w.stats[i, AGE] > 0.0
+                else w.scratch.other[j]
+                if w.stats[j, AGE] > 0.0
+                else mean_correlation
             )
-            moments[i, j] = 0.9 * share * a * b
+            moments[i, j] = 0.9 * correlation * sd_i * sd_j
 
 
 @compiled
-def cold_start_all(w, moments, m, s):
+def _cold_start_all(w, moments, m, s):
     """Initialise a partition of which no member is known."""
+    medians = w.member.rank
     for i in range(m):
         n = 0
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 w.scratch.vector[n] = w.cells[SCALED, i, t]
                 n += 1
-        w.member.rank[i] = median(w.scratch.vector, n) if n else np.nan
+        medians[i] = median(w.scratch.vector, n) if n else np.nan
     for t in range(s):
         n = 0
         for i in range(m):
             if w.flags[OBSERVED, i, t]:
-                w.scratch.vector[n] = w.cells[SCALED, i, t] - w.member.rank[i]
+                w.scratch.vector[n] = w.cells[SCALED, i, t] - medians[i]
                 n += 1
         w.cells[SCALE, 0, t] = median(w.scratch.vector, n) if n else 0.0
     n = 0
     for i in range(m):
-        if math.isfinite(w.member.rank[i]):
-            w.scratch.vector[n] = w.member.rank[i]
+        if math.isfinite(medians[i]):
+            w.scratch.vector[n] = medians[i]
             n += 1
     middle = median(w.scratch.vector, n) if n else 0.0
-    cells = 0
+    n_cells = 0
     for i in range(m):
         n = 0
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 w.scratch.other[n] = w.cells[SCALED, i, t] - w.cells[SCALE, 0, t]
                 n += 1
-        cells += n
+        n_cells += n
         level = median(w.scratch.other, n) if n else middle
         for t in range(s):
             w.cells[MEAN, i, t] = level + w.cells[SCALE, 0, t]
@@ -206,20 +207,20 @@ def cold_start_all(w, moments, m, s):
             if w.flags[OBSERVED, i, t]:
                 w.scratch.other[n] = abs(w.cells[SCALED, i, t] - w.cells[MEAN, i, t])
                 n += 1
-        w.member.rank[i] = median(w.scratch.other, n) if n else np.nan
+        medians[i] = median(w.scratch.other, n) if n else np.nan
     n = 0
     for i in range(m):
-        if math.isfinite(w.member.rank[i]):
-            w.scratch.vector[n] = w.member.rank[i]
+        if math.isfinite(medians[i]):
+            w.scratch.vector[n] = medians[i]
             n += 1
     spread = 1.4826 * median(w.scratch.vector, n) if n else 1.0
-    observed = max(n, 1)
+    n_observed = max(n, 1)
     # Of few members, the common course hides how they vary.
     course = 0.0
     for t in range(s):
         course += w.cells[SCALE, 0, t] ** 2 / s
-    variance = max(4.0 * spread * spread + course / (observed * observed), 1e-4)
-    if cells < 4 * observed:
+    variance = max(4.0 * spread * spread + course / (n_observed * n_observed), 1e-4)
+    if n_cells < 4 * n_observed:
         # A level of a reading or two fits them by itself: how far the levels lie apart is all that is known.
         n = 0
         for i in range(m):
@@ -228,16 +229,16 @@ def cold_start_all(w, moments, m, s):
                 total += w.cells[MEAN, i, t] - w.cells[SCALE, 0, t]
             w.scratch.vector[n] = abs(total / s - middle)
             n += 1
-        apart = 1.4826 * median(w.scratch.vector, n)
-        variance = max(variance, 0.25 * apart * apart)
+        level_spread = 1.4826 * median(w.scratch.vector, n)
+        variance = max(variance, 0.25 * level_spread * level_spread)
     for i in range(m):
         for j in range(m):
             moments[i, j] = 0.8 * variance
         moments[i, i] = variance
-        w.known[i, VARIANCE] = 0.2 * variance
-        w.known[i, COVARIANCE] = 0.14 * variance
-        w.known[i, SIGMA] = math.sqrt(0.2 * variance)
-        w.known[i, WANDER_SQUARE] = 0.2 * variance
+        w.stats[i, VARIANCE] = 0.2 * variance
+        w.stats[i, COVARIANCE] = 0.14 * variance
+        w.stats[i, SIGMA] = math.sqrt(0.2 * variance)
+        w.stats[i, WANDER_SQUARE] = 0.2 * variance
 
 
 @compiled
@@ -247,15 +248,15 @@ def restart_levels(w, network, p, m, s):
     How they move with the others is known, so their level is off by the median of their residuals. Where that is
     within their usual wander, the level stays: it is known better from before.
     """
-    waiting = 0
+    n_restarts = 0
     for i in range(m):
         w.member.restarts[i] = False
-        if w.known[i, AGE] > 0.0 and w.known[i, LEVEL_AGE] == 0.0:
+        if w.stats[i, AGE] > 0.0 and w.stats[i, LEVEL_AGE] == 0.0:
             for t in range(s):
                 w.member.restarts[i] = w.member.restarts[i] or w.flags[OBSERVED, i, t]
                 w.flags[PREDICTS, i, t] = False
-            waiting += w.member.restarts[i]
-    if waiting == 0:
+            n_restarts += w.member.restarts[i]
+    if n_restarts == 0:
         return False
     for t in range(s):
         w.stale[t] = True
@@ -268,13 +269,13 @@ def restart_levels(w, network, p, m, s):
             if w.flags[OBSERVED, i, t]:
                 w.scratch.vector[n] = w.cells[RESIDUAL, i, t]
                 n += 1
-        off = median(w.scratch.vector, n)
-        known = w.known[i]
-        if abs(off - known[SLOW_LEVEL]) <= w.parameters[i, WANDER]:
+        offset = median(w.scratch.vector, n)
+        stats = w.stats[i]
+        if abs(offset - stats[SLOW_LEVEL]) <= w.parameters[i, WANDER]:
             continue
         for t in range(s):
-            w.cells[MEAN, i, t] += off
-        known[REFERENCE] += off - known[SLOW_LEVEL]
-        known[SLOW_LEVEL] = known[LAST_RESIDUAL] = known[DISTANCE] = known[DISTANCE_TWICE] = 0.0
-        known[LAST_TIME] = -1.0
+            w.cells[MEAN, i, t] += offset
+        stats[REFERENCE] += offset - stats[SLOW_LEVEL]
+        stats[SLOW_LEVEL] = stats[LAST_RESIDUAL] = stats[DISTANCE] = stats[DISTANCE_TWICE] = 0.0
+        stats[LAST_TIME] = -1.0
     return True

@@ -60,10 +60,10 @@ def announce_compilation(function: Any) -> None:
 
 
 def _inner(function: Callable[..., Any], **options: Any) -> Any:
-    # Without wrappers for callers from Python, which take half of the time to compile, and without a cache: what calls
-    # it has it in its own.
-    every: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
-    return numba.njit(**every)(function)
+    # Without wrappers for callers from Python, which take half of the time to compile, and without a cache of its own:
+    # the function is in that of its caller.
+    settings: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
+    return numba.njit(**settings)(function)
 
 
 def _jit(function: _Function, **options: Any) -> _Function:

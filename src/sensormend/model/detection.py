@@ -15,26 +15,22 @@ from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, BEND, COMMON_MODE, COVARIANCE, EXCLUDED, FAULTY, HIGH, JUDGED, LASTING, LAST_RESIDUAL, LAST_TIME,
-    LAST_VALUE, LEVEL_AGE, LIKELY, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS,
-    PROBABILITY, READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE, SCALED, SIGMA,
-    SLOW_LEVEL, SMOOTH, TAIL, TAIL_COUNT, TYPICAL, USUAL_EVIDENCE, VARIANCE, WANDER_SQUARE, is_alone, median,
+    LAST_VALUE, LEVEL_AGE, LOW, MEAN, NEIGHBOURS, OBSERVED, ONSET, PREDICTION_VARIANCE, PREDICTS, PROBABILITY,
+    READINGS, REPEAT, RESIDUAL, RESOLUTION, RESTING, REST_VALUE, REST_VOTES, SCALE, SCALED, SIGMA, SLOW_LEVEL,
+    SMOOTH, TAIL, TAIL_COUNT, TYPICAL, USUAL_EVIDENCE, VARIANCE, WANDER_SQUARE, WRONG_PROBABILITY, is_alone, median,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
-    BEAM, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR, NOISE_SD, NONE,
-    PER_KIND, PHI, PRUNED, SLOTS, SOUND, START, TAU, T_CONSTANT, USUAL_DISTANCE, WANDER, ChannelInput,
+    BEAM, ChannelInput, DRIFT_SD, ENDED, EPISODE, EPISODES, FIELDS, FREEDOM, KIND, LAST_WRONG, LOGL, LOG_PRIOR,
+    NOISE_SD, NONE, PER_KIND, PHI, PRUNE_BELOW, SLOTS, SOUND, START, TAU, T_CONSTANT, USUAL_DISTANCE, WANDER,
     begin_lasting, best_hypothesis, follow, lasts, log_t, power, sound_only, t_constant, updated_level,
     wrong_probability,
 )  # fmt: skip
 
-__all__ = [
-    "common_mode", "covers", "degrees_of_freedom", "detect_wrong", "find_neighbours", "follow_sound", "judge",
-    "limit_to_best_hypothesis", "mark_wrong", "outranked", "partition_common_mode", "screen", "screen_halo",
-    "set_parameters", "set_scale", "sound_likelihood",
-]  # fmt: skip
+__all__ = ["detect_wrong", "mark_wrong", "set_parameters"]
 
 ROUNDS = 12
 """How often a partition is judged at most; two to three times is usual."""
-PENALTY, PENALTY_MOST, PENALTY_ALONE = 11.0, 26.0, 11.0
+PENALTY, PENALTY_MAX, PENALTY_ALONE = 11.0, 26.0, 11.0
 """Log odds against a fault of one kind that begins at one reading: at least, at most, and where a channel is judged
 by its own past alone."""
 ALONE_PERIODS, ALONE_READINGS = 10.0, 60.0
@@ -46,41 +42,41 @@ PENALTY_BASE, PENALTY_SLOPE = 9.0, 2.0
 TAIL_USUAL, TAIL_PRIOR = 0.013, 800.0
 """The share of innovations beyond four scales that a new channel is taken to have, and after how many readings its own
 share counts as much."""
-NOTABLE, REPEATING = 4.5, 6.0
+SCREEN_INNOVATION, SCREEN_REPEATS = 4.5, 6.0
 """Scales that an innovation must be off, or log odds of repeats, for a channel to be followed by hypotheses."""
-FAR = 5.0
+HALO_LIMIT = 5.0
 """Standard deviations of its residual from which a halo member predicts no other."""
 FEW_MEMBERS, ENOUGH_OTHERS = 3, 10.0
 """Members up to which the common-mode factor is 1, and other members from which it counts in full. F1 by
 reading of 2, 3, 5 and 8 sensors of NOAA was .51, .62, .69 and .81 without (`bench faults --cases small`), and is .59,
 .71, .75 and .83."""
-COMMON_MODE_MOST = 6.0
+COMMON_MODE_MAX = 6.0
 """What the root mean square over the trusted neighbours is bounded by."""
 MEDIAN_SQUARE = 0.455
 """The median of a squared normal number."""
 
 
 @inlined
-def find_neighbours(w, m, i):
+def _find_neighbours(w, m, i):
     """Write the neighbours of member i, those with the largest correlations."""
     count = min(NEIGHBOURS, m - 1)
     for j in range(m):
         w.algebra.column[j] = abs(w.covariance[i, j]) / math.sqrt(w.covariance[j, j] + 1e-30)
     w.algebra.column[i] = -1.0
     for k in range(count):
-        best = 0
+        nearest = 0
         for j in range(m):
-            if w.algebra.column[j] > w.algebra.column[best]:
-                best = j
-        w.neighbours[i, k] = best
-        w.algebra.column[best] = -1.0
+            if w.algebra.column[j] > w.algebra.column[nearest]:
+                nearest = j
+        w.neighbours[i, k] = nearest
+        w.algebra.column[nearest] = -1.0
 
 
 @inlined
-def common_mode(w, start, m, s, j, out):
+def _common_mode(w, start, m, s, j, out):
     """Write the common-mode factor of member j in each slot, at least 1, from the innovations of its neighbours.
 
-    It is the root mean square over the trusted neighbours, up to `COMMON_MODE_MOST`, or follows from the median over
+    It is the root mean square over the trusted neighbours, up to `COMMON_MODE_MAX`, or follows from the median over
     all of them, right or wrong: where most are far off, it is the network that moves, and not a fault of each. The
     fewer members there are, the less of it counts, since what they do without member j is hardly known. Without j,
     with P's entries for both,
@@ -93,49 +89,49 @@ def common_mode(w, start, m, s, j, out):
         return
     count = min(NEIGHBOURS, m - 1)
     if w.neighbours[j, 0] < 0:
-        find_neighbours(w, m, j)
+        _find_neighbours(w, m, j)
     for t in range(s):
         out[t] = 0.0
         w.scratch.vector[t] = 0.0
     for k in range(count):
         i = w.neighbours[j, k]
-        level, sigma, phi, both = w.known[i, SLOW_LEVEL], w.known[i, SIGMA], w.parameters[i, PHI], w.precision[i, j]
-        wide = math.sqrt(w.known[i, VARIANCE] + sigma * sigma)
-        known_before = w.known[i, LAST_TIME] == start - 1
-        before, moved_before = w.known[i, LAST_RESIDUAL] - level, 0.0
+        level, sigma, phi, w_ij = w.stats[i, SLOW_LEVEL], w.stats[i, SIGMA], w.parameters[i, PHI], w.precision[i, j]
+        deviation = math.sqrt(w.stats[i, VARIANCE] + sigma * sigma)
+        follows = w.stats[i, LAST_TIME] == start - 1
+        before, shift_before = w.stats[i, LAST_RESIDUAL] - level, 0.0
         for t in range(s):
             # Its residual without member j, and by how much j moves it.
-            moved, left = 0.0, 1.0
+            shift, remaining = 0.0, 1.0
             if w.flags[PREDICTS, j, t]:
-                moved = both * w.cells[RESIDUAL, j, t] * w.cells[PREDICTION_VARIANCE, i, t]
-                left = max(
-                    1.0 - both * both * w.cells[PREDICTION_VARIANCE, i, t] * w.cells[PREDICTION_VARIANCE, j, t], 0.05
+                shift = w_ij * w.cells[RESIDUAL, j, t] * w.cells[PREDICTION_VARIANCE, i, t]
+                remaining = max(
+                    1.0 - w_ij * w_ij * w.cells[PREDICTION_VARIANCE, i, t] * w.cells[PREDICTION_VARIANCE, j, t], 0.05
                 )
             w.scratch.rows[k, t] = -1.0
             if w.flags[OBSERVED, i, t]:
-                now = (w.cells[RESIDUAL, i, t] - moved) / left - level
+                r = (w.cells[RESIDUAL, i, t] - shift) / remaining - level
                 # Without member j it is that much less certain.
-                z = math.sqrt(left) * ((now - phi * before) / sigma if known_before else now / wide)
+                z = math.sqrt(remaining) * ((r - phi * before) / sigma if follows else r / deviation)
                 # The effect of j is removed only as well as it is known.
-                doubt = 0.25 * max(abs(moved), abs(moved_before)) / sigma
-                w.scratch.rows[k, t] = max(0.0, abs(z) - doubt) ** 2
-                before = now
+                uncertainty = 0.25 * max(abs(shift), abs(shift_before)) / sigma
+                w.scratch.rows[k, t] = max(0.0, abs(z) - uncertainty) ** 2
+                before = r
                 if w.flags[PREDICTS, i, t]:
                     w.scratch.vector[t] += min(z * z, 64.0)
                     out[t] += 1.0
-            known_before = w.flags[OBSERVED, i, t]
-            moved_before = moved
+            follows = w.flags[OBSERVED, i, t]
+            shift_before = shift
     for t in range(s):
-        trusted = min(w.scratch.vector[t] / out[t], COMMON_MODE_MOST * COMMON_MODE_MOST) if out[t] > 0.0 else 1.0
-        n = beyond = 0
+        mean_square = min(w.scratch.vector[t] / out[t], COMMON_MODE_MAX * COMMON_MODE_MAX) if out[t] > 0.0 else 1.0
+        n = n_far = 0
         for k in range(count):
             if w.scratch.rows[k, t] >= 0.0:
                 w.algebra.column[n] = w.scratch.rows[k, t]
                 n += 1
-                beyond += 1 if w.scratch.rows[k, t] > 4.0 * MEDIAN_SQUARE else 0
+                n_far += 1 if w.scratch.rows[k, t] > 4.0 * MEDIAN_SQUARE else 0
         # The median counts where at least half of them are that far off, too.
-        common = min(median(w.algebra.column, n) / MEDIAN_SQUARE, 1e4) if n >= 4 and 2 * beyond >= n else 1.0
-        w.scratch.vector[t] = max(trusted, common) if common > 4.0 else trusted
+        median_square = min(median(w.algebra.column, n) / MEDIAN_SQUARE, 1e4) if n >= 4 and 2 * n_far >= n else 1.0
+        w.scratch.vector[t] = max(mean_square, median_square) if median_square > 4.0 else mean_square
     for t in range(s):
         total, n = w.scratch.vector[t], 1.0
         if t > 0:
@@ -148,21 +144,21 @@ def common_mode(w, start, m, s, j, out):
 
 
 @inlined
-def follow_sound(w, start, end, i):
+def _follow_sound(w, start, end, i):
     """Follow member i as if it were sound up to slot `end`; return its last residual, its slot, and its level."""
     phi = w.parameters[i, PHI]
-    last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW_LEVEL]
+    last, time, level = w.stats[i, LAST_RESIDUAL], w.stats[i, LAST_TIME], w.stats[i, SLOW_LEVEL]
     for t in range(end):
         if w.flags[OBSERVED, i, t]:
             decay = power(phi, start + t - time) if time >= 0.0 else 0.0
-            miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
+            error = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
             last, time = w.cells[RESIDUAL, i, t], float(start + t)
-            level = updated_level(level, miss, w.cells[SCALE, i, t], w.parameters[i])
+            level = updated_level(level, error, w.cells[SCALE, i, t], w.parameters[i])
     return last, time, level
 
 
 @inlined
-def sound_likelihood(w, start, begin, s, i, past):
+def _sound_likelihood(w, start, begin, s, i, past):
     """Return the log-likelihood of member i from slot `begin` on if it is sound, `past` being what came before."""
     phi, free, constant = w.parameters[i, PHI], w.parameters[i, FREEDOM], w.parameters[i, T_CONSTANT]
     last, time, level = past
@@ -171,47 +167,47 @@ def sound_likelihood(w, start, begin, s, i, past):
         if w.flags[OBSERVED, i, t]:
             decay = power(phi, start + t - time) if time >= 0.0 else 0.0
             spread = w.cells[SCALE, i, t] * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
-            miss = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
-            total += log_t(miss / spread, free) + constant - math.log(spread)
+            error = w.cells[RESIDUAL, i, t] - level - decay * (last - level)
+            total += log_t(error / spread, free) + constant - math.log(spread)
             last, time = w.cells[RESIDUAL, i, t], float(start + t)
-            level = updated_level(level, miss, w.cells[SCALE, i, t], w.parameters[i])
+            level = updated_level(level, error, w.cells[SCALE, i, t], w.parameters[i])
     return total
 
 
 @inlined
-def screen(w, start, s, i):
+def _screen(w, start, s, i):
     """Return the first slot at which member i may not be sound, and whether it has to be followed by hypotheses."""
     phi = w.parameters[i, PHI]
-    last, time, level = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW_LEVEL]
-    variance = w.known[i, VARIANCE]
-    first, notable, run = s, False, 0.0
+    last, time, level = w.stats[i, LAST_RESIDUAL], w.stats[i, LAST_TIME], w.stats[i, SLOW_LEVEL]
+    variance = w.stats[i, VARIANCE]
+    first, notable, run_odds = s, False, 0.0
     for t in range(s):
         if not w.flags[OBSERVED, i, t]:
             continue
         decay = power(phi, start + t - time) if time >= 0.0 else 0.0
         r, scale = w.cells[RESIDUAL, i, t], w.cells[SCALE, i, t]
-        miss = r - level - decay * (last - level)
+        error = r - level - decay * (last - level)
         if decay != phi:
-            miss /= math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
-        far = abs(miss) / scale
+            error /= math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
+        z = abs(error) / scale
         if (r - level) ** 2 > 9.0 * (variance + scale * scale):
-            far = max(far, NOTABLE)
+            z = max(z, SCREEN_INNOVATION)
         if w.cells[REPEAT, i, t] <= 0.0:
-            run -= min(w.cells[REPEAT, i, t] + log_t(far, w.parameters[i, FREEDOM]), 0.0)
-            notable = notable or run >= REPEATING
+            run_odds -= min(w.cells[REPEAT, i, t] + log_t(z, w.parameters[i, FREEDOM]), 0.0)
+            notable = notable or run_odds >= SCREEN_REPEATS
             first = min(first, t)
         else:
-            run = 0.0
-        if far > 1.5:
+            run_odds = 0.0
+        if z > 1.5:
             first = min(first, t)
-        if far >= NOTABLE:
+        if z >= SCREEN_INNOVATION:
             notable = True
         last, time = r, float(start + t)
     return first, notable
 
 
 @compiled
-def degrees_of_freedom(share):
+def _degrees_of_freedom(share):
     """Return the degrees of freedom of Student's t, 3 to 10, of which this share lies beyond 4."""
     # 2.8, 1.6, 1.0, 0.7, 0.4, 0.25 % for 3, 4, 5, 6, 8, 10: close to a power of the share.
     return max(3.0, min(10.0, 3.0 * (0.028 / max(share, 1e-6)) ** 0.5))
@@ -221,71 +217,73 @@ def degrees_of_freedom(share):
 def set_parameters(w, network, p, m, s):
     """Set the parameters of every member's hypotheses."""
     for i in range(m):
-        known, q = w.known[i], w.parameters[i]
-        q[PHI] = max(0.0, min(0.97, known[COVARIANCE] / max(known[VARIANCE], 1e-30)))
+        stats, q = w.stats[i], w.parameters[i]
+        q[PHI] = max(0.0, min(0.97, stats[COVARIANCE] / max(stats[VARIANCE], 1e-30)))
         spread = math.sqrt(network.moments[p, i, i])
-        q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(known[VARIANCE]))
+        q[TAU] = max(0.7 * spread, 5.0 * math.sqrt(stats[VARIANCE]))
         q[DRIFT_SD] = 2.0 * q[TAU]
-        q[NOISE_SD] = 2.5 * math.sqrt(known[VARIANCE])
-        q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MOST, PENALTY_BASE + PENALTY_SLOPE * known[USUAL_EVIDENCE]))
+        q[NOISE_SD] = 2.5 * math.sqrt(stats[VARIANCE])
+        q[LOG_PRIOR] = -max(PENALTY, min(PENALTY_MAX, PENALTY_BASE + PENALTY_SLOPE * stats[USUAL_EVIDENCE]))
         if is_alone(w):
             # It is judged by its own past alone.
-            young = ALONE_PERIODS / (1.0 + known[AGE]) + ALONE_READINGS / (1.0 + known[AGE] * s)
-            q[LOG_PRIOR] = -PENALTY_ALONE * (1.0 + young)
+            extra = ALONE_PERIODS / (1.0 + stats[AGE]) + ALONE_READINGS / (1.0 + stats[AGE] * s)
+            q[LOG_PRIOR] = -PENALTY_ALONE * (1.0 + extra)
         # A period's mean residual wanders at least as far as its memory allows.
-        held = min(2.0, 3.3 * math.sqrt((1.0 + q[PHI]) / ((1.0 - q[PHI]) * s)))
-        q[WANDER] = max(3.0 * math.sqrt(known[WANDER_SQUARE]), held * math.sqrt(known[VARIANCE]))
+        factor = min(2.0, 3.3 * math.sqrt((1.0 + q[PHI]) / ((1.0 - q[PHI]) * s)))
+        q[WANDER] = max(3.0 * math.sqrt(stats[WANDER_SQUARE]), factor * math.sqrt(stats[VARIANCE]))
         q[SLOTS] = s
-        q[FREEDOM] = degrees_of_freedom((known[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (known[TAIL_COUNT] + TAIL_PRIOR))
+        q[FREEDOM] = _degrees_of_freedom((stats[TAIL] + TAIL_PRIOR * TAIL_USUAL) / (stats[TAIL_COUNT] + TAIL_PRIOR))
         if is_alone(w):
             q[FREEDOM] = max(q[FREEDOM], ALONE_FREEDOM)
         q[T_CONSTANT] = t_constant(q[FREEDOM])
         typical = network.variables[network.variable[network.members[p, i]], TYPICAL]
         # Where the level started over lately, its distance is not known either.
-        followed = known[AGE] >= JUDGED_FROM and known[LEVEL_AGE] >= FOLLOWED_FROM
-        q[USUAL_DISTANCE] = usual_distance(known, typical, network.moments[p, i, i]) if followed else 0.0
+        is_followed = stats[AGE] >= JUDGED_FROM and stats[LEVEL_AGE] >= FOLLOWED_FROM
+        q[USUAL_DISTANCE] = usual_distance(stats, typical, network.moments[p, i, i]) if is_followed else 0.0
 
 
 @inlined
-def set_scale(w, network, p, s, i):
+def _set_scale(w, network, p, s, i):
     """Set the scale of member i's sound innovations, without the common-mode factor."""
     v = network.variables[network.variable[network.members[p, i]]]
-    known = w.known[i]
-    young = 1.0 + 3.0 / (1.0 + known[AGE]) + 7.0 / (1.0 + known[AGE]) ** 2
-    least = max(known[SIGMA], 0.003 * math.sqrt(network.moments[p, i, i]))
+    stats = w.stats[i]
+    young = 1.0 + 3.0 / (1.0 + stats[AGE]) + 7.0 / (1.0 + stats[AGE]) ** 2
+    min_scale = max(stats[SIGMA], 0.003 * math.sqrt(network.moments[p, i, i]))
     # A step of the resolution is no surprise.
-    step = 0.4 * known[RESOLUTION] if known[RESOLUTION] < 1e29 else 0.0
+    step = 0.4 * stats[RESOLUTION] if stats[RESOLUTION] < 1e29 else 0.0
     linear = step / slope(0.0, v)
     # A quantity that rests most of the time, like rain: others do not predict when and how much it moves.
-    intermittent = known[AT_REST] > 0.8 * known[READINGS] and known[REST_VOTES] >= RESTING
-    rest = forward(known[REST_VALUE], v) if intermittent else 0.0
-    before = abs(forward(known[LAST_VALUE], v) - rest) if intermittent and math.isfinite(known[LAST_VALUE]) else 0.0
+    intermittent = stats[AT_REST] > 0.8 * stats[READINGS] and stats[REST_VOTES] >= RESTING
+    rest_level = forward(stats[REST_VALUE], v) if intermittent else 0.0
+    last_distance = (
+        abs(forward(stats[LAST_VALUE], v) - rest_level) if intermittent and math.isfinite(stats[LAST_VALUE]) else 0.0
+    )
     if v[BEND] == 0.0 and not intermittent:
-        least = young * max(least, linear) * math.sqrt(w.precision[i, i])
+        min_scale = young * max(min_scale, linear) * math.sqrt(w.precision[i, i])
         for t in range(s):
-            w.cells[SCALE, i, t] = least * math.sqrt(w.cells[PREDICTION_VARIANCE, i, t])
+            w.cells[SCALE, i, t] = min_scale * math.sqrt(w.cells[PREDICTION_VARIANCE, i, t])
         return
-    most = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
+    max_distance = max(100.0, 10.0 * (forward(v[HIGH], v) - forward(v[LOW], v))) if v[HIGH] >= v[LOW] else 100.0
     for t in range(s):
-        own = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
-        wide = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
+        floor = linear if v[BEND] == 0.0 else step / slope(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t], v)
+        widening = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
         if intermittent:
-            moved = abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest)
-            moved = max(moved, before)
+            distance = abs(w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t] - rest_level)
+            distance = max(distance, last_distance)
             if w.flags[OBSERVED, i, t]:
-                before = abs(w.cells[SCALED, i, t] - rest)
-                moved = max(moved, before)
-            own = max(own, min(moved, most))
-        w.cells[SCALE, i, t] = young * max(least, own) * wide
+                last_distance = abs(w.cells[SCALED, i, t] - rest_level)
+                distance = max(distance, last_distance)
+            floor = max(floor, min(distance, max_distance))
+        w.cells[SCALE, i, t] = young * max(min_scale, floor) * widening
 
 
 @compiled
-def partition_common_mode(w, m, s):
+def _partition_common_mode(w, m, s):
     """Write the common-mode factor of all members together in each slot, at least 1, to `scratch.other`."""
     for t in range(s):
         w.scratch.rows[0, t] = w.scratch.rows[1, t] = 0.0
     for i in range(m):
-        level, weight = w.known[i, SLOW_LEVEL], 1.0 / (w.known[i, VARIANCE] + 1e-30)
+        level, weight = w.stats[i, SLOW_LEVEL], 1.0 / (w.stats[i, VARIANCE] + 1e-30)
         for t in range(s):
             z = (w.cells[RESIDUAL, i, t] - level) ** 2 * weight
             if w.flags[PREDICTS, i, t]:
@@ -297,39 +295,39 @@ def partition_common_mode(w, m, s):
 
 
 @inlined
-def screen_halo(w, network, period, s, i, c):
+def _screen_halo(w, network, period, s, i, c):
     """Mark the readings of a halo member that are far off, or all of them while a fault of it is open."""
     is_open = False
-    for r in range(network.count[c]):
-        row = network.first[c] + r
+    for number in range(network.count[c]):
+        row = network.first[c] + number
         is_open = is_open or (network.hypotheses[row, LOGL] == 0.0 and int(network.hypotheses[row, KIND]) != SOUND)
-    variance, level = w.known[i, VARIANCE], w.known[i, SLOW_LEVEL]
+    variance, level = w.stats[i, VARIANCE], w.stats[i, SLOW_LEVEL]
     for t in range(s):
-        limit = FAR * FAR * (variance + w.cells[SCALE, i, t] ** 2)
+        limit = HALO_LIMIT * HALO_LIMIT * (variance + w.cells[SCALE, i, t] ** 2)
         if is_open or (w.cells[RESIDUAL, i, t] - level) ** 2 > limit:
             w.cells[PROBABILITY, i, t] = 1.0
 
 
 @compiled
-def covers(beam, b, time):
+def _covers(beam, b, time):
     """Return whether a slot lies in a fault of hypothesis b."""
     if int(beam[b, KIND]) != SOUND and beam[b, START] <= time <= beam[b, LAST_WRONG]:
         return True
     for e in range(EPISODES):
-        at = ENDED + EPISODE * e
-        if beam[b, at] > NONE and beam[b, at] <= time <= beam[b, at + 1]:
+        base = ENDED + EPISODE * e
+        if beam[b, base] > NONE and beam[b, base] <= time <= beam[b, base + 1]:
             return True
     return False
 
 
 @inlined
-def limit_to_best_hypothesis(w, period, s, i, c):
+def _limit_to_best_hypothesis(w, period, s, i, c):
     """Make readings in no fault of the best hypothesis doubtful at most; note the kind of the likeliest fault."""
     beam = w.beams[i]
     best = best_hypothesis(beam)
     for t in range(s):
-        if w.cells[PROBABILITY, i, t] > LIKELY and not covers(beam, best, float(period.start + t)):
-            w.cells[PROBABILITY, i, t] = LIKELY
+        if w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY and not _covers(beam, best, float(period.start + t)):
+            w.cells[PROBABILITY, i, t] = WRONG_PROBABILITY
     logl = NONE
     for b in range(BEAM):
         if beam[b, LOGL] == NONE:
@@ -343,44 +341,44 @@ def limit_to_best_hypothesis(w, period, s, i, c):
 
 
 @inlined
-def judge(w, network, period, p, m, s, i):
+def _judge(w, network, period, p, m, s, i):
     """Judge the readings of member i: the probability that each is wrong, and the evidence that any is."""
     c = network.members[p, i]
-    lasting = w.known[i, LASTING]
-    rows = network.count[c] if lasting == 0.0 else 0
+    lasting = w.stats[i, LASTING]
+    n_rows = network.count[c] if lasting == 0.0 else 0
     w.member.evidence[i] = 0.0
     for t in range(s):
         w.cells[COMMON_MODE, i, t] = 1.0
         w.cells[PROBABILITY, i, t] = 0.0
         w.cells[JUDGED, i, t] = w.cells[RESIDUAL, i, t]
-    set_scale(w, network, p, s, i)
+    _set_scale(w, network, p, s, i)
     if i >= network.owned[p]:
         # It is judged where it is owned; here it only matters whether it may predict others.
-        screen_halo(w, network, period, s, i, c)
+        _screen_halo(w, network, period, s, i, c)
         return
-    first, notable = screen(w, period.start, s, i)
-    followed = notable or rows > 0 or lasting != 0.0
+    first, notable = _screen(w, period.start, s, i)
+    followed = notable or n_rows > 0 or lasting != 0.0
     if followed:
         # A common mode of its neighbours may explain it.
-        common_mode(w, period.start, m, s, i, w.cells[COMMON_MODE, i])
+        _common_mode(w, period.start, m, s, i, w.cells[COMMON_MODE, i])
     else:
         for t in range(s):
             w.cells[COMMON_MODE, i, t] = w.scratch.other[t]
     for t in range(s):
         w.cells[SCALE, i, t] *= w.cells[COMMON_MODE, i, t]
     if followed:
-        first, notable = screen(w, period.start, s, i)
+        first, notable = _screen(w, period.start, s, i)
     beam = w.beams[i]
-    past = w.known[i, LAST_RESIDUAL], w.known[i, LAST_TIME], w.known[i, SLOW_LEVEL]
+    past = w.stats[i, LAST_RESIDUAL], w.stats[i, LAST_TIME], w.stats[i, SLOW_LEVEL]
     if math.isinf(lasting):
         # The fault that was open has ended.
         lasting = 0.0
     if lasting != 0.0:
         first = 0
-        sound_only(beam, w.known[i, LAST_RESIDUAL], max(w.known[i, LAST_TIME], period.start - 1000.0), 0.0)
-        begin_lasting(beam, lasting, w.known[i, ONSET], float(period.start), w.parameters[i])
-    elif rows == 0:
-        past = follow_sound(w, period.start, first if notable else s, i)
+        sound_only(beam, w.stats[i, LAST_RESIDUAL], max(w.stats[i, LAST_TIME], period.start - 1000.0), 0.0)
+        begin_lasting(beam, lasting, w.stats[i, ONSET], float(period.start), w.parameters[i])
+    elif n_rows == 0:
+        past = _follow_sound(w, period.start, first if notable else s, i)
         last, time, level = past
         # Before its first residual, a sound channel's is at its level and long ago.
         sound_only(beam, last, time if time >= 0.0 else period.start - 1000.0, level)
@@ -390,8 +388,8 @@ def judge(w, network, period, p, m, s, i):
         first = 0
         for b in range(BEAM):
             beam[b, LOGL] = NONE
-        for r in range(rows):
-            row = network.first[c] + r
+        for number in range(n_rows):
+            row = network.first[c] + number
             base = int(network.hypotheses[row, KIND]) * PER_KIND
             while beam[base, LOGL] > NONE:
                 base += 1
@@ -400,7 +398,7 @@ def judge(w, network, period, p, m, s, i):
     if lasting != 0.0 or lasts(beam, best_hypothesis(beam), w.parameters[i]):
         # What lasts ends when the slow distance is back where it was, or with a jump.
         w.parameters[i, WANDER] = 0.0
-    pure = sound_likelihood(w, period.start, first, s, i, past) if rows == 0 and lasting == 0.0 else NONE
+    sound_logl = _sound_likelihood(w, period.start, first, s, i, past) if n_rows == 0 and lasting == 0.0 else NONE
     # What the network expects, as a deviation from the channel's mean, without ripple: a wrong gain multiplies it.
     total = 0.0
     for t in range(s):
@@ -416,19 +414,21 @@ def judge(w, network, period, p, m, s, i):
     )  # fmt: skip
     best = follow(beam, w.scratch.beam, period.start, first, series, w.parameters[i])
     wrong_probability(beam, period.start, w.cells[PROBABILITY, i])
-    limit_to_best_hypothesis(w, period, s, i, c)
+    _limit_to_best_hypothesis(w, period, s, i, c)
     # The evidence: of the best hypothesis with a fault in this period over a sound period, less the prior.
-    fault, sound = NONE, pure
+    best_fault, best_sound = NONE, sound_logl
     for b in range(BEAM):
         if beam[b, LOGL] == NONE:
             continue
         ended = beam[b, ENDED] > NONE and beam[b, ENDED + 1] >= period.start
         if int(beam[b, KIND]) != SOUND or ended:
-            fault = max(fault, beam[b, LOGL])
-        elif rows > 0 or lasting != 0.0:
-            sound = max(sound, beam[b, LOGL] + best)
-    if fault > NONE:
-        w.member.evidence[i] = max(0.0, best + fault - max(sound, best - PRUNED) - w.parameters[i, LOG_PRIOR])
+            best_fault = max(best_fault, beam[b, LOGL])
+        elif n_rows > 0 or lasting != 0.0:
+            best_sound = max(best_sound, beam[b, LOGL] + best)
+    if best_fault > NONE:
+        w.member.evidence[i] = max(
+            0.0, best + best_fault - max(best_sound, best - PRUNE_BELOW) - w.parameters[i, LOG_PRIOR]
+        )
 
 
 @compiled
@@ -442,36 +442,36 @@ def detect_wrong(w, network, period, p, m, s):
             w.flags[FAULTY, i, t] = False
     for t in range(s):
         w.stale[t] = True
-    for turn in range(ROUNDS):
+    for round_number in range(ROUNDS):
         predict(w, network, p, m, s)
-        partition_common_mode(w, m, s)
+        _partition_common_mode(w, m, s)
         for i in range(m):
-            stale = not w.member.judged[i]
-            if not stale:
-                limit = 0.6 * w.known[i, SIGMA]
+            is_stale = not w.member.judged[i]
+            if not is_stale:
+                limit = 0.6 * w.stats[i, SIGMA]
                 for t in range(s):
                     if w.flags[OBSERVED, i, t] and abs(w.cells[RESIDUAL, i, t] - w.cells[JUDGED, i, t]) > limit:
-                        stale = True
+                        is_stale = True
                         break
-            if stale:
+            if is_stale:
                 w.member.judged[i] = True
-                judge(w, network, period, p, m, s, i)
+                _judge(w, network, period, p, m, s, i)
                 mark_wrong(w, network, p, s, i)
         changed = False
         for i in range(m):
             # By how far the wrong readings that are not excluded yet lie from their predictions: the mean of r^2 / v.
             w.member.rank[i] = 0.0
-            more = fewer = 0
+            n_added = n_removed = 0
             for t in range(s):
-                more += w.flags[FAULTY, i, t] and not w.flags[EXCLUDED, i, t]
-                fewer += w.flags[EXCLUDED, i, t] and not w.flags[FAULTY, i, t]
-            if more:
+                n_added += w.flags[FAULTY, i, t] and not w.flags[EXCLUDED, i, t]
+                n_removed += w.flags[EXCLUDED, i, t] and not w.flags[FAULTY, i, t]
+            if n_added:
                 total = 0.0
                 for t in range(s):
                     if w.flags[FAULTY, i, t] and not w.flags[EXCLUDED, i, t]:
                         total += w.cells[RESIDUAL, i, t] * w.cells[RESIDUAL, i, t] / w.cells[PREDICTION_VARIANCE, i, t]
-                w.member.rank[i] = max(total / more, 1e-12)
-            if fewer and turn < ROUNDS // 2:
+                w.member.rank[i] = max(total / n_added, 1e-12)
+            if n_removed and round_number < ROUNDS // 2:
                 changed = True
                 for t in range(s):
                     if w.flags[EXCLUDED, i, t] and not w.flags[FAULTY, i, t]:
@@ -479,7 +479,7 @@ def detect_wrong(w, network, period, p, m, s):
                         w.flags[PREDICTS, i, t] = w.flags[OBSERVED, i, t]
                         w.stale[t] = True
         for i in range(m):
-            if w.member.rank[i] == 0.0 or outranked(w, m, s, i):
+            if w.member.rank[i] == 0.0 or _outranked(w, m, s, i):
                 continue
             for t in range(s):
                 if w.flags[FAULTY, i, t] and not w.flags[EXCLUDED, i, t]:
@@ -489,7 +489,7 @@ def detect_wrong(w, network, period, p, m, s):
                         w.stale[t] = True
                     changed = True
         # Readings that were too far off to predict others, and are not wrong, do so from now on.
-        if turn == 0:
+        if round_number == 0:
             for i in range(m):
                 for t in range(s):
                     if (
@@ -501,7 +501,7 @@ def detect_wrong(w, network, period, p, m, s):
                         w.stale[t] = True
                         changed = True
         if not changed:
-            return turn + 1
+            return round_number + 1
         for i in range(m):
             # Neighbours that are excluded now do not count as a common mode any more.
             if w.member.evidence[i] > 0.0:
@@ -511,7 +511,7 @@ def detect_wrong(w, network, period, p, m, s):
 
 
 @compiled
-def outranked(w, m, s, i):
+def _outranked(w, m, s, i):
     """Return whether a related member that is wrong in a common slot is farther off than member i."""
     for j in range(m):
         if w.member.rank[j] <= w.member.rank[i] or j == i:
@@ -528,9 +528,9 @@ def outranked(w, m, s, i):
 def mark_wrong(w, network, p, s, i):
     """Mark the wrong readings of member i, unless all of an episode's are within the resolution."""
     for t in range(s):
-        w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t] and w.cells[PROBABILITY, i, t] > LIKELY
-    known = w.known[i]
-    if known[RESOLUTION] > 1e29:
+        w.flags[FAULTY, i, t] = w.flags[OBSERVED, i, t] and w.cells[PROBABILITY, i, t] > WRONG_PROBABILITY
+    stats = w.stats[i]
+    if stats[RESOLUTION] > 1e29:
         return
     v = network.variables[network.variable[network.members[p, i]]]
     t = 0
@@ -538,13 +538,13 @@ def mark_wrong(w, network, p, s, i):
         if not w.flags[FAULTY, i, t]:
             t += 1
             continue
-        last, beyond = t, False
+        last, exceeds = t, False
         while last < s and (w.flags[FAULTY, i, last] or not w.flags[OBSERVED, i, last]):
             if w.flags[FAULTY, i, last]:
-                step = known[RESOLUTION] / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
-                beyond = beyond or abs(w.cells[RESIDUAL, i, last]) > step
+                step = stats[RESOLUTION] / slope(w.cells[MEAN, i, last] + w.cells[SMOOTH, i, last], v)
+                exceeds = exceeds or abs(w.cells[RESIDUAL, i, last]) > step
             last += 1
-        if not beyond:
+        if not exceeds:
             for u in range(t, last):
                 w.flags[FAULTY, i, u] = False
         t = last

@@ -43,22 +43,22 @@ DELAY = 0.05
 """Rate per period at which the usual distance follows what it is: a drift must not become usual while it is judged."""
 OWN_SMOOTHING = 0.3
 """Of the distance of wrong readings, per period."""
-ENDS = 2.0
+END_DISTANCE = 2.0
 """Usual distances below which a fault that lasts is over."""
-RETURNS, NEARER = 1.25, 0.75
+RETURN_FROM, RETURN_SHARE = 1.25, 0.75
 """Usual distances from which a channel was wrong before, if an offset brings it nearer than this share of them."""
-OVERSHOOTS, BARELY = 2.0, 1.1
+OVERSHOOT_FROM, OVERSHOOT_SHARE = 2.0, 1.1
 """The same, for a return that overshoots: the reference has followed some of a fault that was not detected."""
-WIDEST = 4.5
+MAX_SQUARE = 4.5
 """Mean squares, its own and the median channel's, beyond which a distance does not widen what is usual."""
 MIN_WEIGHT = 0.02
 """Slow weight from which another channel's fault may be what moves a distance."""
-DOUBTED, DOUBTED_UNTIL = 4.0, 2.75
+DOUBTFUL_FROM, DOUBTFUL_UNTIL = 4.0, 2.75
 """Usual distances from which a channel is doubtful, and until which it stays so."""
-LEAST = 0.022
+MIN_USUAL = 0.022
 """Of a channel's standard deviation, what its usual distance is at least. Barometers agree better for weeks, and then
 do not."""
-POOLED = 60.0
+POOLED_PERIODS = 60.0
 """Periods of its own past that count as much as the median channel's."""
 SLOW_LIMIT = 5.0
 """Usual distances from which a fault begins. On sound networks of several years, simulated and real, one per ten
@@ -68,7 +68,7 @@ sensor-years or fewer are beyond it."""
 @compiled
 def learn_weights(w, network, p, m, i):
     """Move the slow weights of owned member i towards those of its prediction, -W_ij / W_ii."""
-    rate = max(WEIGHT_RATE, 1.0 / (w.known[i, AGE] + 1.0))
+    rate = max(WEIGHT_RATE, 1.0 / (w.stats[i, AGE] + 1.0))
     row = network.weights[p, i]
     for j in range(m):
         if j != i:
@@ -76,14 +76,14 @@ def learn_weights(w, network, p, m, i):
 
 
 @compiled
-def usual_distance(known, typical, variance):
+def usual_distance(stats, typical, variance):
     """Return the usual distance of a channel, `typical` being the mean square of a median one.
 
     It is no less than a small share of how far the channel moves, whose `variance` is given.
     """
-    own = min(known[AGE], 1.0 / SLOW_RATE)
-    square = (POOLED * typical + own * known[DISTANCE_USUAL]) / (POOLED + own)
-    return math.sqrt(max(square, LEAST * LEAST * variance))
+    periods = min(stats[AGE], 1.0 / SLOW_RATE)
+    square = (POOLED_PERIODS * typical + periods * stats[DISTANCE_USUAL]) / (POOLED_PERIODS + periods)
+    return math.sqrt(max(square, MIN_USUAL * MIN_USUAL * variance))
 
 
 @compiled
@@ -107,36 +107,36 @@ def _restart_level(network, period, c):
     Otherwise one fault that was none would stand for good, its estimate further behind the season every day. A channel
     that is stuck keeps its fault.
     """
-    known, s = period.learned.known[c], period.readings.shape[1]
+    stats, s = period.learned.stats[c], period.readings.shape[1]
     end = float(period.start + s)
-    observed = bad = 0
+    n_observed = n_bad = 0
     for t in range(s):
-        observed += math.isfinite(period.readings[c, t])
-        bad += period.estimates.code[c, t] >= DOUBTFUL
-    if 2 * bad < observed or observed == 0 or period.estimates.kind[c] == STUCK:
-        known[ONSET] = end
+        n_observed += math.isfinite(period.readings[c, t])
+        n_bad += period.estimates.code[c, t] >= DOUBTFUL
+    if 2 * n_bad < n_observed or n_observed == 0 or period.estimates.kind[c] == STUCK:
+        stats[ONSET] = end
         return
     v = network.variables[network.variable[c]]
     low, high = forward(v[LOW], v), forward(v[HIGH], v)
     margin = 0.25 * (high - low)
     level = _own_level(network, period, c)
-    if end - known[ONSET] > WEEK * s and low - margin < level < high + margin:
+    if end - stats[ONSET] > WEEK * s and low - margin < level < high + margin:
         mean = 0.0
         for t in range(s):
             mean += period.learned.mean[c, t] / s
-        known[FAULT_SIZE] = level - mean
+        stats[FAULT_SIZE] = level - mean
         _close_fault(period, c)
 
 
 @compiled
 def _close_fault(period, c):
     """End an offset or a drift with this period: its size goes into the mean."""
-    known = period.learned.known[c]
-    known[LASTING] = np.inf
+    stats = period.learned.stats[c]
+    stats[LASTING] = np.inf
     for t in range(period.learned.mean.shape[1]):
-        period.learned.mean[c, t] += known[FAULT_SIZE]
-    known[LAST_RESIDUAL] -= known[FAULT_SIZE]
-    known[SLOW_LEVEL] = 0.0
+        period.learned.mean[c, t] += stats[FAULT_SIZE]
+    stats[LAST_RESIDUAL] -= stats[FAULT_SIZE]
+    stats[SLOW_LEVEL] = 0.0
 
 
 @entry
@@ -146,32 +146,32 @@ def transfer_weights(old, weights, new, numbers):
     `numbers` has the old number of each channel, -1 where it has none.
     """
     members, owned, size = new.members, new.owned, new.size
-    most = 0
+    max_owned = 0
     for p in range(len(owned)):
-        most = max(most, owned[p])
-    out = np.zeros((members.shape[0], most, members.shape[1]), np.float32)
+        max_owned = max(max_owned, owned[p])
+    out = np.zeros((members.shape[0], max_owned, members.shape[1]), np.float32)
     lost = np.zeros(len(numbers), np.bool_)
     position = np.full(len(old.home), -1, np.int32)
     for p in range(len(owned)):
         for i in range(owned[p]):
             c = members[p, i]
-            before = numbers[c]
-            if before < 0:
+            old_number = numbers[c]
+            if old_number < 0:
                 continue
-            q, row = old.home[before], old.place[before]
-            for j in range(old.size[q]):
-                position[old.members[q, j]] = j
-            left = 0.0
-            for j in range(old.size[q]):
-                left += abs(weights[q, row, j])
+            home, row = old.home[old_number], old.place[old_number]
+            for j in range(old.size[home]):
+                position[old.members[home, j]] = j
+            remaining = 0.0
+            for j in range(old.size[home]):
+                remaining += abs(weights[home, row, j])
             for j in range(size[p]):
-                other = numbers[members[p, j]]
-                if other >= 0 and position[other] >= 0:
-                    out[p, i, j] = weights[q, row, position[other]]
-                    left -= abs(out[p, i, j])
-            lost[c] = left > 0.01
-            for j in range(old.size[q]):
-                position[old.members[q, j]] = -1
+                old_other = numbers[members[p, j]]
+                if old_other >= 0 and position[old_other] >= 0:
+                    out[p, i, j] = weights[home, row, position[old_other]]
+                    remaining -= abs(out[p, i, j])
+            lost[c] = remaining > 0.01
+            for j in range(old.size[home]):
+                position[old.members[home, j]] = -1
     return out, lost
 
 
@@ -179,37 +179,37 @@ def transfer_weights(old, weights, new, numbers):
 def update_distances(network, period):
     """Update the distances of all channels after a period; note where a fault begins that lasts, or ends."""
     n = len(period.readings)
-    known = period.learned.known
+    stats = period.learned.stats
     distance = _distances(network, period)
-    beyond = np.zeros(n)
+    ratio = np.zeros(n)
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = network.members[p, i]
-            known[c, LASTING] = 0.0
+            stats[c, LASTING] = 0.0
             if network.size[p] <= MIN_OTHERS:
                 _restart_level(network, period, c)
-            elif known[c, AGE] >= FOLLOWED_FROM:
-                beyond[c] = _update_distance(network, period, c, distance[c], network.moments[p, i, i])
-    _begin_faults(network, period, beyond)
+            elif stats[c, AGE] >= FOLLOWED_FROM:
+                ratio[c] = _update_distance(network, period, c, distance[c], network.moments[p, i, i])
+    _begin_faults(network, period, ratio)
     for c in range(n):
-        if known[c, AGE] > 0.0:
-            rate = max(SLOW_RATE, 1.0 / known[c, AGE])
-            known[c, REFERENCE] += rate * (period.learned.level[c] - known[c, REFERENCE])
+        if stats[c, AGE] > 0.0:
+            rate = max(SLOW_RATE, 1.0 / stats[c, AGE])
+            stats[c, REFERENCE] += rate * (period.learned.level[c] - stats[c, REFERENCE])
 
 
 @allocating
 def _distances(network, period):
     """Return the distance of every channel from the others in this period."""
-    known, n = period.learned.known, len(period.readings)
-    away, distance = np.zeros(n), np.zeros(n)
+    stats, n = period.learned.stats, len(period.readings)
+    shift, distance = np.zeros(n), np.zeros(n)
     for c in range(n):
-        if known[c, AGE] > 0.0:
-            away[c] = period.learned.level[c] - known[c, REFERENCE]
+        if stats[c, AGE] > 0.0:
+            shift[c] = period.learned.level[c] - stats[c, REFERENCE]
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
-            total = away[network.members[p, i]]
+            total = shift[network.members[p, i]]
             for j in range(network.size[p]):
-                total -= network.weights[p, i, j] * away[network.members[p, j]]
+                total -= network.weights[p, i, j] * shift[network.members[p, j]]
             distance[network.members[p, i]] = total
     return distance
 
@@ -217,114 +217,114 @@ def _distances(network, period):
 @compiled
 def _update_distance(network, period, c, distance, variance):
     """Update the distance of one channel; return how many usual ones it is, 0 where that is not judged."""
-    known, s = period.learned.known[c], period.readings.shape[1]
+    stats, s = period.learned.stats[c], period.readings.shape[1]
     end = float(period.start + s)
-    if known[ONSET] < 0.0:
-        known[REFERENCE] += distance - known[DISTANCE]
-        known[ONSET] = end
+    if stats[ONSET] < 0.0:
+        stats[REFERENCE] += distance - stats[DISTANCE]
+        stats[ONSET] = end
         return 0.0
-    if known[LEVEL_AGE] < FOLLOWED_FROM:
+    if stats[LEVEL_AGE] < FOLLOWED_FROM:
         # Its level started over lately: its reference is the mean of what it has been since.
-        known[REFERENCE] += distance / max(known[LEVEL_AGE], 1.0)
-        known[DISTANCE] = known[DISTANCE_TWICE] = 0.0
-        known[ONSET] = end
+        stats[REFERENCE] += distance / max(stats[LEVEL_AGE], 1.0)
+        stats[DISTANCE] = stats[DISTANCE_TWICE] = 0.0
+        stats[ONSET] = end
         return 0.0
-    observed = wrong = 0
+    n_observed = n_wrong = 0
     for t in range(s):
-        observed += 1 if math.isfinite(period.readings[c, t]) else 0
-        wrong += 1 if period.estimates.code[c, t] >= WRONG else 0
+        n_observed += 1 if math.isfinite(period.readings[c, t]) else 0
+        n_wrong += 1 if period.estimates.code[c, t] >= WRONG else 0
     typical = network.variables[network.variable[c], TYPICAL]
-    if known[FAULT_SIZE] != 0.0 and observed > 0:
+    if stats[FAULT_SIZE] != 0.0 and n_observed > 0:
         # Where it began or ended in this period, the level is neither its own nor what it was.
-        _update_fault(network, period, c, distance, usual_distance(known, typical, variance), 2 * wrong >= observed)
+        _update_fault(network, period, c, distance, usual_distance(stats, typical, variance), 2 * n_wrong >= n_observed)
         return 0.0
-    if 2 * wrong >= observed:
+    if 2 * n_wrong >= n_observed:
         # What is wrong, or silent, is estimated: its level holds nothing of its own.
         return 0.0
-    age = known[AGE]
+    age = stats[AGE]
     rate = max(SMOOTHING, 1.0 / (age - FOLLOWED_FROM + 1.0))
-    known[DISTANCE] += rate * (distance - known[DISTANCE])
-    known[DISTANCE_TWICE] += rate * (known[DISTANCE] - known[DISTANCE_TWICE])
-    square = known[DISTANCE] ** 2
+    stats[DISTANCE] += rate * (distance - stats[DISTANCE])
+    stats[DISTANCE_TWICE] += rate * (stats[DISTANCE] - stats[DISTANCE_TWICE])
+    square = stats[DISTANCE] ** 2
     if age >= JUDGED_FROM:
-        square = min(square, WIDEST * (known[DISTANCE_SQUARE] + typical))
+        square = min(square, MAX_SQUARE * (stats[DISTANCE_SQUARE] + typical))
     rate = max(SLOW_RATE, 1.0 / (age - FOLLOWED_FROM + 1.0))
-    known[DISTANCE_SQUARE] += rate * (square - known[DISTANCE_SQUARE])
-    known[DISTANCE_USUAL] += max(DELAY, rate) * (known[DISTANCE_SQUARE] - known[DISTANCE_USUAL])
-    usual = usual_distance(known, typical, variance)
-    if abs(known[DISTANCE]) < usual:
-        known[ONSET] = end
+    stats[DISTANCE_SQUARE] += rate * (square - stats[DISTANCE_SQUARE])
+    stats[DISTANCE_USUAL] += max(DELAY, rate) * (stats[DISTANCE_SQUARE] - stats[DISTANCE_USUAL])
+    usual = usual_distance(stats, typical, variance)
+    if abs(stats[DISTANCE]) < usual:
+        stats[ONSET] = end
     if age < JUDGED_FROM or usual <= 0.0:
         return 0.0
-    beyond = abs(known[DISTANCE]) / usual
-    known[DISTANT] = 1.0 if beyond > (DOUBTED_UNTIL if known[DISTANT] > 0.0 else DOUBTED) else 0.0
-    return beyond
+    ratio = abs(stats[DISTANCE]) / usual
+    stats[DISTANT] = 1.0 if ratio > (DOUBTFUL_UNTIL if stats[DISTANT] > 0.0 else DOUBTFUL_FROM) else 0.0
+    return ratio
 
 
 @compiled
-def _update_fault(network, period, c, distance, usual, most):
+def _update_fault(network, period, c, distance, usual, mostly_wrong):
     """Update the distance of a channel with an offset or a drift, and end that where it is back.
 
-    `most` is whether most of the period's readings are in it.
+    `mostly_wrong` is whether most of the period's readings are in it.
     """
-    known, s = period.learned.known[c], period.readings.shape[1]
-    continued = network.known[c, FAULT_SIZE] != 0.0 or network.known[c, LASTING] != 0.0
+    stats, s = period.learned.stats[c], period.readings.shape[1]
+    continued = network.stats[c, FAULT_SIZE] != 0.0 or network.stats[c, LASTING] != 0.0
     if not continued:
-        known[ONSET] = float(period.start)
-    if not most:
+        stats[ONSET] = float(period.start)
+    if not mostly_wrong:
         return
-    lasted = float(period.start + s) - known[ONSET]
+    lasted = float(period.start + s) - stats[ONSET]
     own = distance + _own_level(network, period, c) - period.learned.level[c]
     if lasted <= 2.0 * s:
-        known[OWN_DISTANCE] = own
-    known[OWN_DISTANCE] += OWN_SMOOTHING * (own - known[OWN_DISTANCE])
-    away, before = abs(known[OWN_DISTANCE]), abs(known[DISTANCE])
-    ended = lasted > WEEK * s and away < ENDS * usual
+        stats[OWN_DISTANCE] = own
+    stats[OWN_DISTANCE] += OWN_SMOOTHING * (own - stats[OWN_DISTANCE])
+    size, size_before = abs(stats[OWN_DISTANCE]), abs(stats[DISTANCE])
+    ended = lasted > WEEK * s and size < END_DISTANCE * usual
     # It was wrong before, without being detected.
-    returned = before > RETURNS * usual and away < NEARER * before
-    returned = returned or (before > OVERSHOOTS * usual and away < BARELY * before)
-    if known[AGE] >= JUDGED_FROM and continued and (ended or returned):
+    returned = size_before > RETURN_FROM * usual and size < RETURN_SHARE * size_before
+    returned = returned or (size_before > OVERSHOOT_FROM * usual and size < OVERSHOOT_SHARE * size_before)
+    if stats[AGE] >= JUDGED_FROM and continued and (ended or returned):
         _close_fault(period, c)
-        known[DISTANCE] = known[DISTANCE_TWICE] = known[OWN_DISTANCE]
+        stats[DISTANCE] = stats[DISTANCE_TWICE] = stats[OWN_DISTANCE]
 
 
 @allocating
-def _begin_faults(network, period, beyond):
+def _begin_faults(network, period, ratio):
     """Note a fault of every channel that is too many usual distances away, and farther than those it is compared with.
 
     One that is wrong moves the distance of those that are compared with it: these are set right.
     """
     n, s = period.readings.shape
-    known, members, weights = period.learned.known, network.members, network.weights
-    begun = np.zeros(n)
-    before = np.zeros((n, 2))
+    stats, members, weights = period.learned.stats, network.members, network.weights
+    size = np.zeros(n)
+    smoothed = np.zeros((n, 2))
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
-            if beyond[c] <= SLOW_LIMIT:
+            if ratio[c] <= SLOW_LIMIT:
                 continue
-            worst = True
+            is_farthest = True
             for j in range(network.size[p]):
-                worst = worst and (beyond[members[p, j]] <= beyond[c] or abs(weights[p, i, j]) < MIN_WEIGHT)
-            if worst:
+                is_farthest = is_farthest and (ratio[members[p, j]] <= ratio[c] or abs(weights[p, i, j]) < MIN_WEIGHT)
+            if is_farthest:
                 # What is smoothed lags behind a drift; smoothed twice, by twice as much.
-                before[c, 0], before[c, 1] = known[c, DISTANCE], known[c, DISTANCE_TWICE]
-                begun[c] = 2.0 * known[c, DISTANCE] - known[c, DISTANCE_TWICE]
+                smoothed[c, 0], smoothed[c, 1] = stats[c, DISTANCE], stats[c, DISTANCE_TWICE]
+                size[c] = 2.0 * stats[c, DISTANCE] - stats[c, DISTANCE_TWICE]
     for p in range(len(network.owned)):
         for i in range(network.owned[p]):
             c = members[p, i]
-            if begun[c] == 0.0:
+            if size[c] == 0.0:
                 for j in range(network.size[p]):
                     other = members[p, j]
-                    if begun[other] != 0.0:
-                        known[c, DISTANCE] += weights[p, i, j] * before[other, 0]
-                        known[c, DISTANCE_TWICE] += weights[p, i, j] * before[other, 1]
+                    if size[other] != 0.0:
+                        stats[c, DISTANCE] += weights[p, i, j] * smoothed[other, 0]
+                        stats[c, DISTANCE_TWICE] += weights[p, i, j] * smoothed[other, 1]
                 continue
             # The mean is set back, so that the residual shows all of the distance.
-            back = begun[c] - known[c, SLOW_LEVEL]
+            shift = size[c] - stats[c, SLOW_LEVEL]
             for t in range(s):
-                period.learned.mean[c, t] -= back
-            known[c, LASTING] = known[c, OWN_DISTANCE] = begun[c]
-            known[c, DISTANT] = 0.0
-            known[c, LAST_RESIDUAL] += back
-            known[c, SLOW_LEVEL] = known[c, DISTANCE] = known[c, DISTANCE_TWICE] = 0.0
+                period.learned.mean[c, t] -= shift
+            stats[c, LASTING] = stats[c, OWN_DISTANCE] = size[c]
+            stats[c, DISTANT] = 0.0
+            stats[c, LAST_RESIDUAL] += shift
+            stats[c, SLOW_LEVEL] = stats[c, DISTANCE] = stats[c, DISTANCE_TWICE] = 0.0

@@ -17,28 +17,25 @@ from sensormend.model.scales import forward, slope
 
 from sensormend.model.arrays import (  # isort: skip
     AGE, AT_REST, CHANNEL, CONFIDENCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, FIRST, HIGH,
-    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, KNOWN, LAST, LAST_VALUE, LOW, MEAN, OBSERVED, ONSET, OPEN, PREDICTOR,
-    PREDICTS, PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE,
-    REST_VOTES, RUNS, RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, is_alone, median, workspace,
+    KIND_IMPLAUSIBLE, KIND_OF, KIND_SPIKE, LAST, LAST_VALUE, LOW, MEAN, OBSERVED, ONSET, OPEN, PREDICTOR, PREDICTS,
+    PROBABILITY, RATE, RAW, READINGS, READINGS_IN, REPEAT, REPEATS, REPORT, RESTING, REST_VALUE, REST_VOTES, RUNS,
+    RUN_READINGS, SCALED, SHRINKAGE, SIZE, SMOOTH, SPIKE, STATS, is_alone, median, workspace,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     BEAM, DRIFT, ENDED, EPISODE, EPISODES, FIELDS, GAIN, KIND, LAST_WRONG, LOGL, NONE, PER_KIND, SOUND, START,
     STUCK, best_hypothesis, fault_size,
 )  # fmt: skip
 
-__all__ = [
-    "append_episodes", "append_hypotheses", "bound_predictors", "enlarged", "load_partition", "rests_like_others",
-    "run_block", "run_partition",
-]  # fmt: skip
+__all__ = ["run_block"]
 
-GROSS = 12.0
+GROSS_ERROR = 12.0
 """Standard deviations from the others' median deviation beyond which a reading predicts no other until it is judged."""
-TRIED = 4
+TRIAL_PARTITIONS = 4
 """Partitions in which another shrinkage is tried."""
-FORGOTTEN = 8.0
+FORGET_BELOW = 8.0
 """Between periods, hypotheses are forgotten that are less likely than the best by this much, in log: in a large network
 they would take more memory than all else, and a fault that continues can begin again."""
-FOLLOWED = 6.0
+FOLLOW_WITHIN = 6.0
 """A channel is followed by hypotheses while one of a fault is within so much of the best, in log."""
 DISTANT_CONFIDENCE = 0.5
 """Of a fault that shows in a channel's distance from the others alone: about half of them are none (`bench faults
@@ -46,39 +43,39 @@ DISTANT_CONFIDENCE = 0.5
 
 
 @inlined
-def rests_like_others(network, p, m, c):
+def _rests_like_others(network, p, m, c):
     """Return whether a channel rests where a fifth of the others rest, too: a stuck one is the only one."""
-    if network.known[c, REST_VOTES] < RESTING:
+    if network.stats[c, REST_VOTES] < RESTING:
         return False
-    alike = 0
+    n_alike = 0
     for j in range(m):
-        other = network.members[p, j]
+        channel = network.members[p, j]
         if (
-            other != c
-            and network.known[other, REST_VOTES] >= RESTING
-            and network.known[other, REST_VALUE] == network.known[c, REST_VALUE]
+            channel != c
+            and network.stats[channel, REST_VOTES] >= RESTING
+            and network.stats[channel, REST_VALUE] == network.stats[c, REST_VALUE]
         ):
-            alike += 1
-    return 5 * alike >= m - 1
+            n_alike += 1
+    return 5 * n_alike >= m - 1
 
 
 @compiled
-def load_partition(w, network, period, p):
+def _load_partition(w, network, period, p):
     """Load the readings of a partition and what is known of its members; return how many were never observed."""
     m, s = network.size[p], period.readings.shape[1]
-    new = n = 0
+    n_new = n = 0
     for i in range(m):
         c = network.members[p, i]
-        if network.known[c, AGE] >= 3.0:
-            w.scratch.vector[n] = (network.known[c, REPEATS] + 0.5) / (network.known[c, READINGS] + 10.0)
+        if network.stats[c, AGE] >= 3.0:
+            w.scratch.vector[n] = (network.stats[c, REPEATS] + 0.5) / (network.stats[c, READINGS] + 10.0)
             n += 1
     # A channel that repeats itself far more often than the others may have been stuck from the start.
-    most = max(0.3, 4.0 * median(w.scratch.vector, n)) if n else 1.0
+    max_rate = max(0.3, 4.0 * median(w.scratch.vector, n)) if n else 1.0
     # Members lie anywhere in memory: all are fetched before anything is computed, so that fetches overlap.
     for i in range(m):
         c = network.members[p, i]
-        for f in range(KNOWN):
-            w.known[i, f] = network.known[c, f]
+        for f in range(STATS):
+            w.stats[i, f] = network.stats[c, f]
         for t in range(s):
             w.cells[RAW, i, t] = period.readings[c, t]
             w.cells[MEAN, i, t] = network.mean[c, t]
@@ -90,36 +87,36 @@ def load_partition(w, network, period, p):
             w.flags[OBSERVED, i, t] = math.isfinite(x)
             w.cells[REPEAT, i, t] = 1.0
             w.cells[SCALED, i, t] = forward(x, v) if math.isfinite(x) else 0.0
-        last = w.known[i, LAST_VALUE]
-        running = False
-        rests = rests_like_others(network, p, m, c)
-        intermittent = rests and w.known[i, AT_REST] > 0.8 * w.known[i, READINGS]
-        repeating = not intermittent and w.known[i, AGE] >= 3.0
-        repeat = math.log(min(most, (w.known[i, REPEATS] + 0.5) / (w.known[i, READINGS] + 10.0)))
-        again = math.log(min(max(most, 0.5), (w.known[i, RUNS] + 0.5) / (w.known[i, RUN_READINGS] + 4.0)))
+        last = w.stats[i, LAST_VALUE]
+        repeated = False
+        rests = _rests_like_others(network, p, m, c)
+        intermittent = rests and w.stats[i, AT_REST] > 0.8 * w.stats[i, READINGS]
+        repeating = not intermittent and w.stats[i, AGE] >= 3.0
+        log_repeat = math.log(min(max_rate, (w.stats[i, REPEATS] + 0.5) / (w.stats[i, READINGS] + 10.0)))
+        log_run = math.log(min(max(max_rate, 0.5), (w.stats[i, RUNS] + 0.5) / (w.stats[i, RUN_READINGS] + 4.0)))
         for t in range(s):
             if w.flags[OBSERVED, i, t]:
                 x = w.cells[RAW, i, t]
-                same = np.float32(x) == np.float32(last)
+                repeats = np.float32(x) == np.float32(last)
                 # Many quantities rest at one value, their least or their most: no rain, fog. That is not repeating.
-                if same and repeating and not (rests and np.float32(x) == np.float32(w.known[i, REST_VALUE])):
-                    w.cells[REPEAT, i, t] = max(repeat, again) if running else repeat
-                running = same
+                if repeats and repeating and not (rests and np.float32(x) == np.float32(w.stats[i, REST_VALUE])):
+                    w.cells[REPEAT, i, t] = max(log_repeat, log_run) if repeated else log_repeat
+                repeated = repeats
                 last = x
-        if w.known[i, AGE] == 0.0:
-            new += 1
-    return new
+        if w.stats[i, AGE] == 0.0:
+            n_new += 1
+    return n_new
 
 
 @compiled
-def bound_predictors(w, network, p, m, s):
+def _bound_predictors(w, network, p, m, s):
     """Set deviations, and those that predict: bounded, and without readings that are far off until they are judged."""
-    least = np.inf
+    min_limit = np.inf
     for t in range(s):
         w.scratch.rows[0, t], w.scratch.rows[1, t], w.scratch.rows[2, t] = np.inf, -np.inf, 0.0
     for i in range(m):
-        w.scratch.other[i] = GROSS * math.sqrt(network.moments[p, i, i])
-        least = min(least, w.scratch.other[i])
+        w.scratch.other[i] = GROSS_ERROR * math.sqrt(network.moments[p, i, i])
+        min_limit = min(min_limit, w.scratch.other[i])
         for t in range(s):
             d = w.cells[SCALED, i, t] - w.cells[MEAN, i, t] if w.flags[OBSERVED, i, t] else 0.0
             w.cells[DEVIATION, i, t] = w.cells[PREDICTOR, i, t] = d
@@ -128,7 +125,7 @@ def bound_predictors(w, network, p, m, s):
                 w.scratch.rows[0, t], w.scratch.rows[1, t] = min(w.scratch.rows[0, t], d), max(w.scratch.rows[1, t], d)
                 w.scratch.rows[2, t] += 1.0
     for t in range(s):
-        if w.scratch.rows[2, t] > 2.0 and w.scratch.rows[1, t] - w.scratch.rows[0, t] <= least:
+        if w.scratch.rows[2, t] > 2.0 and w.scratch.rows[1, t] - w.scratch.rows[0, t] <= min_limit:
             # All lie closer together than any may lie from their median.
             continue
         n = 0
@@ -136,23 +133,23 @@ def bound_predictors(w, network, p, m, s):
             if w.flags[OBSERVED, i, t]:
                 w.scratch.vector[n] = w.cells[DEVIATION, i, t]
                 n += 1
-        middle = median(w.scratch.vector, n) if n > 2 else 0.0
+        centre = median(w.scratch.vector, n) if n > 2 else 0.0
         for i in range(m):
             d, limit = w.cells[DEVIATION, i, t], w.scratch.other[i]
-            w.cells[PREDICTOR, i, t] = max(middle - limit, min(middle + limit, d))
-            w.flags[PREDICTS, i, t] = w.flags[PREDICTS, i, t] and abs(d - middle) <= limit
+            w.cells[PREDICTOR, i, t] = max(centre - limit, min(centre + limit, d))
+            w.flags[PREDICTS, i, t] = w.flags[PREDICTS, i, t] and abs(d - centre) <= limit
 
 
 @compiled
-def run_partition(w, network, period, p, learning):
+def _run_partition(w, network, period, p, learning):
     """Take one partition through a period; return how many rounds of judging it took."""
     m, s = network.size[p], period.readings.shape[1]
     v = network.variables[network.variable[network.members[p, 0]]]
     for i in range(m):
         w.member.implausible[i] = False
-    if load_partition(w, network, period, p):
+    if _load_partition(w, network, period, p):
         cold_start(w, network, p, m, s)
-    bound_predictors(w, network, p, m, s)
+    _bound_predictors(w, network, p, m, s)
     shrinkage = v[SHRINKAGE]
     prediction_covariance(network.moments[p], m, shrinkage, w.precision)
     while not invert(w.precision, m, w.algebra.square):
@@ -170,7 +167,7 @@ def run_partition(w, network, period, p, learning):
     w.others[0] = n_observed - 1
     set_parameters(w, network, p, m, s)
     if restart_levels(w, network, p, m, s):
-        bound_predictors(w, network, p, m, s)
+        _bound_predictors(w, network, p, m, s)
     rounds = detect_wrong(w, network, period, p, m, s)
     for i in range(m):
         # Once more, with the last predictions: nothing within the resolution is wrong.
@@ -202,18 +199,18 @@ def run_partition(w, network, period, p, learning):
                 centre_corrections(w, s, i)
         for i in range(network.owned[p]):
             learn_channel(w, network, period, p, s, i)
-            if w.known[i, AGE] > 0.0:
+            if w.stats[i, AGE] > 0.0:
                 learn_weights(w, network, p, m, i)
         learn_ripple(w, network, period, p, s)
-        if p < TRIED:
+        if p < TRIAL_PARTITIONS:
             try_shrinkage(w, network, period, p, m, s)
         learn_moments(w, network, p, m, s)
     return rounds
 
 
 @allocating
-def enlarged(rows):
-    """Return a copy of `rows` that is twice as long."""
+def _enlarged(rows):
+    """Return a copy of `rows` that is twice as long; np.concatenate takes longer to compile."""
     larger = np.empty((2 * rows.shape[0], rows.shape[1]))
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
@@ -222,19 +219,19 @@ def enlarged(rows):
 
 
 @inlined
-def append_hypotheses(w, network, period, p, i, rows, used):
+def _append_hypotheses(w, network, period, p, i, rows, used):
     """Append the hypotheses of owned member i to `rows`, which is long enough; return how many are used."""
     c = network.members[p, i]
     beam = w.beams[i]
-    doubt = False
+    followed = False
     for b in range(PER_KIND, BEAM):
-        doubt = doubt or beam[b, LOGL] > -FOLLOWED
-    starts_over = period.learned.count[c] < 0
+        followed = followed or beam[b, LOGL] > -FOLLOW_WITHIN
+    restarts = period.learned.count[c] < 0
     period.learned.count[c] = 0
-    if starts_over or not doubt:
+    if restarts or not followed:
         return used
     for b in range(BEAM):
-        if beam[b, LOGL] < -FORGOTTEN:
+        if beam[b, LOGL] < -FORGET_BELOW:
             continue
         for f in range(FIELDS):
             rows[used, f] = beam[b, f]
@@ -244,12 +241,12 @@ def append_hypotheses(w, network, period, p, i, rows, used):
 
 
 @inlined
-def append_episodes(w, network, period, p, i, episodes, used, s):
+def _append_episodes(w, network, period, p, i, episodes, used, s):
     """Append the episodes of owned member i that touch this period to `episodes`, which is long enough."""
     c = network.members[p, i]
     beam = w.beams[i]
     best = best_hypothesis(beam)
-    before = used
+    n_before = used
     for e in range(EPISODES + 1):
         if e == 0:
             if int(beam[best, KIND]) == SOUND:
@@ -257,28 +254,28 @@ def append_episodes(w, network, period, p, i, episodes, used, s):
             first, last, kind, is_open = beam[best, START], beam[best, LAST_WRONG], beam[best, KIND], 1.0
             size, rate = fault_size(beam, best)
         else:
-            at = ENDED + EPISODE * (e - 1)
-            first, last, kind, is_open = beam[best, at], beam[best, at + 1], beam[best, at + 2], 0.0
-            size, rate = beam[best, at + 3], beam[best, at + 4]
+            base = ENDED + EPISODE * (e - 1)
+            first, last, kind, is_open = beam[best, base], beam[best, base + 1], beam[best, base + 2], 0.0
+            size, rate = beam[best, base + 3], beam[best, base + 4]
             if first <= NONE or last < period.start:
                 continue
         # From its first to its last reading that is wrong, in this period; earlier ones are as they were reported.
         begin, end = max(0, int(first) - period.start), min(s - 1, int(last) - period.start)
-        confidence, n, head, tail = 0.0, 0, -1, -1
+        confidence, n_wrong, first_wrong, last_wrong = 0.0, 0, -1, -1
         value = 0.0
         for t in range(begin, end + 1):
             if w.flags[FAULTY, i, t]:
                 confidence = max(confidence, w.cells[PROBABILITY, i, t])
-                n += 1
-                head = t if head < 0 else head
-                tail = t
+                n_wrong += 1
+                first_wrong = t if first_wrong < 0 else first_wrong
+                last_wrong = t
                 value = w.cells[RAW, i, t]
-        if n == 0 and (is_open == 0.0 or first >= period.start):
+        if n_wrong == 0 and (is_open == 0.0 or first >= period.start):
             continue
         v = network.variables[network.variable[c]]
         unit = slope(w.cells[MEAN, i, s // 2] + w.cells[SMOOTH, i, s // 2], v)
         spread = math.sqrt(network.moments[p, i, i])
-        if is_open == 0.0 and n <= 2 and last - first <= 1.0:
+        if is_open == 0.0 and n_wrong <= 2 and last - first <= 1.0:
             kind = KIND_SPIKE
             for t in range(begin, end + 1):
                 if w.flags[FAULTY, i, t]:
@@ -291,24 +288,24 @@ def append_episodes(w, network, period, p, i, episodes, used, s):
             size, rate = size * unit, rate * unit
         row = episodes[used]
         row[CHANNEL], row[KIND_OF], row[SIZE], row[RATE], row[OPEN] = c, kind, size, rate, is_open
-        row[FIRST] = first if first < period.start else period.start + head
-        row[LAST] = period.start + tail if n else last
-        row[READINGS_IN] = n
-        row[CONFIDENCE] = confidence if n else 1.0
+        row[FIRST] = first if first < period.start else period.start + first_wrong
+        row[LAST] = period.start + last_wrong if n_wrong else last
+        row[READINGS_IN] = n_wrong
+        row[CONFIDENCE] = confidence if n_wrong else 1.0
         used += 1
-    if used == before and w.known[i, DISTANT] > 0.0:
+    if used == n_before and w.stats[i, DISTANT] > 0.0:
         # No reading shows it by itself; all of them together are farther from the others than usual.
-        last, n = -1, 0
+        last, n_wrong = -1, 0
         for t in range(s):
             if period.estimates.code[c, t] == DOUBTFUL:
                 last = t
-                n += 1
-        if n > 0:
+                n_wrong += 1
+        if n_wrong > 0:
             row = episodes[used]
             row[CHANNEL], row[KIND_OF], row[RATE], row[OPEN], row[CONFIDENCE] = c, DRIFT, 0.0, 1.0, DISTANT_CONFIDENCE
             v = network.variables[network.variable[c]]
-            row[SIZE] = w.known[i, DISTANCE] * slope(w.cells[MEAN, i, s // 2], v)
-            row[FIRST], row[LAST], row[READINGS_IN] = min(w.known[i, ONSET], period.start), period.start + last, n
+            row[SIZE] = w.stats[i, DISTANCE] * slope(w.cells[MEAN, i, s // 2], v)
+            row[FIRST], row[LAST], row[READINGS_IN] = min(w.stats[i, ONSET], period.start), period.start + last, n_wrong
             used += 1
     return used
 
@@ -325,13 +322,13 @@ def run_block(network, period, begin, end, learning):
     episodes, reported = np.empty((4 * (EPISODES + 1), REPORT)), 0
     rounds = 0
     for p in range(begin, end):
-        rounds = max(rounds, run_partition(w, network, period, p, learning))
+        rounds = max(rounds, _run_partition(w, network, period, p, learning))
         for i in range(network.owned[p]):
             if used + BEAM > rows.shape[0]:
-                rows = enlarged(rows)
+                rows = _enlarged(rows)
             if reported + EPISODES + 1 > episodes.shape[0]:
-                episodes = enlarged(episodes)
-            used = append_hypotheses(w, network, period, p, i, rows, used)
-            reported = append_episodes(w, network, period, p, i, episodes, reported, s)
+                episodes = _enlarged(episodes)
+            used = _append_hypotheses(w, network, period, p, i, rows, used)
+            reported = _append_episodes(w, network, period, p, i, episodes, reported, s)
     # Without the rows that are not used.
     return rows[:used].copy(), episodes[:reported].copy(), rounds

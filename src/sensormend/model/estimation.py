@@ -10,30 +10,26 @@ from sensormend.model.compiling import compiled, entry, inlined
 from sensormend.model.scales import backward, slope
 
 from sensormend.model.arrays import (  # isort: skip
-    COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL, FAULTY, HIGH,
-    LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED, OWN_DISTANCE, POSSIBLE, PREDICTION_VARIANCE, PREDICTS,
-    PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE, TOLERANCE, TRUSTED, VARIANCE,
-    WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
+    COMMON_MODE, CORRECTED, CORRECTION, CORRECTION_VARIANCE, DEVIATION, DISTANCE, DISTANT, DOUBTFUL,
+    DOUBTFUL_PROBABILITY, FAULTY, HIGH, LAST_RESIDUAL, LAST_TIME, LOW, MEAN, MISSING, OBSERVED, OWN_DISTANCE,
+    PREDICTION_VARIANCE, PREDICTS, PROBABILITY, RAW, RESIDUAL, RESOLUTION, SCALED, SLOW_LEVEL, SMOOTH, SPIKE,
+    TOLERANCE, TRUSTED, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, WRONG, is_alone,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, ENDED, EPISODE, EPISODES, GAIN, KIND, LAST_WRONG, LOG_PRIOR, NONE, OFFSET, PHI, SLOTS, SOUND,
     START, STUCK, THETA1, USUAL_DISTANCE, WEEK, best_hypothesis, fault_size, lasts, power,
 )  # fmt: skip
 
-__all__ = [
-    "apply_tolerance", "correction_width", "decode", "estimate_cells", "interpolate_residual", "interval_width",
-    "mean_smoothing", "write_corrections",
-]  # fmt: skip
+__all__ = ["decode", "estimate_cells", "interpolate_residual", "interval_width", "write_corrections"]
 
-
-SURE = 2.75
+WRONG_FROM = 2.75
 """Usual distances below which a fault that lasts makes its readings doubtful, and not wrong."""
-SURE_ALONE = 30.0
+WRONG_ALONE_FROM = 30.0
 """Evidence from which an offset, a drift or a gain is wrong where a channel is judged by its own past alone."""
 
 
 @inlined
-def mean_smoothing(w, i, t, s):
+def _mean_smoothing(w, i, t, s):
     """Return by how much the mean of a slot changes when it is smoothed over the slots around it.
 
     Where there are no others, the weather of some weeks is in the means, and would bend what is put into a gap.
@@ -55,32 +51,32 @@ def interpolate_residual(w, start, s, i, t, out):
         r = b + (a (1 - z^2) (r_before - b) + z (1 - a^2) (r_after - b)) / (1 - a^2 z^2)
         share = (1 - a^2) (1 - z^2) / (1 - a^2 z^2)
     """
-    known, phi = w.known[i], w.parameters[i, PHI]
-    level = known[SLOW_LEVEL]
+    stats, phi = w.stats[i], w.parameters[i, PHI]
+    level = stats[SLOW_LEVEL]
     alone = is_alone(w)
-    here = mean_smoothing(w, i, t, s) if alone else 0.0
+    smoothing = _mean_smoothing(w, i, t, s) if alone else 0.0
     before = after = 0.0
-    near = far = 0.0
+    a = z = 0.0
     u = t - 1
     while u >= 0 and not w.flags[PREDICTS, i, u]:
         u -= 1
     if u >= 0:
-        near, before = power(phi, float(t - u)), w.cells[RESIDUAL, i, u] - level
-        before -= mean_smoothing(w, i, u, s) if alone else 0.0
-    elif known[LAST_TIME] >= 0.0:
-        near, before = power(phi, start + t - known[LAST_TIME]), known[LAST_RESIDUAL] - level
+        a, before = power(phi, float(t - u)), w.cells[RESIDUAL, i, u] - level
+        before -= _mean_smoothing(w, i, u, s) if alone else 0.0
+    elif stats[LAST_TIME] >= 0.0:
+        a, before = power(phi, start + t - stats[LAST_TIME]), stats[LAST_RESIDUAL] - level
     u = t + 1
     while u < s and not w.flags[PREDICTS, i, u]:
         u += 1
     if u < s:
-        far, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
-        after -= mean_smoothing(w, i, u, s) if alone else 0.0
+        z, after = power(phi, float(u - t)), w.cells[RESIDUAL, i, u] - level
+        after -= _mean_smoothing(w, i, u, s) if alone else 0.0
     # No farther than the channel's own history allows: a reading that is trusted may still be wrong.
-    most = 4.0 * math.sqrt(known[VARIANCE])
-    before, after = max(-most, min(most, before)), max(-most, min(most, after))
-    left = 1.0 - near * near * far * far
-    out[0] = level + here + (near * (1.0 - far * far) * before + far * (1.0 - near * near) * after) / left
-    out[1] = (1.0 - near * near) * (1.0 - far * far) / left
+    limit = 4.0 * math.sqrt(stats[VARIANCE])
+    before, after = max(-limit, min(limit, before)), max(-limit, min(limit, after))
+    denominator = 1.0 - a * a * z * z
+    out[0] = level + smoothing + (a * (1.0 - z * z) * before + z * (1.0 - a * a) * after) / denominator
+    out[1] = (1.0 - a * a) * (1.0 - z * z) / denominator
 
 
 @compiled
@@ -91,7 +87,7 @@ def write_corrections(w, network, period, p, s, i):
     (1 + phi) / ((1 - phi) n) of theirs; that of a drift, at its ends, half as well. Over weeks the distance of the
     channel from others wanders, too, and that goes into the size.
     """
-    beam, q, known = w.beams[i], w.parameters[i], w.known[i]
+    beam, q, stats = w.beams[i], w.parameters[i], w.stats[i]
     mean = 0.0
     for t in range(s):
         mean += w.cells[MEAN, i, t] / s
@@ -103,32 +99,32 @@ def write_corrections(w, network, period, p, s, i):
         return
     best = best_hypothesis(beam)
     alone = is_alone(w)
-    usual = q[USUAL_DISTANCE] * q[USUAL_DISTANCE] if q[USUAL_DISTANCE] > 0.0 else known[WANDER_SQUARE]
+    distance_variance = q[USUAL_DISTANCE] * q[USUAL_DISTANCE] if q[USUAL_DISTANCE] > 0.0 else stats[WANDER_SQUARE]
     for e in range(EPISODES + 1):
         if e == 0:
             first, last, kind = beam[best, START], beam[best, LAST_WRONG], int(beam[best, KIND])
             count = beam[best, COUNT]
             size, rate = fault_size(beam, best)
         else:
-            at = ENDED + EPISODE * (e - 1)
-            first, last, kind = beam[best, at], beam[best, at + 1], int(beam[best, at + 2])
-            size, rate = beam[best, at + 3], beam[best, at + 4]
+            base = ENDED + EPISODE * (e - 1)
+            first, last, kind = beam[best, base], beam[best, base + 1], int(beam[best, base + 2])
+            size, rate = beam[best, base + 3], beam[best, base + 4]
             if first <= NONE:
                 continue
             count = last - first + 1.0
         if last < period.start or kind == SOUND:
             continue
         # Without others to compare with, weather may be another explanation, except of stuck readings.
-        w.member.unsure[i] = w.member.unsure[i] or (alone and kind != STUCK and w.member.evidence[i] < SURE_ALONE)
+        w.member.unsure[i] = w.member.unsure[i] or (alone and kind != STUCK and w.member.evidence[i] < WRONG_ALONE_FROM)
         if not (kind == OFFSET or kind == DRIFT or (kind == GAIN and e == 0)):
             continue
         if e == 0 and lasts(beam, best, q):
             w.member.lasts[i] = True
-            w.member.unsure[i] = w.member.unsure[i] or 0.0 < abs(known[OWN_DISTANCE]) < SURE * q[USUAL_DISTANCE]
-        variance = known[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
+            w.member.unsure[i] = w.member.unsure[i] or 0.0 < abs(stats[OWN_DISTANCE]) < WRONG_FROM * q[USUAL_DISTANCE]
+        variance = stats[VARIANCE] * min(1.0, (1.0 + q[PHI]) / ((1.0 - q[PHI]) * count))
         if kind != OFFSET:
             variance *= 4.0
-        variance += usual * min(4.0, count / (WEEK * q[SLOTS]))
+        variance += distance_variance * min(4.0, count / (WEEK * q[SLOTS]))
         if kind == GAIN:
             # Nothing can be corrected of a sensor that has lost its sensitivity.
             if size < 0.3:
@@ -140,24 +136,18 @@ def write_corrections(w, network, period, p, s, i):
                     value = mean + (w.cells[SCALED, i, t] - mean - beam[best, THETA1]) / size
                     w.cells[CORRECTION, i, t] = value - w.cells[MEAN, i, t]
                 else:
-                    part = size - rate * (last - period.start - t) / q[SLOTS]
-                    w.cells[CORRECTION, i, t] = w.cells[DEVIATION, i, t] - part
+                    size_then = size - rate * (last - period.start - t) / q[SLOTS]
+                    w.cells[CORRECTION, i, t] = w.cells[DEVIATION, i, t] - size_then
                 w.cells[CORRECTION_VARIANCE, i, t] = variance
 
 
 @inlined
 def interval_width(w, i, t, share):
     """Return half the width of the interval of a cell of whose residual this share of the variance is left."""
-    known = w.known[i]
-    factor = known[WIDTH_GAP] + (known[WIDTH_FAR] - known[WIDTH_GAP]) * min(1.0, max(0.0, share))
-    wide = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
-    return factor * math.sqrt(share * known[VARIANCE]) * min(wide, 4.0) * w.cells[COMMON_MODE, i, t]
-
-
-@compiled
-def correction_width(w, i, variance):
-    """Return half the width of the interval of a correction of this variance."""
-    return w.known[i, WIDTH_FAR] * math.sqrt(variance)
+    stats = w.stats[i]
+    factor = stats[WIDTH_GAP] + (stats[WIDTH_FAR] - stats[WIDTH_GAP]) * min(1.0, max(0.0, share))
+    widening = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
+    return factor * math.sqrt(share * stats[VARIANCE]) * min(widening, 4.0) * w.cells[COMMON_MODE, i, t]
 
 
 @inlined
@@ -174,7 +164,7 @@ def estimate_cells(w, network, period, p, s):
     for i in range(network.owned[p]):
         c = network.members[p, i]
         v = network.variables[network.variable[c]]
-        distant = w.known[i, DISTANT] > 0.0
+        distant = w.stats[i, DISTANT] > 0.0
         if distant and out.kind[c] == SOUND:
             out.kind[c] = DRIFT
         low, high = v[LOW], v[HIGH]
@@ -182,46 +172,46 @@ def estimate_cells(w, network, period, p, s):
             if w.flags[PREDICTS, i, t]:
                 low, high = min(low, w.cells[RAW, i, t]), max(high, w.cells[RAW, i, t])
         margin = 0.05 * (high - low) if high > low else 0.0
-        least = low - margin if low < 0.0 else max(low - margin, 0.0)
+        lowest = low - margin if low < 0.0 else max(low - margin, 0.0)
         for t in range(s):
             trusted = w.flags[PREDICTS, i, t]
             y = w.cells[MEAN, i, t] + w.cells[SMOOTH, i, t]
             if not trusted:
                 interpolate_residual(w, period.start, s, i, t, w.algebra.column)
                 y += w.algebra.column[0]
-            value = max(least, min(high + margin, backward(y, v))) if high >= low else np.nan
+            value = max(lowest, min(high + margin, backward(y, v))) if high >= low else np.nan
             out.low_rank[c, t] = value
             if trusted:
-                code = DOUBTFUL if w.cells[PROBABILITY, i, t] > POSSIBLE or distant else TRUSTED
+                code = DOUBTFUL if w.cells[PROBABILITY, i, t] > DOUBTFUL_PROBABILITY or distant else TRUSTED
                 _accept_reading(out, c, t, w.cells[RAW, i, t], code)
                 continue
             out.code[c, t] = WRONG if w.flags[OBSERVED, i, t] else MISSING
-            wide = interval_width(w, i, t, w.algebra.column[1])
+            width = interval_width(w, i, t, w.algebra.column[1])
             if w.flags[OBSERVED, i, t] and w.member.unsure[i] and not is_alone(w):
                 _accept_reading(out, c, t, w.cells[RAW, i, t], DOUBTFUL)
                 continue
-            of_correction = correction_width(w, i, w.cells[CORRECTION_VARIANCE, i, t])
-            if w.flags[OBSERVED, i, t] and of_correction < wide:
+            correction_width = w.stats[i, WIDTH_FAR] * math.sqrt(w.cells[CORRECTION_VARIANCE, i, t])
+            if w.flags[OBSERVED, i, t] and correction_width < width:
                 out.code[c, t] = CORRECTED
-                y, wide = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], of_correction
-                value = max(least, min(high + margin, backward(y, v)))
+                y, width = w.cells[MEAN, i, t] + w.cells[CORRECTION, i, t], correction_width
+                value = max(lowest, min(high + margin, backward(y, v)))
             out.cleaned[c, t] = value
-            out.lower[c, t] = max(least, min(value, backward(y - wide, v)))
-            out.upper[c, t] = min(high + margin, max(value, backward(y + wide, v)))
+            out.lower[c, t] = max(lowest, min(value, backward(y - width, v)))
+            out.upper[c, t] = min(high + margin, max(value, backward(y + width, v)))
         out.score[c] = w.member.evidence[i] / -w.parameters[i, LOG_PRIOR]
         if out.kind[c] != STUCK:
-            apply_tolerance(w, out, v, i, c, s)
+            _apply_tolerance(w, out, v, i, c, s)
 
 
 @compiled
-def apply_tolerance(w, out, v, i, c, s):
+def _apply_tolerance(w, out, v, i, c, s):
     """Trust the readings of spans that are no farther from the estimate than the probe is accurate, root mean square.
 
     Where the accuracy is not given, it is the step of the readings.
     """
-    limit = v[TOLERANCE] if v[TOLERANCE] >= 0.0 else w.known[i, RESOLUTION]
+    limit = v[TOLERANCE] if v[TOLERANCE] >= 0.0 else w.stats[i, RESOLUTION]
     if limit > 1e29 or (
-        w.known[i, DISTANT] > 0.0 and abs(w.known[i, DISTANCE]) * slope(w.cells[MEAN, i, 0], v) > limit
+        w.stats[i, DISTANT] > 0.0 and abs(w.stats[i, DISTANCE]) * slope(w.cells[MEAN, i, 0], v) > limit
     ):
         return
     t = 0

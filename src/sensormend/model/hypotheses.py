@@ -55,7 +55,7 @@ yet."""
 PARAMETERS = 10
 
 NONE = -1.0e30
-PRUNED = 48.0
+PRUNE_BELOW = 48.0
 """A hypothesis that is less likely than the best by this much, in log, is dropped."""
 
 CAUCHY = -math.log(math.pi)
@@ -63,12 +63,12 @@ END_HAZARD = 0.25
 """Durations between three readings and a week, log-uniform, have the hazard 1 / (4 length)."""
 LEVEL_RATE = 0.015
 """How fast a sound channel's level follows what its residual missed."""
-TABLED = 1024
+TABLE_LENGTH = 1024
 """Readings from which a fault's hazard, and the constant of its noise's density, are taken to be what they are then."""
-LOG_END = np.array([math.log(END_HAZARD / max(count, 2)) for count in range(TABLED)])
-LOG_STAY = np.array([math.log1p(-END_HAZARD / max(count, 2)) for count in range(TABLED)])
+LOG_END = np.array([math.log(END_HAZARD / max(count, 2)) for count in range(TABLE_LENGTH)])
+LOG_STAY = np.array([math.log1p(-END_HAZARD / max(count, 2)) for count in range(TABLE_LENGTH)])
 NOISE_CONSTANT = np.array(
-    [math.lgamma(n / 2 + 1) - math.lgamma(n / 2 + 0.5) - 0.5 * math.log((n + 1) * math.pi) for n in range(TABLED)]
+    [math.lgamma(n / 2 + 1) - math.lgamma(n / 2 + 0.5) - 0.5 * math.log((n + 1) * math.pi) for n in range(TABLE_LENGTH)]
 )
 """By readings so far: log probabilities of ending and continuing; constant of Student's t with one degree more."""
 
@@ -77,8 +77,8 @@ MONTH, WEEK = 30.0, 7.0
 LASTING_ODDS = 15.0
 """Log odds that a fault which the channel's slow distance shows is real."""
 GAIN_MEAN, GAIN_SD = -1.0, 0.5
-"""What a wrong gain adds to 1: most have limit their sensitivity."""
-RARER = np.array([0.0, 0.0, 0.0, 3.0, 0.0, 2.0])
+"""What a wrong gain adds to 1: most such sensors have lost their sensitivity."""
+KIND_PENALTY = np.array([0.0, 0.0, 0.0, 3.0, 0.0, 2.0])
 """Log odds by which a gain and a stuck sensor are rarer than other kinds: calm weather, and water that freezes or
 melts, look like them."""
 SMALL_GAIN = 0.6
@@ -171,12 +171,12 @@ def begin_lasting(beam, size, onset, time, q):
 @inlined
 def _row_for(beam, kind, logl):
     """Return the row for a hypothesis of this kind: a free one, or the least likely one's; -1 if that is likelier."""
-    worst, row = logl, -1
+    lowest, row = logl, -1
     for b in range(kind * PER_KIND, kind * PER_KIND + PER_KIND):
         if beam[b, LOGL] == NONE:
             return b
-        if beam[b, LOGL] < worst:
-            worst, row = beam[b, LOGL], b
+        if beam[b, LOGL] < lowest:
+            lowest, row = beam[b, LOGL], b
     return row
 
 
@@ -190,9 +190,9 @@ def _copy(beam, b, fresh, row, logl, residual, time):
 
 
 @compiled
-def updated_level(level, miss, scale, q):
+def updated_level(level, error, scale, q):
     """Return the slow level b of a sound channel after an innovation, within plus or minus its wander."""
-    level += LEVEL_RATE * max(-3.0 * scale, min(3.0 * scale, miss))
+    level += LEVEL_RATE * max(-3.0 * scale, min(3.0 * scale, error))
     return max(-q[WANDER], min(q[WANDER], level))
 
 
@@ -207,12 +207,12 @@ def _innovation(beam, b, reading):
 def _continue_sound(beam, fresh, b, reading, q):
     """Continue a sound channel; return the log-likelihood, as all that write a hypothesis do."""
     level = beam[b, LEVEL]
-    miss = _innovation(beam, b, reading)
-    logl = beam[b, LOGL] + log_t(miss / reading.spread, q[FREEDOM]) + reading.peak
+    error = _innovation(beam, b, reading)
+    logl = beam[b, LOGL] + log_t(error / reading.spread, q[FREEDOM]) + reading.peak
     row = _row_for(fresh, SOUND, logl)
     if row >= 0:
         _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
-        fresh[row, LEVEL] = updated_level(level, miss, reading.scale, q)
+        fresh[row, LEVEL] = updated_level(level, error, reading.scale, q)
     return logl
 
 
@@ -252,20 +252,20 @@ def _append_episode(beam, row, kind):
 def _end_fault(beam, fresh, b, reading, q, limit):
     """End a fault with the reading before; this one is sound."""
     phi, kind, level = q[PHI], int(beam[b, KIND]), beam[b, LEVEL]
-    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLED - 1)]
+    logl = beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLE_LENGTH - 1)]
     # No density is above the peak: most are pruned before theirs is computed.
     if logl + reading.peak <= limit or _row_for(fresh, SOUND, logl + reading.peak) < 0:
         return NONE
     if kind == NOISE or kind == STUCK:
-        faded = power(phi, reading.time - beam[b, SOUND_T])
-        centre = level + faded * (beam[b, SOUND_R] - level)
-        width = reading.scale * math.sqrt((1.0 - faded * faded) / (1.0 - phi * phi))
+        decay = power(phi, reading.time - beam[b, SOUND_T])
+        centre = level + decay * (beam[b, SOUND_R] - level)
+        width = reading.scale * math.sqrt((1.0 - decay * decay) / (1.0 - phi * phi))
     else:
         h1, h2 = beam[b, H1], beam[b, H2]
-        under = beam[b, LAST_R] - level - h1 * beam[b, THETA1] - h2 * beam[b, THETA2]
-        centre = level + reading.decay * under
-        own = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
-        width = math.sqrt(reading.spread * reading.spread + reading.decay * reading.decay * own)
+        excess = beam[b, LAST_R] - level - h1 * beam[b, THETA1] - h2 * beam[b, THETA2]
+        centre = level + reading.decay * excess
+        size_variance = h1 * h1 * beam[b, P11] + 2.0 * h1 * h2 * beam[b, P12] + h2 * h2 * beam[b, P22]
+        width = math.sqrt(reading.spread * reading.spread + reading.decay * reading.decay * size_variance)
     logl += log_t((reading.residual - centre) / width, q[FREEDOM]) + q[T_CONSTANT] - math.log(width)
     row = _row_for(fresh, SOUND, logl)
     if row < 0:
@@ -294,7 +294,7 @@ def _repeat_ratio(beam, b, reading, q):
 def _continue_fault(beam, fresh, b, reading, q, limit):
     """Continue a fault with this reading."""
     kind, count = int(beam[b, KIND]), beam[b, COUNT]
-    logl = beam[b, LOGL] + LOG_STAY[min(int(count), TABLED - 1)]
+    logl = beam[b, LOGL] + LOG_STAY[min(int(count), TABLE_LENGTH - 1)]
     if kind == STUCK:
         if reading.repeated > 0.0:
             return NONE
@@ -304,9 +304,13 @@ def _continue_fault(beam, fresh, b, reading, q, limit):
             return NONE
         _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
     elif kind == NOISE:
-        free = 1.0 + count
-        width = math.sqrt((q[TAU] * q[TAU] + beam[b, SQUARES]) / free)
-        logl += log_t(reading.residual / width, free) + NOISE_CONSTANT[min(int(count), TABLED - 1)] - math.log(width)
+        freedom = 1.0 + count
+        width = math.sqrt((q[TAU] * q[TAU] + beam[b, SQUARES]) / freedom)
+        logl += (
+            log_t(reading.residual / width, freedom)
+            + NOISE_CONSTANT[min(int(count), TABLE_LENGTH - 1)]
+            - math.log(width)
+        )
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return NONE
@@ -327,16 +331,16 @@ def _continue_fault(beam, fresh, b, reading, q, limit):
         p1 = p11 * g1 + beam[b, P12] * g2
         p2 = beam[b, P12] * g1 + beam[b, P22] * g2
         total = reading.spread * reading.spread + g1 * p1 + g2 * p2
-        miss = _innovation(beam, b, reading) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
-        z2 = miss * miss / total
+        error = _innovation(beam, b, reading) - g1 * beam[b, THETA1] - g2 * beam[b, THETA2]
+        z2 = error * error / total
         logl += -0.5 * (q[FREEDOM] + 1.0) * math.log(1.0 + z2 / q[FREEDOM]) + q[T_CONSTANT] - 0.5 * math.log(total)
         row = _row_for(fresh, kind, logl)
         if row < 0:
             return NONE
         _copy(beam, b, fresh, row, logl, reading.residual, reading.time)
         weight = min(1.0, (q[FREEDOM] + 1.0) / (q[FREEDOM] + z2)) / total
-        fresh[row, THETA1] += weight * p1 * miss
-        fresh[row, THETA2] += weight * p2 * miss
+        fresh[row, THETA1] += weight * p1 * error
+        fresh[row, THETA2] += weight * p2 * error
         fresh[row, P11] = p11 - weight * p1 * p1
         fresh[row, P12] -= weight * p1 * p2
         fresh[row, P22] -= weight * p2 * p2
@@ -350,9 +354,9 @@ def _continue_fault(beam, fresh, b, reading, q, limit):
 def _begin_fault(beam, fresh, b, kind, reading, q, limit):
     """Begin a fault of this kind with this reading, which may be anywhere: its density is Cauchy's, TAU wide."""
     tau = q[TAU]
-    logl = beam[b, LOGL] + q[LOG_PRIOR] - RARER[kind]
+    logl = beam[b, LOGL] + q[LOG_PRIOR] - KIND_PENALTY[kind]
     g2 = mean2 = p22 = 0.0
-    miss = _innovation(beam, b, reading)
+    error = _innovation(beam, b, reading)
     if kind == STUCK:
         if reading.repeated > 0.0:
             return
@@ -364,9 +368,9 @@ def _begin_fault(beam, fresh, b, kind, reading, q, limit):
             g2, mean2, p22 = reading.expected, GAIN_MEAN, GAIN_SD * GAIN_SD
         elif kind == DRIFT:
             p22 = q[DRIFT_SD] * q[DRIFT_SD]
-        miss -= mean2 * g2
+        error -= mean2 * g2
         total = reading.spread * reading.spread + tau * tau + g2 * g2 * p22
-        logl += CAUCHY - math.log((1.0 + miss * miss / total) * math.sqrt(total))
+        logl += CAUCHY - math.log((1.0 + error * error / total) * math.sqrt(total))
     if logl <= limit:
         return
     row = _row_for(fresh, kind, logl)
@@ -386,10 +390,10 @@ def _begin_fault(beam, fresh, b, kind, reading, q, limit):
         fresh[row, P11] = fresh[row, P12] = fresh[row, P22] = 0.0
         return
     # A reading farther off than TAU has a size of its own order.
-    p11 = max(tau * tau, miss * miss)
+    p11 = max(tau * tau, error * error)
     total = reading.spread * reading.spread + p11 + g2 * g2 * p22
     k1, k2 = p11 / total, g2 * p22 / total
-    fresh[row, THETA1], fresh[row, THETA2] = k1 * miss, mean2 + k2 * miss
+    fresh[row, THETA1], fresh[row, THETA2] = k1 * error, mean2 + k2 * error
     fresh[row, P11] = p11 - k1 * p11
     fresh[row, P12] = -k1 * g2 * p22
     fresh[row, P22] = p22 - k2 * g2 * p22
@@ -404,18 +408,18 @@ def _within_wander(beam, q):
         kind = int(beam[b, KIND])
         if kind == NOISE:
             size = 0.0
-            small = beam[b, SQUARES] < q[NOISE_SD] * q[NOISE_SD] * beam[b, COUNT]
+            is_small = beam[b, SQUARES] < q[NOISE_SD] * q[NOISE_SD] * beam[b, COUNT]
         elif kind == GAIN:
             size = 0.0
-            small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
-            if small and abs(beam[b, THETA1]) >= q[WANDER]:
+            is_small = abs(beam[b, THETA2]) < SMALL_GAIN and beam[b, P22] < 0.04
+            if is_small and abs(beam[b, THETA1]) >= q[WANDER]:
                 # An offset, which has hypotheses of its own.
                 beam[b, LOGL] = NONE
                 continue
         else:
             size, _ = fault_size(beam, b)
-            small = abs(size) < q[WANDER]
-        if small:
+            is_small = abs(size) < q[WANDER]
+        if is_small:
             logl = beam[b, LOGL]
             beam[b, LOGL] = NONE
             row = _row_for(beam, SOUND, logl)
@@ -427,12 +431,6 @@ def _within_wander(beam, q):
                 beam[row, KIND] = SOUND
                 beam[row, START] = beam[b, LAST_T]
                 beam[row, LEVEL] = max(-q[WANDER], min(q[WANDER], beam[row, LEVEL] + size))
-
-
-@compiled
-def _may_begin(beam, b, reading):
-    """Return whether a fault may begin here: the reading is not where a sound channel's would be, or repeats."""
-    return reading.repeated <= 0.0 or abs(_innovation(beam, b, reading)) > 1.5 * reading.scale
 
 
 @compiled
@@ -453,7 +451,7 @@ def _step(beam, fresh, time, series, t, q):
     reading = Reading(
         time, series.residual[t], series.expected[t], series.repeated[t], scale, decay, spread, peak
     )  # fmt: skip
-    reach = min(PRUNED, 3.0 - q[LOG_PRIOR])
+    reach = min(PRUNE_BELOW, 3.0 - q[LOG_PRIOR])
     limit = best - reach
     # What is pruned at the next reading is not written at all.
     best = NONE
@@ -462,12 +460,15 @@ def _step(beam, fresh, time, series, t, q):
             best = max(best, _continue_sound(beam, fresh, b, reading, q))
     for b in range(PER_KIND, BEAM):
         if beam[b, LOGL] > limit:
-            if beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLED - 1)] > limit:
-                logl = _end_fault(beam, fresh, b, reading, q, best - reach)
-                best = max(best, logl)
-            logl = _continue_fault(beam, fresh, b, reading, q, best - reach)
-            best = max(best, logl)
-    if sound >= 0 and beam[sound, LOGL] > limit and _may_begin(beam, sound, reading):
+            if beam[b, LOGL] + LOG_END[min(int(beam[b, COUNT]), TABLE_LENGTH - 1)] > limit:
+                best = max(best, _end_fault(beam, fresh, b, reading, q, best - reach))
+            best = max(best, _continue_fault(beam, fresh, b, reading, q, best - reach))
+    # A fault begins with a reading that is not where a sound channel's would be, or repeats.
+    if (
+        sound >= 0
+        and beam[sound, LOGL] > limit
+        and (reading.repeated <= 0.0 or abs(_innovation(beam, sound, reading)) > 1.5 * reading.scale)
+    ):
         for kind in range(OFFSET, STUCK + 1):
             _begin_fault(beam, fresh, sound, kind, reading, q, best - reach)
 
@@ -501,7 +502,7 @@ def follow(beam, fresh, start, begin, series, q):
     for b in range(BEAM):
         best = max(best, beam[b, LOGL])
     for b in range(BEAM):
-        if beam[b, LOGL] < best - PRUNED:
+        if beam[b, LOGL] < best - PRUNE_BELOW:
             beam[b, LOGL] = NONE
         else:
             beam[b, LOGL] -= best
@@ -526,8 +527,8 @@ def _add_span(share, weight, first, last, start):
 
 @compiled
 def wrong_probability(beam, start, share):
-    """Write the probability that each slot from `start` on is in a fault into `share`; return that of being sound."""
-    total = sound = 0.0
+    """Write the probability that each slot from `start` on is in a fault into `share`."""
+    total = 0.0
     for t in range(share.shape[0]):
         share[t] = 0.0
     for b in range(BEAM):
@@ -535,9 +536,7 @@ def wrong_probability(beam, start, share):
             continue
         weight = math.exp(beam[b, LOGL])
         total += weight
-        if int(beam[b, KIND]) == SOUND:
-            sound += weight
-        else:
+        if int(beam[b, KIND]) != SOUND:
             _add_span(share, weight, beam[b, START], beam[b, LAST_WRONG], start)
         for e in range(EPISODES):
             first = beam[b, ENDED + EPISODE * e]
@@ -545,4 +544,3 @@ def wrong_probability(beam, start, share):
                 _add_span(share, weight, first, beam[b, ENDED + EPISODE * e + 1], start)
     for t in range(share.shape[0]):
         share[t] /= total
-    return sound / total

@@ -13,11 +13,12 @@ from sensormend.model.prediction import add_conditional_covariance, invert, leav
 from sensormend.model.scales import forward
 
 from sensormend.model.arrays import (  # isort: skip
-    AGE, ALONG, AT_REST, BAD_PERIODS, COMMON_MODE, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION, EXPECTED,
-    FAULT_SIZE, HIGH, JUDGED, KNOWN, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LOW, MEAN,
+    AGE, AT_REST, BAD_PERIODS, COMMON_MODE, COMOVING, CORRECTION, CORRECTION_VARIANCE, COVARIANCE, DEVIATION,
+    EXPECTED, FAULT_SIZE, HIGH, JUDGED, LAST_RESIDUAL, LAST_TIME, LAST_VALUE, LEVEL_AGE, LEVEL_MEMORY, LOW, MEAN,
     MEMORY, OBSERVED, PREDICTION_VARIANCE, PREDICTOR, PREDICTS, RAW, READINGS, REPEAT, REPEATS, RESIDUAL,
     RESOLUTION, RESTING, REST_VALUE, REST_VOTES, RUNS, RUN_READINGS, SCALE, SCALED, SHRINKAGE, SIGMA, SLOW_LEVEL,
-    SMOOTH, TAIL, TAIL_COUNT, TRUSTED, USUAL_EVIDENCE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP, reset_channel,
+    SMOOTH, STATS, TAIL, TAIL_COUNT, TRUSTED, USUAL_EVIDENCE, VARIANCE, WANDER_SQUARE, WIDTH_FAR, WIDTH_GAP,
+    reset_channel,
 )  # fmt: skip
 from sensormend.model.hypotheses import (  # isort: skip
     COUNT, DRIFT, GAIN, KIND, LAST_R, LAST_T, LEVEL, LOG_PRIOR, OFFSET, PHI, SOUND, THETA2, WEEK, best_hypothesis,
@@ -25,8 +26,8 @@ from sensormend.model.hypotheses import (  # isort: skip
 )  # fmt: skip
 
 __all__ = [
-    "centre_corrections", "completed_deviation", "learn_channel", "learn_mean", "learn_moments", "learn_profiles",
-    "learn_range", "learn_ripple", "log_error", "try_shrinkage",
+    "centre_corrections", "learn_channel", "learn_moments", "learn_profiles", "learn_range", "learn_ripple",
+    "try_shrinkage",
 ]  # fmt: skip
 
 SHRINKAGE_STEP = 2.0
@@ -36,7 +37,7 @@ FIRST_PERIODS = 20.0
 
 
 @compiled
-def completed_deviation(w, i, t):
+def _completed_deviation(w, i, t):
     """Return the deviation to learn from: a trusted reading's, one without its lasting fault, or its prediction."""
     if w.flags[PREDICTS, i, t]:
         return w.cells[DEVIATION, i, t]
@@ -59,65 +60,65 @@ def centre_corrections(w, s, i):
 
 
 @inlined
-def learn_mean(w, network, period, p, s, i, rate):
+def _learn_mean(w, network, period, p, s, i, rate):
     """Move the mean of member i towards its trusted readings, and where it has none towards its prediction."""
     c = network.members[p, i]
     limit = 6.0 * math.sqrt(network.moments[p, i, i])
     level = total = 0.0
     for t in range(s):
-        total += max(-limit, min(limit, completed_deviation(w, i, t))) / s
+        total += max(-limit, min(limit, _completed_deviation(w, i, t))) / s
         level += w.cells[MEAN, i, t] / s
     period.learned.level[c] = level + total
-    faster = max(rate, 1.0 - LEVEL_MEMORY) - rate if rate > 0.0 else 0.0
+    level_rate = max(rate, 1.0 - LEVEL_MEMORY) - rate if rate > 0.0 else 0.0
     for t in range(s):
-        d = completed_deviation(w, i, t)
-        period.learned.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + faster * total
+        d = _completed_deviation(w, i, t)
+        period.learned.mean[c, t] = w.cells[MEAN, i, t] + rate * max(-limit, min(limit, d)) + level_rate * total
 
 
 @inlined
 def learn_channel(w, network, period, p, s, i):
     """Write what is known of member i after this period."""
     c = network.members[p, i]
-    known, new = w.known[i], period.learned.known[c]
-    for f in range(KNOWN):
-        new[f] = known[f]
-    observed = pairs = hidden = 0
+    stats, new = w.stats[i], period.learned.stats[c]
+    for f in range(STATS):
+        new[f] = stats[f]
+    n_observed = n_pairs = n_hidden = 0
     first = second = innovation = mean = 0.0
-    limit, phi, level = 4.0 * math.sqrt(known[VARIANCE]), w.parameters[i, PHI], known[SLOW_LEVEL]
-    last_r, last_t = known[LAST_RESIDUAL], known[LAST_TIME]
-    last_x = known[LAST_VALUE]
-    repeats = runs = run_count = rested = 0
-    running = False
-    smallest = known[RESOLUTION]
-    gap_out = far_out = tail = 0.0
-    count = 0
+    limit, phi, level = 4.0 * math.sqrt(stats[VARIANCE]), w.parameters[i, PHI], stats[SLOW_LEVEL]
+    last_r, last_t = stats[LAST_RESIDUAL], stats[LAST_TIME]
+    last_x = stats[LAST_VALUE]
+    n_repeats = n_runs = n_after_repeat = n_at_rest = 0
+    repeated = False
+    smallest = stats[RESOLUTION]
+    n_gap_out = n_far_out = n_tail = 0.0
+    n_trusted = 0
     for t in range(s):
         if w.flags[OBSERVED, i, t]:
-            observed += 1
+            n_observed += 1
         if not w.flags[PREDICTS, i, t]:
             continue
-        count += 1
+        n_trusted += 1
         r = max(-limit, min(limit, w.cells[RESIDUAL, i, t] - level))
         mean += r
         if last_t == period.start + t - 1:
             before = max(-limit, min(limit, last_r - level))
             first += r * r
             second += r * before
-            wide = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
+            widening = math.sqrt(w.cells[PREDICTION_VARIANCE, i, t] * w.precision[i, i])
             step = (w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) / (
-                w.cells[COMMON_MODE, i, t] * max(wide, 1.0)
+                w.cells[COMMON_MODE, i, t] * max(widening, 1.0)
             )
-            innovation += min(abs(step), 4.0 * known[SIGMA])
+            innovation += min(abs(step), 4.0 * stats[SIGMA])
             if abs(w.cells[RESIDUAL, i, t] - level - phi * (last_r - level)) > 4.0 * w.cells[SCALE, i, t]:
-                tail += 1.0
-            pairs += 1
-        same = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
-        rested += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST_VALUE]) else 0
-        if running:
-            run_count += 1
-            runs += 1 if same else 0
-        running = same
-        if same:
+                n_tail += 1.0
+            n_pairs += 1
+        repeats = np.float32(w.cells[RAW, i, t]) == np.float32(last_x)
+        n_at_rest += 1 if np.float32(w.cells[RAW, i, t]) == np.float32(new[REST_VALUE]) else 0
+        if repeated:
+            n_after_repeat += 1
+            n_runs += 1 if repeats else 0
+        repeated = repeats
+        if repeats:
             if np.float32(last_x) == np.float32(new[REST_VALUE]):
                 new[REST_VOTES] = min(new[REST_VOTES] + 1.0, 10.0 * RESTING)
             elif new[REST_VOTES] > 0.0:
@@ -125,56 +126,56 @@ def learn_channel(w, network, period, p, s, i):
             else:
                 new[REST_VALUE], new[REST_VOTES] = last_x, 1.0
         if w.cells[REPEAT, i, t] <= 0.0:
-            repeats += 1
+            n_repeats += 1
         elif math.isfinite(last_x):
             step = abs(w.cells[RAW, i, t] - last_x)
             if step > 0.0:
                 smallest = min(smallest, step)
         if s <= 6 or (t + period.start // s) % 3 == 0:
             # Every third reading is hidden.
-            hidden += 1
+            n_hidden += 1
             interpolate_residual(w, period.start, s, i, t, w.algebra.column)
             if abs(w.cells[RESIDUAL, i, t] - w.algebra.column[0]) > interval_width(w, i, t, w.algebra.column[1]):
-                gap_out += 1.0
+                n_gap_out += 1.0
             if abs(w.cells[RESIDUAL, i, t] - level) > interval_width(w, i, t, 1.0):
-                far_out += 1.0
+                n_far_out += 1.0
         last_r, last_t, last_x = w.cells[RESIDUAL, i, t], float(period.start + t), w.cells[RAW, i, t]
     if w.member.implausible[i]:
         # It is new once more in the next period.
         reset_channel(new)
-        new[ALONG] = known[ALONG]
+        new[COMOVING] = stats[COMOVING]
         period.learned.count[c] = -1
         for t in range(s):
             period.learned.mean[c, t] = 0.0
         period.learned.level[c] = 0.0
         return
-    if observed == 0:
-        learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if known[AGE] > 0.0 else 0.0)
+    if n_observed == 0:
+        _learn_mean(w, network, period, p, s, i, 1.0 - MEMORY if stats[AGE] > 0.0 else 0.0)
         return
-    rate = max(1.0 / (known[AGE] + 2.0), 1.0 - MEMORY)
-    new[AGE], new[LEVEL_AGE] = known[AGE] + 1.0, known[LEVEL_AGE] + 1.0
-    learn_mean(w, network, period, p, s, i, rate)
-    if pairs >= 3 or (pairs > 0 and (pairs == s - 1 or pairs == count)):
-        new[VARIANCE] += rate * (first / pairs - known[VARIANCE])
-        new[COVARIANCE] += rate * (second / pairs - known[COVARIANCE])
-        new[TAIL] = MEMORY * known[TAIL] + tail
-        new[TAIL_COUNT] = MEMORY * known[TAIL_COUNT] + pairs
-        new[SIGMA] += rate * (1.15 * innovation / pairs - known[SIGMA])
-    if count:
-        mean /= count
-        new[WANDER_SQUARE] += rate * (min(mean * mean, 9.0 * known[WANDER_SQUARE]) - known[WANDER_SQUARE])
-        new[REPEATS] = MEMORY * known[REPEATS] + repeats
-        new[READINGS] = MEMORY * known[READINGS] + count
-        new[AT_REST] = MEMORY * known[AT_REST] + rested
-        new[RUNS] = MEMORY * known[RUNS] + runs
-        new[RUN_READINGS] = MEMORY * known[RUN_READINGS] + run_count
+    rate = max(1.0 / (stats[AGE] + 2.0), 1.0 - MEMORY)
+    new[AGE], new[LEVEL_AGE] = stats[AGE] + 1.0, stats[LEVEL_AGE] + 1.0
+    _learn_mean(w, network, period, p, s, i, rate)
+    if n_pairs >= 3 or (n_pairs > 0 and (n_pairs == s - 1 or n_pairs == n_trusted)):
+        new[VARIANCE] += rate * (first / n_pairs - stats[VARIANCE])
+        new[COVARIANCE] += rate * (second / n_pairs - stats[COVARIANCE])
+        new[TAIL] = MEMORY * stats[TAIL] + n_tail
+        new[TAIL_COUNT] = MEMORY * stats[TAIL_COUNT] + n_pairs
+        new[SIGMA] += rate * (1.15 * innovation / n_pairs - stats[SIGMA])
+    if n_trusted:
+        mean /= n_trusted
+        new[WANDER_SQUARE] += rate * (min(mean * mean, 9.0 * stats[WANDER_SQUARE]) - stats[WANDER_SQUARE])
+        new[REPEATS] = MEMORY * stats[REPEATS] + n_repeats
+        new[READINGS] = MEMORY * stats[READINGS] + n_trusted
+        new[AT_REST] = MEMORY * stats[AT_REST] + n_at_rest
+        new[RUNS] = MEMORY * stats[RUNS] + n_runs
+        new[RUN_READINGS] = MEMORY * stats[RUN_READINGS] + n_after_repeat
         new[RESOLUTION] = smallest
-    if hidden:
+    if n_hidden:
         # One step towards the width that the nominal share of hidden readings is inside of.
         outside = 1.0 - period.interval
-        pace = max(0.05, 0.5 / (1.0 + known[AGE]))
-        new[WIDTH_GAP] *= math.exp(pace * (gap_out / hidden - outside) * 2.0)
-        new[WIDTH_FAR] *= math.exp(pace * (far_out / hidden - outside) * 2.0)
+        pace = max(0.05, 0.5 / (1.0 + stats[AGE]))
+        new[WIDTH_GAP] *= math.exp(pace * (n_gap_out / n_hidden - outside) * 2.0)
+        new[WIDTH_FAR] *= math.exp(pace * (n_far_out / n_hidden - outside) * 2.0)
     row = best_hypothesis(w.beams[i])
     best = w.beams[i, row]
     new[FAULT_SIZE] = 0.0
@@ -192,18 +193,18 @@ def learn_channel(w, network, period, p, s, i):
         period.learned.count[c] = -1
         return
     # A channel that is wrong for most of its first periods was placed by wrong readings: it starts over.
-    if known[AGE] < FIRST_PERIODS:
-        new[BAD_PERIODS] = known[BAD_PERIODS] + (1.0 if 2 * count < observed else 0.0)
-        level = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT or int(best[KIND]) == GAIN
-        if 2.0 * new[BAD_PERIODS] > new[AGE] and (level or known[AGE] == 0.0):
+    if stats[AGE] < FIRST_PERIODS:
+        new[BAD_PERIODS] = stats[BAD_PERIODS] + (1.0 if 2 * n_trusted < n_observed else 0.0)
+        misplaced = int(best[KIND]) == OFFSET or int(best[KIND]) == DRIFT or int(best[KIND]) == GAIN
+        if 2.0 * new[BAD_PERIODS] > new[AGE] and (misplaced or stats[AGE] == 0.0):
             reset_channel(new)
             period.learned.count[c] = -1
             return
-    pace = 0.1 * max(known[USUAL_EVIDENCE], 4.0) * max(rate * 5.0, 0.2)
+    pace = 0.1 * max(stats[USUAL_EVIDENCE], 4.0) * max(rate * 5.0, 0.2)
     if w.member.evidence[i] > -w.parameters[i, LOG_PRIOR]:
         # A period with a fault counts less, but it counts: the penalty of a restless channel can still grow.
         pace *= 0.3
-    new[USUAL_EVIDENCE] += pace * (0.9 if w.member.evidence[i] > known[USUAL_EVIDENCE] else -0.1)
+    new[USUAL_EVIDENCE] += pace * (0.9 if w.member.evidence[i] > stats[USUAL_EVIDENCE] else -0.1)
     new[USUAL_EVIDENCE] = max(new[USUAL_EVIDENCE], 0.0)
 
 
@@ -212,8 +213,8 @@ def learn_ripple(w, network, period, p, s):
     """Sum up products for the regression of trusted residuals on the ripple of their predictions."""
     product = square = 0.0
     for i in range(network.owned[p]):
-        limit = 3.0 * math.sqrt(w.known[i, VARIANCE])
-        weight = 1.0 / (w.known[i, VARIANCE] + 1e-12)
+        limit = 3.0 * math.sqrt(w.stats[i, VARIANCE])
+        weight = 1.0 / (w.stats[i, VARIANCE] + 1e-12)
         for t in range(1, s - 1):
             if w.flags[PREDICTS, i, t]:
                 ripple = w.cells[EXPECTED, i, t] - 0.5 * (w.cells[EXPECTED, i, t - 1] + w.cells[EXPECTED, i, t + 1])
@@ -227,7 +228,7 @@ def learn_ripple(w, network, period, p, s):
 @compiled
 def try_shrinkage(w, network, period, p, m, s):
     """Compare another shrinkage on this period's trusted readings, each hidden in turn, by the log error."""
-    ours = log_error(w, m, s)
+    current = _log_error(w, m, s)
     v = network.variables[network.variable[network.members[p, 0]]]
     up = (period.start // s) % 2 == 0
     shrinkage = min(v[SHRINKAGE] * SHRINKAGE_STEP, 0.9) if up else v[SHRINKAGE] / SHRINKAGE_STEP
@@ -241,14 +242,14 @@ def try_shrinkage(w, network, period, p, m, s):
             leave_one_out(
                 w.precision, m, w.cells[PREDICTOR], w.flags[PREDICTS], t, w.cells[EXPECTED], w.cells[JUDGED], w.algebra
             )  # fmt: skip
-        period.learned.trial[p] = log_error(w, m, s) - ours
+        period.learned.trial[p] = _log_error(w, m, s) - current
     for i in range(m):
         for j in range(m):
             w.precision[i, j] = w.covariance[i, j]
 
 
 @compiled
-def log_error(w, m, s):
+def _log_error(w, m, s):
     """Return the mean over members of the log mean square error of their trusted readings' predictions."""
     total, members = 0.0, 0
     for i in range(m):
@@ -275,7 +276,7 @@ def learn_moments(w, network, p, m, s):
     for i in range(m):
         limit = 6.0 * math.sqrt(moments[i, i])
         for t in range(s):
-            d = completed_deviation(w, i, t)
+            d = _completed_deviation(w, i, t)
             w.cells[SCALED, i, t] = max(-limit, min(limit, d))
     for i in range(m):
         for j in range(i + 1):
@@ -286,7 +287,7 @@ def learn_moments(w, network, p, m, s):
     for t in range(s):
         add_conditional_covariance(w.precision, m, w.flags[PREDICTS], t, 1.0 / s, w.covariance, w.algebra)
     for i in range(m):
-        w.scratch.vector[i] = max(1.0 / (w.known[i, AGE] + 2.0), 1.0 - MEMORY)
+        w.scratch.vector[i] = max(1.0 / (w.stats[i, AGE] + 2.0), 1.0 - MEMORY)
     for i in range(m):
         for j in range(m):
             past = math.sqrt((1.0 - w.scratch.vector[i]) * (1.0 - w.scratch.vector[j]))
@@ -298,8 +299,8 @@ def learn_moments(w, network, p, m, s):
 @entry
 def learn_range(network, period, away):
     """Widen the range of each variable by this period's trusted readings; count periods without readings in `away`."""
-    n, s = period.readings.shape
-    for c in range(n):
+    channels, s = period.readings.shape
+    for c in range(channels):
         v = network.variables[network.variable[c]]
         low, high, n = v[LOW], v[HIGH], 0
         for t in range(s):

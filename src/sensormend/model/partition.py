@@ -2,7 +2,7 @@
 
 A partition *owns* channels, which are judged and estimated in it, and may have a *halo*: channels that other
 partitions own and that its own are predicted from. Every channel is owned once. Channels of different variables do
-not predict each other, so a partition holds one variable. A variable of up to `WHOLE` channels is one partition; a
+not predict each other, so a partition holds one variable. A variable of up to `MAX_SINGLE` channels is one partition; a
 larger one is cut in halves across the principal direction of its channels' profiles until no partition owns more
 than `OWNED`. Cost and memory per channel then do not depend on how many there are.
 
@@ -22,8 +22,8 @@ from sensormend.model.arrays import select
 from sensormend.model.compiling import exact
 
 __all__ = [
-    "FEATURES", "HALO", "OWNED", "WHOLE", "Partitioning", "drop", "extend", "first_profiles", "partition",
-    "profile_axes", "single", "sketch", "transfer",
+    "FEATURES", "HALO", "MAX_SINGLE", "OWNED", "Partitioning", "drop", "extend", "first_profiles", "partition",
+    "profile_axes", "sketch", "transfer",
 ]  # fmt: skip
 
 Ints = NDArray[np.int32]
@@ -35,7 +35,7 @@ Bools = NDArray[np.bool_]
 FEATURES = 16
 """Numbers in a profile."""
 
-WHOLE = 96
+MAX_SINGLE = 96
 """Channels of a variable up to which it is one partition."""
 
 OWNED = 40
@@ -61,10 +61,10 @@ SQUARINGS = 7
 """How often a covariance is squared for its principal direction: of two whose strengths differ by 3 % the weaker is
 left with a fiftieth of its share."""
 
-LEAST = 1e-6
+MIN_DISTANCE = 1e-6
 """Share of the mean squared distance from the centre below which distances are not distinguished."""
 
-FARTHEST = 8.0
+MAX_DEVIATION = 8.0
 """Deviation from the common course, on the variable's scale, beyond which a first reading counts no more."""
 
 DECAY = 0.97
@@ -106,77 +106,56 @@ class Partitioning(NamedTuple):
     place: Ints
 
 
-def single(n: int) -> Partitioning:
-    """Return one partition that owns `n` channels; none where there are no channels.
-
-    Examples
-    --------
-    >>> single(3).members
-    array([[0, 1, 2]], dtype=int32)
-    """
-    return _assembled(np.zeros(n, np.int64), np.zeros(n, np.bool_), np.arange(n), n)
-
-
 def partition(
-    profiles: Singles, group: Ints, *, whole: int = WHOLE, owned: int = OWNED, halo: int = HALO
+    profiles: Singles, group: Ints, *, max_single: int = MAX_SINGLE, owned: int = OWNED, halo: int = HALO
 ) -> Partitioning:
     """Divide channels into partitions of one variable each.
 
-    The partitions of a variable own equally many channels, give or take one. Of channels that lie equally far along
-    the direction in which they are cut, or are equally near to a partition, the lower number goes first.
-
-    Parameters
-    ----------
-    profiles
-        (channel, feature). What is not finite counts as zero.
-    group
-        The variable of each channel, (channel,).
-    whole
-        Channels of a variable up to which it is one partition without a halo.
-    owned
-        Channels a partition owns at most where a variable is cut.
-    halo
-        Channels in the halo of a partition of a variable that is cut; fewer where its district has fewer.
+    `profiles` is (channel, feature), where what is not finite counts as zero; `group` has the variable of each channel.
+    A variable of up to `max_single` channels is one partition without a halo. The partitions of a larger one own
+    equally many channels, give or take one, and at most `owned`; their halos have `halo` channels, fewer where their
+    district has fewer. Of channels that lie equally far along the direction in which they are cut, or are equally near
+    to a partition, the lower number goes first.
 
     Examples
     --------
     >>> towns = np.array([[0.0], [3.0], [0.1], [3.1], [0.2], [3.3]], dtype=np.float32)
-    >>> partition(towns, np.zeros(6, np.int32), whole=3, owned=3, halo=1).members
+    >>> partition(towns, np.zeros(6, np.int32), max_single=3, owned=3, halo=1).members
     array([[0, 2, 4, 1],
            [1, 3, 5, 4]], dtype=int32)
     """
     _check(profiles, group)
-    if owned < 1 or whole < 1 or halo < 0:
+    if owned < 1 or max_single < 1 or halo < 0:
         raise ValueError("a partition owns at least one channel, and its halo is not negative")
     channels = len(group)
     order = np.argsort(group, kind="stable")
     starts = np.flatnonzero(np.diff(group[order], prepend=np.nan))
     home = np.zeros(channels, np.int64)
-    parts, outside = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    halo_parts, halo_channels = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     count = 0
     for start, stop in itertools.pairwise([*starts, channels]):
         numbers = order[start:stop]
-        if stop - start <= whole:
+        if stop - start <= max_single:
             home[numbers] = count
             count += 1
             continue
         finite = _finite(profiles if stop - start == channels else profiles[numbers])
         pieces = -(-(stop - start) // owned)
-        turn = np.arange(stop - start)
-        edges = turn.size * np.arange(pieces + 1) // pieces
-        _bisect(finite, turn, edges)
-        home[numbers[turn]] = count + np.repeat(np.arange(pieces), np.diff(edges))
+        ranked = np.arange(stop - start)
+        edges = ranked.size * np.arange(pieces + 1) // pieces
+        _bisect(finite, ranked, edges)
+        home[numbers[ranked]] = count + np.repeat(np.arange(pieces), np.diff(edges))
         if halo:
-            nearest = _halos(finite, turn, edges, _districts(pieces), halo)
+            nearest = _halos(finite, ranked, edges, _districts(pieces), halo)
             piece, column = np.nonzero(nearest >= 0)
-            parts.append(count + piece)
-            outside.append(numbers[nearest[piece, column]])
+            halo_parts.append(count + piece)
+            halo_channels.append(numbers[nearest[piece, column]])
         count += pieces
-    beyond = np.concatenate(outside)
+    joined_halos = np.concatenate(halo_channels)
     return _assembled(
-        np.concatenate([home, *parts]),
-        np.arange(channels + beyond.size) >= channels,
-        np.concatenate([np.arange(channels), beyond]),
+        np.concatenate([home, *halo_parts]),
+        np.arange(channels + joined_halos.size) >= channels,
+        np.concatenate([np.arange(channels), joined_halos]),
         channels,
     )
 
@@ -187,40 +166,34 @@ def extend(
     group: Ints,
     new_channels: Ints | Longs,
     *,
-    whole: int = WHOLE,
+    max_single: int = MAX_SINGLE,
     owned: int = OWNED,
     halo: int = HALO,
 ) -> Partitioning:
     """Let channels join: each is owned by the partition of its variable that owns the channels nearest to it.
 
+    `profiles` and `group` are those of all channels in the new numbering, `new_channels` the numbers of those that
+    join; the others are the old channels in their old order. `max_single`, `owned` and `halo` are those of `partition`.
+
     How near a partition is, is the mean distance of the `NEAREST` nearest channels that it owns; of partitions that
     are equally near the first is taken. Halos stay as they are. The first channels of a variable become a partition of
     their own. Where a partition would own more than `MAX_GROWTH` times `owned` channels, or one that is the only one of
-    its variable more than `whole`, the network is partitioned again.
-
-    Parameters
-    ----------
-    profiles, group
-        Those of all channels, in the new numbering.
-    new_channels
-        The new numbers of the channels that join. The others are the old channels in their old order.
-    whole, owned, halo
-        As in `partition`.
+    its variable more than `max_single`, the network is partitioned again.
 
     Examples
     --------
     >>> towns = np.array([[0.0], [3.0], [0.1], [3.1], [3.2]], dtype=np.float32)
     >>> variable = np.zeros(5, np.int32)
-    >>> before = partition(towns[:4], variable[:4], whole=2, owned=2, halo=0)
-    >>> extend(before, towns, variable, np.array([4]), whole=2, owned=2, halo=0).members
+    >>> before = partition(towns[:4], variable[:4], max_single=2, owned=2, halo=0)
+    >>> extend(before, towns, variable, np.array([4]), max_single=2, owned=2, halo=0).members
     array([[ 0,  2, -1],
            [ 1,  3,  4]], dtype=int32)
     """
     _check(profiles, group)
     channels = len(group)
-    joins = np.zeros(channels, np.bool_)
-    joins[new_channels] = True
-    old = np.flatnonzero(~joins)
+    is_new = np.zeros(channels, np.bool_)
+    is_new[new_channels] = True
+    old = np.flatnonzero(~is_new)
     if old.size != partitioning.home.size:
         raise ValueError(f"{old.size} channels do not join, but {partitioning.home.size} are partitioned")
     profiles = _finite(profiles)
@@ -231,26 +204,26 @@ def extend(
     home[old] = partitioning.home
     allowed = np.full(pieces, int(MAX_GROWTH * owned))
     count = pieces
-    for one in np.unique(group[joins]):
-        new = np.flatnonzero(joins & (group == one))
-        of_it = np.flatnonzero(variable == one)
-        if of_it.size <= 1:
+    for number in np.unique(group[is_new]):
+        new = np.flatnonzero(is_new & (group == number))
+        candidates = np.flatnonzero(variable == number)
+        if candidates.size <= 1:
             # Nothing to choose from: its only partition, or the first.
-            allowed[of_it] = whole
-            home[new] = of_it[0] if of_it.size else count
-            if not of_it.size:
-                allowed = np.append(allowed, whole)
+            allowed[candidates] = max_single
+            home[new] = candidates[0] if candidates.size else count
+            if not candidates.size:
+                allowed = np.append(allowed, max_single)
                 count += 1
         else:
-            members = np.where(partitioning.members[of_it] >= 0, old[partitioning.members[of_it]], -1)
-            home[new] = of_it[_nearest(members, partitioning.owned[of_it], profiles, new)]
-    grown = np.zeros(count, np.bool_)
-    grown[home[joins]] = True
-    if np.any(grown & (np.bincount(home, minlength=count) > allowed)):
-        return partition(profiles, group, whole=whole, owned=owned, halo=halo)
+            members = np.where(partitioning.members[candidates] >= 0, old[partitioning.members[candidates]], -1)
+            home[new] = candidates[_nearest(members, partitioning.owned[candidates], profiles, new)]
+    has_grown = np.zeros(count, np.bool_)
+    has_grown[home[is_new]] = True
+    if np.any(has_grown & (np.bincount(home, minlength=count) > allowed)):
+        return partition(profiles, group, max_single=max_single, owned=owned, halo=halo)
     part, column = np.nonzero(partitioning.members >= 0)
-    outside = column >= partitioning.owned[part]
-    part, column = part[outside], column[outside]
+    in_halo = column >= partitioning.owned[part]
+    part, column = part[in_halo], column[in_halo]
     return _assembled(
         np.concatenate([home, part]),
         np.arange(channels + part.size) >= channels,
@@ -266,127 +239,109 @@ def drop(partitioning: Partitioning, keep: Bools) -> Partitioning:
 
     Examples
     --------
-    >>> drop(single(4), np.array([True, False, True, True])).members
+    >>> four = partition(np.zeros((4, 1), np.float32), np.zeros(4, np.int32))
+    >>> drop(four, np.array([True, False, True, True])).members
     array([[0, 1, 2]], dtype=int32)
     """
     part, column = np.nonzero(partitioning.members >= 0)
     channel = partitioning.members[part, column]
-    outside = column >= partitioning.owned[part]
-    owns = np.bincount(partitioning.home[keep], minlength=partitioning.owned.size) > 0
-    stays = keep[channel] & owns[part]
-    part, outside, channel = part[stays], outside[stays], channel[stays]
-    return _assembled((np.cumsum(owns) - 1)[part], outside, (np.cumsum(keep) - 1)[channel], int(keep.sum()))
+    in_halo = column >= partitioning.owned[part]
+    owns_any = np.bincount(partitioning.home[keep], minlength=partitioning.owned.size) > 0
+    stays = keep[channel] & owns_any[part]
+    part, in_halo, channel = part[stays], in_halo[stays], channel[stays]
+    return _assembled((np.cumsum(owns_any) - 1)[part], in_halo, (np.cumsum(keep) - 1)[channel], int(keep.sum()))
 
 
 def transfer(
     old: Partitioning,
     moments: NDArray[Any],
     new: Partitioning,
-    spread: NDArray[Any],
     profiles: Singles,
     channel_map: Ints | Longs,
 ) -> NDArray[Any]:
     """Return the second moments of new partitions, (partition, member, member), in the precision of `moments`.
+
+    `moments` are those of the `old` partitions; `profiles` are in the new numbering of channels, and `channel_map` has
+    the old number of each, -1 where it has none.
 
     Most of the channels that a new partition owns come from one old partition; what is known in that one is taken
     over as it is. Other pairs that were together get the correlation they had where one or the other was owned, or
     the mean of both. Other pairs get the cosine of their profiles. Correlations put together like this may contradict
     each other: where a matrix is not positive definite with something to spare, what is negative is removed. The
     variances stay what they were. Where all members of a partition come from one old partition, so do all of its
-    moments, bit by bit. Padding is zero.
-
-    Parameters
-    ----------
-    old, moments
-        The partitions before, and their second moments.
-    new
-        The partitions now.
-    spread
-        The standard deviation of a channel, (channel,) in the new numbering, for those that have no variance yet. Where
-        it is zero, so are the moments of that channel.
-    likeness
-        Profiles, (channel, feature) in the new numbering.
-    channel_map
-        The old number of each channel, (channel,), -1 where it has none.
+    moments, bit by bit. Padding, and all moments of a channel without a variance, are zero.
     """
     pieces, width = new.members.shape
     out = np.zeros((pieces, width, width), moments.dtype)
     profiles = _finite(profiles)
     directions = profiles / np.maximum(np.sqrt(np.sum(profiles**2, axis=1, keepdims=True)), 1e-30)
     position = np.full(old.home.size, -1, np.int32)
-    high = max(1, BLOCK // max(1, width * width))
-    for begin in range(0, pieces, high):
-        block = slice(begin, begin + high)
+    step = max(1, BLOCK // max(1, width * width))
+    for begin in range(0, pieces, step):
+        block = slice(begin, begin + step)
         members = new.members[block]
-        real = members >= 0
-        numbers = np.where(real, channel_map[members], -1)
-        value, known, same = _gather_moments(old, moments, numbers, new.owned[block], new.size[block], position)
+        numbers = np.where(members >= 0, channel_map[members], -1)
+        value, is_known, from_one = _gather_moments(old, moments, numbers, new.owned[block], new.size[block], position)
         variance = np.diagonal(value, axis1=1, axis2=2)
-        fallback = np.where(real, np.asarray(spread, np.float64)[members], 0.0)
-        variance = np.where(variance > 0, variance, fallback**2)
+        variance = np.where(variance > 0, variance, 0.0)
         deviation = np.sqrt(variance)
         bound = deviation[:, :, None] * deviation[:, None, :]
-        if not known.all():
-            of_members = directions[members]
-            value = np.where(known, value, (of_members @ of_members.transpose(0, 2, 1)) * bound)
-        mixed = np.flatnonzero(~(same & np.all(known | (bound == 0), axis=(1, 2))))
-        value[mixed] = np.clip(value[mixed], -bound[mixed], bound[mixed])
-        correlation = value[mixed] / np.where(bound[mixed] > 0, bound[mixed], 1.0)
+        if not is_known.all():
+            member_directions = directions[members]
+            value = np.where(is_known, value, (member_directions @ member_directions.transpose(0, 2, 1)) * bound)
+        rebuilt = np.flatnonzero(~(from_one & np.all(is_known | (bound == 0), axis=(1, 2))))
+        value[rebuilt] = np.clip(value[rebuilt], -bound[rebuilt], bound[rebuilt])
+        correlation = value[rebuilt] / np.where(bound[rebuilt] > 0, bound[rebuilt], 1.0)
         _diagonal(correlation)[:] = 1.0
-        wrong = ~_are_positive_definite(correlation)
-        correlation, mixed = correlation[wrong], mixed[wrong]
+        indefinite = ~_are_positive_definite(correlation)
+        correlation, rebuilt = correlation[indefinite], rebuilt[indefinite]
         positive = _made_positive(correlation)
         for _ in range(1, ROUNDS):
-            positive = _made_positive(np.where(known[mixed], correlation, positive))
-        value[mixed] = positive * bound[mixed]
+            positive = _made_positive(np.where(is_known[rebuilt], correlation, positive))
+        value[rebuilt] = positive * bound[rebuilt]
         _diagonal(value)[:] = variance
         out[block] = value
     return out
 
 
-def first_profiles(deviation: NDArray[Any], group: Ints | None = None) -> Singles:
+def first_profiles(deviation: NDArray[Any], group: Ints) -> Singles:
     """Describe channels by what of their first period is not common to all: (channel, `FEATURES`).
 
-    The common course, the mean of all channels in each slot, is subtracted; what is left is projected on its strongest
-    `FEATURES` principal axes, the weakest first. Periods of fewer slots leave the first columns zero.
-
-    Parameters
-    ----------
-    deviation
-        Readings of the first period on the variables' scales, (channel, slot); NaN is missing.
-    group
-        The variable of each channel, (channel,); each variable has its own common course. One variable if not given.
+    `deviation` has the readings of the first period on the variables' scales, (channel, slot), NaN where missing, and
+    `group` the variable of each channel. The common course, the mean of all channels of a variable in each slot, is
+    subtracted; the rest is projected on its strongest `FEATURES` principal axes, the weakest first. Periods of fewer
+    slots leave the first columns zero.
 
     Examples
     --------
-    >>> first_profiles(np.array([[1.0, 2.0], [5.0, -1.0], [3.0, np.nan]]))[:, -1]
+    >>> first_profiles(np.array([[1.0, 2.0], [5.0, -1.0], [3.0, np.nan]]), np.zeros(3, np.int32))[:, -1]
     array([-2.5,  2.5,  0. ], dtype=float32)
     """
     channels, slots = deviation.shape
-    variables, variable = np.unique(np.zeros(channels, np.int32) if group is None else group, return_inverse=True)
-    total, seen = np.zeros((variables.size, slots)), np.zeros((variables.size, slots))
-    high = max(1, BLOCK // max(1, slots))
-    blocks = [slice(begin, begin + high) for begin in range(0, channels, high)]
+    variables, variable = np.unique(group, return_inverse=True)
+    total, count = np.zeros((variables.size, slots)), np.zeros((variables.size, slots))
+    step = max(1, BLOCK // max(1, slots))
+    blocks = [slice(begin, begin + step) for begin in range(0, channels, step)]
     for block in blocks:
-        for one in range(variables.size):
-            readings = deviation[block][variable[block] == one]
-            total[one] += np.where(np.isfinite(readings), readings, 0.0).sum(axis=0)
-            seen[one] += np.isfinite(readings).sum(axis=0)
-    common = total / np.maximum(seen, 1.0)
+        for number in range(variables.size):
+            readings = deviation[block][variable[block] == number]
+            total[number] += np.where(np.isfinite(readings), readings, 0.0).sum(axis=0)
+            count[number] += np.isfinite(readings).sum(axis=0)
+    common = total / np.maximum(count, 1.0)
 
-    def own(block: slice) -> Floats:
-        beyond: Floats = np.clip(deviation[block] - common[variable[block]], -FARTHEST, FARTHEST)
-        return np.where(np.isfinite(beyond), beyond, 0.0)
+    def uncommon(block: slice) -> Floats:
+        rest: Floats = np.clip(deviation[block] - common[variable[block]], -MAX_DEVIATION, MAX_DEVIATION)
+        return np.where(np.isfinite(rest), rest, 0.0)
 
     products = np.zeros((slots, slots))
     for block in blocks:
-        products += own(block).T @ own(block)
+        products += uncommon(block).T @ uncommon(block)
     axes = np.linalg.eigh(products)[1][:, -FEATURES:]
     # An axis has no sign of its own: its largest share is positive.
     axes *= np.where(np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0) < 0, -1.0, 1.0)
     profiles = np.zeros((channels, FEATURES), np.float32)
     for block in blocks:
-        profiles[block, FEATURES - axes.shape[1] :] = own(block) @ axes
+        profiles[block, FEATURES - axes.shape[1] :] = uncommon(block) @ axes
     return profiles
 
 
@@ -399,16 +354,9 @@ def profile_axes(slots: int, period: int, seed: int = 0) -> Singles:
 def sketch(profile: Singles, course: Singles, axes: Singles) -> None:
     """Take a channel's profile through a period: a decaying sum of its course on axes that are new every period.
 
-    The angle between two such profiles follows from the correlation of the two channels.
-
-    Parameters
-    ----------
-    profile
-        That before the period, (`FEATURES`,); it is changed.
-    course
-        Deviations in units of the channel's standard deviation, (slot,). What is not finite adds nothing.
-    axes
-        Those of this period, see `profile_axes`.
+    `profile` is changed. `course` has deviations in units of the channel's standard deviation, (slot,), of which what
+    is not finite adds nothing; `axes` are this period's `profile_axes`. The angle between two such profiles follows
+    from the correlation of the two channels.
     """
     for feature in range(profile.size):
         profile[feature] *= DECAY
@@ -429,18 +377,18 @@ def _finite(profiles: Singles) -> Singles:
     return np.where(np.isfinite(profiles), profiles, 0.0).astype(np.float32)
 
 
-def _assembled(part: Longs, outside: Bools, channel: Longs, channels: int) -> Partitioning:
+def _assembled(part: Longs, in_halo: Bools, channel: Longs, channels: int) -> Partitioning:
     """Return partitions from one entry per member: its partition, whether it is in the halo, and its channel."""
-    key = np.sort(((2 * part + outside) << 32) | channel)
-    part, outside, channel = key >> 33, ((key >> 32) & 1).astype(np.bool_), key & 0xFFFFFFFF
+    key = np.sort(((2 * part + in_halo) << 32) | channel)
+    part, in_halo, channel = key >> 33, ((key >> 32) & 1).astype(np.bool_), key & 0xFFFFFFFF
     size = np.bincount(part)
-    owned = np.bincount(part[~outside])
+    owned = np.bincount(part[~in_halo])
     column = np.arange(key.size) - (np.cumsum(size) - size)[part]
     members = np.full((size.size, size.max(initial=0)), -1, np.int32)
     members[part, column] = channel
     home, place = np.zeros(channels, np.int32), np.zeros(channels, np.int32)
-    home[channel[~outside]] = part[~outside]
-    place[channel[~outside]] = column[~outside]
+    home[channel[~in_halo]] = part[~in_halo]
+    place[channel[~in_halo]] = column[~in_halo]
     return Partitioning(members, owned.astype(np.int32), size.astype(np.int32), home, place)
 
 
@@ -459,7 +407,7 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
     The channels between two edges, cut in halves again and again. Within a half the numbers stay ascending.
     """
     channels, features = profiles.shape
-    along, work = np.empty(channels), np.empty(channels)
+    projection, work = np.empty(channels), np.empty(channels)
     upper = np.empty(channels, np.int64)
     mean, centred = np.empty(features), np.empty(features)
     # Depth first: as many are open as the tree is deep.
@@ -491,19 +439,19 @@ def _bisect(profiles: Singles, order: Longs, edges: Longs) -> None:
             total = 0.0
             for feature in range(features):
                 total += (profiles[order[index], feature] - mean[feature]) * direction[feature]
-            along[index] = total
+            projection[index] = total
         for index in range(start, stop):
-            work[index - start] = along[index]
+            work[index - start] = projection[index]
         edge = select(work, stop - start, cut - 1)
-        level = cut
+        ties = cut
         for index in range(start, stop):
-            level -= along[index] < edge
+            ties -= projection[index] < edge
         below, above = start, 0
         for index in range(start, stop):
-            lower = along[index] < edge
-            if along[index] == edge and level > 0:
+            lower = projection[index] < edge
+            if projection[index] == edge and ties > 0:
                 lower = True
-                level -= 1
+                ties -= 1
             if lower:
                 order[below] = order[index]
                 below += 1
@@ -558,18 +506,18 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
     for piece in range(edges.size - 1):
         home[order[edges[piece] : edges[piece + 1]]] = piece
     # The channels of every district in the order of their numbers, which decide between equals.
-    inside = np.empty(channels, np.int64)
+    by_district = np.empty(channels, np.int64)
     filled = edges[marks[:-1]].copy()
     for channel in range(channels):
         district = np.searchsorted(marks, home[channel], side="right") - 1
-        inside[filled[district]] = channel
+        by_district[filled[district]] = channel
         filled[district] += 1
     nearest = np.full((edges.size - 1, halo), -1, np.int64)
     for district in range(marks.size - 1):
         low, high = marks[district], marks[district + 1]
         start, stop = edges[low], edges[high]
         width = stop - start
-        numbers, pieces = inside[start:stop], home[inside[start:stop]]
+        numbers, pieces = by_district[start:stop], home[by_district[start:stop]]
         columns = np.empty((features, width), np.float32)
         spread = 0.0
         for feature in range(features):
@@ -580,17 +528,17 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
             total /= width
             for place in range(width):
                 spread += (columns[feature, place] - total) ** 2
-        least = LEAST * spread / width + 1e-30
-        apart = np.empty(width, np.float32)
+        min_distance = MIN_DISTANCE * spread / width + 1e-30
+        squared = np.empty(width, np.float32)
         relative, work = np.empty(width, np.float32), np.empty(width)
         for piece in range(low, high):
             relative[:] = np.inf
             for index in range(edges[piece], edges[piece + 1]):
-                _squared_distances(profiles[order[index]], columns, apart)
+                _squared_distances(profiles[order[index]], columns, squared)
                 # The channel itself is the first of them.
-                scale = np.float32(1.0 / (_smallest(apart, min(NEAREST + 1, width)) + least))
+                scale = np.float32(1.0 / (_smallest(squared, min(NEAREST + 1, width)) + min_distance))
                 for place in range(width):
-                    value = apart[place] * scale
+                    value = squared[place] * scale
                     relative[place] = value if value < relative[place] else relative[place]
             for place in range(width):
                 if pieces[place] == piece:
@@ -600,40 +548,40 @@ def _halos(profiles: Singles, order: Longs, edges: Longs, marks: Longs, halo: in
             if wanted == 0:
                 continue
             edge = select(work, width, wanted - 1)
-            level = wanted
+            ties = wanted
             for place in range(width):
-                level -= relative[place] < edge
+                ties -= relative[place] < edge
             column = 0
             for place in range(width):
-                if relative[place] < edge or (relative[place] == edge and level > 0):
-                    level -= relative[place] == edge
+                if relative[place] < edge or (relative[place] == edge and ties > 0):
+                    ties -= relative[place] == edge
                     nearest[piece, column] = numbers[place]
                     column += 1
     return nearest
 
 
 @exact
-def _squared_distances(point: Singles, columns: Singles, apart: Singles) -> None:
+def _squared_distances(point: Singles, columns: Singles, squared: Singles) -> None:
     """Write the squared distances of a point, (feature,), from others, (feature, point)."""
-    apart[:] = np.float32(0.0)
+    squared[:] = np.float32(0.0)
     for feature in range(point.size):
-        for place in range(apart.size):
+        for place in range(squared.size):
             step = columns[feature, place] - point[feature]
-            apart[place] += step * step
+            squared[place] += step * step
 
 
 @exact
 def _smallest(values: Singles, count: int) -> float:
     """Return the `count`-th smallest value; `count` is small."""
-    least = np.full(count, np.inf, np.float32)
+    smallest = np.full(count, np.inf, np.float32)
     for value in values:
-        if value < least[count - 1]:
+        if value < smallest[count - 1]:
             place = count - 1
-            while place > 0 and least[place - 1] > value:
-                least[place] = least[place - 1]
+            while place > 0 and smallest[place - 1] > value:
+                smallest[place] = smallest[place - 1]
                 place -= 1
-            least[place] = value
-    return float(least[count - 1])
+            smallest[place] = value
+    return float(smallest[count - 1])
 
 
 @exact
@@ -647,32 +595,32 @@ def _nearest(members: Longs, owned: Ints, profiles: Singles, new: Longs) -> Long
             for place in range(owned[piece]):
                 total += profiles[members[piece, place], feature]
             centres[feature, piece] = total / owned[piece]
-    apart = np.empty(pieces, np.float32)
-    least = np.empty(NEAREST)
+    squared = np.empty(pieces, np.float32)
+    smallest = np.empty(NEAREST)
     chosen = np.empty(new.size, np.int64)
     for index in range(new.size):
-        _squared_distances(profiles[new[index]], centres, apart)
-        edge = _smallest(apart, min(CANDIDATES, pieces))
+        _squared_distances(profiles[new[index]], centres, squared)
+        edge = _smallest(squared, min(CANDIDATES, pieces))
         best = np.inf
         for piece in range(pieces):
-            if apart[piece] > edge:
+            if squared[piece] > edge:
                 continue
             count = min(NEAREST, owned[piece])
-            least[:] = np.inf
+            smallest[:] = np.inf
             for place in range(owned[piece]):
                 value = 0.0
                 for feature in range(features):
                     value += (profiles[members[piece, place], feature] - profiles[new[index], feature]) ** 2
                 rank = count
-                while rank > 0 and least[rank - 1] > value:
+                while rank > 0 and smallest[rank - 1] > value:
                     if rank < count:
-                        least[rank] = least[rank - 1]
+                        smallest[rank] = smallest[rank - 1]
                     rank -= 1
                 if rank < count:
-                    least[rank] = value
+                    smallest[rank] = value
             mean = 0.0
             for rank in range(count):
-                mean += np.sqrt(least[rank]) / count
+                mean += np.sqrt(smallest[rank]) / count
             if mean < best:
                 best, chosen[index] = mean, piece
     return chosen
@@ -684,21 +632,15 @@ def _gather_moments(
 ) -> tuple[Floats, Bools, Bools]:
     """Return the moments that old partitions have for new ones, which these are, and which all come from one.
 
-    Parameters
-    ----------
-    numbers
-        The old channel numbers of some new partitions' members, (partition, member), -1 where there are none.
-    owned, size
-        Of the new partitions.
-    position
-        -1 for every old channel; so again afterwards.
+    `numbers` are the old channel numbers of the new partitions' members, (partition, member), -1 where there are none;
+    `position` is -1 for every old channel, before and after.
     """
     count, width = numbers.shape
     value = np.zeros((count, width, width))
-    known = np.zeros((count, width, width), np.bool_)
-    same = np.zeros(count, np.bool_)
-    tally = np.zeros(old.owned.size, np.int32)
-    inside = np.empty(width, np.bool_)
+    is_known = np.zeros((count, width, width), np.bool_)
+    from_one = np.zeros(count, np.bool_)
+    n_owned = np.zeros(old.owned.size, np.int32)
+    in_source = np.empty(width, np.bool_)
     variance = np.empty(width)
     for index in range(count):
         # The old partition that owned most of those owned now; of equals the first.
@@ -706,17 +648,17 @@ def _gather_moments(
         for place in range(owned[index]):
             number = numbers[index, place]
             if number >= 0:
-                tally[old.home[number]] += 1
+                n_owned[old.home[number]] += 1
         for place in range(owned[index]):
             number = numbers[index, place]
             if number >= 0:
                 home = old.home[number]
-                if tally[home] > most or (tally[home] == most and home < source):
-                    source, most = home, tally[home]
+                if n_owned[home] > most or (n_owned[home] == most and home < source):
+                    source, most = home, n_owned[home]
         for place in range(owned[index]):
             if numbers[index, place] >= 0:
-                tally[old.home[numbers[index, place]]] = 0
-        inside[:] = False
+                n_owned[old.home[numbers[index, place]]] = 0
+        in_source[:] = False
         variance[:] = 0.0
         for place in range(size[index]):
             number = numbers[index, place]
@@ -727,7 +669,7 @@ def _gather_moments(
             for member in range(old.size[source]):
                 place = position[old.members[source, member]]
                 if place >= 0:
-                    inside[place] = True
+                    in_source[place] = True
                     variance[place] = moments[source, member, member]
         # Where each member was owned: its row there is the mean's one half, its column the other.
         for place in range(size[index]):
@@ -737,36 +679,36 @@ def _gather_moments(
             home, own = old.home[number], old.place[number]
             for member in range(old.size[home]):
                 other = position[old.members[home, member]]
-                if other < 0 or not variance[other] > 0 or (inside[place] and inside[other]):
+                if other < 0 or not variance[other] > 0 or (in_source[place] and in_source[other]):
                     continue
                 scale = moments[home, own, own] * moments[home, member, member]
                 if not scale > 0:
                     continue
                 moment = moments[home, own, member] * np.sqrt(variance[place] * variance[other] / scale)
-                if known[index, place, other]:
+                if is_known[index, place, other]:
                     moment = (moment + value[index, place, other]) / 2
                 value[index, place, other] = value[index, other, place] = moment
-                known[index, place, other] = known[index, other, place] = True
-        whole = True
+                is_known[index, place, other] = is_known[index, other, place] = True
+        all_in_source = True
         for place in range(size[index]):
-            whole = whole and inside[place]
-        same[index] = whole
+            all_in_source = all_in_source and in_source[place]
+        from_one[index] = all_in_source
         if source >= 0:
             for member in range(old.size[source]):
                 place = position[old.members[source, member]]
                 if place < 0 or not variance[place] > 0:
                     continue
-                for beside in range(old.size[source]):
-                    other = position[old.members[source, beside]]
+                for second in range(old.size[source]):
+                    other = position[old.members[source, second]]
                     if other >= 0 and variance[other] > 0:
-                        value[index, place, other] = moments[source, member, beside]
-                        known[index, place, other] = True
+                        value[index, place, other] = moments[source, member, second]
+                        is_known[index, place, other] = True
         for place in range(size[index]):
             value[index, place, place] = variance[place]
-            known[index, place, place] = True
+            is_known[index, place, place] = True
             if numbers[index, place] >= 0:
                 position[numbers[index, place]] = -1
-    return value, known, same
+    return value, is_known, from_one
 
 
 @exact
@@ -797,11 +739,11 @@ def _made_positive(correlation: Floats) -> Floats:
     if not correlation.size:
         return correlation
     values, vectors = np.linalg.eigh(correlation)
-    half = (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
-    taken = np.mean(_diagonal(half) - 1.0, axis=1, keepdims=True)
-    _diagonal(half)[:] += FLOOR + np.maximum(taken, 0.0)
-    share = 1 / np.sqrt(_diagonal(half))
-    positive: Floats = half * share[:, :, None] * share[:, None, :]
+    positive_part = (vectors * np.maximum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
+    removed = np.mean(_diagonal(positive_part) - 1.0, axis=1, keepdims=True)
+    _diagonal(positive_part)[:] += FLOOR + np.maximum(removed, 0.0)
+    scale = 1 / np.sqrt(_diagonal(positive_part))
+    positive: Floats = positive_part * scale[:, :, None] * scale[:, None, :]
     return positive
 
 

@@ -19,8 +19,7 @@ from sensormend.model.arrays import (  # isort: skip
 )  # fmt: skip
 
 __all__ = [
-    "add_conditional_covariance", "cholesky", "interpolate_gaps", "invert", "leave_one_out", "none_trusted",
-    "predict", "prediction_covariance",
+    "add_conditional_covariance", "interpolate_gaps", "invert", "leave_one_out", "predict", "prediction_covariance",
 ]  # fmt: skip
 
 
@@ -34,7 +33,7 @@ def prediction_covariance(moments, n, shrinkage, out):
 
 
 @compiled
-def cholesky(a, n):
+def _cholesky(a, n):
     """Factor the leading n x n of `a` in place (lower triangle); return whether it was positive definite."""
     for j in range(n):
         total = a[j, j]
@@ -74,7 +73,7 @@ def cholesky(a, n):
 @compiled
 def invert(a, n, work):
     """Replace the leading n x n of the positive definite `a` by its inverse; return whether that was possible."""
-    if not cholesky(a, n):
+    if not _cholesky(a, n):
         return False
     # work = L^-1, row by row; then a = work' work. Four rows are added at a time; what is above the diagonal is zero.
     for i in range(n):
@@ -124,12 +123,7 @@ def invert(a, n, work):
 
 @compiled
 def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, algebra):
-    """Predict all n channels of one slot from the trusted readings of the others.
-
-    With W the precision, U the channels that are not trusted and P = W_TT - W_TU W_UU^-1 W_UT, a trusted reading is
-    predicted by d_j - (P d)_j / P_jj with variance 1 / P_jj, and one of U by -W_UU^-1 W_UT d_T with variance
-    (W_UU^-1)_jj.
-    """
+    """Predict all n channels of one slot from the trusted readings of the others: write e and its variance v."""
     work, block, column, index = algebra.square, algebra.block, algebra.column, algebra.index
     count = 0
     for j in range(n):
@@ -188,9 +182,9 @@ def leave_one_out(precision, n, deviation, trusted, slot, expected, variance, al
             work[n, j] -= value * value
     for j in range(n):
         if trusted[j, slot]:
-            own = max(work[n, j], 1e-12 * precision[j, j])
-            expected[j, slot] = deviation[j, slot] - column[j] / own
-            variance[j, slot] = 1.0 / own
+            p_jj = max(work[n, j], 1e-12 * precision[j, j])
+            expected[j, slot] = deviation[j, slot] - column[j] / p_jj
+            variance[j, slot] = 1.0 / p_jj
     # x_U = -L'^-1 (L^-1 z_U), and the diagonal of W_UU^-1 = L'^-1 L^-1.
     for a in range(count - 1, -1, -1):
         total = block[0, a]
@@ -225,7 +219,7 @@ def add_conditional_covariance(precision, n, trusted, slot, weight, out, algebra
     for a in range(count):
         for b in range(a + 1):
             block[a, b] = precision[index[a], index[b]]
-    if not cholesky(block, count):
+    if not _cholesky(block, count):
         return
     # Column by column of L^-1, stored above the diagonal of `block`, one column to the right.
     for a in range(count):
@@ -244,19 +238,22 @@ def add_conditional_covariance(precision, n, trusted, slot, weight, out, algebra
                 out[index[b], index[a]] += weight * total
 
 
+@inlined
+def _none_trusted(w, m, t):
+    """Return whether no reading of a slot is trusted to predict others."""
+    trusted = 0
+    for i in range(m):
+        trusted += w.flags[PREDICTS, i, t]
+    return trusted == 0
+
+
 @compiled
 def interpolate_gaps(w, m, s):
     """Interpolate predictions linearly over slots without trusted readings, from the last one with any to the next."""
     last = -1
     for t in range(s + 1):
-        trusted = False
-        if t < s:
-            for i in range(m):
-                if w.flags[PREDICTS, i, t]:
-                    trusted = True
-                    break
-            if not trusted:
-                continue
+        if t < s and _none_trusted(w, m, t):
+            continue
         if t - last > 1 and (last >= 0 or t < s):
             for i in range(m):
                 before = w.cells[EXPECTED, i, last] if last >= 0 else w.cells[EXPECTED, i, t]
@@ -266,15 +263,6 @@ def interpolate_gaps(w, m, s):
         last = t
 
 
-@inlined
-def none_trusted(w, m, t):
-    """Return whether no reading of a slot is trusted to predict others."""
-    trusted = 0
-    for i in range(m):
-        trusted += w.flags[PREDICTS, i, t]
-    return trusted == 0
-
-
 @compiled
 def predict(w, network, p, m, s):
     """Predict the cells of all slots whose predictions are stale, and remove a share k of the ripple.
@@ -282,7 +270,7 @@ def predict(w, network, p, m, s):
     e_t <- e_t - k (e_t - (e_t-1 + e_t+1) / 2)
     """
     for t in range(s):
-        if w.stale[t] and none_trusted(w, m, t):
+        if w.stale[t] and _none_trusted(w, m, t):
             # An unfinished period has many such slots, and what follows would cost most in them.
             for i in range(m):
                 w.cells[EXPECTED, i, t], w.cells[PREDICTION_VARIANCE, i, t] = 0.0, network.moments[p, i, i]

@@ -15,23 +15,32 @@ from sensormend.model.arrays import BEND, CENTRE, WIDTH
 from sensormend.model.compiling import compiled
 from sensormend.recovery import FloatArray
 
-__all__ = ["DECIDE", "backward", "find_bend", "find_scale", "forward", "looks_circular", "neighbouring_pairs", "slope"]
+__all__ = [
+    "SHAPE_PERIODS",
+    "backward",
+    "find_bend",
+    "find_scale",
+    "forward",
+    "looks_circular",
+    "neighbouring_pairs",
+    "slope",
+]
 
-ENOUGH = 48
+MIN_READINGS = 48
 """Readings of a variable needed before its shape is decided."""
 
-SKEWED = 1.5
+MIN_SKEW = 1.5
 """Upper over lower half-width (90 % and 10 % quantiles from the median) from which a tail counts as long: about 1 for
 temperature over a week, 1.5 to 4 for PM2.5, 2.7 for an exponential quantity."""
 
-GROWING = (0.4, 2.5)
+STEP_SLOPES = (0.4, 2.5)
 """Slope of log step size over log level between which steps grow with the level: 1 for a log-normal quantity, 0 for
 one that is as lively at any level."""
 
-DECIDE = (7, 30)
+SHAPE_PERIODS = (7, 30)
 """Periods after which a variable's shape is decided: one day of temperature can look like anything."""
 
-SAMPLE = 4096
+SAMPLED_PAIRS = 4096
 """Pairs of neighbouring readings by which a shape is decided."""
 
 
@@ -44,10 +53,10 @@ def find_scale(values: FloatArray, bend: float = 0.0) -> tuple[float, float]:
 
 def neighbouring_pairs(readings: FloatArray) -> FloatArray:
     """Return some pairs of neighbouring readings, (pair, 2), of (sensor, slot), padded with NaN: one period's share."""
-    share = SAMPLE // (DECIDE[-1] + 1)
+    share = SAMPLED_PAIRS // (SHAPE_PERIODS[-1] + 1)
     pairs = np.full((share, 2), np.nan)
-    some = readings[:: max(1, len(readings) // share)]
-    both = np.stack([some[:, :-1], some[:, 1:]], axis=-1).reshape(-1, 2)
+    sampled = readings[:: max(1, len(readings) // share)]
+    both = np.stack([sampled[:, :-1], sampled[:, 1:]], axis=-1).reshape(-1, 2)
     both = both[np.isfinite(both).all(axis=1)]
     both = both[:: max(1, -(-len(both) // share))][:share]
     pairs[: len(both)] = both
@@ -59,18 +68,18 @@ def find_bend(pairs: FloatArray) -> float:
     pairs = pairs[np.isfinite(pairs).all(axis=1)]
     sound = pairs[(pairs >= 0).all(axis=1)]
     # A broken sensor or two may report what cannot be.
-    if len(sound) < max(ENOUGH, 0.95 * len(pairs)):
+    if len(sound) < max(MIN_READINGS, 0.95 * len(pairs)):
         return 0.0
     pairs = sound
     low, middle, high = np.quantile(pairs, [0.1, 0.5, 0.9])
-    if high <= 2 * low or high - middle <= SKEWED * (middle - low):
+    if high <= 2 * low or high - middle <= MIN_SKEW * (middle - low):
         return 0.0
     order = np.argsort(pairs.sum(axis=1), kind="stable")
     parts = [pairs[part] for part in np.array_split(order, 5)]
     level = np.array([part.mean() for part in parts])
     step = np.array([np.abs(part[:, 1] - part[:, 0]).mean() for part in parts])
     slope = np.polyfit(np.log(level + 0.05 * level[-1]), np.log(step + 1e-3 * step.mean() + 1e-300), 1)[0]
-    if not GROWING[0] < slope < GROWING[1]:
+    if not STEP_SLOPES[0] < slope < STEP_SLOPES[1]:
         return 0.0
     return float(np.median(pairs[pairs > 0])) / 2
 
@@ -82,7 +91,7 @@ def looks_circular(readings: FloatArray) -> bool:
     between readings on both sides of north that are not rare themselves, as the spikes of a concentration are.
     """
     values = readings[np.isfinite(readings)]
-    if values.size < ENOUGH or values.min() < 0 or values.max() > 360:
+    if values.size < MIN_READINGS or values.min() < 0 or values.max() > 360:
         return False
     steps = np.abs(np.diff(readings, axis=-1))
     steps = steps[np.isfinite(steps)]

@@ -15,19 +15,12 @@ from sensormend.model import arrays as at
 from sensormend.model import distances, engine, learning
 from sensormend.model.compiling import announce_compilation
 from sensormend.model.hypotheses import FIELDS
-from sensormend.model.partition import (
-    FEATURES,
-    WHOLE,
-    Partitioning,
-    drop,
-    extend,
-    first_profiles,
-    partition,
-    profile_axes,
-    transfer,
-)  # fmt: skip
-from sensormend.model.scales import DECIDE, find_bend, find_scale, neighbouring_pairs
+from sensormend.model.scales import SHAPE_PERIODS, find_bend, find_scale, neighbouring_pairs
 from sensormend.recovery import FloatArray
+
+from sensormend.model.partition import (  # isort: skip
+    FEATURES, MAX_SINGLE, Partitioning, drop, extend, first_profiles, partition, profile_axes, transfer,
+)  # fmt: skip
 
 __all__ = ["CHANNELS", "EpisodeRow", "Result", "State", "in_spans"]
 
@@ -43,6 +36,11 @@ CHANNELS = 16_384
 SAMPLED_SENSORS = 20_000
 """Sensors of a large network by which the scale of a variable is set."""
 
+PER_CHANNEL = ("mean", "stats", "first", "count", "away", "profiles")
+"""Arrays of a state that have a row per channel."""
+
+STORED_NAMES = {"stats": "known", "variable_stats": "of_variable"}
+"""Names of arrays in a state file where they differ from those of the fields."""
 
 _Returned = TypeVar("_Returned")
 
@@ -101,8 +99,8 @@ class State:
     periods: int = 0
     """Periods that were learned from."""
     mean: NDArray[np.float32] = field(init=False)
-    known: NDArray[np.float32] = field(init=False)
-    of_variable: FloatArray = field(init=False)
+    stats: NDArray[np.float32] = field(init=False)
+    variable_stats: FloatArray = field(init=False)
     moments: NDArray[np.float32] = field(init=False)
     hypotheses: FloatArray = field(init=False)
     first: NDArray[np.int64] = field(init=False)
@@ -115,11 +113,11 @@ class State:
 
     def __post_init__(self) -> None:
         self.mean = np.zeros((0, self.slots), np.float32)
-        self.known = np.zeros((0, at.KNOWN), np.float32)
-        self.of_variable = np.zeros((self.variables, at.KNOWN_OF_VARIABLE))
-        self.of_variable[:, at.LOW], self.of_variable[:, at.HIGH] = np.inf, -np.inf
-        self.of_variable[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
-        self.of_variable[:, at.TOLERANCE] = -1.0
+        self.stats = np.zeros((0, at.STATS), np.float32)
+        self.variable_stats = np.zeros((self.variables, at.VARIABLE_STATS))
+        self.variable_stats[:, at.LOW], self.variable_stats[:, at.HIGH] = np.inf, -np.inf
+        self.variable_stats[:, at.SHRINKAGE] = at.FIRST_SHRINKAGE
+        self.variable_stats[:, at.TOLERANCE] = -1.0
         self.moments = np.zeros((0, 0, 0), np.float32)
         self.hypotheses = np.zeros((0, FIELDS))
         self.first, self.count = np.zeros(0, np.int64), np.zeros(0, np.int32)
@@ -138,82 +136,72 @@ class State:
         """The variable of every channel."""
         return np.tile(np.arange(self.variables, dtype=np.int32), self.channels // self.variables)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether each variable has too many channels for a single partition."""
+        return self.channels // self.variables > MAX_SINGLE
+
     def set_tolerance(self, limits: Sequence[float | None]) -> None:
         """Set the accuracy of the probes of every variable; None where it is the step of the readings."""
-        self.of_variable[:, at.TOLERANCE] = [-1.0 if limit is None else limit for limit in limits]
+        self.variable_stats[:, at.TOLERANCE] = [-1.0 if limit is None else limit for limit in limits]
 
     def grow(self, sensors: int) -> None:
-        """Add sensors that were never observed."""
-        more = sensors * self.variables
-        known = np.zeros((more, at.KNOWN), np.float32)
-        if more:
-            getattr(at.reset_channel, "py_func", at.reset_channel)(known[0])
-            known[1:] = known[0]
-        self.known = np.concatenate([self.known, known])
-        self.mean = np.concatenate([self.mean, np.zeros((more, self.slots), np.float32)])
-        self.first = np.concatenate([self.first, np.zeros(more, np.int64)])
-        self.count = np.concatenate([self.count, np.zeros(more, np.int32)])
-        self.away = np.concatenate([self.away, np.zeros(more, np.int32)])
-        self.profiles = np.concatenate([self.profiles, np.zeros((more, FEATURES), np.float32)])
+        """Add sensors that were never observed, one or more."""
+        channels = self.channels
+        for name in PER_CHANNEL:
+            array = getattr(self, name)
+            new = np.zeros((sensors * self.variables, *array.shape[1:]), array.dtype)
+            setattr(self, name, np.concatenate([array, new]))
+        # With NUMBA_DISABLE_JIT there is no `py_func`.
+        getattr(at.reset_channel, "py_func", at.reset_channel)(self.stats[channels])
+        self.stats[channels + 1 :] = self.stats[channels]
 
     def observed_periods(self) -> FloatArray:
         """Return in how many periods each channel was observed."""
-        return self.known[:, at.AGE].astype(float)
+        return self.stats[:, at.AGE].astype(float)
 
     def check(self, sensors: int) -> None:
         """Raise ValueError where arrays that were read from a file do not belong together."""
         channels = sensors * self.variables
-        for name, wide in (("mean", self.slots), ("known", at.KNOWN), ("profiles", FEATURES)):
-            if getattr(self, name).shape != (channels, wide):
-                raise ValueError(f"{name} does not fit")
-        for name in ("first", "count", "away"):
-            if getattr(self, name).shape != (channels,):
-                raise ValueError(f"{name} does not fit")
-        if self.hypotheses.shape != (int(self.count.sum()), FIELDS):
-            raise ValueError("hypotheses do not fit")
-        if self.of_variable.shape != (self.variables, at.KNOWN_OF_VARIABLE):
-            raise ValueError("of_variable does not fit")
-        if self.sample.shape[::2] != (self.variables, 2):
-            raise ValueError("sample does not fit")
+        empty = State(self.variables, self.slots, self.interval, self.seed)
+        expected = {name: (channels, *getattr(empty, name).shape[1:]) for name in PER_CHANNEL}
+        expected |= {"hypotheses": (int(self.count.sum()), FIELDS), "variable_stats": empty.variable_stats.shape}
+        expected["sample"] = (self.variables, self.sample.shape[1], 2)
+        shapes = {name: getattr(self, name).shape for name in expected}
         if self.partitions is not None:
             pieces, width = self.partitions.members.shape
-            shapes = {"home": (channels,), "place": (channels,), "owned": (pieces,), "size": (pieces,)}
-            if any(getattr(self.partitions, name).shape != shape for name, shape in shapes.items()):
-                raise ValueError("partitions do not fit")
-            if self.moments.shape != (pieces, width, width):
-                raise ValueError("moments do not fit")
-            if self.weights.shape != (pieces, int(self.partitions.owned.max()), width):
-                raise ValueError("weights do not fit")
+            expected |= {"home": (channels,), "place": (channels,), "owned": (pieces,), "size": (pieces,)}
+            shapes |= {name: array.shape for name, array in self.partitions._asdict().items() if name != "members"}
+            expected |= {"moments": (pieces, width, width)}
+            expected |= {"weights": (pieces, int(self.partitions.owned.max()), width)}
+            shapes |= {"moments": self.moments.shape, "weights": self.weights.shape}
+        if shapes != expected:
+            raise ValueError("the arrays do not fit")
 
     def drop(self, keep: NDArray[np.bool_]) -> None:
         """Forget sensors for good."""
         channels = np.repeat(keep, self.variables)
         if self.partitions is not None:
-            before = self.partitions
-            self.partitions = drop(before, channels)
             numbers = np.flatnonzero(channels)
-            self.moments = transfer(
-                before, self.moments, self.partitions, np.zeros(numbers.size), self.profiles[numbers], numbers
-            )
-            lost = self._transfer_weights(before, numbers)
-            self.known[numbers[lost], at.ONSET] = -1
+            lost = self._transfer(drop(self.partitions, channels), self.profiles[numbers], numbers)
+            self.stats[numbers[lost], at.ONSET] = -1
         followed = np.flatnonzero(channels & (self.count > 0))
         rows = [self.hypotheses[self.first[c] : self.first[c] + self.count[c]] for c in followed]
         self.hypotheses = np.concatenate([np.zeros((0, FIELDS)), *rows])
-        for name in ("mean", "known", "count", "away", "profiles"):
+        for name in PER_CHANNEL:
             setattr(self, name, getattr(self, name)[channels])
         self.first = np.cumsum(self.count, dtype=np.int64) - self.count
 
     def rewind(self) -> None:
         """Drop what ties the next period to the last one."""
-        self.known[:, at.LAST_TIME] = -1
-        self.known[:, at.LAST_RESIDUAL] = 0
-        self.known[:, at.LAST_VALUE] = np.nan
+        self.stats[:, at.LAST_TIME] = -1
+        self.stats[:, at.LAST_RESIDUAL] = 0
+        self.stats[:, at.LAST_VALUE] = np.nan
         # Distances from the others are different then: the references follow from the next periods. Means and
         # correlations stay, so that no level has to be set again.
-        self.known[:, [at.DISTANCE, at.DISTANT, at.FAULT_SIZE, at.LASTING, at.OWN_DISTANCE]] = 0
-        self.known[:, at.ONSET] = -1
-        self.known[:, at.LEVEL_AGE] = np.minimum(self.known[:, at.LEVEL_AGE], 1)
+        self.stats[:, [at.DISTANCE, at.DISTANT, at.FAULT_SIZE, at.LASTING, at.OWN_DISTANCE]] = 0
+        self.stats[:, at.ONSET] = -1
+        self.stats[:, at.LEVEL_AGE] = np.minimum(self.stats[:, at.LEVEL_AGE], 1)
         self.count[:] = 0
         self.hypotheses = self.hypotheses[:0]
 
@@ -224,18 +212,18 @@ class State:
         how it moves with others, stays.
         """
         for c in channels:
-            known = self.known[c]
-            size = float(known[at.LASTING])
+            stats = self.stats[c]
+            size = float(stats[at.LASTING])
             if size == 0:
-                size = float(known[at.FAULT_SIZE])
+                size = float(stats[at.FAULT_SIZE])
             elif np.isinf(size):
                 # That fault ended, and went into the mean, when the period was over.
                 size = 0.0
             self.mean[c] += size
-            known[at.REFERENCE] += size + known[at.DISTANCE]
-            known[[at.DISTANCE, at.DISTANCE_TWICE, at.DISTANT, at.OWN_DISTANCE]] = 0
-            known[[at.LASTING, at.FAULT_SIZE, at.LEVEL_AGE]] = 0
-            known[at.ONSET] = self.clock * self.slots
+            stats[at.REFERENCE] += size + stats[at.DISTANCE]
+            stats[[at.DISTANCE, at.DISTANCE_TWICE, at.DISTANT, at.OWN_DISTANCE]] = 0
+            stats[[at.LASTING, at.FAULT_SIZE, at.LEVEL_AGE]] = 0
+            stats[at.ONSET] = self.clock * self.slots
         self._drop_hypotheses(np.asarray(channels, dtype=np.intp))
 
     def _drop_hypotheses(self, channels: NDArray[np.intp]) -> None:
@@ -250,51 +238,50 @@ class State:
     def prepare(self, readings: FloatArray) -> None:
         """Set the scales of variables that are read for the first time, and assign every channel to a partition."""
         by_variable = readings.reshape(-1, self.variables, self.slots)
-        for number in np.flatnonzero(self.of_variable[:, at.WIDTH] == 0).tolist():
+        for number in np.flatnonzero(self.variable_stats[:, at.WIDTH] == 0).tolist():
             values = by_variable[:: max(1, len(by_variable) // SAMPLED_SENSORS), number]
             values = values[np.isfinite(values)]
             if values.size and values.min() < values.max():
-                self._set_scale(number, *find_scale(values), 0.0)
+                self.variable_stats[number, [at.CENTRE, at.WIDTH]] = find_scale(values)
         if self.partitions is not None and self.partitions.home.size == self.channels:
             return
-        before, group = self.partitions, self.variable
-        alone = np.bincount(group).max() <= WHOLE if self.channels else True
-        # Channels are compared by this period's readings.
-        profiles = (
-            np.zeros((self.channels, FEATURES), np.float32) if alone else first_profiles(self._scaled(readings), group)
-        )
-        if before is None:
+        group = self.variable
+        profiles = np.zeros((self.channels, FEATURES), np.float32)
+        if self.is_large:
+            # Channels are compared by this period's readings.
+            profiles = first_profiles(self._scaled(readings), group)
+        if self.partitions is None:
             self.partitions = partition(profiles, group)
             width = self.partitions.members.shape[1]
             self.moments = np.zeros((len(self.partitions.members), width, width), np.float32)
             self.weights = np.zeros((len(self.partitions.members), int(self.partitions.owned.max()), width), np.float32)
             return
-        old = before.home.size
-        self.partitions = extend(before, profiles, group, np.arange(old, self.channels))
+        old = self.partitions.home.size
+        extended = extend(self.partitions, profiles, group, np.arange(old, self.channels))
         numbers = np.where(np.arange(self.channels) < old, np.arange(self.channels), -1)
-        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), profiles, numbers)
-        self.known[self._transfer_weights(before, numbers), at.ONSET] = -1
+        self.stats[self._transfer(extended, profiles, numbers), at.ONSET] = -1
 
-    def _transfer_weights(self, before: Partitioning, numbers: NDArray[Any]) -> NDArray[np.bool_]:
-        """Take the slow weights over to new partitions; return the channels whose distance has to start over."""
+    def _transfer(
+        self, new: Partitioning, profiles: NDArray[np.float32], numbers: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Move to new partitions with moments and slow weights; return the channels whose distance starts over.
+
+        `numbers` has the old number of each channel, -1 where it has none.
+        """
         assert self.partitions is not None
-        self.weights, lost = distances.transfer_weights(before, self.weights, self.partitions, numbers)
+        self.moments = transfer(self.partitions, self.moments, new, profiles, numbers)
+        self.weights, lost = distances.transfer_weights(self.partitions, self.weights, new, numbers)
+        self.partitions = new
         return np.asarray(lost)
 
     def repartition_due(self) -> bool:
         """Return whether the next period begins with partitioning the network again."""
-        large = self.partitions is not None and np.bincount(self.variable).max() > WHOLE
-        return large and self.periods == REPARTITION
+        return self.partitions is not None and self.is_large and self.periods == REPARTITION
 
     def repartition(self) -> None:
         """Partition a large network again when its channels are better known."""
-        before = self.partitions
-        if before is None or not self.repartition_due():
-            return
-        self.partitions = partition(self.profiles, self.variable)
-        numbers = np.arange(self.channels)
-        self.moments = transfer(before, self.moments, self.partitions, np.zeros(self.channels), self.profiles, numbers)
-        self._transfer_weights(before, numbers)
+        if self.repartition_due():
+            self._transfer(partition(self.profiles, self.variable), self.profiles, np.arange(self.channels))
 
     def run(self, readings: FloatArray, *, learning: bool) -> Result:
         """Take one period, (channel, slot), through the model; with `learning` off nothing in it changes."""
@@ -303,10 +290,10 @@ class State:
         shape = readings.shape
         parts = self.partitions
         # The moments of channels that are not known, or not any more, are set before anything is judged.
-        copied = not learning and bool((self.known[:, at.AGE] == 0).any())
+        copied = not learning and bool((self.stats[:, at.AGE] == 0).any())
         moments = self.moments.copy() if copied else self.moments
         network = at.Network(
-            self.mean, self.known, self.variable, self.of_variable, parts.members, parts.owned, parts.size, moments,
+            self.mean, self.stats, self.variable, self.variable_stats, parts.members, parts.owned, parts.size, moments,
             self.hypotheses, self.first, self.count, self.weights,
         )  # fmt: skip
         estimates = at.Estimates(
@@ -314,7 +301,7 @@ class State:
             code=np.empty(shape, np.uint8), score=np.empty(shape[0]), kind=np.zeros(shape[0], np.uint8),
         )  # fmt: skip
         learned = at.Learned(
-            known=np.empty_like(self.known) if learning else np.empty((0, at.KNOWN), np.float32),
+            stats=np.empty_like(self.stats) if learning else np.empty((0, at.STATS), np.float32),
             mean=np.empty_like(self.mean) if learning else self.mean[:0],
             count=np.zeros(shape[0], np.int32),
             level=np.zeros(shape[0] if learning else 0, np.float32),
@@ -332,73 +319,67 @@ class State:
             # What was known before is freed first: both would be the peak of memory.
             del network, period, learned
             self.hypotheses = np.concatenate([block[0] for block in blocks])
-            if self.periods in DECIDE:
-                self._bend()
+            if self.periods in SHAPE_PERIODS:
+                self._bend_scales()
         return result
 
     def _learn(self, network: at.Network, period: at.Period) -> None:
         readings = period.readings
-        if self.periods <= DECIDE[-1]:
-            some = readings.reshape(-1, self.variables, self.slots)
-            pairs = np.stack([neighbouring_pairs(some[:, number]) for number in range(self.variables)])
+        if self.periods <= SHAPE_PERIODS[-1]:
+            by_variable = readings.reshape(-1, self.variables, self.slots)
+            pairs = np.stack([neighbouring_pairs(by_variable[:, number]) for number in range(self.variables)])
             self.sample = np.concatenate([self.sample, pairs], axis=1)
         learning.learn_range(network, period, self.away)
         self._learn_distances(network, period)
-        self._learn_ripple(network, period)
+        self._learn_predictions(network, period)
         if len(network.members) > self.variables:
             axes = profile_axes(self.slots, self.periods, self.seed)
             in_spans(
                 self.channels, CHANNELS,
                 lambda begin, end: learning.learn_profiles(begin, end, network, period, axes, self.profiles),
             )  # fmt: skip
-        self.known, self.mean, self.count = period.learned.known, period.learned.mean, period.learned.count
+        self.stats, self.mean, self.count = period.learned.stats, period.learned.mean, period.learned.count
         # The rows lie in the order of the partitions, and within one in that of its owned channels.
         owned = np.arange(network.members.shape[1]) < network.owned[:, None]
         order = network.members[owned]
         self.first = np.empty(len(order), np.int64)
         self.first[order] = np.cumsum(self.count[order]) - self.count[order]
         self.periods += 1
-        if self.periods > DECIDE[-1]:
+        if self.periods > SHAPE_PERIODS[-1]:
             self.sample = self.sample[:, :0]
 
     def _learn_distances(self, network: at.Network, period: at.Period) -> None:
         """Update how far every channel is from those that it is compared with."""
         for number in range(self.variables):
-            known = network.known[number :: self.variables]
-            known = known[:: max(1, len(known) // SAMPLED_SENSORS)]
-            squares = known[known[:, at.AGE] >= distances.JUDGED_FROM - 5, at.DISTANCE_USUAL]
-            self.of_variable[number, at.TYPICAL] = np.median(squares) if squares.size else 0.0
+            stats = network.stats[number :: self.variables]
+            stats = stats[:: max(1, len(stats) // SAMPLED_SENSORS)]
+            squares = stats[stats[:, at.AGE] >= distances.JUDGED_FROM - 5, at.DISTANCE_USUAL]
+            self.variable_stats[number, at.TYPICAL] = np.median(squares) if squares.size else 0.0
         distances.update_distances(network, period)
 
-    def _learn_ripple(self, network: at.Network, period: at.Period) -> None:
-        """Learn the share of the ripple of predictions to remove: the regression of residuals on it."""
-        of = network.variable[network.members[:, 0]]
-        tried = np.arange(len(of)) < engine.TRIED
-        up = self.clock % 2 == 0
-        for number in range(self.variables):
-            trial = period.learned.trial[tried & (of == number)]
+    def _learn_predictions(self, network: at.Network, period: at.Period) -> None:
+        """Learn the shrinkage, and the share k of the ripple to remove: the regression of residuals on it."""
+        variable = network.variable[network.members[:, 0]]
+        tried = np.arange(len(variable)) < engine.TRIAL_PARTITIONS
+        step = learning.SHRINKAGE_STEP
+        which, factor = (at.TRIAL_UP, step) if self.clock % 2 == 0 else (at.TRIAL_DOWN, 1 / step)
+        for number, row in enumerate(self.variable_stats):
+            trial = period.learned.trial[tried & (variable == number)]
             if trial.size:
-                self._learn_shrinkage(
-                    self.of_variable[number], float(trial.mean()), at.TRIAL_UP if up else at.TRIAL_DOWN
-                )
-            product, square = period.learned.ripple[of == number].sum(axis=0)
+                row[which] = 0.9 * row[which] + float(trial.mean())
+                # Another shrinkage is taken when it predicted hidden readings better by 1 % over about ten trials.
+                if row[which] < -0.02:
+                    row[at.SHRINKAGE] = np.clip(row[at.SHRINKAGE] * factor, 1e-4, 0.9)
+                    row[at.TRIAL_UP] = row[at.TRIAL_DOWN] = 0.0
+            product, square = period.learned.ripple[variable == number].sum(axis=0)
             if square > 0:
-                row = self.of_variable[number]
                 rate = max(1 / (self.periods + 5), 0.02)
                 row[at.RIPPLE] += rate * (float(np.clip(product / square, 0, 1)) - row[at.RIPPLE])
-
-    def _learn_shrinkage(self, row: FloatArray, trial: float, which: int) -> None:
-        """Take another shrinkage when it predicted hidden readings better by 1 % over about ten trials."""
-        row[which] = 0.9 * row[which] + trial
-        if row[which] < -0.02:
-            factor = learning.SHRINKAGE_STEP if which == at.TRIAL_UP else 1 / learning.SHRINKAGE_STEP
-            row[at.SHRINKAGE] = float(np.clip(row[at.SHRINKAGE] * factor, 1e-4, 0.9))
-            row[at.TRIAL_UP] = row[at.TRIAL_DOWN] = 0.0
 
     def _scaled(self, readings: FloatArray) -> NDArray[np.float32]:
         """Put readings on their variables' scales."""
         out = np.empty(readings.shape, np.float32)
-        for number, row in enumerate(self.of_variable):
+        for number, row in enumerate(self.variable_stats):
             width, bend = row[at.WIDTH] if row[at.WIDTH] > 0 else 1.0, row[at.BEND]
             for begin in range(number, len(readings), CHANNELS * self.variables):
                 part = slice(begin, begin + CHANNELS * self.variables, self.variables)
@@ -406,14 +387,9 @@ class State:
                 out[part] = np.clip((bent - row[at.CENTRE]) / width, -1e6, 1e6)
         return out
 
-    def _set_scale(self, number: int, centre: float, width: float, bend: float) -> None:
-        row = self.of_variable[number]
-        row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
-
-    def _bend(self) -> None:
+    def _bend_scales(self) -> None:
         """Move variables that have a long tail to the asinh scale, with all that was learned of them."""
-        for number in range(self.variables):
-            row = self.of_variable[number]
+        for number, row in enumerate(self.variable_stats):
             if row[at.BEND] > 0 or row[at.WIDTH] == 0:
                 continue
             bend = find_bend(self.sample[number])
@@ -421,29 +397,29 @@ class State:
                 continue
             values = self.sample[number, :, 0]
             values = values[np.isfinite(values)]
-            mine = slice(number, None, self.variables)
-            level = self.mean[mine].astype(float) * row[at.WIDTH] + row[at.CENTRE]
+            channels = slice(number, None, self.variables)
+            level = self.mean[channels].astype(float) * row[at.WIDTH] + row[at.CENTRE]
             middle = level.mean(axis=1)
             centre, width = find_scale(values, bend)
             # The slope of the new scale over the old one, at each channel's level.
             stretch = row[at.WIDTH] / (width * np.sqrt(bend**2 + middle**2))
-            slow = self.known[mine, at.REFERENCE] * row[at.WIDTH] + row[at.CENTRE]
-            self._set_scale(number, centre, width, bend)
-            self.known[mine, at.REFERENCE] = (np.arcsinh(slow / bend) - centre) / width
-            self.mean[mine] = (np.arcsinh(level / bend) - centre) / width
-            known = self.known[mine]
+            reference = self.stats[channels, at.REFERENCE] * row[at.WIDTH] + row[at.CENTRE]
+            row[at.CENTRE], row[at.WIDTH], row[at.BEND] = centre, width, bend
+            self.stats[channels, at.REFERENCE] = (np.arcsinh(reference / bend) - centre) / width
+            self.mean[channels] = (np.arcsinh(level / bend) - centre) / width
+            stats = self.stats[channels]
             lengths = [
                 at.SIGMA, at.LAST_RESIDUAL, at.SLOW_LEVEL, at.DISTANCE, at.DISTANCE_TWICE, at.FAULT_SIZE,
                 at.OWN_DISTANCE,
             ]  # fmt: skip
             squares = [at.VARIANCE, at.COVARIANCE, at.WANDER_SQUARE, at.DISTANCE_SQUARE, at.DISTANCE_USUAL]
-            known[:, lengths] *= stretch[:, None]
-            known[:, squares] *= stretch[:, None] ** 2
-            known[:, at.LASTING] = 0
-            self._drop_hypotheses(np.arange(self.channels)[mine])
+            stats[:, lengths] *= stretch[:, None]
+            stats[:, squares] *= stretch[:, None] ** 2
+            stats[:, at.LASTING] = 0
+            self._drop_hypotheses(np.arange(self.channels)[channels])
             assert self.partitions is not None
             factor = np.ones(self.channels)
-            factor[mine] = stretch
+            factor[channels] = stretch
             own = np.where(self.partitions.members >= 0, factor[self.partitions.members], 1.0).astype(np.float32)
             self.moments *= own[:, :, None] * own[:, None, :]
 
@@ -454,7 +430,7 @@ class State:
         for part in fields(self):
             value = getattr(self, part.name)
             if isinstance(value, np.ndarray):
-                arrays[part.name] = value
+                arrays[STORED_NAMES.get(part.name, part.name)] = value
             elif part.name != "partitions":
                 settings[part.name] = value
         if self.partitions is not None:
@@ -472,5 +448,5 @@ class State:
             )
         for part in fields(cls):
             if not part.init:
-                setattr(state, part.name, arrays[part.name].copy())
+                setattr(state, part.name, arrays[STORED_NAMES.get(part.name, part.name)].copy())
         return state

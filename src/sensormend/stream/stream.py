@@ -16,7 +16,7 @@ from sensormend.errors import ConfigError, SensormendError
 from sensormend.io.metadata import iso
 from sensormend.io.options import EVERY, Options
 from sensormend.io.times import FAR_AWAY
-from sensormend.model.auto import LEARNING
+from sensormend.model.auto import LEARNING_PERIODS
 from sensormend.pipeline.grid import ANCHOR, Grid
 from sensormend.pipeline.health import Health
 from sensormend.pipeline.maintenance import Maintenance, Note
@@ -438,7 +438,7 @@ class Stream:
         """Judge the readings so far of the oldest open period, if there are new ones."""
         assert self.mender is not None
         grid, times = self.mender.grid, self.buffer.column("time")
-        if self.mender.model.periods < LEARNING or self._slot % self._verdict_slots():
+        if self.mender.model.periods < LEARNING_PERIODS or self._slot % self._verdict_slots():
             return []
         periods = grid.period_of(times)
         period = self.closed + 1 if self.closed is not None else int(periods.min(initial=0))
