@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ __all__ = [
     "COLUMNS",
     "CORRECTED",
     "DAY",
+    "DTYPES",
     "ESTIMATED",
     "HOUR",
     "MEANINGS",
@@ -77,9 +79,17 @@ SECOND = 1_000_000
 
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86400 * SECOND
 
-COLUMNS = ("sensor", "variable", "time", "value", "n", "cleaned", "lower", "upper", "flag", "reason", "origin")
+DTYPES: dict[str, np.dtype[Any]] = {
+    **dict.fromkeys(("sensor", "variable"), np.dtype(np.int32)),
+    "time": np.dtype(np.int64),
+    "value": np.dtype(np.float64),
+    "n": np.dtype(np.int32),
+    **dict.fromkeys(("cleaned", "lower", "upper"), np.dtype(np.float64)),
+    **dict.fromkeys(("flag", "reason", "origin"), np.dtype(np.int8)),
+}
+"""The types of the columns of `Rows`."""
 
-_NUMBERS = ("value", "cleaned", "lower", "upper")
+COLUMNS = tuple(DTYPES)
 
 ORIGINS = ("", "observed", "estimated", "corrected")
 """The origin of a cleaned value: the reading, a prediction from others, or the reading with its fault taken out.
@@ -194,12 +204,12 @@ class Rows:
         """Return a part of them."""
         return Rows(self.sensors, self.variables, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
-    def with_holes(self, step: int) -> Rows:
+    def with_gaps(self, step: int) -> Rows:
         """Return rows of one channel with an empty row in each gap, so that plots draw no line across it."""
-        holes = np.flatnonzero(np.diff(self.time) > 1.5 * step) + 1
-        if not holes.size:
+        gaps = np.flatnonzero(np.diff(self.time) > 1.5 * step) + 1
+        if not gaps.size:
             return self
-        filled = {name: self.time[holes - 1] + step if name == "time" else getattr(self, name)[0] if name in
-                  ("sensor", "variable") else np.nan if name in _NUMBERS else 0 for name in COLUMNS}  # fmt: skip
-        columns = {name: np.insert(getattr(self, name), holes, filled[name]) for name in COLUMNS}
+        empty: dict[str, Any] = {name: np.nan if dtype.kind == "f" else 0 for name, dtype in DTYPES.items()}
+        empty |= {"sensor": self.sensor[0], "variable": self.variable[0], "time": self.time[gaps - 1] + step}
+        columns = {name: np.insert(getattr(self, name), gaps, empty[name]) for name in COLUMNS}
         return Rows(self.sensors, self.variables, **columns)

@@ -32,7 +32,7 @@ def array(**said: Any) -> Any:
 
 
 def read(source: Any, options: Options | None = None) -> tuple[Readings, dict[tuple[str, str, int], float]]:
-    parts = list(readings_of(source, options))
+    parts = list(readings_of(source, options or Options()))
     last = parts[-1]
     told = {
         (last.sensors[part.sensor[k]], last.variables[part.variable[k]], int(part.time[k] - YEAR_2019) // HOUR):

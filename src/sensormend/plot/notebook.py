@@ -249,7 +249,7 @@ def _step(own: Rows) -> int:
 def _series(own: Rows) -> SensorSeries:
     """Return rows of one channel as a series, with NaN where rows are missing."""
     step = _step(own)
-    own = own.with_holes(step)
+    own = own.with_gaps(step)
     return SensorSeries(
         clock=_clock(own.time),
         step=np.timedelta64(step, "us"),
