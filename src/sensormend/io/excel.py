@@ -55,7 +55,7 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
     if not written:
         raise InputError(f"{file.shown}: the file is empty")
     if len(written) == 1:
-        return [InputFile(written[0][1], file.shown, "csv", file.among, file.sensor)]
+        return [InputFile(written[0][1], file.shown, "csv", file.in_folder, file.sensor)]
     return [InputFile(path, f"{file.shown} [{title}]", "csv", True, title) for title, path in written]
 
 

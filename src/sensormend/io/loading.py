@@ -185,7 +185,7 @@ class Loader:
             try:
                 plan = self._plan(file, len(files) > 1) if file.format != "netcdf" else None
             except NotATableError as error:
-                if file.among and self._unread is None:
+                if file.in_folder and self._unread is None:
                     self._no_readings[file.shown] = error
                 else:
                     self._leave_out(file.shown, error)
@@ -245,7 +245,7 @@ class Loader:
             if place_columns(table.kinds):
                 self._stations.append(table)
                 return None
-            if file.among:
+            if file.in_folder:
                 self._no_readings[file.shown] = _why_none(table, options)
                 return None
         table = split_dates(self._engine, table)
