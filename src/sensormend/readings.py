@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any
 
@@ -32,7 +31,6 @@ __all__ = [
     "IntArray",
     "Readings",
     "Rows",
-    "written_time",
 ]
 
 
@@ -97,24 +95,6 @@ ORIGINS = ("", "observed", "estimated", "corrected")
 
 NO_ORIGIN, OBSERVED, ESTIMATED, CORRECTED = range(4)
 """Indices into `ORIGINS`."""
-
-
-def written_time(text: str) -> int:
-    """Return an ISO date or time in microseconds since 1970; without an offset it is UTC.
-
-    Examples
-    --------
-    >>> written_time("1970-01-01T01:00:01+01:00")
-    1000000
-
-    Raises
-    ------
-    ValueError
-        For what is no ISO time.
-    """
-    moment = datetime.fromisoformat(text.strip())
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, eq=False)
