@@ -14,7 +14,7 @@ import numpy as np
 
 from sensormend.errors import ConfigError, InputError, StorageError
 from sensormend.io.options import Options
-from sensormend.io.sources import InputFile, listed
+from sensormend.io.sources import InputFile, listed, stem
 from sensormend.io.sql import literal, reason_of
 from sensormend.io.table_files import (
     Column,
@@ -31,8 +31,8 @@ from sensormend.io.table_layout import (
     CLOCK_UNITS,
     MISSING,
     TableLayout,
-    any_known,
     holds_readings,
+    may_be_header,
     place_columns,
     recognise,
 )
@@ -230,7 +230,7 @@ class Loader:
         options, table = self._options, self._table(file)
         if table.empty:
             names = [column.name for column in table.columns]
-            if self._unread is not None and not any_known(names, options):
+            if self._unread is not None and not may_be_header(names, options):
                 raise InputError(f"{table.shown}: one line, and it names no column: {', '.join(names)[:100]}")
             return None
         if self._unread is not None:
@@ -276,7 +276,7 @@ class Loader:
         else:
             spool = self._staging.folder / "spool"
             table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, spool)
-        return table if file.sensor is None else replace(table, sensor=file.sensor)
+        return replace(table, sensor=stem(file.path) if file.sensor is None else file.sensor)
 
     def _insert_tables(self, plans: dict[int, _TablePlan], tolerant: bool = False) -> None:
         """Read some files in one statement; where that fails, one by one, and then with the tolerant parser."""
