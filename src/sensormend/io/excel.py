@@ -16,7 +16,7 @@ from sensormend.io.sql import reason_of
 
 __all__ = ["sheets"]
 
-LOOK = 200
+SAMPLE = 200
 """Rows that are inspected to find the names of the columns, and which of them hold dates."""
 
 Row = Sequence[Any]
@@ -62,7 +62,7 @@ def sheets(file: InputFile, spool: Path) -> list[InputFile]:
 def _write(path: Path, rows: Iterable[Row]) -> bool:
     """Write the table of a sheet as CSV; return whether there is one."""
     full = (row for row in rows if any(_is_full(cell) for cell in row))
-    head = _without_title(list(islice(full, LOOK)))
+    head = _without_title(list(islice(full, SAMPLE)))
     if not head:
         return False
     columns = [place for place in range(max(map(len, head))) if any(_is_full(cell) for cell in _cells(head, place))]

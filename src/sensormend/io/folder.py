@@ -80,13 +80,7 @@ def data_files(folder: str | os.PathLike[str], start: int | None = None, end: in
 
 
 def date_of(folder: Path) -> int:
-    """Return the days since 1970 of a folder `date=2019-01-31`.
-
-    Raises
-    ------
-    ValueError
-        For one with another name.
-    """
+    """Return the days since 1970 of a folder `date=2019-01-31`; a ValueError is raised for another name."""
     return int(np.datetime64(folder.name.removeprefix("date="), "D").astype(np.int64))
 
 
@@ -146,12 +140,7 @@ def rows_of_spans(
 ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64]]:
     """Return the rows of some channels and spans, with the index of each row's file and its position in that file.
 
-    Parameters
-    ----------
-    files
-        Parquet files of an OUT.
-    spans
-        (sensor, variable, start, end), microseconds since 1970; the variable of rows without one is empty.
+    A span is (sensor, variable, start, end), in microseconds since 1970; the variable of rows without one is empty.
     """
     sensors, variables = sorted({span[0] for span in spans}), sorted({span[1] for span in spans})
     channel_spans = {
@@ -188,13 +177,7 @@ def rows_of_spans(
 
 
 class Archive(Closing):
-    """An OUT: the folder or the single file that `clean` or `watch` wrote.
-
-    Parameters
-    ----------
-    path
-        The folder, or the file that has its `.meta` folder beside it.
-    """
+    """An OUT: the folder that `clean` or `watch` wrote, or the single file that has its `.meta` folder beside it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -284,17 +267,7 @@ class Archive(Closing):
         end: int | None = None,
         variable: str | None = None,
     ) -> Rows:
-        """Return rows, sorted by time, sensor and variable; only the dates needed are read.
-
-        Parameters
-        ----------
-        sensor
-            One or several; all by default.
-        start, end
-            Microseconds, UTC; `end` is exclusive.
-        variable
-            A single one; all by default.
-        """
+        """Return rows from `start` to before `end`, sorted by time, sensor and variable; only those dates are read."""
         wanted = None if sensor is None else [sensor] if isinstance(sensor, str) else list(sensor)
         names = set(self.names) if wanted else ()
         for name in wanted or ():

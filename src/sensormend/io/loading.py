@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ from sensormend.io.times import (
     FAR_AWAY,
     LATEST,
     TimeFormat,
-    dated,
+    ambiguous_order,
     plausible_periods,
     time_format,
     typed_time,
@@ -195,8 +196,8 @@ class Loader:
                 if plan is not None:
                     planned[number] = plan
         if not planned and self._no_readings and not any(file.format == "netcdf" for file in files):
-            (first, error), *more = self._no_readings.items()
-            raise type(error)(str(error) if not more else f"{error}; {first} and {len(more)} more hold no readings")
+            (first, reason), *more = self._no_readings.items()
+            raise type(reason)(str(reason) if not more else f"{reason}; {first} and {len(more)} more hold no readings")
         if self._unread is None:
             self._add_notes(files, planned)
         units = {layout.unit for _, layout, _ in planned.values()}
@@ -276,28 +277,25 @@ class Loader:
             table = (json_table if file.format == "json" else csv_table)(file.path, file.shown, self._spool)
         return replace(table, sensor=stem(file.path) if file.sensor is None else file.sensor)
 
-    def _insert_tables(self, plans: dict[int, _TablePlan], tolerant: bool = False) -> None:
+    def _insert_tables(self, plans: dict[int, _TablePlan]) -> None:
         """Read some files in one statement; where that fails, one by one, and then with the tolerant parser."""
-        alike: list[tuple[dict[int, Table], TableLayout, TimeFormat | None]] = []
-        for number, (table, layout, written) in plans.items():
-            table = replace(table, relation=table.tolerant) if tolerant and table.tolerant else table
-            before = alike[-1] if alike else None
-            if before and (next(iter(before[0].values())).shape, *before[1:]) == (table.shape, layout, written):
-                before[0][number] = table
-            else:
-                alike.append(({number: table}, layout, written))
-        if not alike:
+        if not plans:
             return
+        selects = [
+            _select({number: table for number, (table, _, _) in group}, layout, written)
+            for (_, layout, written), group in groupby(plans.items(), lambda item: (item[1][0].shape, *item[1][1:]))
+        ]
         try:
-            self._ask(f"INSERT INTO raw {' UNION ALL '.join(_select(*group) for group in alike)}")
+            self._ask(f"INSERT INTO raw {' UNION ALL '.join(selects)}")
         except duckdb.Error as error:
             self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
-            (table, *_), *more = plans.values()
+            (number, (table, layout, written)), *more = plans.items()
             if more:
                 for number, plan in plans.items():
                     self._insert_tables({number: plan})
-            elif table.tolerant and not tolerant:
-                self._insert_tables(plans, tolerant=True)
+            elif table.tolerant:
+                table = replace(table, relation=table.tolerant, tolerant=None)
+                self._insert_tables({number: (table, layout, written)})
             else:
                 self._skip(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
             return
@@ -489,7 +487,7 @@ def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeForm
     day_first, month_first = any(entry[3] for entry in ambiguous), any(entry[4] for entry in ambiguous)
     if not day_first and not month_first:
         table, layout, written, *_ = ambiguous[0]
-        raise InputError(f"{table.shown}: {dated(layout.time, written)}")
+        raise InputError(f"{table.shown}: {ambiguous_order(layout.time, written)}")
     if day_first and month_first:
         table, layout, *_ = next((entry for entry in ambiguous if entry[3] and entry[4]), ambiguous[0])
         raise InputError(

@@ -285,14 +285,7 @@ def dataset_of(rows: Rows, locations: Locations | None = None, attributes: Attri
     """Return rows as an `xarray.Dataset` on (time, station).
 
     A variable `v` comes with `v_cleaned`, `v_lower`, `v_upper`, `v_flag`, `v_reason`, `v_origin` and `v_n`; a cell
-    without a row is missing, flag 9.
-
-    Parameters
-    ----------
-    rows
-        At most one per sensor, variable and time.
-    locations, attributes
-        Coordinates of the sensors, and attributes of the variables.
+    without a row is missing, flag 9, and more than one row in a cell is refused.
     """
     xarray, _, _ = _netcdf_libraries()
     times = np.unique(rows.time)
@@ -327,14 +320,8 @@ def write_netcdf(
 ) -> None:
     """Write the dataset of `dataset_of` to a file, part by part, so that an archive need not fit into memory.
 
-    Parameters
-    ----------
-    path
-        The file; written under a temporary name and renamed.
-    parts
-        Rows in order of time; no time is in two parts.
-    sensors, variables, times
-        All that occur in the parts; times sorted.
+    `parts` are rows in order of time, no time in two of them; `sensors`, `variables` and the sorted `times` are all
+    that occur in them.
     """
     _, h5netcdf, h5py = _netcdf_libraries()
     target = Path(path)

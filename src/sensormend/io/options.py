@@ -124,46 +124,39 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _validator(accepts: Callable[[Any], bool], wanted: str, convert: Callable[[Any], Any] | None = None) -> Validator:
+    """Return a validator that refuses values that it does not accept with "NAME is WANTED"."""
+
+    def validate(name: str, value: Any) -> Any:
+        if not accepts(value):
+            raise refused(name, wanted, value)
+        return convert(value) if convert else value
+
+    return validate
+
+
+column = _validator(lambda value: isinstance(value, str), "the name of a column")
+path = _validator(lambda value: isinstance(value, str | os.PathLike) and str(value) != "", "a path", Path)
+flag = _validator(lambda value: isinstance(value, bool), "true or false")
+whole = _validator(lambda value: _is_whole(value) and value >= 1, "a whole number, 1 or more")
+number = _validator(lambda value: _is_number(value) and 0 < value < math.inf, "a number above 0", float)
+_seed = _validator(_is_whole, "a whole number")
+
+
+def choice(*words: str) -> Validator:
+    """Return a validator of a choice of words."""
+    return _validator(lambda value: value in words, " or ".join(words), str)
+
+
 def text(name: str, value: Any) -> str:
-    """Validate a text."""
+    """Validate a text; a password is not shown in the message."""
     if not isinstance(value, str) or not value.strip():
         raise ConfigError("password is a text") if name == "password" else refused(name, "a text", value)
     return value
-
-
-def column(name: str, value: Any) -> str:
-    """Validate the name of a column."""
-    if not isinstance(value, str):
-        raise refused(name, "the name of a column", value)
-    return value
-
-
-def path(name: str, value: Any) -> Path:
-    """Validate the path of a file or a folder."""
-    if not isinstance(value, str | os.PathLike) or not str(value):
-        raise refused(name, "a path", value)
-    return Path(value)
-
-
-def flag(name: str, value: Any) -> bool:
-    """Validate true or false."""
-    if not isinstance(value, bool):
-        raise refused(name, "true or false", value)
-    return value
-
-
-def whole(name: str, value: Any) -> int:
-    """Validate a whole number of 1 or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise refused(name, "a whole number, 1 or more", value)
-    return value
-
-
-def number(name: str, value: Any) -> float:
-    """Validate a number above zero."""
-    if not _is_number(value) or not 0 < value < math.inf:
-        raise refused(name, "a number above 0", value)
-    return float(value)
 
 
 def span(name: str, value: Any) -> int:
@@ -174,23 +167,6 @@ def span(name: str, value: Any) -> int:
         return duration(value)
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
-
-
-def choice(*words: str) -> Validator:
-    """Return a validator of a choice of words."""
-
-    def validator(name: str, value: Any) -> str:
-        if value not in words:
-            raise refused(name, " or ".join(words), value)
-        return str(value)
-
-    return validator
-
-
-def _seed(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise refused(name, "a whole number", value)
-    return value
 
 
 def _share(name: str, value: Any) -> float:

@@ -38,12 +38,8 @@ class InputFile:
 
     Attributes
     ----------
-    path
-        Its path.
     shown
         Its name in messages, as the user gave it.
-    format
-        Its format.
     in_folder
         It was found in a folder, which may also hold files without readings.
     sensor
@@ -58,15 +54,9 @@ class InputFile:
 
 
 def find(source: SourcePaths, spool: Path) -> list[InputFile]:
-    """Return the files of a source in the order in which they are read.
+    """Return the files of a source in the order in which they are read: those of a folder or a pattern by name.
 
-    Parameters
-    ----------
-    source
-        A file, a folder, a pattern, `-` for standard input, a `postgresql://` address, or several of these. The files
-        of a folder and of a pattern come in the order of their names.
-    spool
-        A folder for copies of what is not a file: standard input, pipes, databases.
+    What is not a file is copied into the folder `spool`: standard input, pipes, databases.
     """
     if not isinstance(source, str | os.PathLike):
         files = [file for entry in source for file in find(entry, spool)]

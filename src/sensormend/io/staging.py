@@ -168,18 +168,7 @@ class Staging(Closing):
         progress: Progress | None = None,
         unread: dict[str, str] | None = None,
     ) -> None:
-        """Read every file of a source.
-
-        Parameters
-        ----------
-        source
-            A file, a folder, a pattern, `-`, a `postgresql://` address, or several of these.
-        options
-            The roles of columns that are not recognised.
-        progress
-            Called with the completed share.
-        unread
-            If given, a file that cannot be read is skipped, and added here by name with the reason.
+        """Read every file of a source; with `unread`, a file that cannot be read is added there with the reason.
 
         Raises
         ------
@@ -271,14 +260,7 @@ class Staging(Closing):
     def sort(self, early: int, period: int, origin: int = 0, progress: Progress | None = None) -> None:
         """Sort the readings by period, and in each by their arrival.
 
-        Parameters
-        ----------
-        early
-            Microseconds before the start of a period that still belong to it.
-        period, origin
-            The length of a period, and the start of period 0.
-        progress
-            Called with the completed share.
+        Period 0 starts at `origin`; what comes up to `early` microseconds before the start of a period belongs to it.
         """
         if period <= 0:
             raise ValueError("a period must be longer than 0")

@@ -43,15 +43,7 @@ MEMORY = "1GB"
 
 @dataclass(frozen=True)
 class Target:
-    """The place of a result.
-
-    Attributes
-    ----------
-    path
-        The OUT: a folder, or a file by its ending.
-    ending
-        The ending of a single file; empty for a folder.
-    """
+    """The place of a result: a folder, whose `ending` is empty, or a single file."""
 
     path: Path
     ending: str
@@ -78,14 +70,8 @@ class Target:
     def claimed(self, sources: Iterable[Path], *, overwrite: bool, resume: bool, replaces: bool) -> Iterator[None]:
         """Lock the work folder, empty or with the state of an interrupted run; refuse to replace foreign files.
 
-        Parameters
-        ----------
-        sources
-            The input files, which must not be replaced.
-        overwrite, resume
-            The user's options.
-        replaces
-            Whether an existing OUT may be replaced, by this call or by the run that is resumed.
+        `sources` are input files, which must not be replaced; `replaces` tells whether an existing OUT may be replaced,
+        by this call or by the run that is resumed.
         """
         self._refuse_what_is_there(overwrite=overwrite, resume=resume, replaces=replaces)
         self._refuse_to_replace(sources)

@@ -28,14 +28,8 @@ def described(
 ) -> dict[str, dict[str, Any]]:
     """Return the attributes of variables: `units`, `long_name`, and others of `known`.
 
-    Parameters
-    ----------
-    variables
-        Their names.
-    options
-        The user's units and names take precedence.
-    known
-        Attributes from a NetCDF file or from the column of a single variable; they precede units in the names.
+    The user's units and names come first, then `known`, from a NetCDF file or from the column of a single variable,
+    then units in the names.
     """
     attributes = {}
     for variable in variables:

@@ -47,11 +47,6 @@ class RowWriter(Closing):
     A file appears whole or not at all, and is named by its period: a period that is written again replaces its file.
     Incomplete files of an earlier writer are removed.
 
-    Parameters
-    ----------
-    folder
-        The OUT; created where it is missing.
-
     Examples
     --------
     >>> import tempfile, numpy as np
@@ -75,12 +70,7 @@ class RowWriter(Closing):
     def write(self, rows: Rows, start: int | None = None) -> tuple[Path, ...]:
         """Write the rows of one period and return the files, one per date.
 
-        Parameters
-        ----------
-        rows
-            In the order in which they are written.
-        start
-            The start of the period, which names the files; by default the first time in the rows.
+        The files are named by the start of the period, by default the first time in the rows.
         """
         if not len(rows):
             return ()
@@ -107,14 +97,8 @@ class RowWriter(Closing):
     def amend(self, path: Path, rows: Rows, places: NDArray[np.int64]) -> None:
         """Replace the verdicts of some rows of an existing file, as `rewrite` would.
 
-        Parameters
-        ----------
-        path
-            The file.
-        rows
-            The new rows, of which `cleaned`, `lower`, `upper`, `flag`, `reason` and `origin` are written.
-        places
-            The position of each row in the file, each once.
+        `places` are the positions of the rows in the file, each once; of the rows `cleaned`, `lower`, `upper`, `flag`,
+        `reason` and `origin` are written.
         """
         self._renew()
         columns = _columns_of(rows)
