@@ -104,7 +104,7 @@ def covered(files: Sequence[Path]) -> set[Path]:
     return {
         file
         for file, (first, last) in spans.items()
-        if any(file != other and begin <= first and last <= end for other, (begin, end) in wide.items())
+        if any(file != other and start <= first and last <= end for other, (start, end) in wide.items())
     }
 
 
@@ -232,7 +232,7 @@ class Archive(Closing):
             self._names = (written, tuple(sorted(sensors)))
         return self._names[1]
 
-    def known(self, sensor: str) -> str:
+    def check_sensor(self, sensor: str) -> str:
         """Return the name of a sensor, or raise an error that lists similar names."""
         if sensor in self.names:
             return sensor
@@ -272,7 +272,7 @@ class Archive(Closing):
         names = set(self.names) if wanted else ()
         for name in wanted or ():
             if name not in names:
-                self.known(name)
+                self.check_sensor(name)
         if self._ending == ".nc":
             from sensormend.io.netcdf import rows_of
 

@@ -267,8 +267,8 @@ class Loader:
             for number, plan in planned.items():
                 resolved |= self._with_time_formats({number: plan})
             return resolved
-        return {number: (table, layout, written)
-                for (number, (table, layout, _)), written in zip(planned.items(), formats, strict=True)}  # fmt: skip
+        return {number: (table, layout, fmt)
+                for (number, (table, layout, _)), fmt in zip(planned.items(), formats, strict=True)}  # fmt: skip
 
     def _table(self, file: InputFile) -> Table:
         if file.format == "parquet":
@@ -282,20 +282,20 @@ class Loader:
         if not plans:
             return
         selects = [
-            _select({number: table for number, (table, _, _) in group}, layout, written)
-            for (_, layout, written), group in groupby(plans.items(), lambda item: (item[1][0].shape, *item[1][1:]))
+            _select({number: table for number, (table, _, _) in group}, layout, fmt)
+            for (_, layout, fmt), group in groupby(plans.items(), lambda item: (item[1][0].shape, *item[1][1:]))
         ]
         try:
             self._ask(f"INSERT INTO raw {' UNION ALL '.join(selects)}")
         except duckdb.Error as error:
             self._ask("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
-            (number, (table, layout, written)), *more = plans.items()
+            (number, (table, layout, fmt)), *more = plans.items()
             if more:
                 for number, plan in plans.items():
                     self._insert_tables({number: plan})
             elif table.tolerant:
                 table = replace(table, relation=table.tolerant, tolerant=None)
-                self._insert_tables({number: (table, layout, written)})
+                self._insert_tables({number: (table, layout, fmt)})
             else:
                 self._skip(table.shown, InputError(f"{table.shown}: cannot be read: {reason_of(error)}"))
             return
@@ -383,11 +383,11 @@ class Loader:
             names = [f"lower(trim(CAST({column.sql} AS VARCHAR)))" for column in table.columns]
             self._ask(f"""
                 CREATE TEMP TABLE stations AS SELECT {latitude} AS lat, {longitude} AS lon,
-                    {", ".join(f"{name} AS name{place}" for place, name in enumerate(names))} FROM {table.relation};
+                    {", ".join(f"{name} AS name{index}" for index, name in enumerate(names))} FROM {table.relation};
                 CREATE TEMP TABLE unplaced AS SELECT min(rowid) AS first, lower(any_value(sensor)) AS name
                 FROM raw WHERE reason IS NULL GROUP BY {keys} HAVING count(latitude) = 0 OR count(longitude) = 0""")
-            counts = [self._ask(f"SELECT count(*) FROM unplaced WHERE name IN (SELECT name{place} FROM stations)")[0][0]
-                      for place in range(len(names))]  # fmt: skip
+            counts = [self._ask(f"SELECT count(*) FROM unplaced WHERE name IN (SELECT name{index} FROM stations)")[0][0]
+                      for index in range(len(names))]  # fmt: skip
             best = counts.index(max(counts))
             self._ask(f"""
                 UPDATE raw SET latitude = lat, longitude = lon
@@ -461,43 +461,39 @@ def _time_format_of(table: Table, layout: TableLayout) -> TimeFormat | None:
     column = _time_column(table, layout)
     if not column.sample or (column.kind in ("time", "date") and not column.is_text):
         return None if not column.is_text else TimeFormat("iso")
-    written = time_format(column.sample) if column.is_text else typed_time(median_high(map(float, column.sample)))
-    if written is None:
+    fmt = time_format(column.sample) if column.is_text else typed_time(median_high(map(float, column.sample)))
+    if fmt is None:
         raise InputError(
             f"{table.shown}: column {column.name!r} holds no times, but for example {column.sample[0]!r}; "
             "name the right one with --time (time in the TOML file)"
         )
-    return written
+    return fmt
 
 
 def _with_day_order(engine: Any, tables: list[tuple[Table, TableLayout, TimeFormat | None]]) -> list[TimeFormat | None]:
     """Decide from all tables together whether day or month comes first, where the format is ambiguous."""
     ambiguous = []
-    for table, layout, written in tables:
-        if written is not None and written.name == "ambiguous":
+    for table, layout, fmt in tables:
+        if fmt is not None and fmt.name == "ambiguous":
             text = f"trim({_time_column(table, layout).sql})"
             first, second = (
-                f"max(TRY_CAST(split_part({text}, {literal(written.mark)}, {place}) AS INTEGER)) > 12"
-                for place in (1, 2)
+                f"max(TRY_CAST(split_part({text}, {literal(fmt.mark)}, {place}) AS INTEGER)) > 12" for place in (1, 2)
             )
             above = engine.execute(f"SELECT {first}, {second} FROM {table.relation}").fetchall()[0]
-            ambiguous.append((table, layout, written, bool(above[0]), bool(above[1])))
+            ambiguous.append((table, layout, fmt, bool(above[0]), bool(above[1])))
     if not ambiguous:
-        return [written for _, _, written in tables]
+        return [fmt for _, _, fmt in tables]
     day_first, month_first = any(entry[3] for entry in ambiguous), any(entry[4] for entry in ambiguous)
     if not day_first and not month_first:
-        table, layout, written, *_ = ambiguous[0]
-        raise InputError(f"{table.shown}: {ambiguous_order(layout.time, written)}")
+        table, layout, fmt, *_ = ambiguous[0]
+        raise InputError(f"{table.shown}: {ambiguous_order(layout.time, fmt)}")
     if day_first and month_first:
         table, layout, *_ = next((entry for entry in ambiguous if entry[3] and entry[4]), ambiguous[0])
         raise InputError(
             f"{table.shown}: in column {layout.time!r} the day comes first in some times and second in others; "
             "write them as 2020-12-31 23:59"
         )
-    return [
-        written.with_order(day_first) if written is not None and written.name == "ambiguous" else written
-        for _, _, written in tables
-    ]
+    return [fmt.with_order(day_first) if fmt is not None and fmt.name == "ambiguous" else fmt for _, _, fmt in tables]
 
 
 def _time_column(table: Table, layout: TableLayout) -> Column:
@@ -536,8 +532,8 @@ def _clock_offset(table: Table, layout: TableLayout) -> str:
         number = _part_number(table, name)
         if unit == "hour and minute":
             number = f"(floor({number} / 100) + {number} % 100 / 60)"
-        most, length = {"minute": (59.999, MINUTE), "second": (60, SECOND)}.get(unit, (24, HOUR))
-        terms.append(f"CASE WHEN {number} BETWEEN 0 AND {most} THEN CAST(round({number} * {length}) AS BIGINT) END")
+        highest, length = {"minute": (59.999, MINUTE), "second": (60, SECOND)}.get(unit, (24, HOUR))
+        terms.append(f"CASE WHEN {number} BETWEEN 0 AND {highest} THEN CAST(round({number} * {length}) AS BIGINT) END")
     return " + ".join(terms)
 
 
@@ -574,7 +570,7 @@ def _number(text: str) -> float:
         return 0.0
 
 
-def _written(table: Table, layout: TableLayout, time: Column) -> str:
+def _time_text(table: Table, layout: TableLayout, time: Column) -> str:
     """Return SQL of a row's time as text, from all of its columns."""
     if not layout.parts:
         return time.sql
@@ -585,7 +581,7 @@ def _written(table: Table, layout: TableLayout, time: Column) -> str:
     return f"concat_ws(' ', {', '.join(f'CAST({column.sql} AS VARCHAR)' for column in columns)})"
 
 
-def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeFormat | None) -> str:
+def _select(tables: Mapping[int, Table], layout: TableLayout, fmt: TimeFormat | None) -> str:
     """Return SQL that selects the rows of some tables in the columns of `raw`.
 
     `tables`, by file number, have the same columns, since they are read in one statement.
@@ -599,8 +595,8 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeForma
     offset = _clock_offset(table, layout)
     parts = {
         "file": "file_number",
-        "written": _written(table, layout, time),
-        "t": f"({_time_sql(time, written)} + {offset})" if offset else _time_sql(time, written),
+        "written": _time_text(table, layout, time),
+        "t": f"({_time_sql(time, fmt)} + {offset})" if offset else _time_sql(time, fmt),
         "s": _name_sql(table.column(layout.sensor)) if layout.sensor else "file_name",
         "q": _name_sql(table.column(layout.variable)) if layout.variable else literal(layout.name),
         "latitude": _place_sql(table, layout.latitude),
@@ -654,14 +650,14 @@ def _select(tables: Mapping[int, Table], layout: TableLayout, written: TimeForma
         FROM (SELECT *, CAST({reason} AS UTINYINT) AS reason FROM (SELECT *, {number} AS v FROM ({inner})))"""
 
 
-def _time_sql(column: Column, written: TimeFormat | None) -> str:
-    if written is None:
+def _time_sql(column: Column, fmt: TimeFormat | None) -> str:
+    if fmt is None:
         return f"epoch_us(CAST({column.sql} AS {'TIMESTAMPTZ' if 'ZONE' in column.type else 'TIMESTAMP'}))"
     if column.is_text:
-        return written.sql(f"CAST({column.sql} AS VARCHAR)" if column.type != "VARCHAR" else column.sql)
-    if written.name == "strptime":
-        return written.sql(f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)")
-    return written.sql_of_number(f"CAST({column.sql} AS DOUBLE)", f"TRY_CAST({column.sql} AS BIGINT)")
+        return fmt.sql(f"CAST({column.sql} AS VARCHAR)" if column.type != "VARCHAR" else column.sql)
+    if fmt.name == "strptime":
+        return fmt.sql(f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)")
+    return fmt.sql_of_number(f"CAST({column.sql} AS DOUBLE)", f"TRY_CAST({column.sql} AS BIGINT)")
 
 
 def _missing_sql(sql: str, is_text: bool) -> str:
@@ -670,9 +666,9 @@ def _missing_sql(sql: str, is_text: bool) -> str:
 
 def _name_sql(column: Column) -> str:
     if column.type in ("FLOAT", "DOUBLE"):  # whole numbers that had gaps once: 7, not 7.0
-        whole = f"{column.sql} = trunc({column.sql}) AND abs({column.sql}) < 1e15"
+        is_whole = f"{column.sql} = trunc({column.sql}) AND abs({column.sql}) < 1e15"
         number = f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)"
-        return f"CASE WHEN {whole} THEN {number} ELSE CAST({column.sql} AS VARCHAR) END"
+        return f"CASE WHEN {is_whole} THEN {number} ELSE CAST({column.sql} AS VARCHAR) END"
     return f"trim(CAST({column.sql} AS VARCHAR))"
 
 

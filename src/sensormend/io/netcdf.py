@@ -85,9 +85,9 @@ def readings_of(source: Any, options: Options = _DEFAULTS) -> Iterator[Readings]
         times = {entry.time: _microseconds_of(dataset[entry.time], shown) for entry in series}
         longest = max(time.size for time in times.values())
         step = max(1, CELLS // max(width, 1))
-        for begin in range(0, max(longest, 1), step):
+        for start in range(0, max(longest, 1), step):
             parts = [
-                _part(entry, number, times[entry.time], code, slice(begin, begin + step))
+                _part(entry, number, times[entry.time], code, slice(start, start + step))
                 for number, entry in enumerate(series)
             ]
             sensor, variable, time, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -331,9 +331,9 @@ def write_netcdf(
         for rows in parts:
             if not len(rows):
                 continue
-            begin, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
-            for name, grid in plan.grids(rows, int(begin), int(end)).items():
-                file.variables[name][begin:end, :] = grid
+            start, end = np.searchsorted(times, [rows.time.min(), rows.time.max() + 1])
+            for name, grid in plan.grids(rows, int(start), int(end)).items():
+                file.variables[name][start:end, :] = grid
 
 
 TIME = {"standard_name": "time", "long_name": "start of the slot, UTC", "axis": "T"}
@@ -366,13 +366,13 @@ class _DatasetPlan:
         for variable, name in zip(variables, names, strict=True):
             described |= _described(variable, name, (attributes or {}).get(variable, {}))
         places = {}
-        known = [(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in sensors]
-        if np.isfinite(known).any():
+        positions = [(locations or {}).get(sensor, (np.nan, np.nan)) for sensor in sensors]
+        if np.isfinite(positions).any():
             for axis, (name, standard, units) in enumerate(
                 (("lat", "latitude", "degrees_north"), ("lon", "longitude", "degrees_east"))
             ):
                 places[name] = (
-                    np.array([place[axis] for place in known]),
+                    np.array([position[axis] for position in positions]),
                     {"standard_name": standard, "long_name": f"{standard} of the sensor", "units": units},
                 )
         overall = {
@@ -391,11 +391,11 @@ class _DatasetPlan:
         """The units of the times: seconds where all are whole seconds, else microseconds."""
         return f"{'microseconds' if (self.times % SECOND).any() else 'seconds'} since 1970-01-01 00:00:00"
 
-    def grids(self, rows: Rows, begin: int, end: int) -> dict[str, NDArray[Any]]:
+    def grids(self, rows: Rows, start: int, end: int) -> dict[str, NDArray[Any]]:
         """Return rows as arrays (time, station) by the name of their variable."""
-        times = self.times[begin:end]
-        place = {name: number for number, name in enumerate(self.sensors)}
-        station = np.array([place[name] for name in rows.sensors] or [0])[rows.sensor]
+        times = self.times[start:end]
+        station_index = {name: number for number, name in enumerate(self.sensors)}
+        station = np.array([station_index[name] for name in rows.sensors] or [0])[rows.sensor]
         slot = np.searchsorted(times, rows.time)
         grids = {}
         for variable, name in zip(self.variables, self.names, strict=True):
@@ -444,8 +444,8 @@ def stretch_of(width: int) -> int:
 
     A chunk that is written in two parts is compressed twice.
     """
-    most = max(1, CELLS // max(width, 1))
-    return most // LONG * LONG or most
+    longest = max(1, CELLS // max(width, 1))
+    return longest // LONG * LONG or longest
 
 
 def _column_name(name: str, column: str) -> str:
@@ -459,24 +459,24 @@ def _cf_names(variables: Sequence[str]) -> tuple[str, ...]:
     for variable in variables:
         plain = re.sub(r"\W+", "_", unit_of(variable)[0], flags=re.ASCII).strip("_") or "value"
         plain = plain if plain[0].isalpha() else f"v_{plain}"
-        name, more = plain, 1
+        name, count = plain, 1
         while not taken.isdisjoint(_column_name(name, column) for column in EMPTY):
-            more += 1
-            name = f"{plain}_{more}"
+            count += 1
+            name = f"{plain}_{count}"
         taken |= {_column_name(name, column) for column in EMPTY}
         names.append(name)
     return tuple(names)
 
 
-def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _described(variable: str, name: str, attributes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the attributes of a variable and of its ancillary variables."""
-    long_name = str(known.get("long_name", variable or "value"))
-    same = {key: known[key] for key in ATTRIBUTES if key in known and key != "long_name"}
-    about = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
+    long_name = str(attributes.get("long_name", variable or "value"))
+    same = {key: attributes[key] for key in ATTRIBUTES if key in attributes and key != "long_name"}
+    ancillary = ("flag", "reason", "origin", "n", "cleaned", "lower", "upper")
 
-    def coded(words: Mapping[int, str], what: str, standard_name: str) -> dict[str, Any]:
+    def coded(words: Mapping[int, str], subject: str, standard_name: str) -> dict[str, Any]:
         return {
-            "long_name": f"{what} {long_name}",
+            "long_name": f"{subject} {long_name}",
             "standard_name": standard_name,
             "flag_values": np.array(list(words), dtype=np.int8),
             "flag_meanings": " ".join(words.values()),
@@ -485,7 +485,7 @@ def _described(variable: str, name: str, known: Mapping[str, Any]) -> dict[str, 
     return {
         name: {
             "long_name": long_name, **same,
-            "ancillary_variables": " ".join(_column_name(name, column) for column in about),
+            "ancillary_variables": " ".join(_column_name(name, column) for column in ancillary),
             "sensormend_variable": variable,
         },
         _column_name(name, "cleaned"): {"long_name": f"mended {long_name}", **same},

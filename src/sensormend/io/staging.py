@@ -139,7 +139,7 @@ class Staging(Closing):
         return columns
 
     @contextmanager
-    def reporting(self, progress: Progress | None, begin: float, end: float) -> Iterator[None]:
+    def reporting(self, progress: Progress | None, start: float, end: float) -> Iterator[None]:
         """Report the engine's progress five times a second inside the `with` block."""
         if progress is None:
             yield
@@ -150,7 +150,7 @@ class Staging(Closing):
             while not finished.wait(0.2):
                 share = self.engine.query_progress() / 100
                 if 0 <= share <= 1:
-                    progress(begin + share * (end - begin))
+                    progress(start + share * (end - start))
 
         thread = threading.Thread(target=report, daemon=True)
         thread.start()
@@ -315,14 +315,14 @@ class Staging(Closing):
         self.ask("INSERT INTO known VALUES (?, ?)", [name, text])
 
     def _no_readings_message(self, files: Sequence[InputFile]) -> str:
-        where = files[0].shown if len(files) == 1 else f"{files[0].shown} and {len(files) - 1} more"
+        shown = files[0].shown if len(files) == 1 else f"{files[0].shown} and {len(files) - 1} more"
         rejected = self.ask(
             "SELECT shown, row, reason FROM rejected JOIN files USING (file) ORDER BY file, row LIMIT 1"
         )
         if not rejected:
-            return f"{where}: there are column names but no readings"
+            return f"{shown}: there are column names but no readings"
         first = rejected[0]
-        return f"{where}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
+        return f"{shown}: none of {self.rejected:,} rows can be read; {first[0]}, row {first[1]}: {first[2]}"
 
     def _coded(self) -> str:
         """Return SQL of the readings, with the numbers of sensors and variables for their names."""

@@ -139,8 +139,8 @@ def parquet_table(engine: Any, path: Path, shown: str) -> Table:
     except Exception as error:
         raise InputError(f"{shown}: this Parquet file cannot be read: {reason_of(error)}") from None
     columns = []
-    for place, (name, kind, *_) in enumerate(described):
-        sample = tuple(row[place] for row in rows if row[place] is not None)
+    for index, (name, kind, *_) in enumerate(described):
+        sample = tuple(row[index] for row in rows if row[index] is not None)
         columns.append(Column(name, quoted(name), kind, _kind(kind, sample), sample))
     return Table(shown, relation, tuple(columns), empty=not rows)
 
@@ -148,23 +148,23 @@ def parquet_table(engine: Any, path: Path, shown: str) -> Table:
 def with_kinds(engine: Any, table: Table) -> Table:
     """Return the table with the kinds of columns whose first rows are empty, found in all rows."""
     columns = list(table.columns)
-    places = [place for place, column in enumerate(columns) if column.is_text and not column.sample]
-    if not places:
+    indices = [index for index, column in enumerate(columns) if column.is_text and not column.sample]
+    if not indices:
         return table
     missing = ", ".join(literal(word) for word in MISSING)
     aggregates = ", ".join(
-        f"{aggregate}({columns[place].sql}) FILTER (WHERE lower(trim({columns[place].sql})) NOT IN ({missing}))"
-        for place in places
+        f"{aggregate}({columns[index].sql}) FILTER (WHERE lower(trim({columns[index].sql})) NOT IN ({missing}))"
+        for index in indices
         for aggregate in ("min", "max", "any_value")
     )
     try:
         cells = engine.execute(f"SELECT {aggregates} FROM {table.relation}").fetchall()[0]
     except Exception as error:
         raise InputError(f"{table.shown}: cannot be read: {reason_of(error)}") from None
-    for number, place in enumerate(places):
+    for number, index in enumerate(indices):
         sample = tuple(text for text in cells[3 * number : 3 * number + 3] if text is not None)
         kind = kind_of(_decimal_points(sample, table.decimal_comma))
-        columns[place] = replace(columns[place], sample=sample, kind=kind)
+        columns[index] = replace(columns[index], sample=sample, kind=kind)
     return replace(table, columns=tuple(columns))
 
 
@@ -243,9 +243,9 @@ def csv_table(path: Path, shown: str, spool: Path) -> Table:
     # A quote that is never closed would swallow the rest of the file: in a file without quoting it is plain text.
     quote = '"' if _quotes(text) else ""
     columns = []
-    for place, name in enumerate(names):
-        sample = tuple(row[place] for row in rows if not is_missing(row[place]))
-        columns.append(Column(name, f"c{place}", "VARCHAR", kind_of(_decimal_points(sample, decimal_comma)), sample))
+    for index, name in enumerate(names):
+        sample = tuple(row[index] for row in rows if not is_missing(row[index]))
+        columns.append(Column(name, f"c{index}", "VARCHAR", kind_of(_decimal_points(sample, decimal_comma)), sample))
     tolerant = _relation(path, len(names), skip, delimiter, quote, strict=False)
     strict = _relation(path, len(names), skip, delimiter, quote, strict=True)
     mixed = len(set(_BREAK.findall(text))) > 1
@@ -318,10 +318,10 @@ def line_numbers(
             length = ends - begins
             full = (length > 1) | ((length == 1) & (data[begins] != 13)) | empty_lines
             is_row = full & (numbers > skip) & ~np.isin(numbers, rejected)
-            places = numbers[is_row]
-            low, high = np.searchsorted(wanted, (rows_before, rows_before + places.size))
-            lines[order[low:high]] = places[wanted[low:high] - rows_before]
-            rows_before += places.size
+            row_lines = numbers[is_row]
+            low, high = np.searchsorted(wanted, (rows_before, rows_before + row_lines.size))
+            lines[order[low:high]] = row_lines[wanted[low:high] - rows_before]
+            rows_before += row_lines.size
             lines_before += ends.size
             rest = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
             if not block or high == wanted.size:
@@ -335,11 +335,11 @@ def _quotes(text: str) -> bool:
 
 
 def _relation(path: Path, fields: int, skip: int, delimiter: str, quote: str, strict: bool) -> str:
-    columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(fields))
-    more = "" if strict else ", strict_mode=false"
+    columns = ", ".join(f"'c{index}': 'VARCHAR'" for index in range(fields))
+    mode = "" if strict else ", strict_mode=false"
     return (
         f"read_csv({path_literal(path)}, auto_detect=false, header=false, skip={skip}, delim={literal(delimiter)}, "
-        f"quote={literal(quote)}, escape={literal(quote)}, columns={{{columns}}}, store_rejects=true{more})"
+        f"quote={literal(quote)}, escape={literal(quote)}, columns={{{columns}}}, store_rejects=true{mode})"
     )
 
 
@@ -356,9 +356,9 @@ def _head(path: Path, shown: str, spool: Path) -> tuple[Path, str, bool]:
         raise InputError(f"{shown}: cannot be read: {error}") from None
     if not head.strip():
         raise NotATableError(f"{shown}: the file is empty")
-    for magic, what in _MAGIC.items():
+    for magic, description in _MAGIC.items():
         if head.startswith(magic):
-            raise InputError(f"{shown}: this is {what}")
+            raise InputError(f"{shown}: this is {description}")
     encoding = _encoding(head, complete)
     if encoding is None:
         raise InputError(f"{shown}: this is a binary file, not text")
@@ -434,22 +434,22 @@ def _delimiter(lines: Sequence[str]) -> tuple[str, int]:
 def _header(lines: Sequence[str], delimiter: str, fields: int) -> tuple[int, list[str]]:
     """Return the number of lines before the first row, and the names of the columns."""
     comment: list[str] | None = None
-    for place, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if not line.strip():
             continue
         row = next(csv.reader([line.lstrip("#")], delimiter=delimiter))
         if line.startswith("#"):
             comment = row if len(row) == fields else None
             continue
-        below = [entry for entry in _rows(lines[place + 1 :], delimiter) if len(entry) == fields]
+        below = [entry for entry in _rows(lines[index + 1 :], delimiter) if len(entry) == fields]
         if len(row) == fields - 1 and below:
             # Rows that end in a delimiter, or begin with a row number as R writes them, have one column without a name.
             row = [*row, ""] if all(not entry[-1].strip() for entry in below) else ["", *row]
         if len(row) != fields:
             continue
         if not _is_data(row, below):
-            return place + 1, _unique(row)
-        return place, _unique(comment or [""] * fields)
+            return index + 1, _unique(row)
+        return index, _unique(comment or [""] * fields)
     return len(lines), [""]
 
 
@@ -468,8 +468,8 @@ def _is_data(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
 
 def _unique(row: Sequence[str]) -> list[str]:
     names: list[str] = []
-    for place, name in enumerate(row, 1):
-        name = name.strip() or f"column{place}"
+    for position, name in enumerate(row, 1):
+        name = name.strip() or f"column{position}"
         before = sum(1 for entry in names if entry == name or entry.startswith(f"{name}_"))
         names.append(name if name not in names else f"{name}_{before}")
     return names

@@ -154,7 +154,7 @@ class _NoSensorError(ConfigError):
 
 
 def recognise(
-    columns: Sequence[tuple[str, Kind]], options: Options, where: str, *, or_file: bool = False
+    columns: Sequence[tuple[str, Kind]], options: Options, shown: str, *, or_file: bool = False
 ) -> TableLayout:
     """Return the layout of a table.
 
@@ -164,7 +164,7 @@ def recognise(
         Their names and kinds, in order.
     options
         The user's options take precedence over names and kinds.
-    where
+    shown
         The table's name in messages.
     or_file
         Where no column names the sensor, the file's name is the sensor, as with `options.sensor_from_file`.
@@ -182,19 +182,19 @@ def recognise(
     """
     if or_file:
         try:
-            return recognise(columns, options, where)
+            return recognise(columns, options, shown)
         except _NoSensorError:
-            return recognise(columns, replace(options, sensor_from_file=True), where)
+            return recognise(columns, replace(options, sensor_from_file=True), shown)
     if options.networks is None:
-        return _Recogniser(columns, options, where).layout()
+        return _Recogniser(columns, options, shown).layout()
     # The column of networks has no other role, whatever it is called.
-    network = _Recogniser(columns, options, where).column_named("networks", options.networks)
+    network = _Recogniser(columns, options, shown).column_named("networks", options.networks)
     named = {role: getattr(options, role) for role in _KNOWN if getattr(options, role) is not None}
     twice = next((role for role, name in named.items() if _plain(name) == _plain(network)), None)
     if twice:
-        raise ConfigError(f"{where}: --networks and --{twice} both name the column {network!r}; it can be one of them")
-    others = [column for column in columns if column[0] != network]
-    return replace(_Recogniser(others, options, where).layout(), network=network)
+        raise ConfigError(f"{shown}: --networks and --{twice} both name the column {network!r}; it can be one of them")
+    columns_left = [column for column in columns if column[0] != network]
+    return replace(_Recogniser(columns_left, options, shown).layout(), network=network)
 
 
 def called(role: str, name: str) -> bool:
@@ -310,10 +310,10 @@ def _is_number(text: str) -> bool:
 class _Recogniser:
     """Assigns the roles of one table's columns."""
 
-    def __init__(self, columns: Sequence[tuple[str, Kind]], options: Options, where: str) -> None:
+    def __init__(self, columns: Sequence[tuple[str, Kind]], options: Options, shown: str) -> None:
         self.kinds = dict(columns)
         self.options = options
-        self.where = where
+        self.shown = shown
         self.plain = {name: _plain(name) for name in self.kinds}
 
     def layout(self) -> TableLayout:
@@ -329,15 +329,15 @@ class _Recogniser:
         longitude = self.column_for("longitude", ("number",))
         if (latitude is None) != (longitude is None):
             latitude = longitude = None
-        place: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
+        shared: dict[str, Any] = {"latitude": latitude, "longitude": longitude, "clock": clock, "parts": parts}
         taken = {time, clock, latitude, longitude, *(name for _, name in parts), None}
         if options.sensors:
-            return TableLayout(time, None, "sensor", self.columns_named("sensors", options.sensors), **place)
+            return TableLayout(time, None, "sensor", self.columns_named("sensors", options.sensors), **shared)
         sensor = self.sensor(taken)
         taken.add(sensor)
         if options.variables:
             self.require_sensor(sensor)
-            return TableLayout(time, sensor, "variable", self.columns_named("variables", options.variables), **place)
+            return TableLayout(time, sensor, "variable", self.columns_named("variables", options.variables), **shared)
         variable = self.column_for("variable", ("text",), taken)
         value = self.column_for("value", ("number",), taken | {variable})
         numbers = [name for name, kind in self.kinds.items() if kind == "number" and name not in taken | {variable}]
@@ -347,14 +347,14 @@ class _Recogniser:
         if value is not None:
             self.require_sensor(sensor)
             unnamed = variable is not None or options.value is not None or called("value", value) or _has_no_name(value)
-            return TableLayout(time, sensor, "value", (value,), variable, name="" if unnamed else value, **place)
+            return TableLayout(time, sensor, "value", (value,), variable, name="" if unnamed else value, **shared)
         if not numbers:
             raise self.no_column_error("value", "the readings")
         if sensor is not None or options.sensor_from_file:
-            return TableLayout(time, sensor, "variable", tuple(numbers), **place)
+            return TableLayout(time, sensor, "variable", tuple(numbers), **shared)
         if options.variable is not None or len(numbers) == 1 or any(map(is_quantity, numbers)):
             self.require_sensor(None)
-        return TableLayout(time, None, "sensor", tuple(numbers), **place)
+        return TableLayout(time, None, "sensor", tuple(numbers), **shared)
 
     def times(self) -> tuple[str | None, str | None, tuple[tuple[str, str], ...]]:
         """Return the column of times, that of the time of day, and the numeric columns that compose or add to it."""
@@ -424,7 +424,7 @@ class _Recogniser:
     def require_sensor(self, sensor: str | None) -> None:
         if sensor is None and not self.options.sensor_from_file:
             raise _NoSensorError(
-                f"{self.where}: no column says which sensor a reading is from, among {self.kinds_shown()}; name it "
+                f"{self.shown}: no column says which sensor a reading is from, among {self.kinds_shown()}; name it "
                 "with --sensor, or give --sensor-from-file where each sensor has its own file, or --sensors for a "
                 "column per sensor (sensor, sensor_from_file, sensors in the TOML file)"
             )
@@ -436,7 +436,7 @@ class _Recogniser:
         if len(matching) == 1:
             return matching[0]
         raise ConfigError(
-            f"{self.where}: there is no column {name!r}, as --{role} says ({role} in the TOML file); "
+            f"{self.shown}: there is no column {name!r}, as --{role} says ({role} in the TOML file); "
             f"there are {self.kinds_shown()}"
         )
 
@@ -449,7 +449,7 @@ class _Recogniser:
         if option is not None:
             return self.column_named(role, option)
         names = [name for name, kind in self.kinds.items() if kind in kinds and name not in (taken or ())]
-        matching = (name for known in _KNOWN[role] for name in names if self.plain[name] == known)
+        matching = (name for preferred in _KNOWN[role] for name in names if self.plain[name] == preferred)
         return next(matching, None)
 
     def only_column(self, *kinds: Kind) -> str | None:
@@ -457,9 +457,9 @@ class _Recogniser:
         return matching[0] if len(matching) == 1 else None
 
     def no_column_error(self, role: str, content: str) -> ConfigError:
-        more = ", or --variables or --sensors where there are several" if role == "value" else ""
+        hint = ", or --variables or --sensors where there are several" if role == "value" else ""
         return ConfigError(
-            f"{self.where}: found no column for {content} among {self.kinds_shown()}; name it with --{role}{more} "
+            f"{self.shown}: found no column for {content} among {self.kinds_shown()}; name it with --{role}{hint} "
             f"({role} in the TOML file)"
         )
 

@@ -73,7 +73,7 @@ class Target:
         `sources` are input files, which must not be replaced; `replaces` tells whether an existing OUT may be replaced,
         by this call or by the run that is resumed.
         """
-        self._refuse_what_is_there(overwrite=overwrite, resume=resume, replaces=replaces)
+        self._refuse_existing(overwrite=overwrite, resume=resume, replaces=replaces)
         self._refuse_to_replace(sources)
         try:
             self.work.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ class Target:
                 self._empty()
             yield
 
-    def _refuse_what_is_there(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
+    def _refuse_existing(self, *, overwrite: bool, resume: bool, replaces: bool) -> None:
         if overwrite and resume:
             raise ConfigError("--resume continues an interrupted run and --overwrite starts over: give one of them")
         for path in dict.fromkeys((self.path, self.folder)):
@@ -250,6 +250,6 @@ def _parts(archive: Archive, times: NDArray[np.int64], width: int) -> Iterator[R
     from sensormend.io.netcdf import stretch_of
 
     step = stretch_of(width)
-    for begin in range(0, times.size, step):
-        end = int(times[begin + step]) if begin + step < times.size else int(times[-1]) + 1
-        yield archive.rows(start=int(times[begin]), end=end)
+    for start in range(0, times.size, step):
+        end = int(times[start + step]) if start + step < times.size else int(times[-1]) + 1
+        yield archive.rows(start=int(times[start]), end=end)

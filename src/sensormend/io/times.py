@@ -82,12 +82,12 @@ class TimeFormat:
         if self.name == "iso":
             # Nineteen characters with a colon before the last two have no offset and take the faster type: a quarter
             # less time for a whole CSV file. All others are cast to the type with offsets.
-            mended = f"regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1')"
+            normalised = f"regexp_replace(replace(trim({text}), ',', '.'), '\\s+([+-]\\d)', '\\1')"
             for clock in (r"\d{1,2}", r"\d{1,2}:\d{2}"):
-                mended = rf"regexp_replace({mended}, '^(\S+[T ]{clock})(Z|[+-].*)?$', '\1:00\2', 'i')"
+                normalised = rf"regexp_replace({normalised}, '^(\S+[T ]{clock})(Z|[+-].*)?$', '\1:00\2', 'i')"
             return (
                 f"CASE WHEN strlen({text}) = 19 AND {text}[17] = ':' THEN epoch_us(TRY_CAST({text} AS TIMESTAMP)) "
-                f"ELSE epoch_us(COALESCE(TRY_CAST({text} AS TIMESTAMPTZ), TRY_CAST({mended} AS TIMESTAMPTZ))) END"
+                f"ELSE epoch_us(COALESCE(TRY_CAST({text} AS TIMESTAMPTZ), TRY_CAST({normalised} AS TIMESTAMPTZ))) END"
             )
         if self.name == "epoch":
             return self.sql_of_number(f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS BIGINT)")
@@ -129,9 +129,9 @@ def time_format(sample: Sequence[str]) -> TimeFormat | None:
         return TimeFormat("strptime", _clocks(_NAMED, matching, "%d{mark}%b{mark}{year}"))
     formats = _clocks(_NUMERIC, matching, "{{a}}{mark}{{b}}{mark}{year}")
     marks = {text[len(text) - len(text.lstrip("0123456789"))] for text in matching}
-    written = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
+    fmt = TimeFormat("ambiguous", formats, mark=next(iter(marks)) if len(marks) == 1 else "/")
     # With points the day comes first everywhere; slashes and dashes are used for both orders.
-    return written.with_order(day_first=True) if marks == {"."} else written
+    return fmt.with_order(day_first=True) if marks == {"."} else fmt
 
 
 def has_clock(text: str) -> bool:
@@ -160,11 +160,11 @@ def typed_time(number: float) -> TimeFormat | None:
     return _epoch(number)
 
 
-def ambiguous_order(name: str, written: TimeFormat) -> str:
+def ambiguous_order(name: str, fmt: TimeFormat) -> str:
     """Return the message for a column whose order of day and month is ambiguous."""
     return (
-        f"in column {name!r} no time has a day above 12, so {written.mark.join(('day', 'month'))} and "
-        f"{written.mark.join(('month', 'day'))} cannot be distinguished; write the times as 2020-12-31 23:59"
+        f"in column {name!r} no time has a day above 12, so {fmt.mark.join(('day', 'month'))} and "
+        f"{fmt.mark.join(('month', 'day'))} cannot be distinguished; write the times as 2020-12-31 23:59"
     )
 
 

@@ -211,7 +211,7 @@ def _channel(source: Any, sensor: str, variable: str | None) -> tuple[Rows, str,
     """Return the rows of one variable of one sensor, in order of time, and the two names."""
     if isinstance(source, str | Path):
         archive = Archive(source)
-        source = archive.rows(archive.known(str(sensor)))
+        source = archive.rows(archive.check_sensor(str(sensor)))
     rows, name = _rows(source), str(sensor)
     if name not in rows.sensors:
         like = difflib.get_close_matches(name, rows.sensors, n=3, cutoff=0.5) or rows.sensors[:5]
