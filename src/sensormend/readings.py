@@ -44,13 +44,7 @@ class Flag(IntEnum):
     MISSING = 9
 
 
-MEANINGS = {
-    Flag.GOOD: "good",
-    Flag.NOT_EVALUATED: "not_evaluated",
-    Flag.SUSPECT: "suspect",
-    Flag.FAIL: "fail",
-    Flag.MISSING: "missing",
-}
+MEANINGS = {flag: flag.name.lower() for flag in Flag}
 """The flags in CF's `flag_meanings`."""
 
 REASONS = (

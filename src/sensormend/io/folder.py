@@ -120,7 +120,7 @@ def file_rows(path: str | os.PathLike[str]) -> Rows:
         with _engine().cursor() as engine:
             engine.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {read_parquet([path])}")
             columns = [line[0] for line in engine.execute("DESCRIBE source").fetchall()]
-            return _fetch(engine, "variable" in columns, None, None, None, None, order="taken.rowid")
+            return _fetch(engine, "variable" in columns, order="taken.rowid")
     except duckdb.Error as error:
         raise InputError(f"cannot read {path}: {reason_of(error)}") from error
 
@@ -346,8 +346,8 @@ class Archive(Closing):
 
 
 def _fetch(
-    engine: Any, with_variable: bool, wanted: list[str] | None, start: int | None, end: int | None,
-    variable: str | None, order: str = "time, sensor, variable, taken.rowid",
+    engine: Any, with_variable: bool, wanted: list[str] | None = None, start: int | None = None,
+    end: int | None = None, variable: str | None = None, order: str = "time, sensor, variable, taken.rowid",
 ) -> Rows:  # fmt: skip
     clauses: dict[str, tuple[str, object]] = {
         "sensors": ("list_contains($sensors, sensor)", wanted),

@@ -657,7 +657,7 @@ def _time_sql(column: Column, fmt: TimeFormat | None) -> str:
         return fmt.sql(f"CAST({column.sql} AS VARCHAR)" if column.type != "VARCHAR" else column.sql)
     if fmt.name == "strptime":
         return fmt.sql(f"CAST(CAST({column.sql} AS BIGINT) AS VARCHAR)")
-    return fmt.sql_of_number(f"CAST({column.sql} AS DOUBLE)", f"TRY_CAST({column.sql} AS BIGINT)")
+    return fmt.sql_of_number(column.sql)
 
 
 def _missing_sql(sql: str, is_text: bool) -> str:

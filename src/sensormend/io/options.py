@@ -398,13 +398,7 @@ class Options:
 
     def per_variable(self) -> dict[str, Mapping[str, Any]]:
         """Return the options that are given per variable."""
-        return {
-            "valid": self.valid,
-            "fill": self.fill or {},
-            "tolerance": self.tolerance,
-            "units": self.units,
-            "names": self.names,
-        }
+        return {name: getattr(self, name) or {} for name in ("valid", "fill", "tolerance", "units", "names")}
 
     def refuse_unknown(self, variables: Sequence[str]) -> None:
         """Refuse limits, fill values, tolerances, units and names of unknown variables."""

@@ -296,13 +296,11 @@ def json_table(path: Path, shown: str, spool: Path) -> Table:
 def line_numbers(
     path: Path, skip: int, rejected: Sequence[int], rows: NDArray[np.int64], empty_lines: bool = False
 ) -> NDArray[np.int64]:
-    """Return the line numbers, from 1, of some rows, counted from 0, of a text file.
+    """Return the line numbers, from 1, of some rows of a text file, which are sorted and counted from 0.
 
     Rows begin after `skip` lines; `rejected` lines are no rows, and empty ones only with `empty_lines`.
     """
     lines = np.zeros(rows.size, dtype=np.int64)
-    order = np.argsort(rows, kind="stable")
-    wanted = rows[order]
     lines_before = rows_before = 0
     rest = b""
     with _opened(path) as file:
@@ -319,12 +317,12 @@ def line_numbers(
             full = (length > 1) | ((length == 1) & (data[begins] != 13)) | empty_lines
             is_row = full & (numbers > skip) & ~np.isin(numbers, rejected)
             row_lines = numbers[is_row]
-            low, high = np.searchsorted(wanted, (rows_before, rows_before + row_lines.size))
-            lines[order[low:high]] = row_lines[wanted[low:high] - rows_before]
+            low, high = np.searchsorted(rows, (rows_before, rows_before + row_lines.size))
+            lines[low:high] = row_lines[rows[low:high] - rows_before]
             rows_before += row_lines.size
             lines_before += ends.size
             rest = data[ends[-1] + 1 :].tobytes() if ends.size else data.tobytes()
-            if not block or high == wanted.size:
+            if not block or high == rows.size:
                 return lines
 
 

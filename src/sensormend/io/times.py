@@ -90,17 +90,18 @@ class TimeFormat:
                 f"ELSE epoch_us(COALESCE(TRY_CAST({text} AS TIMESTAMPTZ), TRY_CAST({normalised} AS TIMESTAMPTZ))) END"
             )
         if self.name == "epoch":
-            return self.sql_of_number(f"TRY_CAST({text} AS DOUBLE)", f"TRY_CAST({text} AS BIGINT)")
+            return self.sql_of_number(text)
         return f"epoch_us(try_strptime(upper(trim({text})), [{', '.join(literal(entry) for entry in self.formats)}]))"
 
-    def sql_of_number(self, number: str, whole: str) -> str:
+    def sql_of_number(self, expression: str) -> str:
         """Return SQL that converts an epoch, whole or with a fraction, to microseconds."""
+        number, whole = f"TRY_CAST({expression} AS DOUBLE)", f"TRY_CAST({expression} AS BIGINT)"
         if not self.scale:
             return f"({whole} // 1000)"
         fits = f"abs({number}) < {9.2e18 / self.scale:.6e}"
-        exact = f"({number} = trunc({number}) AND {number} = {whole})" if whole != number else "true"
         return (
-            f"CASE WHEN NOT {fits} THEN NULL WHEN {exact} THEN {whole} * {self.scale} "
+            f"CASE WHEN NOT {fits} THEN NULL "
+            f"WHEN {number} = trunc({number}) AND {number} = {whole} THEN {whole} * {self.scale} "
             f"ELSE CAST(round({number} * {self.scale}) AS BIGINT) END"
         )
 
